@@ -31,7 +31,7 @@ def main(
     ] = 1_000_000,
     plots_dir: Annotated[Path, typer.Option(help="Where curves are drawn.")] = DEFAULT_PLOTS_DIR,
 ) -> None:
-    """Measures Lance Gateway against its floors and peers, in ratios of one run."""
+    """Measure Lance Gateway against its floors and peers, in ratios of one run."""
     try:
         settings = BenchSettings(
             rows=rows,

@@ -12,8 +12,8 @@ from benchmarks.answers import check_same_row
 from benchmarks.baselines import LsmLookups
 from benchmarks.context import BenchContext
 from benchmarks.queries import LOOKUP
-from benchmarks.report import Bar, Finding, milliseconds
-from benchmarks.server import bare_flight_server, gateway_server
+from benchmarks.report import Bar, Finding, format_milliseconds
+from benchmarks.server import start_bare_flight, start_gateway
 from benchmarks.timing import interleave
 
 _NOTHING = "SELECT 1"
@@ -21,12 +21,12 @@ _NOTHING = "SELECT 1"
 
 def run(context: BenchContext) -> Iterator[Finding]:
     """One client, one statement prepared once, the keys of the in-process family."""
-    table = context.main_table()
+    table = context.open_main_table()
     rounds = context.settings.lookup_rounds
     keys = table.draw_keys(rounds, seed=1)
     with (
-        gateway_server(table.root) as server,
-        bare_flight_server(server.uri, LOOKUP.replace("$1", str(keys[0]))) as bare,
+        start_gateway(table.root) as server,
+        start_bare_flight(server.uri, LOOKUP.replace("$1", str(keys[0]))) as bare,
         flight_sql.connect(server.uri, autocommit=True) as connection,
         flight_sql.connect(bare.uri, autocommit=True) as bare_connection,
         connection.cursor() as cursor,
@@ -49,18 +49,18 @@ def run(context: BenchContext) -> Iterator[Finding]:
 
         peer = LsmLookups(table.uri)
         for number in range(min(rounds, 5)):
-            check_same_row(gateway(number), peer.row(keys[number]), keys[number])
+            check_same_row(gateway(number), peer.look_up(keys[number]), keys[number])
         samples = interleave(
             {"gateway": gateway, "nothing": empty, "bare": from_memory}, rounds=rounds, warmups=10
         )
     p50, p99 = samples.median_ms("gateway"), samples.percentile_ms("gateway", 99)
     against = (
-        f"{_NOTHING}: {milliseconds(samples.median_ms('nothing'))}; "
-        f"bare Flight, same calls: {milliseconds(samples.median_ms('bare'))}"
+        f"{_NOTHING}: {format_milliseconds(samples.median_ms('nothing'))}; "
+        f"bare Flight, same calls: {format_milliseconds(samples.median_ms('bare'))}"
     )
-    yield Finding("ADBC prepared point lookup, p50", milliseconds(p50), against, p50, "ms", Bar(3))
+    yield Finding("ADBC prepared point lookup, p50", format_milliseconds(p50), against, p50, "ms", Bar(3))
     against = (
-        f"{_NOTHING}: {milliseconds(samples.percentile_ms('nothing', 99))}; "
-        f"bare Flight, same calls: {milliseconds(samples.percentile_ms('bare', 99))}"
+        f"{_NOTHING}: {format_milliseconds(samples.percentile_ms('nothing', 99))}; "
+        f"bare Flight, same calls: {format_milliseconds(samples.percentile_ms('bare', 99))}"
     )
-    yield Finding("ADBC prepared point lookup, p99", milliseconds(p99), against, p99, "ms")
+    yield Finding("ADBC prepared point lookup, p99", format_milliseconds(p99), against, p99, "ms")

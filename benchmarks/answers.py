@@ -1,4 +1,4 @@
-"""The right answers of the measured queries, and the refusal to time a wrong one."""
+"""The right answers of the measured queries; a wrong answer fails the run."""
 
 import math
 from dataclasses import dataclass
@@ -34,25 +34,25 @@ class Answers:
     filtered_sum: float
 
     def check_group_by(self, result: pa.Table) -> None:
-        """Raises WrongAnswerError unless every group has the sum of its rows' newest versions."""
+        """Raise WrongAnswerError unless every group has the sum of its rows' newest versions."""
         rows = result.sort_by("grp").to_pydict()
         if sum(rows["n"]) != self.count or not _close(rows["total"], self.group_sums):
             raise WrongAnswerError(f"the group-by over {sum(rows['n'])} of {self.count} rows has other sums")
 
     def check_filtered(self, result: pa.Table) -> None:
-        """Raises WrongAnswerError for missing, stale or duplicate rows."""
+        """Raise WrongAnswerError for missing, stale or duplicate rows."""
         total = sum(result.column("price").to_pylist())
         if result.num_rows != self.filtered_rows or not _close([total], (self.filtered_sum,)):
             raise WrongAnswerError(f"{result.num_rows} rows pass the filter instead of {self.filtered_rows}")
 
     def check_count(self, rows: int) -> None:
-        """Raises WrongAnswerError unless this is the number of keys."""
+        """Raise WrongAnswerError unless this is the number of keys."""
         if rows != self.count:
             raise WrongAnswerError(f"{rows} rows instead of {self.count}")
 
 
 def check_same_row(got: pa.Table, expected: pa.Table, key: int) -> None:
-    """Raises WrongAnswerError unless a lookup gave the expected single row.
+    """Raise WrongAnswerError unless a lookup gave the expected single row.
 
     Columns are compared by name; the expected side may carry internal columns besides.
     """
@@ -62,7 +62,7 @@ def check_same_row(got: pa.Table, expected: pa.Table, key: int) -> None:
 
 
 def check_same_ranking(got: pa.Table, expected: pa.Table, query: str) -> None:
-    """Raises WrongAnswerError unless a search gave the expected scores and, but for equal scores, rows.
+    """Raise WrongAnswerError unless a search gave the expected scores and, but for equal scores, rows.
 
     Args:
         got: The columns `id` and `_score`, best first.

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyarrow import flight
 
-from benchmarks.flight_client import statement
+from benchmarks.flight_client import build_descriptor
 from protos import flight_sql_pb2 as sql
 from protos.flight_sql import pack
 
@@ -33,7 +33,7 @@ class BareFlightServer(flight.FlightServerBase):  # type: ignore[misc]
         return flight.FlightInfo(self._schema, descriptor, endpoints, -1, -1)
 
     def do_get(self, _context: flight.ServerCallContext, _ticket: flight.Ticket) -> flight.RecordBatchStream:
-        """The batches, sent without a Python step per batch."""
+        """Return the batches, sent without a Python step per batch."""
         return flight.RecordBatchStream(pa.RecordBatchReader.from_batches(self._schema, self._batches))
 
     def do_put(
@@ -43,11 +43,11 @@ class BareFlightServer(flight.FlightServerBase):  # type: ignore[misc]
         reader: flight.MetadataRecordBatchReader,
         _writer: flight.FlightMetadataWriter,
     ) -> None:
-        """Takes parameters and forgets them."""
+        """Take parameters and forget them."""
         reader.read_all()
 
     def do_action(self, _context: flight.ServerCallContext, action: flight.Action) -> Iterator[bytes]:
-        """Prepares any statement as one with one int64 parameter."""
+        """Prepare any statement as one with one int64 parameter."""
         if action.type != "CreatePreparedStatement":
             return iter(())
         parameters = pa.schema([("$1", pa.int64())])
@@ -60,9 +60,9 @@ class BareFlightServer(flight.FlightServerBase):  # type: ignore[misc]
 
 
 def main(source: str, query: str) -> None:
-    """Loads the result, prints the location, serves until terminated."""
+    """Load the result, print the location, serve until terminated."""
     with flight.connect(source) as client:
-        info = client.get_flight_info(statement(query))
+        info = client.get_flight_info(build_descriptor(query))
         batches = [chunk.data for endpoint in info.endpoints for chunk in client.do_get(endpoint.ticket)]
     with BareFlightServer(info.schema, batches) as server:
         print(f"grpc://127.0.0.1:{server.port}", flush=True)

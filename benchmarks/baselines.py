@@ -1,4 +1,4 @@
-"""Floor and peers: what the same files answer without the gateway."""
+"""Baseline and peers: readers of the same files without the gateway."""
 
 import os
 
@@ -11,8 +11,8 @@ from memwal.regions.manifest import list_regions, read_latest_manifest
 from memwal.storage.files import Storage
 
 
-def base_only_context(uri: str) -> SessionContext:
-    """The floor: DataFusion over Lance's own table provider. It does not see generations."""
+def open_base_only(uri: str) -> SessionContext:
+    """Return the baseline: DataFusion over Lance's table provider, which does not read generations."""
     config = SessionConfig().with_target_partitions(os.cpu_count() or 1)
     context = SessionContext(config)
     provider = lance.FFILanceTableProvider(lance.dataset(uri), with_row_id=False, with_row_addr=False)
@@ -20,8 +20,8 @@ def base_only_context(uri: str) -> SessionContext:
     return context
 
 
-def region_snapshots(uri: str) -> list[lance.ShardSnapshot]:
-    """The newest manifest of every region, as Lance's LSM planners take it."""
+def read_region_snapshots(uri: str) -> list[lance.ShardSnapshot]:
+    """Return the newest manifest of every region, as Lance's LSM planners take it."""
     storage = Storage.open(uri)
     snapshots = []
     for region_id in list_regions(storage):
@@ -36,9 +36,9 @@ def region_snapshots(uri: str) -> list[lance.ShardSnapshot]:
     return snapshots
 
 
-def lsm_scan(uri: str, columns: list[str], condition: str | None = None) -> pa.Table:
+def scan_with_lsm(uri: str, columns: list[str], condition: str | None = None) -> pa.Table:
     """Lance's LsmScanner over base and generations: newest version of each row."""
-    scanner = lance.LsmScanner.from_snapshots(lance.dataset(uri), region_snapshots(uri)).project(columns)
+    scanner = lance.LsmScanner.from_snapshots(lance.dataset(uri), read_region_snapshots(uri)).project(columns)
     if condition is not None:
         scanner = scanner.filter(condition)
     return scanner.to_table()
@@ -48,8 +48,8 @@ class LsmLookups:
     """Lance's point lookup planner over the table as it is now, ready for many lookups."""
 
     def __init__(self, uri: str) -> None:
-        self._planner = lance.LsmPointLookupPlanner(lance.dataset(uri), region_snapshots(uri))
+        self._planner = lance.LsmPointLookupPlanner(lance.dataset(uri), read_region_snapshots(uri))
 
-    def row(self, key: int) -> pa.Table:
-        """The newest version of the row with this key."""
+    def look_up(self, key: int) -> pa.Table:
+        """Return the newest version of the row with this key."""
         return self._planner.plan_lookup(pa.array([key], pa.int64())).to_table()

@@ -1,4 +1,4 @@
-"""What every family gets: the settings and the tables, built when first asked for."""
+"""The settings and tables that all families share; tables are built on first use."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -13,34 +13,36 @@ from planner.tables.state.catalog import Catalog
 
 @dataclass(frozen=True, slots=True)
 class BenchContext:
-    """One run's settings and its way to tables."""
+    """The settings of a run, and its tables."""
 
     settings: BenchSettings
 
-    def main_table(self) -> BenchTable:
-        """The table that most families share."""
+    def open_main_table(self) -> BenchTable:
+        """Return the table that most families share."""
         settings = self.settings
         shape = TableShape(settings.rows, settings.fresh_rows, settings.generations, settings.regions)
-        return self.table(shape)
+        return self.open_table(shape)
 
-    def table(self, shape: TableShape) -> BenchTable:
-        """The table of a shape."""
+    def open_table(self, shape: TableShape) -> BenchTable:
+        """Return the table of a shape."""
         return ensure_table(self.settings.data_dir, shape)
 
-    def search_table(self) -> SearchTable:
-        """The table that most searches share: four generations, a few rows in the log."""
+    def open_search_table(self) -> SearchTable:
+        """Return the table that most searches share: four generations, a few rows in the log."""
         settings = self.settings
         rows, fresh = settings.search_rows, settings.search_fresh_rows
-        return self.searched(SearchShape(rows, 64, fresh, 4, 4, settings.search_tail_rows))
+        return self.open_search_shape(SearchShape(rows, 64, fresh, 4, 4, settings.search_tail_rows))
 
-    def large_search_table(self) -> SearchTable:
-        """As many fresh rows on a larger base of longer vectors, without texts."""
+    def open_large_search_table(self) -> SearchTable:
+        """Return a search table with a larger base, longer vectors and no texts."""
         settings = self.settings
         rows, fresh = settings.large_search_rows, settings.search_fresh_rows
-        return self.searched(SearchShape(rows, 128, fresh, 4, 4, settings.search_tail_rows, text_index=False))
+        return self.open_search_shape(
+            SearchShape(rows, 128, fresh, 4, 4, settings.search_tail_rows, text_index=False)
+        )
 
-    def searched(self, shape: SearchShape) -> SearchTable:
-        """The table of a shape that is searched."""
+    def open_search_shape(self, shape: SearchShape) -> SearchTable:
+        """Return the search table of a shape."""
         return ensure_search_table(self.settings.data_dir, shape)
 
 
@@ -48,5 +50,5 @@ Family = Callable[[BenchContext], Iterable[Finding]]
 
 
 def open_engine(table: BenchTable | SearchTable) -> QueryEngine:
-    """A fresh engine, with empty caches, on the table's root."""
+    """Return a fresh engine, with empty caches, on the table's root."""
     return QueryEngine(Catalog.open(str(table.root)))

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from benchmarks.baselines import base_only_context
+from benchmarks.baselines import open_base_only
 from benchmarks.context import BenchContext
 from benchmarks.queries import GROUP_BY
-from benchmarks.report import Bar, Finding, milliseconds
+from benchmarks.report import Bar, Finding, format_milliseconds
 from benchmarks.settings import REPOSITORY
 from benchmarks.table import BenchTable
 from benchmarks.timing import Samples
@@ -21,8 +21,8 @@ _SIDES = ("gateway", "floor")
 
 
 def run(context: BenchContext) -> Iterator[Finding]:
-    """Starts a fresh process per side and round, alternating; one untimed round fills the page cache."""
-    table = context.main_table()
+    """Start a fresh process per side and round, alternating; one untimed round fills the page cache."""
+    table = context.open_main_table()
     rounds = max(1, context.settings.rounds // 3)
     seconds: dict[str, list[float]] = {side: [] for side in _SIDES}
     for round_number in range(-1, rounds):
@@ -33,8 +33,8 @@ def run(context: BenchContext) -> Iterator[Finding]:
     samples = Samples({side: np.array(values) for side, values in seconds.items()})
     yield Finding(
         "group-by scan, first touch",
-        milliseconds(samples.median_ms("gateway")),
-        f"base only {milliseconds(samples.median_ms('floor'))}",
+        format_milliseconds(samples.median_ms("gateway")),
+        f"base only {format_milliseconds(samples.median_ms('floor'))}",
         samples.ratio("gateway", "floor"),
         "x",
         Bar(3),
@@ -54,7 +54,7 @@ def _first_group_by(side: str, root: str, uri: str) -> float:
     started = time.perf_counter()
     if side == "floor":
         # DataFusion's provider needs its context to outlive the query.
-        context = base_only_context(uri)
+        context = open_base_only(uri)
         context.sql(GROUP_BY).to_arrow_table()
     else:
         QueryEngine(Catalog.open(root)).execute(GROUP_BY).read_all()

@@ -6,15 +6,15 @@ from pyarrow import flight
 from protos.flight_sql_pb2 import CommandStatementQuery
 
 
-def statement(sql: str) -> flight.FlightDescriptor:
-    """The Flight SQL descriptor of a query."""
+def build_descriptor(sql: str) -> flight.FlightDescriptor:
+    """Return the Flight SQL descriptor of a query."""
     packed = Any()
     packed.Pack(CommandStatementQuery(query=sql))
     return flight.FlightDescriptor.for_command(packed.SerializeToString())
 
 
 def drain(client: flight.FlightClient, descriptor: flight.FlightDescriptor) -> int:
-    """Reads a result batch by batch, dropping each batch, and returns the number of rows."""
+    """Read a result batch by batch, dropping each batch, and return the number of rows."""
     rows = 0
     for endpoint in client.get_flight_info(descriptor).endpoints:
         for chunk in client.do_get(endpoint.ticket):

@@ -11,10 +11,10 @@ import numpy as np
 from benchmarks.answers import WrongAnswerError
 from benchmarks.context import BenchContext
 from benchmarks.queries import COUNT, LOOKUP
-from benchmarks.report import Bar, Finding, milliseconds
-from benchmarks.server import gateway_server
+from benchmarks.report import Bar, Finding, format_milliseconds
+from benchmarks.server import start_gateway
 from benchmarks.write_load import BOUND
-from benchmarks.write_table import WriteShape, create_table, scratch
+from benchmarks.write_table import WriteShape, create_scratch, create_table
 
 _SHAPE = WriteShape(100_000, regions=4)
 _PATIENCE_SECONDS = 10.0
@@ -39,18 +39,18 @@ class _Lags:
         self.queries.append(asked)
 
     def percentile_ms(self, percentile: float) -> float:
-        """A percentile (0-100) in milliseconds."""
+        """Return a percentile (0-100) in milliseconds."""
         return float(np.percentile(self.seconds, percentile)) * 1e3
 
 
 def run(context: BenchContext) -> Iterator[Finding]:
-    """Rows are inserted by one gateway; the queries that look for them take turns."""
+    """Insert rows through one gateway, and look for them with queries that take turns."""
     first_key = _SHAPE.rows + 1_000
-    with scratch(context.settings) as directory, ExitStack() as stack:
+    with create_scratch(context.settings) as directory, ExitStack() as stack:
         table = create_table(directory / "root", _SHAPE)
         cursors = []
         for _ in range(2):
-            server = stack.enter_context(gateway_server(table.root))
+            server = stack.enter_context(start_gateway(table.root))
             connection = stack.enter_context(flight_sql.connect(server.uri, autocommit=True))
             cursors.append([stack.enter_context(connection.cursor()) for _ in range(3)])
         (inserting, near_lookup, near_count), (_, far_lookup, far_count) = cursors
@@ -84,16 +84,16 @@ def run(context: BenchContext) -> Iterator[Finding]:
         ("near key", "the same gateway", "by key"),
         ("near count", "the same gateway", "by count(*)"),
     ):
-        yield _finding(f"acknowledged to visible on {place}, {query}", lags[title])
+        yield _build_finding(f"acknowledged to visible on {place}, {query}", lags[title])
 
 
-def _finding(title: str, lags: _Lags) -> Finding:
+def _build_finding(title: str, lags: _Lags) -> Finding:
     p50, p99 = lags.percentile_ms(50), lags.percentile_ms(99)
     at_once = sum(queries == 1 for queries in lags.queries)
     return Finding(
         f"{title}, p99",
-        milliseconds(p99),
-        f"p50 {milliseconds(p50)}",
+        format_milliseconds(p99),
+        f"p50 {format_milliseconds(p50)}",
         p99,
         "ms",
         Bar(100),

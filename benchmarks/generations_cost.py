@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import lance
 import pyarrow as pa
 
-from benchmarks.baselines import base_only_context
+from benchmarks.baselines import open_base_only
 from benchmarks.context import BenchContext, open_engine
 from benchmarks.queries import GROUP_BY, LOOKUP
-from benchmarks.report import Finding, milliseconds
+from benchmarks.report import Finding, format_milliseconds
 from benchmarks.table import BenchTable, TableShape
-from benchmarks.timing import interleave, timed
+from benchmarks.timing import interleave, time_call
 
 
 def run(context: BenchContext) -> Iterator[Finding]:
@@ -19,17 +19,17 @@ def run(context: BenchContext) -> Iterator[Finding]:
     rows = max(1_000, settings.rows // 5)
     for generations in settings.generation_counts:
         fresh = max(generations, round(rows * settings.upsert_fraction))
-        table = context.table(TableShape(rows, fresh, generations, regions=1))
+        table = context.open_table(TableShape(rows, fresh, generations, regions=1))
         yield from _measure(context, table, f"{generations} generation{'s' if generations > 1 else ''}")
 
 
 def _measure(context: BenchContext, table: BenchTable, label: str) -> Iterator[Finding]:
     settings = context.settings
-    floor = base_only_context(table.uri)
-    floor_first = timed(lambda: floor.sql(GROUP_BY).to_arrow_table()) * 1e3
+    floor = open_base_only(table.uri)
+    floor_first = time_call(lambda: floor.sql(GROUP_BY).to_arrow_table()) * 1e3
     engine = open_engine(table)
     try:
-        first = timed(lambda: engine.execute(GROUP_BY).read_all()) * 1e3
+        first = time_call(lambda: engine.execute(GROUP_BY).read_all()) * 1e3
         table.answers.check_group_by(engine.execute(GROUP_BY).read_all())
         scans = interleave(
             {
@@ -51,12 +51,14 @@ def _measure(context: BenchContext, table: BenchTable, label: str) -> Iterator[F
         )
     finally:
         engine.close()
-    against = f"base only {milliseconds(floor_first)}"
-    yield Finding(f"first group-by of an engine, {label}", milliseconds(first), against, first / floor_first)
+    against = f"base only {format_milliseconds(floor_first)}"
+    yield Finding(
+        f"first group-by of an engine, {label}", format_milliseconds(first), against, first / floor_first
+    )
     for title, samples, other, name in (
         ("group-by scan", scans, "floor", "base only"),
         ("point lookup in process", lookups, "to_table", "ds.to_table"),
     ):
-        against = f"{name} {milliseconds(samples.median_ms(other))}"
-        gateway = milliseconds(samples.median_ms("gateway"))
+        against = f"{name} {format_milliseconds(samples.median_ms(other))}"
+        gateway = format_milliseconds(samples.median_ms("gateway"))
         yield Finding(f"{title}, {label}", gateway, against, samples.ratio("gateway", other))

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from benchmarks.context import BenchContext, open_engine
-from benchmarks.queries import hybrid_search
-from benchmarks.report import Finding, milliseconds
+from benchmarks.queries import build_hybrid_search
+from benchmarks.report import Finding, format_milliseconds
 from benchmarks.search_content import Vectors
-from benchmarks.search_sides import Effort, adbc_search, as_parameter, base_knn, base_text
+from benchmarks.search_sides import Effort, create_parameter, open_adbc_search, open_base_knn, open_base_text
 from benchmarks.search_table import K, SearchTable
-from benchmarks.server import gateway_server
+from benchmarks.server import start_gateway
 from benchmarks.timing import interleave
-from benchmarks.vector_search import adbc_finding
+from benchmarks.vector_search import build_adbc_finding
 
 _CANDIDATES = 4 * K
 """What the gateway fuses of each search by default."""
@@ -20,13 +20,13 @@ _CANDIDATES = 4 * K
 
 def run(context: BenchContext) -> Iterator[Finding]:
     """Reciprocal rank fusion; Lance on the base alone finds candidates of both, one after the other."""
-    table = context.search_table()
+    table = context.open_search_table()
     effort = Effort()
-    knn, text = base_knn(table.uri, effort, _CANDIDATES), base_text(table.uri, _CANDIDATES)
-    sql = hybrid_search("$1", "$2", k=K, nprobes=effort.nprobes, refine_factor=effort.refine_factor)
+    knn, text = open_base_knn(table.uri, effort, _CANDIDATES), open_base_text(table.uri, _CANDIDATES)
+    sql = build_hybrid_search("$1", "$2", k=K, nprobes=effort.nprobes, refine_factor=effort.refine_factor)
 
     def base(number: int) -> None:
-        vector, words = _query(table, number)
+        vector, words = _get_query(table, number)
         knn(vector)
         text(words)
 
@@ -35,8 +35,8 @@ def run(context: BenchContext) -> Iterator[Finding]:
         prepared = engine.prepare(sql)
 
         def gateway(number: int) -> pa.Table:
-            vector, words = _query(table, number)
-            return prepared.execute((as_parameter(vector), pa.scalar(words))).read_all()
+            vector, words = _get_query(table, number)
+            return prepared.execute((create_parameter(vector), pa.scalar(words))).read_all()
 
         samples = interleave(
             {"gateway": gateway, "base": base}, rounds=context.settings.search_rounds, warmups=20
@@ -45,21 +45,21 @@ def run(context: BenchContext) -> Iterator[Finding]:
         engine.close()
     yield Finding(
         f"hybrid top-{K}, against both searches of the base alone",
-        milliseconds(samples.median_ms("gateway")),
-        f"base only {milliseconds(samples.median_ms('base'))}",
+        format_milliseconds(samples.median_ms("gateway")),
+        f"base only {format_milliseconds(samples.median_ms('base'))}",
         samples.ratio("gateway", "base"),
         "x",
         None,
-        f"p99 {milliseconds(samples.percentile_ms('gateway', 99))}",
+        f"p99 {format_milliseconds(samples.percentile_ms('gateway', 99))}",
     )
     with (
-        gateway_server(table.root) as server,
-        adbc_search(server.uri, sql) as bound,
-        adbc_search(server.uri, "SELECT 1") as nothing,
+        start_gateway(table.root) as server,
+        open_adbc_search(server.uri, sql) as bound,
+        open_adbc_search(server.uri, "SELECT 1") as nothing,
     ):
 
         def by_adbc(number: int) -> pa.Table:
-            vector, words = _query(table, number)
+            vector, words = _get_query(table, number)
             return bound(vector.tolist(), words)
 
         samples = interleave(
@@ -67,8 +67,8 @@ def run(context: BenchContext) -> Iterator[Finding]:
             rounds=context.settings.search_rounds,
             warmups=20,
         )
-    yield adbc_finding(f"hybrid top-{K} by ADBC", samples)
+    yield build_adbc_finding(f"hybrid top-{K} by ADBC", samples)
 
 
-def _query(table: SearchTable, number: int) -> tuple[Vectors, str]:
+def _get_query(table: SearchTable, number: int) -> tuple[Vectors, str]:
     return table.vectors[number % len(table.vectors)], table.texts[number % len(table.texts)]

@@ -18,9 +18,9 @@ from benchmarks.answers import WrongAnswerError
 from benchmarks.context import BenchContext
 from benchmarks.queries import COUNT, TABLE_NAME
 from benchmarks.report import Bar, Finding
-from benchmarks.server import gateway_server
-from benchmarks.timing import Samples, interleave, timed
-from benchmarks.write_table import WriteShape, WriteTable, create_table, new_keys, scratch
+from benchmarks.server import start_gateway
+from benchmarks.timing import Samples, interleave, time_call
+from benchmarks.write_table import WriteShape, WriteTable, create_scratch, create_table, generate_new_keys
 
 _BASE_ROWS = 1_000
 _REGIONS = 4
@@ -33,7 +33,7 @@ _LANCE_DEFAULT_SHARE = 5
 
 
 def run(context: BenchContext) -> Iterator[Finding]:
-    """A narrow table, then one with vectors and a quarter of the rows."""
+    """Ingest into a narrow table, then into one with vectors and a quarter of the rows."""
     rows = context.settings.ingest_rows
     yield from _measure(context, "5 columns", rows, Bar(0.6, "at least"))
     yield from _measure(context, "5 columns and a vector of 128", rows // 4, Bar(0.6, "at least"))
@@ -41,11 +41,11 @@ def run(context: BenchContext) -> Iterator[Finding]:
 
 def _measure(context: BenchContext, label: str, count: int, bar: Bar) -> Iterator[Finding]:
     shape = _SHAPES[label]
-    batches = shape.rows_of(new_keys(shape, 0, count), seed=1).to_batches(_BATCH_ROWS)
-    with scratch(context.settings) as directory, ExitStack() as stack:
+    batches = shape.rows_of(generate_new_keys(shape, 0, count), seed=1).to_batches(_BATCH_ROWS)
+    with create_scratch(context.settings) as directory, ExitStack() as stack:
         create_table(directory / "gateway", shape)
         theirs = create_table(directory / "lance", shape)
-        server = stack.enter_context(gateway_server(directory / "gateway"))
+        server = stack.enter_context(start_gateway(directory / "gateway"))
         connection = stack.enter_context(flight_sql.connect(server.uri, autocommit=True))
 
         def gateway(_: int) -> None:
@@ -64,16 +64,18 @@ def _measure(context: BenchContext, label: str, count: int, bar: Bar) -> Iterato
             found = cursor.fetchone()
         if found != (_BASE_ROWS + count,):
             raise WrongAnswerError(f"{found} rows after the ingest of {count} on top of {_BASE_ROWS}")
-        slow = _lance_by_default(directory / "slow", shape, batches[: len(batches) // _LANCE_DEFAULT_SHARE])
+        slow = _measure_lance_defaults(
+            directory / "slow", shape, batches[: len(batches) // _LANCE_DEFAULT_SHARE]
+        )
 
-    def described(side: str) -> str:
-        return _rate(samples, side, count)
+    def describe(side: str) -> str:
+        return _format_rate(samples, side, count)
 
     megabytes = sum(batch.nbytes for batch in batches) / 2**20
     yield Finding(
         f"ingest of {count:,} rows, {label}",
-        described("gateway"),
-        f"ShardWriter.put {described('lance')}",
+        describe("gateway"),
+        f"ShardWriter.put {describe('lance')}",
         samples.ratio("lance", "gateway"),
         bar=bar,
         note=(
@@ -84,16 +86,16 @@ def _measure(context: BenchContext, label: str, count: int, bar: Bar) -> Iterato
     )
 
 
-def _rate(samples: Samples, side: str, rows: int) -> str:
+def _format_rate(samples: Samples, side: str, rows: int) -> str:
     per_second = rows / samples.median_ms(side) * 1e3
     return f"{per_second:,.0f} rows/s"
 
 
-def _lance_by_default(directory: Path, shape: WriteShape, batches: Sequence[pa.RecordBatch]) -> float:
-    """Rows per second of durable puts by writers with Lance's own options."""
+def _measure_lance_defaults(directory: Path, shape: WriteShape, batches: Sequence[pa.RecordBatch]) -> float:
+    """Return rows per second of durable puts by writers with Lance's own options."""
     table = create_table(directory, shape)
     with RegionWriters(table, batches, {}) as writers:
-        return sum(batch.num_rows for batch in batches) / timed(writers.put)
+        return sum(batch.num_rows for batch in batches) / time_call(writers.put)
 
 
 class RegionWriters:
@@ -128,7 +130,7 @@ class RegionWriters:
             writer.close()
 
     def put(self) -> None:
-        """Puts every part; returns when all are durable."""
+        """Put every part; return when all are durable."""
         problems: list[BaseException] = []
 
         def put_all(writer: Any, parts: Sequence[pa.Table]) -> None:  # noqa: ANN401 (lance types)

@@ -15,13 +15,13 @@ import adbc_driver_flightsql.dbapi as flight_sql
 import numpy as np
 
 from benchmarks.context import BenchContext
-from benchmarks.load import KEY, Round, Statements, alternate, connected
-from benchmarks.report import Bar, Finding, milliseconds
-from benchmarks.server import gateway_server, slow_store
-from benchmarks.slow_store import BUCKET, READ_MS, WRITE_MS, options
+from benchmarks.load import KEY, Round, Statements, alternate, connect_clients
+from benchmarks.report import Bar, Finding, format_milliseconds
+from benchmarks.server import start_gateway, start_slow_store
+from benchmarks.slow_store import BUCKET, READ_MS, WRITE_MS, build_options
 from benchmarks.timing import interleave
 from benchmarks.write_load import BOUND, LITERAL, InsertingClient
-from benchmarks.write_table import WriteShape, WriteTable, create_table, scratch
+from benchmarks.write_table import WriteShape, WriteTable, create_scratch, create_table
 
 _SHAPE = WriteShape(100_000, regions=4)
 _ONE_REGION = WriteShape(1_000, regions=1)
@@ -31,27 +31,29 @@ _NOTHING = "SELECT 1"
 
 def run(context: BenchContext) -> Iterator[Finding]:
     """Latency by ADBC, then many clients against one on both kinds of storage."""
-    with scratch(context.settings) as directory:
-        yield from _latency(context, create_table(directory / "latency", _SHAPE))
+    with create_scratch(context.settings) as directory:
+        yield from _measure_latency(context, create_table(directory / "latency", _SHAPE))
         table = create_table(directory / "many", _ONE_REGION)
-        yield _many(context, table, BOUND, f"INSERTs by {_CLIENTS} clients, local disk, per second")
-    with slow_store() as url:
+        yield _measure_clients(
+            context, table, BOUND, f"INSERTs by {_CLIENTS} clients, local disk, per second"
+        )
+    with start_slow_store() as url:
         note = f"a store that waits {WRITE_MS} ms to write and {READ_MS} ms to read"
         title = f"INSERTs by {_CLIENTS} clients, object store"
         for label, statements, bar in (
             ("prepared", BOUND, Bar(10, "at least")),
             ("each a new text", LITERAL, None),
         ):
-            table = create_table(f"s3://{BUCKET}/{label.replace(' ', '-')}", _ONE_REGION, options(url))
-            yield _many(context, table, statements, f"{title}, {label}, per second", bar, note)
+            table = create_table(f"s3://{BUCKET}/{label.replace(' ', '-')}", _ONE_REGION, build_options(url))
+            yield _measure_clients(context, table, statements, f"{title}, {label}, per second", bar, note)
 
 
-def _latency(context: BenchContext, table: WriteTable) -> Iterator[Finding]:
+def _measure_latency(context: BenchContext, table: WriteTable) -> Iterator[Finding]:
     """One client, four regions; Lance's own writer is given the same rows, in a table of its own."""
     rounds, shape = context.settings.lookup_rounds, table.shape
     beside = create_table(Path(table.root) / "beside", shape)
     with ExitStack() as stack:
-        server = stack.enter_context(gateway_server(Path(table.root)))
+        server = stack.enter_context(start_gateway(Path(table.root)))
         connection = stack.enter_context(flight_sql.connect(server.uri, autocommit=True))
         kept = stack.enter_context(connection.cursor())
         nothing = stack.enter_context(connection.cursor())
@@ -76,17 +78,17 @@ def _latency(context: BenchContext, table: WriteTable) -> Iterator[Finding]:
         sides = {"prepared": prepared, "literal": literal, "nothing": empty, "put": put}
         samples = interleave(sides, rounds=rounds, warmups=20)
     against = (
-        f"{_NOTHING}: {milliseconds(samples.median_ms('nothing'))}; "
-        f"ShardWriter.put {milliseconds(samples.median_ms('put'))}"
+        f"{_NOTHING}: {format_milliseconds(samples.median_ms('nothing'))}; "
+        f"ShardWriter.put {format_milliseconds(samples.median_ms('put'))}"
     )
     for side, label in (("prepared", "prepared"), ("literal", "each a new text")):
         p50, p99 = (samples.percentile_ms(side, percentile) for percentile in (50, 99))
         title = f"durable INSERT of a row by ADBC, {label}"
-        yield Finding(f"{title}, p50", milliseconds(p50), against, p50, "ms", Bar(10))
-        yield Finding(f"{title}, p99", milliseconds(p99), "", p99, "ms")
+        yield Finding(f"{title}, p50", format_milliseconds(p50), against, p50, "ms", Bar(10))
+        yield Finding(f"{title}, p99", format_milliseconds(p99), "", p99, "ms")
 
 
-def _many(
+def _measure_clients(
     context: BenchContext,
     table: WriteTable,
     statements: Statements,
@@ -96,24 +98,26 @@ def _many(
 ) -> Finding:
     """One client and many, in turn, into the same region."""
     with ExitStack() as stack:
-        server = stack.enter_context(gateway_server(table.root, table.options))
+        server = stack.enter_context(start_gateway(table.root, table.options))
         sides = {
-            name: stack.enter_context(connected(server, statements, clients=clients, kind=InsertingClient))
+            name: stack.enter_context(
+                connect_clients(server, statements, clients=clients, kind=InsertingClient)
+            )
             for name, clients in (("one", 1), ("many", _CLIENTS))
         }
         number, seconds = max(1, context.settings.rounds // 5), context.settings.load_seconds
         rounds = alternate(sides, rounds=number, seconds=seconds)
 
-    def described(side: str) -> str:
+    def describe(side: str) -> str:
         per_second, p50, cpu = (
             float(np.median([figure(each) for each in rounds[side]]))
             for figure in (_per_second, _p50, _cpu_ms)
         )
-        return f"{per_second:,.0f}/s (p50 {milliseconds(p50)}, {cpu:.2f} ms CPU each)"
+        return f"{per_second:,.0f}/s (p50 {format_milliseconds(p50)}, {cpu:.2f} ms CPU each)"
 
     pairs = zip(rounds["many"], rounds["one"], strict=True)
     gain = float(np.median([many.per_second / one.per_second for many, one in pairs]))
-    return Finding(title, described("many"), f"1 client {described('one')}", gain, bar=bar, note=note)
+    return Finding(title, describe("many"), f"1 client {describe('one')}", gain, bar=bar, note=note)
 
 
 def _per_second(each: Round) -> float:

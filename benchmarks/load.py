@@ -28,7 +28,7 @@ KEY = "{key}"
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """What a client asks, again and again; every answer must be one row.
+    """The statements that a client repeats; every result must be one row.
 
     Attributes:
         sql: The text. With `{key}` in it, each execution is a text of its own.
@@ -46,7 +46,7 @@ class Statements:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What the clients of one server saw in one round.
+    """Measurements of the clients of one server in one round.
 
     Attributes:
         seconds: Of each execution, from the call to the fetched result.
@@ -64,7 +64,7 @@ class Round:
         return len(self.seconds) / self.duration
 
     def percentile_ms(self, percentile: float) -> float:
-        """A percentile (0-100) of the executions, in milliseconds."""
+        """Return a percentile (0-100) of the executions, in milliseconds."""
         return float(np.percentile(self.seconds, percentile)) * 1e3
 
     @property
@@ -81,16 +81,16 @@ class Clients:
         self._pipes = pipes
 
     def run(self, seconds: float) -> Round:
-        """Lets every client execute one statement after the other for so long.
+        """Let every client execute one statement after the other for so long.
 
         Raises:
             WrongAnswerError: A client failed; the message is its error's.
         """
-        before, started = _cpu_seconds(self._server), time.perf_counter()
+        before, started = _read_cpu_seconds(self._server), time.perf_counter()
         for pipe in self._pipes:
             pipe.send(seconds)
         answers = [pipe.recv() for pipe in self._pipes]
-        duration, cpu = time.perf_counter() - started, _cpu_seconds(self._server) - before
+        duration, cpu = time.perf_counter() - started, _read_cpu_seconds(self._server) - before
         for answer in answers:
             if isinstance(answer, str):
                 raise WrongAnswerError(f"a client failed: {answer}")
@@ -98,10 +98,10 @@ class Clients:
 
 
 @contextmanager
-def connected(
+def connect_clients(
     server: ServerProcess, statements: Statements, *, clients: int, kind: type["Client"] | None = None
 ) -> Iterator[Clients]:
-    """Starts the clients; each has executed the statement once when they are ready.
+    """Start the clients; each has executed the statement once when they are ready.
 
     Args:
         server: To connect to.
@@ -123,7 +123,7 @@ def connected(
         for number, share in enumerate(shares):
             ours, theirs = spawning.Pipe()
             arguments = (theirs, kind or AdbcClient, server.uri, statements, share, number)
-            process = spawning.Process(target=_client_process, args=arguments, daemon=True)
+            process = spawning.Process(target=_run_client_process, args=arguments, daemon=True)
             process.start()
             theirs.close()
             stack.callback(process.join)
@@ -139,7 +139,7 @@ def connected(
 def alternate(
     sides: Mapping[str, Clients], *, rounds: int, seconds: float, warmups: int = 1
 ) -> dict[str, list[Round]]:
-    """Runs the sides in turn, round after round, the first one changing; warm-up rounds are dropped."""
+    """Run the sides in turn, round after round, the first one changing; warm-up rounds are dropped."""
     names = list(sides)
     results: dict[str, list[Round]] = {name: [] for name in names}
     for number in range(-warmups, rounds):
@@ -151,15 +151,15 @@ def alternate(
     return results
 
 
-def _cpu_seconds(process: psutil.Process) -> float:
+def _read_cpu_seconds(process: psutil.Process) -> float:
     times = process.cpu_times()
     return float(times.user + times.system)
 
 
-def _client_process(
+def _run_client_process(
     pipe: Connection, kind: type["Client"], uri: str, statements: Statements, clients: int, number: int
 ) -> None:
-    """Body of a client process: `clients` threads in rounds as long as the parent says; its end ends it."""
+    """Run `clients` threads in rounds, as commanded through the pipe, until the pipe closes."""
     with ExitStack() as stack:
         try:
             opened = [kind(stack, uri, statements, number * clients + index) for index in range(clients)]
@@ -174,10 +174,10 @@ def _client_process(
                 seconds = pipe.recv()
             except EOFError:
                 return
-            pipe.send(_round(opened, seconds))
+            pipe.send(_run_round(opened, seconds))
 
 
-def _round(clients: Sequence["Client"], seconds: float) -> npt.NDArray[np.float64] | str:
+def _run_round(clients: Sequence["Client"], seconds: float) -> npt.NDArray[np.float64] | str:
     ends_at = time.perf_counter() + seconds
     threads = [threading.Thread(target=client.run_until, args=(ends_at,)) for client in clients]
     for thread in threads:
@@ -207,14 +207,14 @@ class Client(ABC):
 
     @abstractmethod
     def execute(self) -> None:
-        """Executes the next statement and takes its answer.
+        """Execute the next statement and take its answer.
 
         Raises:
             WrongAnswerError: It is not what it must be.
         """
 
     def run_until(self, ends_at: float) -> None:
-        """Executes until the clock (`time.perf_counter`) shows `ends_at`; keeps the times or the problem."""
+        """Execute until the clock (`time.perf_counter`) shows `ends_at`; keep the times or the problem."""
         self.seconds.clear()
         try:
             started = time.perf_counter()
@@ -228,7 +228,7 @@ class Client(ABC):
 
 
 class AdbcClient(Client):
-    """Asks by ADBC; every answer must be one row."""
+    """Queries by ADBC; every result must be one row."""
 
     def __init__(self, stack: ExitStack, uri: str, statements: Statements, number: int = 0) -> None:
         super().__init__(stack, uri, statements, number)
@@ -238,7 +238,7 @@ class AdbcClient(Client):
         self._turn = number * 101
 
     def execute(self) -> None:
-        """Executes the next statement and fetches its row."""
+        """Execute the next statement and fetch its row."""
         sql, keys = self._statements.sql, self._statements.keys
         key = keys[self._turn % len(keys)] if keys else None
         if self._statements.is_bound:

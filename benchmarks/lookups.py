@@ -9,16 +9,16 @@ from benchmarks.answers import check_same_row
 from benchmarks.baselines import LsmLookups
 from benchmarks.context import BenchContext, open_engine
 from benchmarks.queries import LOOKUP
-from benchmarks.report import Bar, Finding, milliseconds
+from benchmarks.report import Bar, Finding, format_milliseconds
 from benchmarks.timing import Samples, interleave
 
 
 def run(context: BenchContext) -> Iterator[Finding]:
-    """Looks up the same random keys on all three sides, half of them fresh and half in the base only.
+    """Look up the same random keys on all three sides, half of them fresh and half in the base only.
 
     `ds.to_table(filter=)` reads the base alone, so its answer for a fresh key is stale: a floor, not a peer.
     """
-    table = context.main_table()
+    table = context.open_main_table()
     rounds = context.settings.lookup_rounds
     keys = table.draw_keys(rounds, seed=1)
     dataset = lance.dataset(table.uri)
@@ -31,32 +31,32 @@ def run(context: BenchContext) -> Iterator[Finding]:
             return prepared.execute((pa.scalar(keys[number], pa.int64()),)).read_all()
 
         for number in range(min(rounds, 20)):
-            check_same_row(gateway(number), peer.row(keys[number]), keys[number])
+            check_same_row(gateway(number), peer.look_up(keys[number]), keys[number])
         samples = interleave(
             {
                 "gateway": gateway,
                 "to_table": lambda number: dataset.to_table(filter=f"id = {keys[number]}"),
-                "planner": lambda number: peer.row(keys[number]),
+                "planner": lambda number: peer.look_up(keys[number]),
             },
             rounds=rounds,
             warmups=5,
         )
     finally:
         engine.close()
-    yield _finding("point lookup in process against ds.to_table", samples, "to_table", Bar(2))
-    yield _finding(
+    yield _build_finding("point lookup in process against ds.to_table", samples, "to_table", Bar(2))
+    yield _build_finding(
         "point lookup in process against LsmPointLookupPlanner", samples, "planner", Bar(10, "at least")
     )
     for name, first in (("base-only keys", 0), ("fresh keys", 1)):
         half = Samples({side: values[first::2] for side, values in samples.seconds.items()})
-        yield _finding(f"point lookup in process, {name}, against ds.to_table", half, "to_table", None)
+        yield _build_finding(f"point lookup in process, {name}, against ds.to_table", half, "to_table", None)
 
 
-def _finding(title: str, samples: Samples, against: str, bar: Bar | None) -> Finding:
+def _build_finding(title: str, samples: Samples, against: str, bar: Bar | None) -> Finding:
     names = {"to_table": "ds.to_table", "planner": "LsmPointLookupPlanner"}
     faster = bar is not None and bar.kind == "at least"
     ratio = samples.ratio(against, "gateway") if faster else samples.ratio("gateway", against)
-    other = f"{names[against]} {milliseconds(samples.median_ms(against))}"
-    p99, other_p99 = (milliseconds(samples.percentile_ms(side, 99)) for side in ("gateway", against))
+    other = f"{names[against]} {format_milliseconds(samples.median_ms(against))}"
+    p99, other_p99 = (format_milliseconds(samples.percentile_ms(side, 99)) for side in ("gateway", against))
     note = f"p99 {p99} against {other_p99}"
-    return Finding(title, milliseconds(samples.median_ms("gateway")), other, ratio, "x", bar, note)
+    return Finding(title, format_milliseconds(samples.median_ms("gateway")), other, ratio, "x", bar, note)

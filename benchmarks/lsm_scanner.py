@@ -4,16 +4,16 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from benchmarks.baselines import lsm_scan
+from benchmarks.baselines import scan_with_lsm
 from benchmarks.context import BenchContext, open_engine
 from benchmarks.queries import FILTERED, FILTERED_QTY, GROUP_BY
-from benchmarks.report import Bar, Finding, milliseconds
-from benchmarks.timing import interleave, timed
+from benchmarks.report import Bar, Finding, format_milliseconds
+from benchmarks.timing import interleave, time_call
 
 
 def run(context: BenchContext) -> Iterator[Finding]:
-    """Runs LsmScanner once per scan, over the whole table: the group-by takes it a minute and more."""
-    table = context.main_table()
+    """Run LsmScanner once per scan, over the whole table: the group-by takes it a minute and more."""
+    table = context.open_main_table()
     engine = open_engine(table)
     try:
         gateway = interleave(
@@ -30,12 +30,12 @@ def run(context: BenchContext) -> Iterator[Finding]:
         ("filtered scan", _filtered, None, "LsmScanner ran once"),
         ("group-by scan", _group_by, Bar(100, "at least"), "LsmScanner ran once, then pyarrow aggregated"),
     ):
-        peer_ms = timed(lambda scan=scan: scan(table.uri)) * 1e3  # type: ignore[misc]
+        peer_ms = time_call(lambda scan=scan: scan(table.uri)) * 1e3  # type: ignore[misc]
         gateway_ms = gateway.median_ms(name)
         yield Finding(
             f"{name} against LsmScanner",
-            milliseconds(gateway_ms),
-            f"LsmScanner {milliseconds(peer_ms)}",
+            format_milliseconds(gateway_ms),
+            f"LsmScanner {format_milliseconds(peer_ms)}",
             peer_ms / gateway_ms,
             "x",
             bar,
@@ -44,8 +44,10 @@ def run(context: BenchContext) -> Iterator[Finding]:
 
 
 def _group_by(uri: str) -> pa.Table:
-    return lsm_scan(uri, ["grp", "price"]).group_by("grp").aggregate([("price", "sum"), ([], "count_all")])
+    return (
+        scan_with_lsm(uri, ["grp", "price"]).group_by("grp").aggregate([("price", "sum"), ([], "count_all")])
+    )
 
 
 def _filtered(uri: str) -> pa.Table:
-    return lsm_scan(uri, ["id", "price"], f"qty = {FILTERED_QTY}")
+    return scan_with_lsm(uri, ["id", "price"], f"qty = {FILTERED_QTY}")

@@ -1,13 +1,13 @@
-"""Jobs that look after a table of ever more regions: status, snapshot, and a look for garbage."""
+"""Maintenance jobs on a table of ever more regions: status, snapshot, and the search for garbage."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.answers import WrongAnswerError
 from benchmarks.context import BenchContext
-from benchmarks.report import Finding, milliseconds
-from benchmarks.timing import interleave, timed
-from benchmarks.write_table import WriteShape, create_table, new_keys, scratch
+from benchmarks.report import Finding, format_milliseconds
+from benchmarks.timing import interleave, time_call
+from benchmarks.write_table import WriteShape, create_scratch, create_table, generate_new_keys
 from pipeline.cleaning import clean
 from pipeline.jobs.lake import LakeTable
 from pipeline.snapshotting import snapshot
@@ -24,9 +24,9 @@ def run(context: BenchContext) -> Iterator[Finding]:
     at_first: dict[str, float] = {}
     first = context.settings.region_counts[0]
     for regions in context.settings.region_counts:
-        with scratch(context.settings) as directory:
-            table = _created(directory / "root", regions)
-            taken = timed(lambda table=table: snapshot(table)) * 1e3  # type: ignore[misc]
+        with create_scratch(context.settings) as directory:
+            table = _create_table(directory / "root", regions)
+            taken = time_call(lambda table=table: snapshot(table)) * 1e3  # type: ignore[misc]
             jobs: dict[str, Callable[[int], object]] = {
                 "status": lambda _, table=table: read_status(table),  # type: ignore[misc]
                 "snapshot (nothing new)": lambda _, table=table: snapshot(table),  # type: ignore[misc]
@@ -38,18 +38,18 @@ def run(context: BenchContext) -> Iterator[Finding]:
             at_first.setdefault(name, median)
             yield Finding(
                 f"{name} of {regions:,} region{'s' if regions > 1 else ''}",
-                milliseconds(median),
-                f"{first:,}: {milliseconds(at_first[name])}",
+                format_milliseconds(median),
+                f"{first:,}: {format_milliseconds(at_first[name])}",
                 median / at_first[name],
                 note=f"{median / regions * 1e3:,.0f} us a region" if regions > first else "",
             )
 
 
-def _created(root: Path, regions: int) -> LakeTable:
+def _create_table(root: Path, regions: int) -> LakeTable:
     shape = WriteShape(_BASE_ROWS, regions)
     table = create_table(root, shape)
     dataset = table.open()
-    parts = table.split(shape.rows_of(new_keys(shape, 0, 100 * regions)))
+    parts = table.split(shape.rows_of(generate_new_keys(shape, 0, 100 * regions)))
     for region, rows in list(zip(table.regions, parts, strict=True))[:_WRITTEN]:
         with dataset.mem_wal_writer(region) as writer:
             writer.put(rows)

@@ -9,29 +9,29 @@ from pyarrow import flight
 
 from benchmarks.answers import WrongAnswerError
 from benchmarks.context import BenchContext
-from benchmarks.flight_client import drain, statement
+from benchmarks.flight_client import build_descriptor, drain
 from benchmarks.queries import STREAM
 from benchmarks.report import Bar, Finding
-from benchmarks.server import gateway_server
+from benchmarks.server import start_gateway
 
 _MIB = 2**20
 _SAMPLE_SECONDS = 0.005
 
 
 def run(context: BenchContext) -> Iterator[Finding]:
-    """Streams the table as often as it takes in one UNION ALL, and samples the server's memory meanwhile.
+    """Stream the table as often as it takes in one UNION ALL, and sample the server's memory meanwhile.
 
     Idle is the server that has just said it is ready: what its caches take counts as above idle.
     """
-    table = context.main_table()
+    table = context.open_main_table()
     copies = -(-context.settings.stream_rows // table.answers.count)
-    descriptor = statement(" UNION ALL ".join([STREAM] * copies))
-    with gateway_server(table.root) as server, flight.connect(server.uri) as client:
+    descriptor = build_descriptor(" UNION ALL ".join([STREAM] * copies))
+    with start_gateway(table.root) as server, flight.connect(server.uri) as client:
         process = psutil.Process(server.pid)
-        idle = _resident(process)
-        with _peak_of(process) as peak:
+        idle = _read_resident_bytes(process)
+        with _watch_peak(process) as peak:
             rows = drain(client, descriptor)
-        settled = _resident(process)
+        settled = _read_resident_bytes(process)
     if rows != copies * table.answers.count:
         raise WrongAnswerError(f"the server streamed {rows} rows of {copies * table.answers.count}")
     above = (peak[0] - idle) / _MIB
@@ -46,19 +46,19 @@ def run(context: BenchContext) -> Iterator[Finding]:
     )
 
 
-def _resident(process: psutil.Process) -> int:
+def _read_resident_bytes(process: psutil.Process) -> int:
     return sum(each.memory_info().rss for each in (process, *process.children(recursive=True)))
 
 
 @contextmanager
-def _peak_of(process: psutil.Process) -> Iterator[list[int]]:
-    """Samples until the block ends; the list's only item is the highest value so far, in bytes."""
-    peak = [_resident(process)]
+def _watch_peak(process: psutil.Process) -> Iterator[list[int]]:
+    """Sample until the block ends; the list's only item is the highest value so far, in bytes."""
+    peak = [_read_resident_bytes(process)]
     done = threading.Event()
 
     def sample() -> None:
         while not done.wait(_SAMPLE_SECONDS):
-            peak[0] = max(peak[0], _resident(process))
+            peak[0] = max(peak[0], _read_resident_bytes(process))
 
     thread = threading.Thread(target=sample, name="memory-sampler")
     thread.start()

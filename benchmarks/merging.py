@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from benchmarks.context import BenchContext
 from benchmarks.pending_table import create_pending, interleave_copies
 from benchmarks.plots import Curve, Plot
-from benchmarks.report import Bar, Finding, milliseconds
-from benchmarks.write_table import WriteShape, WriteTable, scratch
+from benchmarks.report import Bar, Finding, format_milliseconds
+from benchmarks.write_table import WriteShape, WriteTable, create_scratch
 from pipeline.jobs.lake import LakeTable
 from pipeline.merging import MergePolicy, merge
 
@@ -25,15 +25,15 @@ _MOST = 100
 
 def run(context: BenchContext) -> Iterator[Finding]:
     """Against `merge_insert`, small generations together and one by one, then the curves."""
-    yield _against_merge_insert(context)
-    yield _together(context)
-    yield from _curves(context)
+    yield _compare_with_merge_insert(context)
+    yield _merge_together(context)
+    yield from _measure_curves(context)
 
 
-def _against_merge_insert(context: BenchContext) -> Finding:
+def _compare_with_merge_insert(context: BenchContext) -> Finding:
     shape = WriteShape(context.settings.ingest_rows, _REGIONS)
     fresh = max(_ROUNDS, shape.rows // 5)
-    with scratch(context.settings) as directory:
+    with create_scratch(context.settings) as directory:
         pending = create_pending(directory / "root", shape, fresh // _ROUNDS, _ROUNDS)
         rows = pending.newest
 
@@ -42,7 +42,7 @@ def _against_merge_insert(context: BenchContext) -> Finding:
             job.execute(rows)
 
         samples = interleave_copies(
-            pending, {"pipeline": _merge_all, "merge_insert": merge_insert}, _rounds(context)
+            pending, {"pipeline": _merge_all, "merge_insert": merge_insert}, _count_rounds(context)
         )
 
     def rate(side: str) -> str:
@@ -61,10 +61,10 @@ def _against_merge_insert(context: BenchContext) -> Finding:
     )
 
 
-def _together(context: BenchContext) -> Finding:
+def _merge_together(context: BenchContext) -> Finding:
     shape = WriteShape(min(_SMALL_BASE, context.settings.ingest_rows), _REGIONS)
     one_by_one = MergePolicy(batch_rows=1)
-    with scratch(context.settings) as directory:
+    with create_scratch(context.settings) as directory:
         pending = create_pending(directory / "root", shape, _SMALL_ROWS, _ROUNDS)
         samples = interleave_copies(
             pending,
@@ -72,12 +72,12 @@ def _together(context: BenchContext) -> Finding:
                 "together": _merge_all,
                 "one by one": lambda table: merge(LakeTable.at(table.uri), one_by_one),
             },
-            _rounds(context),
+            _count_rounds(context),
         )
     return Finding(
         f"merge of {_REGIONS * _ROUNDS} small generations",
-        milliseconds(samples.median_ms("together")),
-        f"one by one {milliseconds(samples.median_ms('one by one'))}",
+        format_milliseconds(samples.median_ms("together")),
+        f"one by one {format_milliseconds(samples.median_ms('one by one'))}",
         samples.ratio("one by one", "together"),
         bar=Bar(3, "at least"),
         note=(
@@ -87,15 +87,15 @@ def _together(context: BenchContext) -> Finding:
     )
 
 
-def _curves(context: BenchContext) -> Iterator[Finding]:
-    """The same rows in ever more generations of one region, and in ever more regions."""
+def _measure_curves(context: BenchContext) -> Iterator[Finding]:
+    """Merge the same rows from ever more generations of one region, and from ever more regions."""
     settings = context.settings
     generations = [count for count in settings.generation_counts if count <= _MOST]
     regions = [count for count in settings.region_counts if count <= _MOST]
     curves = []
     for kind, counts in (("generation", generations), ("region", regions)):
-        points = [(count, _merge_ms(context, kind, count)) for count in counts]
-        yield from _findings(kind, points)
+        points = [(count, _measure_merge_ms(context, kind, count)) for count in counts]
+        yield from _build_findings(kind, points)
         curves.append(Curve(f"{kind}s", [(float(x), y) for x, y in points], dashed=kind == "region"))
     title = f"Merge of {_CURVE_ROWS:,} rows into {_SMALL_BASE:,}"
     ticks = sorted({*generations, *regions})
@@ -104,21 +104,21 @@ def _curves(context: BenchContext) -> Iterator[Finding]:
     )
 
 
-def _merge_ms(context: BenchContext, kind: str, count: int) -> float:
+def _measure_merge_ms(context: BenchContext, kind: str, count: int) -> float:
     regions, rounds = (1, count) if kind == "generation" else (count, 1)
     shape = WriteShape(min(_SMALL_BASE, context.settings.ingest_rows), regions)
-    with scratch(context.settings) as directory:
+    with create_scratch(context.settings) as directory:
         pending = create_pending(directory / "root", shape, max(1, _CURVE_ROWS // rounds), rounds)
-        return interleave_copies(pending, {"merge": _merge_all}, _rounds(context)).median_ms("merge")
+        return interleave_copies(pending, {"merge": _merge_all}, _count_rounds(context)).median_ms("merge")
 
 
-def _findings(kind: str, points: Sequence[tuple[int, float]]) -> Iterator[Finding]:
+def _build_findings(kind: str, points: Sequence[tuple[int, float]]) -> Iterator[Finding]:
     first, at_first = points[0]
     for count, median in points:
         yield Finding(
             f"merge of {_CURVE_ROWS:,} rows in {count:,} {kind}{'s' if count > 1 else ''}",
-            milliseconds(median),
-            f"{first:,}: {milliseconds(at_first)}",
+            format_milliseconds(median),
+            f"{first:,}: {format_milliseconds(at_first)}",
             median / at_first,
         )
 
@@ -127,5 +127,5 @@ def _merge_all(table: WriteTable) -> None:
     merge(LakeTable.at(table.uri))
 
 
-def _rounds(context: BenchContext) -> int:
+def _count_rounds(context: BenchContext) -> int:
     return max(1, context.settings.rounds // 5)

@@ -13,8 +13,8 @@ _ROW_GROUP_ROWS = 131_072
 _FILE = "newest.parquet"
 
 
-def newest_rows(table: BenchTable) -> Path:
-    """Returns the file beside the table, written first when it is not there: every row, in key order."""
+def write_newest_rows(table: BenchTable) -> Path:
+    """Return the Parquet file of every row in key order; write it beside the table if it is missing."""
     path = table.root / _FILE
     if not path.exists():
         engine = open_engine(table)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.answers import WrongAnswerError
-from benchmarks.timing import Samples, timed
+from benchmarks.timing import Samples, time_call
 from benchmarks.write_table import WriteShape, WriteTable, create_table
 from memwal.errors import InvalidInputError
 
@@ -35,7 +35,7 @@ class PendingTable:
 
 
 def create_pending(root: Path, shape: WriteShape, rows: int, rounds: int) -> PendingTable:
-    """Writes a table, and a generation into each of its regions in every round.
+    """Write a table, and a generation into each of its regions in every round.
 
     Keys are drawn for each round: half of them are in the base table, and rounds have some in common.
 
@@ -71,7 +71,7 @@ def create_pending(root: Path, shape: WriteShape, rows: int, rounds: int) -> Pen
 def interleave_copies(
     pending: PendingTable, sides: Mapping[str, Callable[[WriteTable], object]], rounds: int
 ) -> Samples:
-    """Times what changes the table: each side has a copy of its own in every round, made beforehand.
+    """Time what changes the table: each side has a copy of its own in every round, made beforehand.
 
     Args:
         pending: what is copied.
@@ -89,7 +89,7 @@ def interleave_copies(
             root = Path(f"{pending.table.root}-{next(numbers)}")
             shutil.copytree(pending.table.root, root)
             copy = replace(pending.table, root=str(root))
-            elapsed = timed(lambda name=name, copy=copy: sides[name](copy))  # type: ignore[misc]
+            elapsed = time_call(lambda name=name, copy=copy: sides[name](copy))  # type: ignore[misc]
             found = copy.open().count_rows()
             if found != pending.merged_rows:
                 raise WrongAnswerError(f"{name} left {found} rows instead of {pending.merged_rows}")

@@ -1,12 +1,12 @@
-"""A key lookup over more and more regions: planning must not grow with what pruning leaves out."""
+"""A key lookup over more and more regions: planning must not grow with the number of pruned regions."""
 
 from collections.abc import Iterator
 
 from benchmarks.context import BenchContext, open_engine
 from benchmarks.queries import TABLE_NAME
-from benchmarks.report import Finding, milliseconds
+from benchmarks.report import Finding, format_milliseconds
 from benchmarks.table import TableShape
-from benchmarks.timing import Samples, interleave, timed
+from benchmarks.timing import Samples, interleave, time_call
 from planner.engine import SessionSettings
 
 _BASE_ROWS = 100_000
@@ -14,7 +14,7 @@ _FRESH_ROWS = 20_000
 
 
 def run(context: BenchContext) -> Iterator[Finding]:
-    """The same rows over 1, 10, 100 and 1,000 regions with one generation each.
+    """Plan over the same rows in 1, 10, 100 and 1,000 regions with one generation each.
 
     Reported per region count: the first query of an engine, EXPLAIN of a key lookup (planning only) and the
     whole lookup as new SQL text each time, with pruning and without.
@@ -28,24 +28,26 @@ def run(context: BenchContext) -> Iterator[Finding]:
         for name, title in (("explain", "EXPLAIN of a key lookup"), ("lookup", "key lookup as new SQL text")):
             yield Finding(
                 f"{title}, {label}",
-                milliseconds(samples.median_ms(name)),
-                f"{first_region_count:,}: {milliseconds(at_first.median_ms(name))}",
+                format_milliseconds(samples.median_ms(name)),
+                f"{first_region_count:,}: {format_milliseconds(at_first.median_ms(name))}",
                 samples.median_ms(name) / at_first.median_ms(name),
             )
         yield Finding(
             f"key lookup without region pruning, {label}",
-            milliseconds(samples.median_ms("unpruned")),
-            f"pruned {milliseconds(samples.median_ms('lookup'))}",
+            format_milliseconds(samples.median_ms("unpruned")),
+            f"pruned {format_milliseconds(samples.median_ms('lookup'))}",
             samples.ratio("unpruned", "lookup"),
         )
-        yield Finding(f"first query of a fresh engine, {label}", milliseconds(cold_ms), "", cold_ms, "ms")
+        yield Finding(
+            f"first query of a fresh engine, {label}", format_milliseconds(cold_ms), "", cold_ms, "ms"
+        )
 
 
 def _measure(context: BenchContext, regions: int) -> tuple[float, Samples]:
     rounds = max(5, context.settings.lookup_rounds // 5)
     rows = min(_BASE_ROWS, context.settings.rows)
     fresh = max(regions, min(_FRESH_ROWS, rows // 5))
-    table = context.table(TableShape(rows, fresh, generations=regions, regions=regions))
+    table = context.open_table(TableShape(rows, fresh, generations=regions, regions=regions))
     keys = table.draw_keys(rounds, seed=2)
     unpruned = SessionSettings(region_pruning=False)
 
@@ -54,7 +56,7 @@ def _measure(context: BenchContext, regions: int) -> tuple[float, Samples]:
 
     engine = open_engine(table)
     try:
-        cold = timed(lambda: engine.execute(lookup(0)).read_all())
+        cold = time_call(lambda: engine.execute(lookup(0)).read_all())
         samples = interleave(
             {
                 "explain": lambda number: engine.execute(f"EXPLAIN {lookup(number)}").read_all(),

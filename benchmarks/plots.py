@@ -61,7 +61,7 @@ class Plot:
     x_ticks: Sequence[float] = ()
 
     def write(self, path: Path) -> None:
-        """Draws it into an SVG file, replacing an older one."""
+        """Draw it into an SVG file, replacing an older one."""
         # Takes a second, which who draws nothing need not wait for.
         import matplotlib as mpl  # noqa: PLC0415
         from matplotlib.figure import Figure  # noqa: PLC0415
@@ -77,8 +77,8 @@ class Plot:
             for letter, axis in (("x", axes.xaxis), ("y", axes.yaxis)):
                 if letter in self.logarithmic:
                     getattr(axes, f"set_{letter}scale")("log")
-                    axis.set_major_formatter(FuncFormatter(_plain))
-                    axis.set_minor_formatter(FuncFormatter(_few))
+                    axis.set_major_formatter(FuncFormatter(_format_number))
+                    axis.set_minor_formatter(FuncFormatter(_format_tick))
             if self.x_ticks:
                 axes.set_xticks(self.x_ticks)
                 axes.set_xticks((), minor=True)
@@ -87,10 +87,10 @@ class Plot:
             figure.savefig(path, format="svg", metadata={"Date": None})
 
 
-def _plain(value: float, _: int | None = None) -> str:
+def _format_number(value: float, _: int | None = None) -> str:
     return f"{value:g}"
 
 
-def _few(value: float, _: int | None = None) -> str:
+def _format_tick(value: float, _: int | None = None) -> str:
     """Between powers of ten, 2 and 5 are enough."""
     return f"{value:g}" if f"{value:e}"[0] in "25" else ""

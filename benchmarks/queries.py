@@ -12,23 +12,23 @@ LOOKUP: Final = f"SELECT * FROM {TABLE_NAME} WHERE id = $1"
 STREAM: Final = f"SELECT id, grp, price FROM {TABLE_NAME}"
 
 
-def vector_search(vector: str, *, k: int, **options: object) -> str:
-    """Nearest rows to a vector, which may be a parameter."""
-    arguments = _arguments(f"'{TABLE_NAME}'", "'vec'", vector, k=k, **options)
+def build_vector_search(vector: str, *, k: int, **options: object) -> str:
+    """Return the SQL of a vector search; the vector may be a parameter."""
+    arguments = _format_arguments(f"'{TABLE_NAME}'", "'vec'", vector, k=k, **options)
     return f"SELECT id, _distance FROM lance_vector_search({arguments})"
 
 
-def text_search(text: str, *, k: int) -> str:
-    """Best matches of a text, which may be a parameter."""
-    arguments = _arguments(f"'{TABLE_NAME}'", "'text'", text, k=k)
+def build_text_search(text: str, *, k: int) -> str:
+    """Return the SQL of a full-text search; the text may be a parameter."""
+    arguments = _format_arguments(f"'{TABLE_NAME}'", "'text'", text, k=k)
     return f"SELECT id, _score FROM lance_fts({arguments})"
 
 
-def hybrid_search(vector: str, text: str, *, k: int, **options: object) -> str:
-    """Best rows for a vector and a text, which may be parameters."""
-    arguments = _arguments(f"'{TABLE_NAME}'", "'vec'", vector, "'text'", text, k=k, **options)
+def build_hybrid_search(vector: str, text: str, *, k: int, **options: object) -> str:
+    """Return the SQL of a hybrid search; the vector and the text may be parameters."""
+    arguments = _format_arguments(f"'{TABLE_NAME}'", "'vec'", vector, "'text'", text, k=k, **options)
     return f"SELECT id, _hybrid_score FROM lance_hybrid_search({arguments})"
 
 
-def _arguments(*positional: str, **named: object) -> str:
+def _format_arguments(*positional: str, **named: object) -> str:
     return ", ".join([*positional, *(f"{name} => {value}" for name, value in named.items())])

@@ -65,15 +65,15 @@ class Finding:
         if self.bar is None:
             return ""
         sign = "<=" if self.bar.kind == "at most" else ">="
-        return f"{sign} {_quantity(self.bar.limit, self.unit)}"
+        return f"{sign} {_format_quantity(self.bar.limit, self.unit)}"
 
     @property
     def value_text(self) -> str:
         """The judged number as the report prints it."""
-        return _quantity(self.value, self.unit)
+        return _format_quantity(self.value, self.unit)
 
-    def line(self) -> str:
-        """The finding in one line of plain text."""
+    def format_line(self) -> str:
+        """Return the finding in one line of plain text."""
         against = f" against {self.against}" if self.against else ""
         bar = f" (bar {self.bar_text}: {self.verdict})" if self.bar else ""
         return f"{self.title}: {self.gateway}{against} = {self.value_text}{bar}"
@@ -89,34 +89,34 @@ class FamilyResult:
 
 
 def write_report(path: Path, settings: BenchSettings, results: Sequence[FamilyResult]) -> None:
-    """Writes the report, replacing an older one."""
-    lines = ["# Benchmark results", "", *_environment(settings), ""]
+    """Write the report, replacing an older one."""
+    lines = ["# Benchmark results", "", *_describe_environment(settings), ""]
     missed = [f for r in results for f in r.findings if f.verdict == "MISS"]
     passed = sum(f.verdict == "PASS" for r in results for f in r.findings)
     lines += [f"**{passed} of {passed + len(missed)} bars hold.**", ""]
     lines += [f"- MISS: {f.title}: {f.value_text}, bar {f.bar_text}" for f in missed]
     lines += [""] if missed else []
     for result in results:
-        lines += [f"## {result.name}", "", *_table(result.findings), ""]
-        lines += _notes(result.findings)
+        lines += [f"## {result.name}", "", *_format_table(result.findings), ""]
+        lines += _format_notes(result.findings)
         lines += [f"Measured in {result.seconds:.0f} s.", ""]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
 
 
-def milliseconds(value: float) -> str:
-    """A duration as text, three significant digits."""
-    return _quantity(value, "ms")
+def format_milliseconds(value: float) -> str:
+    """Return a duration as text, three significant digits."""
+    return _format_quantity(value, "ms")
 
 
-def _quantity(value: float, unit: Unit) -> str:
+def _format_quantity(value: float, unit: Unit) -> str:
     if unit == "recall":
         return f"{value:.3f}"
     digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
     return f"{value:,.{digits}f}{'' if unit == 'x' else ' '}{unit}"
 
 
-def _table(findings: Iterable[Finding]) -> list[str]:
+def _format_table(findings: Iterable[Finding]) -> list[str]:
     rows = ["| measurement | gateway | against | value | bar | verdict |", "|---|---|---|---|---|---|"]
     rows += [
         f"| {f.title} | {f.gateway} | {f.against} | {f.value_text} | {f.bar_text} | {f.verdict} |"
@@ -125,23 +125,22 @@ def _table(findings: Iterable[Finding]) -> list[str]:
     return rows
 
 
-def _notes(findings: Iterable[Finding]) -> list[str]:
+def _format_notes(findings: Iterable[Finding]) -> list[str]:
     notes = [f"- {f.title}: {f.note}" for f in findings if f.note]
     return [*notes, ""] if notes else []
 
 
-def _environment(settings: BenchSettings) -> list[str]:
+def _describe_environment(settings: BenchSettings) -> list[str]:
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in _VERSIONS_OF)
     memory = psutil.virtual_memory().total / 2**30
     now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
     load = ", ".join(f"{value:.2f}" for value in os.getloadavg())
-    machine = (
-        f"{_processor()}, {os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()} {platform.release()}"
-    )
+    system = f"{platform.system()} {platform.release()}"
+    machine = f"{_read_processor()}, {os.cpu_count()} cores, {memory:.0f} GiB, {system}"
     fresh = f"{settings.fresh_rows:,} rows upserted by Lance's own writer"
     spread = f"{settings.generations} generations over {settings.regions} regions"
     return [
-        f"- Date: {now}; commit {_commit()}",
+        f"- Date: {now}; commit {_read_commit()}",
         f"- Machine: {machine}; load average at the end {load}",
         f"- Versions: Python {platform.python_version()}, {versions}",
         f"- Table: {settings.rows:,} base rows; {fresh}, {spread}",
@@ -151,7 +150,7 @@ def _environment(settings: BenchSettings) -> list[str]:
     ]
 
 
-def _commit() -> str:
+def _read_commit() -> str:
     def git(*arguments: str) -> str:
         command = ["git", "-C", str(REPOSITORY), *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
@@ -162,7 +161,7 @@ def _commit() -> str:
     return f"{revision} with local changes" if changed else revision
 
 
-def _processor() -> str:
+def _read_processor() -> str:
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         for line in cpuinfo.read_text(encoding="utf-8").splitlines():

@@ -12,11 +12,11 @@ import adbc_driver_flightsql.dbapi as flight_sql
 import numpy as np
 
 from benchmarks.context import BenchContext
-from benchmarks.load import AdbcClient, Clients, Round, Statements, alternate, connected
-from benchmarks.parquet import newest_rows
+from benchmarks.load import AdbcClient, Clients, Round, Statements, alternate, connect_clients
+from benchmarks.parquet import write_newest_rows
 from benchmarks.queries import LOOKUP, STREAM, TABLE_NAME
-from benchmarks.report import Bar, Finding, milliseconds
-from benchmarks.server import ServerProcess, gateway_server, roapi_server
+from benchmarks.report import Bar, Finding, format_milliseconds
+from benchmarks.server import ServerProcess, start_gateway, start_roapi
 from benchmarks.table import BenchTable
 from benchmarks.timing import interleave
 
@@ -29,24 +29,26 @@ _LOOKUP_KEYS = 4_000
 
 def run(context: BenchContext) -> Iterator[Finding]:
     """Latency of one client, throughput and p99 of many, point lookups of many, and streaming."""
-    table = context.main_table()
-    parquet = newest_rows(table)
+    table = context.open_main_table()
+    parquet = write_newest_rows(table)
     with (
-        gateway_server(table.root) as gateway,
-        roapi_server(TABLE_NAME, parquet, in_memory=True) as roapi,
-        roapi_server(TABLE_NAME, parquet, in_memory=False) as reading,
+        start_gateway(table.root) as gateway,
+        start_roapi(TABLE_NAME, parquet, in_memory=True) as roapi,
+        start_roapi(TABLE_NAME, parquet, in_memory=False) as reading,
     ):
-        yield from _latency(context, gateway, roapi)
+        yield from _measure_latency(context, gateway, roapi)
         for clients in _CLIENT_COUNTS:
             sides = {"gateway": (gateway, _NOTHING), "roapi": (roapi, _NOTHING)}
-            rounds = _load(context, sides, clients)
-            yield _throughput(f"SELECT 1, {clients} clients, per second", rounds, Bar(0.8, "at least"))
-            yield _p99(f"SELECT 1, {clients} clients, p99", rounds, Bar(2) if clients == 32 else None)
-        yield from _lookups(context, table, gateway, roapi, reading)
-        yield _streaming(context, table, gateway, roapi, reading)
+            rounds = _run_load(context, sides, clients)
+            yield _build_throughput(f"SELECT 1, {clients} clients, per second", rounds, Bar(0.8, "at least"))
+            yield _build_p99(f"SELECT 1, {clients} clients, p99", rounds, Bar(2) if clients == 32 else None)
+        yield from _measure_lookups(context, table, gateway, roapi, reading)
+        yield _measure_streaming(context, table, gateway, roapi, reading)
 
 
-def _latency(context: BenchContext, gateway: ServerProcess, roapi: ServerProcess) -> Iterator[Finding]:
+def _measure_latency(
+    context: BenchContext, gateway: ServerProcess, roapi: ServerProcess
+) -> Iterator[Finding]:
     """One client, a new cursor for each statement, the servers in turn."""
     with ExitStack() as stack:
         client = AdbcClient(stack, gateway.uri, _NOTHING)
@@ -60,14 +62,14 @@ def _latency(context: BenchContext, gateway: ServerProcess, roapi: ServerProcess
         gateway_ms, roapi_ms = (samples.percentile_ms(side, percentile) for side in ("gateway", "roapi"))
         yield Finding(
             f"SELECT 1, 1 client, {name}",
-            milliseconds(gateway_ms),
-            f"ROAPI {milliseconds(roapi_ms)}",
+            format_milliseconds(gateway_ms),
+            f"ROAPI {format_milliseconds(roapi_ms)}",
             gateway_ms / roapi_ms,
             bar=bar,
         )
 
 
-def _lookups(
+def _measure_lookups(
     context: BenchContext,
     table: BenchTable,
     gateway: ServerProcess,
@@ -83,17 +85,17 @@ def _lookups(
         "literal": (gateway, literal),
         "reading": (reading, literal),
     }
-    rounds = _load(context, sides, _LOOKUP_CLIENTS)
+    rounds = _run_load(context, sides, _LOOKUP_CLIENTS)
     title = f"point lookups, {_LOOKUP_CLIENTS} clients"
-    other = _median(rounds["reading"], lambda each: each.per_second)
+    other = _compute_median(rounds["reading"], lambda each: each.per_second)
     note = f"ROAPI reading the Parquet file for each query: {other:,.0f}/s"
-    yield _throughput(f"prepared {title}, per second", rounds, Bar(1.5, "at least"), note)
-    yield _p99(f"prepared {title}, p99", rounds, Bar(2))
+    yield _build_throughput(f"prepared {title}, per second", rounds, Bar(1.5, "at least"), note)
+    yield _build_p99(f"prepared {title}, p99", rounds, Bar(2))
     texts = {"gateway": rounds["literal"], "roapi": rounds["roapi"]}
-    yield _throughput(f"{title}, each key a new text, per second", texts)
+    yield _build_throughput(f"{title}, each key a new text, per second", texts)
 
 
-def _streaming(
+def _measure_streaming(
     context: BenchContext,
     table: BenchTable,
     gateway: ServerProcess,
@@ -103,7 +105,7 @@ def _streaming(
     """One client reads every row of three columns batch by batch, from each server in turn."""
     with ExitStack() as stack:
 
-        def drains(server: ServerProcess) -> Callable[[int], None]:
+        def create_drain(server: ServerProcess) -> Callable[[int], None]:
             connection = stack.enter_context(flight_sql.connect(server.uri, autocommit=True))
 
             def drain(_: int) -> None:
@@ -114,59 +116,65 @@ def _streaming(
 
             return drain
 
-        sides = {"gateway": drains(gateway), "roapi": drains(roapi), "reading": drains(reading)}
+        sides = {
+            "gateway": create_drain(gateway),
+            "roapi": create_drain(roapi),
+            "reading": create_drain(reading),
+        }
         samples = interleave(sides, rounds=max(1, context.settings.rounds // 2))
 
-    def described(name: str) -> str:
+    def describe(name: str) -> str:
         milli = samples.median_ms(name)
-        return f"{milliseconds(milli)} ({table.answers.count * _BYTES_PER_ROW / milli / 1e6:.2f} GB/s)"
+        return f"{format_milliseconds(milli)} ({table.answers.count * _BYTES_PER_ROW / milli / 1e6:.2f} GB/s)"
 
     return Finding(
         f"streaming {table.answers.count:,} rows x 3 columns by ADBC",
-        described("gateway"),
-        f"ROAPI {described('roapi')}",
+        describe("gateway"),
+        f"ROAPI {describe('roapi')}",
         samples.ratio("roapi", "gateway"),
         bar=Bar(1.2, "at least"),
-        note=f"value = throughput; ROAPI reading the Parquet file for each query: {described('reading')}",
+        note=f"value = throughput; ROAPI reading the Parquet file for each query: {describe('reading')}",
     )
 
 
-def _load(
+def _run_load(
     context: BenchContext, sides: dict[str, tuple[ServerProcess, Statements]], clients: int
 ) -> dict[str, list[Round]]:
     with ExitStack() as stack:
         ready: dict[str, Clients] = {
-            name: stack.enter_context(connected(server, statements, clients=clients))
+            name: stack.enter_context(connect_clients(server, statements, clients=clients))
             for name, (server, statements) in sides.items()
         }
         settings = context.settings
         return alternate(ready, rounds=max(1, settings.rounds // 3), seconds=settings.load_seconds)
 
 
-def _throughput(
+def _build_throughput(
     title: str, rounds: dict[str, list[Round]], bar: Bar | None = None, note: str = ""
 ) -> Finding:
-    def described(name: str) -> str:
-        per_second = _median(rounds[name], lambda each: each.per_second)
-        return f"{per_second:,.0f}/s ({_median(rounds[name], lambda each: each.cpu_ms):.2f} ms CPU each)"
+    def describe(name: str) -> str:
+        per_second = _compute_median(rounds[name], lambda each: each.per_second)
+        return (
+            f"{per_second:,.0f}/s ({_compute_median(rounds[name], lambda each: each.cpu_ms):.2f} ms CPU each)"
+        )
 
-    value = _ratio(rounds, lambda each: each.per_second)
-    return Finding(title, described("gateway"), f"ROAPI {described('roapi')}", value, bar=bar, note=note)
-
-
-def _p99(title: str, rounds: dict[str, list[Round]], bar: Bar | None = None) -> Finding:
-    def described(name: str) -> str:
-        return milliseconds(_median(rounds[name], lambda each: each.percentile_ms(99)))
-
-    value = _ratio(rounds, lambda each: each.percentile_ms(99))
-    return Finding(title, described("gateway"), f"ROAPI {described('roapi')}", value, bar=bar)
+    value = _compute_ratio(rounds, lambda each: each.per_second)
+    return Finding(title, describe("gateway"), f"ROAPI {describe('roapi')}", value, bar=bar, note=note)
 
 
-def _median(rounds: Sequence[Round], figure: Callable[[Round], float]) -> float:
+def _build_p99(title: str, rounds: dict[str, list[Round]], bar: Bar | None = None) -> Finding:
+    def describe(name: str) -> str:
+        return format_milliseconds(_compute_median(rounds[name], lambda each: each.percentile_ms(99)))
+
+    value = _compute_ratio(rounds, lambda each: each.percentile_ms(99))
+    return Finding(title, describe("gateway"), f"ROAPI {describe('roapi')}", value, bar=bar)
+
+
+def _compute_median(rounds: Sequence[Round], figure: Callable[[Round], float]) -> float:
     return float(np.median([figure(each) for each in rounds]))
 
 
-def _ratio(rounds: dict[str, list[Round]], figure: Callable[[Round], float]) -> float:
-    """Median over rounds of the gateway's figure divided by ROAPI's in the same round."""
+def _compute_ratio(rounds: dict[str, list[Round]], figure: Callable[[Round], float]) -> float:
+    """Return the median over rounds of the gateway's figure divided by ROAPI's in the same round."""
     pairs = zip(rounds["gateway"], rounds["roapi"], strict=True)
     return float(np.median([figure(gateway) / figure(roapi) for gateway, roapi in pairs]))

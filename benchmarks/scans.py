@@ -2,42 +2,47 @@
 
 from collections.abc import Iterator
 
-from benchmarks.baselines import base_only_context
+from benchmarks.baselines import open_base_only
 from benchmarks.context import BenchContext, open_engine
 from benchmarks.queries import COUNT, FILTERED, GROUP_BY
-from benchmarks.report import Bar, Finding, milliseconds
+from benchmarks.report import Bar, Finding, format_milliseconds
 from benchmarks.timing import Samples, interleave
 
 
 def run(context: BenchContext) -> Iterator[Finding]:
-    """Times the three scans against the floor."""
-    table = context.main_table()
-    floor = base_only_context(table.uri)
+    """Time the three scans against the floor."""
+    table = context.open_main_table()
+    floor = open_base_only(table.uri)
     engine = open_engine(table)
     try:
         table.answers.check_group_by(engine.execute(GROUP_BY).read_all())
         table.answers.check_filtered(engine.execute(FILTERED).read_all())
         table.answers.check_count(engine.execute(COUNT).read_all().column(0)[0].as_py())
 
-        def against_floor(sql: str) -> Samples:
+        def measure_against_floor(sql: str) -> Samples:
             candidates = {
                 "gateway": lambda _: engine.execute(sql).read_all(),
                 "floor": lambda _: floor.sql(sql).to_arrow_table(),
             }
             return interleave(candidates, rounds=context.settings.rounds, warmups=2)
 
-        yield _ratio_to_floor("group-by scan, warm", against_floor(GROUP_BY), Bar(1.5))
-        yield _ratio_to_floor("filtered scan", against_floor(FILTERED), Bar(1.2))
-        count = against_floor(COUNT)
+        yield _build_finding("group-by scan, warm", measure_against_floor(GROUP_BY), Bar(1.5))
+        yield _build_finding("filtered scan", measure_against_floor(FILTERED), Bar(1.2))
+        count = measure_against_floor(COUNT)
     finally:
         engine.close()
     count_ms, floor_ms = count.median_ms("gateway"), count.median_ms("floor")
     yield Finding(
-        "count(*)", milliseconds(count_ms), f"base only {milliseconds(floor_ms)}", count_ms, "ms", Bar(5)
+        "count(*)",
+        format_milliseconds(count_ms),
+        f"base only {format_milliseconds(floor_ms)}",
+        count_ms,
+        "ms",
+        Bar(5),
     )
 
 
-def _ratio_to_floor(title: str, samples: Samples, bar: Bar) -> Finding:
-    floor = f"base only {milliseconds(samples.median_ms('floor'))}"
+def _build_finding(title: str, samples: Samples, bar: Bar) -> Finding:
+    floor = f"base only {format_milliseconds(samples.median_ms('floor'))}"
     ratio = samples.ratio("gateway", "floor")
-    return Finding(title, milliseconds(samples.median_ms("gateway")), floor, ratio, "x", bar)
+    return Finding(title, format_milliseconds(samples.median_ms("gateway")), floor, ratio, "x", bar)

@@ -19,10 +19,10 @@ from benchmarks.answers import WrongAnswerError
 from benchmarks.context import BenchContext
 from benchmarks.plots import Curve, Plot
 from benchmarks.queries import COUNT, GROUP_BY, TABLE_NAME
-from benchmarks.report import Bar, Finding, milliseconds
-from benchmarks.server import gateway_server
-from benchmarks.timing import timed
-from benchmarks.write_table import WriteShape, create_table, new_keys, scratch
+from benchmarks.report import Bar, Finding, format_milliseconds
+from benchmarks.server import start_gateway
+from benchmarks.timing import time_call
+from benchmarks.write_table import WriteShape, create_scratch, create_table, generate_new_keys
 
 _REGIONS = 4
 _BATCH_ROWS = 500
@@ -37,14 +37,14 @@ def run(context: BenchContext) -> Iterator[Finding]:
     settings = context.settings
     shape = WriteShape(max(1_000, settings.rows // 5), _REGIONS)
     points = []
-    with scratch(settings) as directory, ExitStack() as stack:
+    with create_scratch(settings) as directory, ExitStack() as stack:
         table = create_table(directory / "root", shape)
         configured = {"writes.max_memtable_rows": _MEMTABLE_ROWS}
-        server = stack.enter_context(gateway_server(table.root, configured=configured))
+        server = stack.enter_context(start_gateway(table.root, configured=configured))
         connection = stack.enter_context(flight_sql.connect(server.uri, autocommit=True))
         cursor = stack.enter_context(connection.cursor())
-        writer = stack.enter_context(paced_writer(server.uri, shape))
-        cursor.adbc_ingest(TABLE_NAME, shape.rows_of(new_keys(shape, 0, _AT_FIRST)), mode="append")
+        writer = stack.enter_context(start_paced_writer(server.uri, shape))
+        cursor.adbc_ingest(TABLE_NAME, shape.rows_of(generate_new_keys(shape, 0, _AT_FIRST)), mode="append")
         for rate in settings.ingest_rates:
             finding = _measure(cursor, writer, rate, min(_SCANS, 2 * settings.rounds), settings.ingest_rates)
             points.append((rate, finding.value))
@@ -65,19 +65,19 @@ def _measure(
         cursor.execute(GROUP_BY)
         cursor.fetch_arrow_table()
 
-    def scanned() -> float:
-        return float(np.median([timed(scan) for _ in range(scans)]))
+    def time_scan() -> float:
+        return float(np.median([time_call(scan) for _ in range(scans)]))
 
     for _ in range(3):
         scan()
     rows, seconds = writer.rows, writer.seconds
-    rests, stretches = [scanned()], []
+    rests, stretches = [time_scan()], []
     for _ in range(_STRETCHES):
         writer.resume(rate)
-        stretches.append(scanned())
+        stretches.append(time_scan())
         writer.pause()
         scan()
-        rests.append(scanned())
+        rests.append(time_scan())
     reached = (writer.rows - rows) / (writer.seconds - seconds)
     ratios = [
         writing / ((before + after) / 2)
@@ -85,8 +85,8 @@ def _measure(
     ]
     return Finding(
         f"group-by while {rate:,} rows/s are written",
-        milliseconds(float(np.median(stretches)) * 1e3),
-        f"at rest {milliseconds(float(np.median(rests)) * 1e3)}",
+        format_milliseconds(float(np.median(stretches)) * 1e3),
+        f"at rest {format_milliseconds(float(np.median(rests)) * 1e3)}",
         float(np.median(ratios)),
         bar=Bar(1.5) if rate == rates[:2][-1] else None,
         note=f"{reached:,.0f} rows/s were acknowledged, in batches of {_BATCH_ROWS}, into {_REGIONS} regions "
@@ -108,12 +108,12 @@ class PacedWriter:
         self.seconds = 0.0
 
     def resume(self, rate: int) -> None:
-        """Write so many rows per second; returns when the first batch was acknowledged."""
+        """Write so many rows per second; return when the first batch was acknowledged."""
         self._pipe.send(rate)
         self._receive()
 
     def pause(self) -> None:
-        """Write no more; returns when the last batch was acknowledged."""
+        """Write no more; return when the last batch was acknowledged."""
         self._pipe.send(0)
         self._receive()
 
@@ -125,8 +125,8 @@ class PacedWriter:
 
 
 @contextmanager
-def paced_writer(uri: str, shape: WriteShape) -> Iterator[PacedWriter]:
-    """Starts a process that writes through the gateway at `uri` once it is told."""
+def start_paced_writer(uri: str, shape: WriteShape) -> Iterator[PacedWriter]:
+    """Start a process that writes through the gateway at `uri` when resumed."""
     spawning = mp.get_context("spawn")
     ours, theirs = spawning.Pipe()
     process = spawning.Process(target=_write, args=(theirs, uri, shape), daemon=True)
@@ -160,7 +160,7 @@ def _write_when_told(pipe: Connection, cursor: flight_sql.Cursor, shape: WriteSh
         rate = pipe.recv()
         started, before = time.perf_counter(), rows
         while not pipe.poll():
-            keys = new_keys(shape, _AT_FIRST + rows, _BATCH_ROWS)
+            keys = generate_new_keys(shape, _AT_FIRST + rows, _BATCH_ROWS)
             cursor.adbc_ingest(
                 TABLE_NAME, shape.rows_of(keys, seed=int(rng.integers(1 << 30))), mode="append"
             )

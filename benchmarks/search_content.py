@@ -31,7 +31,7 @@ SCHEMA = pa.schema(
 
 
 def schema(dimension: int) -> pa.Schema:
-    """Columns of a table with vectors of a dimension."""
+    """Return the columns of a table with vectors of a dimension."""
     return SCHEMA.append(pa.field("vec", pa.list_(pa.float32(), dimension)))
 
 
@@ -47,10 +47,10 @@ class VectorSource:
 
     def draw(self, count: int) -> Vectors:
         """So many vectors, one a row."""
-        parts = [self._some(min(_SLICE, count - start)) for start in range(0, count, _SLICE)]
-        return np.concatenate(parts) if parts else self._some(0)
+        parts = [self._draw_some(min(_SLICE, count - start)) for start in range(0, count, _SLICE)]
+        return np.concatenate(parts) if parts else self._draw_some(0)
 
-    def _some(self, count: int) -> Vectors:
+    def _draw_some(self, count: int) -> Vectors:
         rng = self._rng
         chosen = self._centres[rng.integers(0, len(self._centres), count)]
         latent = chosen + np.float32(_SPREAD) * rng.standard_normal(chosen.shape, dtype=np.float32)
@@ -63,7 +63,7 @@ class TextSource:
 
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
-        self._words = pa.array(_vocabulary())
+        self._words = pa.array(_draw_vocabulary())
         weights = 1 / np.arange(1, _VOCABULARY + 1)
         self._cumulative = np.cumsum(weights / weights.sum())
 
@@ -75,8 +75,8 @@ class TextSource:
         words = self._words.take(pa.array(np.minimum(ranks, _VOCABULARY - 1)))
         return pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), words), " ")
 
-    def queries(self, count: int) -> list[str]:
-        """Queries of two or three words, frequent ones and rare ones."""
+    def draw_queries(self, count: int) -> list[str]:
+        """Return queries of two or three words, frequent ones and rare ones."""
         drawn = np.exp(self._rng.uniform(np.log(10), np.log(5_000), (count, 3))).astype(np.int64)
         words = self._words.to_pylist()
         return [" ".join(words[rank] for rank in row[: 2 + n % 2]) for n, row in enumerate(drawn)]
@@ -101,8 +101,8 @@ class SearchContent:
         self.texts = self._draw_texts(rows)
 
     def table(self) -> pa.Table:
-        """All rows as they are now, by ascending key."""
-        return self._table(np.arange(len(self.vectors)), self.vectors, self.texts)
+        """Return the newest version of every row, by ascending key."""
+        return self._build_table(np.arange(len(self.vectors)), self.vectors, self.texts)
 
     def put(self, ids: Keys) -> pa.Table:
         """New versions of these distinct rows, far from where they were; keys at the end grow the table."""
@@ -110,21 +110,21 @@ class SearchContent:
         missing = int(ids.max(initial=-1)) + 1 - len(self.vectors)
         if missing > 0:
             self.vectors = np.concatenate([self.vectors, np.zeros((missing, self._dimension), np.float32)])
-            self.texts = np.concatenate([self.texts, _empty(missing)])
+            self.texts = np.concatenate([self.texts, _create_empty(missing)])
         self.vectors[ids] = vectors
         self.texts[ids] = texts
-        return self._table(ids, vectors, texts)
+        return self._build_table(ids, vectors, texts)
 
-    def queries(self, count: int) -> tuple[Vectors, list[str]]:
+    def draw_queries(self, count: int) -> tuple[Vectors, list[str]]:
         """So many vectors that no row holds, from among the same clusters, and texts to search for."""
-        return self._vector_source.draw(count), self._text_source.queries(count)
+        return self._vector_source.draw(count), self._text_source.draw_queries(count)
 
     def _draw_texts(self, count: int) -> npt.NDArray[np.object_]:
         if not self._has_texts:
-            return _empty(count)
+            return _create_empty(count)
         return np.asarray(self._text_source.draw(count).to_pylist(), dtype=object)
 
-    def _table(self, ids: Keys, vectors: Vectors, texts: npt.NDArray[np.object_]) -> pa.Table:
+    def _build_table(self, ids: Keys, vectors: Vectors, texts: npt.NDArray[np.object_]) -> pa.Table:
         flat = pa.array(np.ascontiguousarray(vectors).ravel())
         columns = {
             "id": ids,
@@ -135,8 +135,8 @@ class SearchContent:
         return pa.table(columns, schema=schema(self._dimension))
 
 
-def nearest(vectors: Vectors, queries: Vectors, k: int) -> Keys:
-    """Row numbers of the k nearest vectors (squared l2) of each query, nearest first, by looking at all."""
+def find_nearest(vectors: Vectors, queries: Vectors, k: int) -> Keys:
+    """Return the row numbers of the k nearest vectors (squared l2) of each query by brute force."""
     best_distances = np.full((len(queries), k), np.inf, dtype=np.float32)
     best = np.zeros((len(queries), k), dtype=np.int64)
     for start in range(0, len(vectors), _SLICE):
@@ -152,11 +152,11 @@ def nearest(vectors: Vectors, queries: Vectors, k: int) -> Keys:
     return np.take_along_axis(best, np.argsort(best_distances, axis=1, kind="stable"), axis=1)
 
 
-def _empty(count: int) -> npt.NDArray[np.object_]:
+def _create_empty(count: int) -> npt.NDArray[np.object_]:
     return np.full(count, "", dtype=object)
 
 
-def _vocabulary() -> list[str]:
-    """Distinct words, short ones first."""
+def _draw_vocabulary() -> list[str]:
+    """Return distinct words, short ones first."""
     words = [f"{a}{b}{c}o" for a in _SYLLABLES for b in _SYLLABLES for c in "bdfgklmnprtvz"]
     return words[:_VOCABULARY]

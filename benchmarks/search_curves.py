@@ -10,16 +10,16 @@ import pyarrow as pa
 
 from benchmarks.context import BenchContext, open_engine
 from benchmarks.plots import Curve, Plot
-from benchmarks.queries import hybrid_search, text_search
-from benchmarks.report import Finding, milliseconds
+from benchmarks.queries import build_hybrid_search, build_text_search
+from benchmarks.report import Finding, format_milliseconds
 from benchmarks.search_sides import (
     Effort,
     VectorSearch,
-    as_parameter,
-    base_knn,
-    base_text,
-    gateway_knn,
-    lsm_knn,
+    create_parameter,
+    open_base_knn,
+    open_base_text,
+    open_gateway_knn,
+    open_lsm_knn,
 )
 from benchmarks.search_table import IndexType, K, SearchShape, SearchTable, ensure_merged
 from benchmarks.timing import Candidate, interleave
@@ -39,14 +39,14 @@ class _Point:
 
 
 def run(context: BenchContext) -> Iterator[Finding]:
-    """Draws `search-recall.svg`, `search-indexes.svg` and `search-generations.svg`."""
-    table = context.search_table()
-    yield from _by_effort(context, table)
-    yield from _by_index(context, table.shape)
-    yield from _by_generations(context, table.shape)
+    """Draw `search-recall.svg`, `search-indexes.svg` and `search-generations.svg`."""
+    table = context.open_search_table()
+    yield from _plot_by_effort(context, table)
+    yield from _plot_by_index(context, table.shape)
+    yield from _plot_by_generations(context, table.shape)
 
 
-def _by_effort(context: BenchContext, table: SearchTable) -> Iterator[Finding]:
+def _plot_by_effort(context: BenchContext, table: SearchTable) -> Iterator[Finding]:
     merged = ensure_merged(table)
     labels = {
         "gateway": "Lance Gateway",
@@ -59,14 +59,14 @@ def _by_effort(context: BenchContext, table: SearchTable) -> Iterator[Finding]:
     try:
         for probes in _PROBES:
             effort = Effort(probes)
-            measured = _recalls(
+            measured = _measure_recalls(
                 context,
                 table,
                 {
-                    "gateway": gateway_knn(engine, effort),
-                    "merged": base_knn(merged, effort),
-                    "planner": lsm_knn(table, effort),
-                    "planner, more": lsm_knn(table, effort, _OVERFETCH),
+                    "gateway": open_gateway_knn(engine, effort),
+                    "merged": open_base_knn(merged, effort),
+                    "planner": open_lsm_knn(table, effort),
+                    "planner, more": open_lsm_knn(table, effort, _OVERFETCH),
                 },
             )
             for side, point in measured.items():
@@ -74,9 +74,9 @@ def _by_effort(context: BenchContext, table: SearchTable) -> Iterator[Finding]:
             ours, other = measured["gateway"], measured["merged"]
             yield Finding(
                 f"{_RECALL} with {probes} partitions",
-                f"{ours.recall:.3f} in {milliseconds(ours.ms)}",
-                f"merged {other.recall:.3f} in {milliseconds(other.ms)}; planner "
-                f"{measured['planner'].recall:.3f} in {milliseconds(measured['planner'].ms)}",
+                f"{ours.recall:.3f} in {format_milliseconds(ours.ms)}",
+                f"merged {other.recall:.3f} in {format_milliseconds(other.ms)}; planner "
+                f"{measured['planner'].recall:.3f} in {format_milliseconds(measured['planner'].ms)}",
                 ours.recall,
                 "recall",
             )
@@ -99,15 +99,19 @@ def _by_effort(context: BenchContext, table: SearchTable) -> Iterator[Finding]:
     )
 
 
-def _by_index(context: BenchContext, shape: SearchShape) -> Iterator[Finding]:
+def _plot_by_index(context: BenchContext, shape: SearchShape) -> Iterator[Finding]:
     curves = []
     for index in (shape.index, *_OTHER_INDEXES):
-        table = context.searched(dataclasses.replace(shape, index=index, text_index=index == shape.index))
+        table = context.open_search_shape(
+            dataclasses.replace(shape, index=index, text_index=index == shape.index)
+        )
         engine = open_engine(table)
         points = []
         try:
             for probes in _PROBES:
-                measured = _recalls(context, table, {"gateway": gateway_knn(engine, Effort(probes))})
+                measured = _measure_recalls(
+                    context, table, {"gateway": open_gateway_knn(engine, Effort(probes))}
+                )
                 points.append(measured["gateway"])
         finally:
             engine.close()
@@ -115,7 +119,7 @@ def _by_index(context: BenchContext, shape: SearchShape) -> Iterator[Finding]:
         best = points[-1]
         yield Finding(
             f"{_RECALL}, {index}, {_PROBES[-1]} partitions",
-            f"{best.recall:.3f} in {milliseconds(best.ms)}",
+            f"{best.recall:.3f} in {format_milliseconds(best.ms)}",
             "",
             best.recall,
             "recall",
@@ -124,12 +128,14 @@ def _by_index(context: BenchContext, shape: SearchShape) -> Iterator[Finding]:
     _write(context, "search-indexes", Plot(title, _MEDIAN, _RECALL, curves, "x"))
 
 
-def _by_generations(context: BenchContext, shape: SearchShape) -> Iterator[Finding]:
+def _plot_by_generations(context: BenchContext, shape: SearchShape) -> Iterator[Finding]:
     latencies: dict[str, list[tuple[float, float]]] = {}
     counts = context.settings.search_generation_counts
     for generations in counts:
-        table = context.searched(dataclasses.replace(shape, generations=generations, regions=1, tail_rows=0))
-        medians = _latencies(context, table)
+        table = context.open_search_shape(
+            dataclasses.replace(shape, generations=generations, regions=1, tail_rows=0)
+        )
+        medians = _measure_latencies(context, table)
         for side, median in medians.items():
             latencies.setdefault(side, []).append((generations, median))
         label = f"{generations} generation{'s' if generations > 1 else ''}"
@@ -137,10 +143,10 @@ def _by_generations(context: BenchContext, shape: SearchShape) -> Iterator[Findi
         base["hybrid"] = base["vector"] + base["full text"]
         for kind, floor in base.items():
             ours = medians[kind]
-            against = f"base only {milliseconds(floor)}"
+            against = f"base only {format_milliseconds(floor)}"
             if kind == "vector":
-                against += f"; planner {milliseconds(medians['planner'])}"
-            yield Finding(f"{kind} top-{K}, {label}", milliseconds(ours), against, ours / floor)
+                against += f"; planner {format_milliseconds(medians['planner'])}"
+            yield Finding(f"{kind} top-{K}, {label}", format_milliseconds(ours), against, ours / floor)
     labels = {
         "vector": "vector",
         "full text": "full text",
@@ -157,14 +163,20 @@ def _by_generations(context: BenchContext, shape: SearchShape) -> Iterator[Findi
     _write(context, "search-generations", Plot(title, "generations", _MEDIAN, curves, "xy", counts))
 
 
-def _latencies(context: BenchContext, table: SearchTable) -> Mapping[str, float]:
-    """Median milliseconds of every kind of search and of what it is compared with."""
+def _measure_latencies(context: BenchContext, table: SearchTable) -> Mapping[str, float]:
+    """Return the median milliseconds of every kind of search and of its peers."""
     effort = Effort()
-    knn, text, planner = base_knn(table.uri, effort), base_text(table.uri), lsm_knn(table, effort)
-    hybrid_sql = hybrid_search("$1", "$2", k=K, nprobes=effort.nprobes, refine_factor=effort.refine_factor)
+    knn, text, planner = (
+        open_base_knn(table.uri, effort),
+        open_base_text(table.uri),
+        open_lsm_knn(table, effort),
+    )
+    hybrid_sql = build_hybrid_search(
+        "$1", "$2", k=K, nprobes=effort.nprobes, refine_factor=effort.refine_factor
+    )
     engine = open_engine(table)
     try:
-        ours, ours_text = gateway_knn(engine, effort), engine.prepare(text_search("$1", k=K))
+        ours, ours_text = open_gateway_knn(engine, effort), engine.prepare(build_text_search("$1", k=K))
         ours_hybrid = engine.prepare(hybrid_sql)
 
         def vector(number: int) -> np.ndarray:
@@ -174,7 +186,7 @@ def _latencies(context: BenchContext, table: SearchTable) -> Mapping[str, float]
             return table.texts[number % len(table.texts)]
 
         def hybrid(number: int) -> pa.Table:
-            parameters = (as_parameter(vector(number)), pa.scalar(words(number)))
+            parameters = (create_parameter(vector(number)), pa.scalar(words(number)))
             return ours_hybrid.execute(parameters).read_all()
 
         sides: dict[str, Candidate] = {
@@ -194,10 +206,10 @@ def _latencies(context: BenchContext, table: SearchTable) -> Mapping[str, float]
     return {side: samples.median_ms(side) for side in sides} | {"planner": slow.median_ms("planner")}
 
 
-def _recalls(
+def _measure_recalls(
     context: BenchContext, table: SearchTable, sides: Mapping[str, VectorSearch]
 ) -> dict[str, _Point]:
-    """Runs the sides in turn over the table's vectors, or over fewer where rounds are few."""
+    """Run the sides in turn over the table's vectors, or over fewer where rounds are few."""
     seconds: dict[str, list[float]] = {side: [] for side in sides}
     found: dict[str, list[np.ndarray]] = {side: [] for side in sides}
     for search in sides.values():
@@ -211,7 +223,7 @@ def _recalls(
     return {
         side: _Point(
             float(np.median(seconds[side])) * 1e3,
-            table.recall(found[side], flushed_only=side.startswith("planner")),
+            table.compute_recall(found[side], flushed_only=side.startswith("planner")),
         )
         for side in sides
     }

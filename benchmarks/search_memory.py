@@ -10,11 +10,11 @@ import numpy as np
 import psutil  # type: ignore[import-untyped]
 
 from benchmarks.context import BenchContext
-from benchmarks.queries import hybrid_search, text_search, vector_search
+from benchmarks.queries import build_hybrid_search, build_text_search, build_vector_search
 from benchmarks.report import Bar, Finding
-from benchmarks.search_sides import adbc_search
+from benchmarks.search_sides import open_adbc_search
 from benchmarks.search_table import K, SearchTable, copy_base
-from benchmarks.server import gateway_server
+from benchmarks.server import start_gateway
 from benchmarks.table import create_regions
 
 _MIB = 2**20
@@ -29,7 +29,7 @@ def run(context: BenchContext) -> Iterator[Finding]:
     Ten generations of a region are flushed meanwhile, each with the indexes that Lance's writer keeps. What a
     search adds to caches is judged, so memory is compared with that after the first generation.
     """
-    table = context.search_table()
+    table = context.open_search_table()
     root = Path(tempfile.mkdtemp(prefix="search-memory-", dir=context.settings.data_dir)) / "fresh"
     try:
         copy_base(context.settings.data_dir, table.shape, root)
@@ -66,17 +66,17 @@ def _search_while_writing(table: SearchTable, root: Path, puts: int) -> tuple[in
     (region,) = create_regions(uri, dataset.version, 1)
     resident = []
     with (
-        gateway_server(root) as server,
-        adbc_search(server.uri, vector_search("$1", k=K)) as vector,
-        adbc_search(server.uri, text_search("$1", k=K)) as text,
-        adbc_search(server.uri, hybrid_search("$1", "$2", k=K)) as hybrid,
+        start_gateway(root) as server,
+        open_adbc_search(server.uri, build_vector_search("$1", k=K)) as vector,
+        open_adbc_search(server.uri, build_text_search("$1", k=K)) as text,
+        open_adbc_search(server.uri, build_hybrid_search("$1", "$2", k=K)) as hybrid,
     ):
         process = psutil.Process(server.pid)
         for _ in range(_GENERATIONS):
             with dataset.mem_wal_writer(region) as writer:
                 for _ in range(puts):
                     writer.put(content.put(rng.choice(table.shape.rows, _ROWS_A_PUT, replace=False)))
-                    vectors, texts = content.queries(_SEARCHES_A_PUT)
+                    vectors, texts = content.draw_queries(_SEARCHES_A_PUT)
                     for number, (one, words) in enumerate(zip(vectors.tolist(), texts, strict=True)):
                         match number % 3:
                             case 0:

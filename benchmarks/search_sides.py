@@ -1,4 +1,4 @@
-"""Who answers the searches: Lance on the base alone, Lance's LSM planner, and the gateway."""
+"""The searches that are compared: Lance on the base alone, Lance's LSM planner, and the gateway."""
 
 import dataclasses
 from collections.abc import Callable, Iterator
@@ -10,8 +10,8 @@ import lance
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.baselines import region_snapshots
-from benchmarks.queries import vector_search
+from benchmarks.baselines import read_region_snapshots
+from benchmarks.queries import build_vector_search
 from benchmarks.search_content import Keys, Vectors
 from benchmarks.search_table import K, SearchTable
 from planner.engine import QueryEngine
@@ -33,7 +33,7 @@ class Effort:
     refine_factor: int = 4
 
 
-def base_knn(uri: str, effort: Effort, k: int = K) -> VectorSearch:
+def open_base_knn(uri: str, effort: Effort, k: int = K) -> VectorSearch:
     """Lance's own search of one dataset. It does not see generations."""
     dataset = lance.dataset(uri)
 
@@ -45,9 +45,9 @@ def base_knn(uri: str, effort: Effort, k: int = K) -> VectorSearch:
     return search
 
 
-def lsm_knn(table: SearchTable, effort: Effort, overfetch: float = 1.0) -> VectorSearch:
+def open_lsm_knn(table: SearchTable, effort: Effort, overfetch: float = 1.0) -> VectorSearch:
     """Lance's LSM planner over base and generations, refining as it does by itself."""
-    planner = lance.LsmVectorSearchPlanner(lance.dataset(table.uri), region_snapshots(table.uri), "vec")
+    planner = lance.LsmVectorSearchPlanner(lance.dataset(table.uri), read_region_snapshots(table.uri), "vec")
     options = {"k": K, "nprobes": effort.nprobes, "overfetch_factor": overfetch}
 
     def search(vector: Vectors) -> pa.Table:
@@ -56,18 +56,18 @@ def lsm_knn(table: SearchTable, effort: Effort, overfetch: float = 1.0) -> Vecto
     return search
 
 
-def gateway_knn(engine: QueryEngine, effort: Effort | None) -> VectorSearch:
-    """The gateway in process, by a statement that is prepared once; without an effort, by its defaults."""
+def open_gateway_knn(engine: QueryEngine, effort: Effort | None) -> VectorSearch:
+    """Return a search by the gateway in this process, with one prepared statement."""
     options = {} if effort is None else dataclasses.asdict(effort)
-    prepared = engine.prepare(vector_search("$1", k=K, **options))
+    prepared = engine.prepare(build_vector_search("$1", k=K, **options))
 
     def search(vector: Vectors) -> pa.Table:
-        return prepared.execute((as_parameter(vector),)).read_all()
+        return prepared.execute((create_parameter(vector),)).read_all()
 
     return search
 
 
-def base_text(uri: str, k: int = K) -> Callable[[str], pa.Table]:
+def open_base_text(uri: str, k: int = K) -> Callable[[str], pa.Table]:
     """Lance's own full-text search of one dataset. It does not see generations."""
     dataset = lance.dataset(uri)
 
@@ -78,8 +78,8 @@ def base_text(uri: str, k: int = K) -> Callable[[str], pa.Table]:
 
 
 @contextmanager
-def adbc_search(uri: str, sql: str) -> Iterator[Callable[..., pa.Table]]:
-    """A statement at a server, prepared once and given new parameters with each call."""
+def open_adbc_search(uri: str, sql: str) -> Iterator[Callable[..., pa.Table]]:
+    """Return a search by one statement that a server has prepared, with new parameters in each call."""
     with flight_sql.connect(uri, autocommit=True) as connection, connection.cursor() as cursor:
 
         def search(*parameters: object) -> pa.Table:
@@ -90,11 +90,11 @@ def adbc_search(uri: str, sql: str) -> Iterator[Callable[..., pa.Table]]:
         yield search
 
 
-def as_parameter(vector: Vectors) -> pa.Scalar:
-    """A vector as drivers bind it: a list of numbers."""
+def create_parameter(vector: Vectors) -> pa.Scalar:
+    """Return a vector as a bound parameter: a list of numbers."""
     return pa.scalar(vector, pa.list_(pa.float32()))
 
 
-def keys_of(search: VectorSearch, table: SearchTable) -> list[Keys]:
-    """What a side finds for each of the table's vectors."""
+def find_keys(search: VectorSearch, table: SearchTable) -> list[Keys]:
+    """Return the keys that a search finds for each of the table's vectors."""
     return [np.asarray(search(vector).column("id").to_numpy()) for vector in table.vectors]

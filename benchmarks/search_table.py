@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.queries import TABLE_NAME
-from benchmarks.search_content import Keys, SearchContent, Vectors, nearest
+from benchmarks.search_content import Keys, SearchContent, Vectors, find_nearest
 from benchmarks.table import create_regions
 from memwal.errors import InvalidInputError
 
@@ -79,7 +79,7 @@ class SearchShape:
         return int(np.clip(self.rows // _ROWS_PER_PARTITION, 1, _MOST_PARTITIONS))
 
     def content(self) -> SearchContent:
-        """The base's rows, to be changed."""
+        """Return the base's rows, to be changed."""
         return SearchContent(self.rows, self.dimension, texts=self.text_index)
 
     def generations_of(self, region: int) -> int:
@@ -112,7 +112,7 @@ class SearchTable:
         """Path of the Lance dataset."""
         return str(self.root / f"{TABLE_NAME}.lance")
 
-    def recall(self, found: Sequence[Keys], *, flushed_only: bool = False) -> float:
+    def compute_recall(self, found: Sequence[Keys], *, flushed_only: bool = False) -> float:
         """Share of the true nearest neighbours among the keys found for the first queries, or for all."""
         truth = (self.flushed_neighbours if flushed_only else self.neighbours)[: len(found)]
         hits = sum(len(np.intersect1d(got, true)) for got, true in zip(found, truth, strict=True))
@@ -120,7 +120,7 @@ class SearchTable:
 
 
 def ensure_search_table(data_dir: Path, shape: SearchShape) -> SearchTable:
-    """Opens the table of this shape, building it first when it is not there or was left half-built."""
+    """Open the table of this shape, building it first when it is not there or was left half-built."""
     directory = data_dir / shape.directory
     root = directory / "fresh"
     if not (directory / _QUERIES_FILE).exists():
@@ -141,7 +141,7 @@ def ensure_search_table(data_dir: Path, shape: SearchShape) -> SearchTable:
 
 
 def ensure_merged(table: SearchTable) -> str:
-    """Path of a dataset that holds the table's newest rows, freshly indexed; built when it is not there."""
+    """Return the path of a dataset with the table's newest rows, freshly indexed; build it if missing."""
     directory = table.root.parent / "merged"
     uri = str(directory / f"{TABLE_NAME}.lance")
     if not (directory / _MARKER).exists():
@@ -150,8 +150,8 @@ def ensure_merged(table: SearchTable) -> str:
         print(f"building {directory}", flush=True)
         shape = table.shape
         content = shape.content()
-        content.queries(QUERIES)
-        for write in _writes(shape, lance.dataset(table.uri)):
+        content.draw_queries(QUERIES)
+        for write in _list_writes(shape, lance.dataset(table.uri)):
             content.put(write.keys)
         _write_indexed(uri, content.table(), shape)
         (directory / _MARKER).touch()
@@ -159,7 +159,7 @@ def ensure_merged(table: SearchTable) -> str:
 
 
 def copy_base(data_dir: Path, shape: SearchShape, root: Path) -> None:
-    """Puts the base table of this shape, indexed and without fresh rows, into a new catalog root.
+    """Put the base table of this shape, indexed and without fresh rows, into a new catalog root.
 
     Shapes that differ in what comes on top share the files by hard links: Lance changes no file.
     """
@@ -183,8 +183,8 @@ class _Write:
     flushed: bool
 
 
-def _writes(shape: SearchShape, dataset: lance.LanceDataset) -> list[_Write]:
-    """What is put on top of the base, in this order; the rows that stay in the log come last."""
+def _list_writes(shape: SearchShape, dataset: lance.LanceDataset) -> list[_Write]:
+    """Return the writes on top of the base, in order; the rows that stay in the log come last."""
     rng = np.random.default_rng(1)
     count = shape.fresh_rows + shape.tail_rows
     new = round(count * _NEW_KEYS)
@@ -209,19 +209,19 @@ def _writes(shape: SearchShape, dataset: lance.LanceDataset) -> list[_Write]:
 
 def _write_fresh(root: Path, queries_file: Path, shape: SearchShape) -> None:
     content = shape.content()
-    vectors, texts = content.queries(QUERIES)
+    vectors, texts = content.draw_queries(QUERIES)
     uri = str(root / f"{TABLE_NAME}.lance")
     lance.dataset(uri).initialize_mem_wal(bucket_column="id", num_buckets=shape.regions)
     dataset = lance.dataset(uri)
     regions = tuple(create_regions(uri, dataset.version, shape.regions))
-    writes = _writes(shape, dataset)
+    writes = _list_writes(shape, dataset)
     for write in writes:
         if write.flushed:
             # Closing the writer flushes its MemTable: each part becomes one generation.
             limit = shape.fresh_rows + 1
             with dataset.mem_wal_writer(regions[write.region], max_memtable_rows=limit) as writer:
                 writer.put(content.put(write.keys))
-    flushed_neighbours = nearest(content.vectors, vectors, K)
+    flushed_neighbours = find_nearest(content.vectors, vectors, K)
     for write in writes:
         if not write.flushed:
             # A writer that is dropped, not closed, leaves its rows in the log alone.
@@ -231,7 +231,7 @@ def _write_fresh(root: Path, queries_file: Path, shape: SearchShape) -> None:
         queries_file,
         vectors=vectors,
         texts=np.array(texts),
-        neighbours=nearest(content.vectors, vectors, K),
+        neighbours=find_nearest(content.vectors, vectors, K),
         flushed_neighbours=flushed_neighbours,
     )
 

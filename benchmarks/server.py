@@ -1,4 +1,4 @@
-"""Server processes under measurement: a free port, awaited by what they say, stopped at the end."""
+"""Server processes under measurement, on free ports; they print their address when they are ready."""
 
 import os
 import queue
@@ -31,12 +31,12 @@ class ServerProcess:
 
 
 @contextmanager
-def gateway_server(
+def start_gateway(
     root: Path | str,
     options: Mapping[str, str] = MappingProxyType({}),
     configured: Mapping[str, object] = MappingProxyType({}),
 ) -> Iterator[ServerProcess]:
-    """Serves a catalog root with `lance-gateway serve` in its own process.
+    """Serve a catalog root with `lance-gateway serve` in its own process.
 
     Args:
         root: A directory or `s3://bucket/prefix`.
@@ -48,27 +48,27 @@ def gateway_server(
     for flag, pairs in (("--storage-option", options), ("--set", configured)):
         command += [word for name, value in pairs.items() for word in (flag, f"{name}={value}")]
     # A line per statement on the terminal would bury the findings; the peers keep theirs to themselves too.
-    with _server([*command, "--log-level", "WARNING"]) as server:
+    with _start_server([*command, "--log-level", "WARNING"]) as server:
         yield server
 
 
 @contextmanager
-def bare_flight_server(source: str, sql: str) -> Iterator[ServerProcess]:
-    """Serves from memory, in its own process, the batches that the gateway at `source` streams for `sql`."""
-    with _server([sys.executable, "-m", "benchmarks.bare_flight", source, sql]) as server:
+def start_bare_flight(source: str, sql: str) -> Iterator[ServerProcess]:
+    """Serve from memory, in its own process, the batches that the gateway at `source` streams for `sql`."""
+    with _start_server([sys.executable, "-m", "benchmarks.bare_flight", source, sql]) as server:
         yield server
 
 
 @contextmanager
-def slow_store() -> Iterator[str]:
-    """Serves an S3 store whose requests take as long as S3's, in its own process; gives its URL."""
-    with _server([sys.executable, "-m", "benchmarks.slow_store"], location=_STORE_LOCATION) as server:
+def start_slow_store() -> Iterator[str]:
+    """Serve an S3 store whose requests take as long as S3's, in its own process; give its URL."""
+    with _start_server([sys.executable, "-m", "benchmarks.slow_store"], location=_STORE_LOCATION) as server:
         yield server.uri.replace("grpc://", "http://")
 
 
 @contextmanager
-def roapi_server(table_name: str, parquet: Path, *, in_memory: bool) -> Iterator[ServerProcess]:
-    """Serves one Parquet file with ROAPI in its own process.
+def start_roapi(table_name: str, parquet: Path, *, in_memory: bool) -> Iterator[ServerProcess]:
+    """Serve one Parquet file with ROAPI in its own process.
 
     Args:
         table_name: What queries call the table.
@@ -81,12 +81,12 @@ def roapi_server(table_name: str, parquet: Path, *, in_memory: bool) -> Iterator
     # It tells its address in its log; a line per request would only slow it down.
     environment = {**os.environ, "RUST_LOG": "error,roapi::startup=info"}
     command = [str(executable), *addresses, "--table", source]
-    with _server(command, location=_ROAPI_LOCATION, environment=environment) as server:
+    with _start_server(command, location=_ROAPI_LOCATION, environment=environment) as server:
         yield server
 
 
 @contextmanager
-def _server(
+def _start_server(
     command: Sequence[str],
     location: re.Pattern[str] = _LOCATION,
     environment: Mapping[str, str] | None = None,

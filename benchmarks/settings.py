@@ -1,4 +1,4 @@
-"""What a benchmark run measures: sizes, repetitions and places."""
+"""Settings of a benchmark run: sizes, repetitions and directories."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -16,7 +16,7 @@ BUCKET = "tables"
 _Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
 
-def options(url: str) -> dict[str, str]:
+def build_options(url: str) -> dict[str, str]:
     """Storage options of the store at `url`, as Lance names them."""
     return {
         "aws_endpoint": url,
@@ -27,8 +27,8 @@ def options(url: str) -> dict[str, str]:
     }
 
 
-def slowed(application: _Application) -> _Application:
-    """Waits before each request."""
+def add_delay(application: _Application) -> _Application:
+    """Wait before each request."""
 
     def wait(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:  # noqa: ANN401 (WSGI)
         milliseconds = WRITE_MS if environ["REQUEST_METHOD"] in {"PUT", "POST"} else READ_MS
@@ -39,7 +39,7 @@ def slowed(application: _Application) -> _Application:
 
 
 def main() -> None:
-    """Makes the bucket, prints the location, serves until terminated."""
+    """Make the bucket, print the location, serve until terminated."""
     # They take seconds, which who asks for the options alone need not wait for.
     import boto3  # type: ignore[import-untyped]  # noqa: PLC0415
     from moto.server import DomainDispatcherApplication, create_backend_app  # noqa: PLC0415
@@ -52,9 +52,9 @@ def main() -> None:
         disable_nagle_algorithm = True
 
         def log(self, *_: object) -> None:
-            """Forgets it."""
+            """Forget it."""
 
-    application = slowed(DomainDispatcherApplication(create_backend_app))
+    application = add_delay(DomainDispatcherApplication(create_backend_app))
     server = make_server("127.0.0.1", 0, application, threaded=True, request_handler=Handler)
     url = f"http://127.0.0.1:{server.server_port}"
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -15,9 +15,9 @@ from benchmarks.context import BenchContext
 from benchmarks.ingest import RegionWriters
 from benchmarks.queries import COUNT
 from benchmarks.report import Finding
-from benchmarks.spark_sides import spark_session
+from benchmarks.spark_sides import start_spark
 from benchmarks.timing import interleave
-from benchmarks.write_table import WriteShape, create_table, new_keys, scratch
+from benchmarks.write_table import WriteShape, create_scratch, create_table, generate_new_keys
 from pipeline.ingesting import ingest
 from pipeline.jobs.lake import LakeTable
 from planner.engine import QueryEngine
@@ -31,10 +31,10 @@ _SHAPE = WriteShape(_BASE_ROWS, _REGIONS)
 
 
 def run(context: BenchContext) -> Iterator[Finding]:
-    """The same rows three times, in turn."""
+    """Write the same rows three times, in turn."""
     count = context.settings.ingest_rows
-    rows = _SHAPE.rows_of(new_keys(_SHAPE, 0, count), seed=1)
-    with scratch(context.settings) as directory, spark_session(2) as spark:
+    rows = _SHAPE.rows_of(generate_new_keys(_SHAPE, 0, count), seed=1)
+    with create_scratch(context.settings) as directory, start_spark(2) as spark:
         files = directory / "parquet"
         ds.write_dataset(
             rows,

@@ -11,8 +11,8 @@ from benchmarks.answers import WrongAnswerError
 from benchmarks.context import BenchContext
 from benchmarks.queries import TABLE_NAME
 from benchmarks.report import Bar, Finding
-from benchmarks.server import gateway_server
-from benchmarks.spark_sides import JDBC_DRIVER, drain, rows_from_memory, spark_session
+from benchmarks.server import start_gateway
+from benchmarks.spark_sides import JDBC_DRIVER, drain_rows, read_from_memory, start_spark
 from benchmarks.table import BenchTable
 from benchmarks.timing import Samples, interleave
 from pipeline.source import register
@@ -27,9 +27,9 @@ _WAYS = ("gateway", "direct", "jdbc", "memory")
 def run(context: BenchContext) -> Iterator[Finding]:
     """On two cores against JDBC, then the same on one."""
     settings = context.settings
-    table = context.main_table()
+    table = context.open_main_table()
     rounds = max(1, settings.rounds // 5)
-    with gateway_server(table.root) as server:
+    with start_gateway(table.root) as server:
         two = _measure(table, server.uri, 2, _WAYS, rounds)
         one = _measure(table, server.uri, 1, _WAYS[:2], rounds)
     count = table.answers.count
@@ -65,28 +65,28 @@ def run(context: BenchContext) -> Iterator[Finding]:
 
 
 def _measure(table: BenchTable, uri: str, cores: int, ways: tuple[str, ...], rounds: int) -> Samples:
-    with spark_session(cores) as spark:
+    with start_spark(cores) as spark:
         register(spark)
-        frames = {way: _frame(spark, way, table, uri) for way in ways}
+        frames = {way: _read_frame(spark, way, table, uri) for way in ways}
         for way, rows in frames.items():
             found = rows.count()
             if found != table.answers.count:
                 raise WrongAnswerError(f"{way} reads {found} rows instead of {table.answers.count}")
         sides: dict[str, Callable[[int], object]] = {
-            way: lambda _, rows=rows: drain(rows)  # type: ignore[misc]
+            way: lambda _, rows=rows: drain_rows(rows)  # type: ignore[misc]
             for way, rows in frames.items()
         }
         return interleave(sides, rounds=rounds)
 
 
-def _frame(spark: "SparkSession", way: str, table: BenchTable, uri: str) -> "DataFrame":
+def _read_frame(spark: "SparkSession", way: str, table: BenchTable, uri: str) -> "DataFrame":
     if way == "jdbc":
         address = uri.removeprefix("grpc://")
         reader = spark.read.format("jdbc").option("driver", JDBC_DRIVER)
         url = f"jdbc:arrow-flight-sql://{address}/?useEncryption=false"
         return reader.option("url", url).option("dbtable", TABLE_NAME).load().select(*_COLUMNS)
     if way == "memory":
-        return rows_from_memory(spark, table.answers.count, parts=2)
+        return read_from_memory(spark, table.answers.count, parts=2)
     reader = spark.read.format("lance_gateway").option("url", uri).option("table", TABLE_NAME)
     if way == "direct":
         reader = reader.option("mode", "direct").option("root", str(table.root))

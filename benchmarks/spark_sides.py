@@ -20,21 +20,21 @@ _DRIVERS = REPOSITORY / ".jdbc-drivers"
 
 
 @contextmanager
-def spark_session(cores: int) -> Iterator["SparkSession"]:
+def start_spark(cores: int) -> Iterator["SparkSession"]:
     """Spark on so many cores, with the JDBC driver; sessions of one process follow one another.
 
     Raises:
         PreconditionError: pyspark, a JDK or the driver is missing.
     """
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    settings = {"spark.jars": str(jdbc_driver()), "spark.sql.shuffle.partitions": "4"}
+    settings = {"spark.jars": str(find_jdbc_driver()), "spark.sql.shuffle.partitions": "4"}
     with opened_session(f"local[{cores}]", settings=settings, app="benchmarks") as session:
         session.sparkContext.setLogLevel("OFF")
         yield session
 
 
-def jdbc_driver() -> Path:
-    """The newest jar that is there, fetched where none is.
+def find_jdbc_driver() -> Path:
+    """Return the newest jar on this machine; fetch it if there is none.
 
     Raises:
         PreconditionError: it cannot be had.
@@ -48,12 +48,12 @@ def jdbc_driver() -> Path:
     return jars[-1]
 
 
-def drain(rows: "DataFrame") -> None:
-    """Has Spark read everything, and keep nothing."""
+def drain_rows(rows: "DataFrame") -> None:
+    """Have Spark read everything, and keep nothing."""
     rows.write.format("noop").mode("overwrite").save()
 
 
-def rows_from_memory(spark: "SparkSession", count: int, parts: int) -> "DataFrame":
+def read_from_memory(spark: "SparkSession", count: int, parts: int) -> "DataFrame":
     """So many rows of three numbers that a Python source has at hand: the least that such sources cost."""
     import numpy as np  # noqa: PLC0415 - as pyspark, below
     import pyarrow as pa  # noqa: PLC0415

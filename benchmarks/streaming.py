@@ -5,22 +5,22 @@ from collections.abc import Iterator
 from pyarrow import flight
 
 from benchmarks.context import BenchContext
-from benchmarks.flight_client import drain, statement
+from benchmarks.flight_client import build_descriptor, drain
 from benchmarks.queries import STREAM
-from benchmarks.report import Bar, Finding, milliseconds
-from benchmarks.server import bare_flight_server, gateway_server
+from benchmarks.report import Bar, Finding, format_milliseconds
+from benchmarks.server import start_bare_flight, start_gateway
 from benchmarks.timing import interleave
 
 _BYTES_PER_ROW = 8 + 4 + 8
 
 
 def run(context: BenchContext) -> Iterator[Finding]:
-    """Drains both servers in turn; each runs in its own process, one client reads both."""
-    table = context.main_table()
-    descriptor = statement(STREAM)
+    """Drain both servers in turn; each runs in its own process, one client reads both."""
+    table = context.open_main_table()
+    descriptor = build_descriptor(STREAM)
     with (
-        gateway_server(table.root) as gateway,
-        bare_flight_server(gateway.uri, STREAM) as bare,
+        start_gateway(table.root) as gateway,
+        start_bare_flight(gateway.uri, STREAM) as bare,
         flight.connect(gateway.uri) as gateway_client,
         flight.connect(bare.uri) as bare_client,
     ):
@@ -34,14 +34,14 @@ def run(context: BenchContext) -> Iterator[Finding]:
             rounds=context.settings.rounds,
         )
 
-    def described(name: str) -> str:
+    def describe(name: str) -> str:
         milli = samples.median_ms(name)
-        return f"{milliseconds(milli)} ({table.answers.count * _BYTES_PER_ROW / milli / 1e6:.2f} GB/s)"
+        return f"{format_milliseconds(milli)} ({table.answers.count * _BYTES_PER_ROW / milli / 1e6:.2f} GB/s)"
 
     yield Finding(
         f"streaming {table.answers.count:,} rows x 3 columns",
-        described("gateway"),
-        f"bare Flight {described('bare')}",
+        describe("gateway"),
+        f"bare Flight {describe('bare')}",
         samples.ratio("bare", "gateway"),
         "x",
         Bar(0.7, "at least"),

@@ -65,7 +65,7 @@ FAMILIES: dict[str, Family] = {
 
 
 def run_families(settings: BenchSettings, names: tuple[str, ...] = (), out: Path = DEFAULT_REPORT) -> None:
-    """Runs the named families (or all), prints findings and keeps the report current.
+    """Run the named families (or all), print findings and keep the report current.
 
     Raises:
         InvalidInputError: For a name that is no family's.
@@ -81,7 +81,7 @@ def run_families(settings: BenchSettings, names: tuple[str, ...] = (), out: Path
         findings = []
         for finding in FAMILIES[name](context):
             findings.append(finding)
-            print(f"   {finding.line()}", flush=True)
+            print(f"   {finding.format_line()}", flush=True)
         results.append(FamilyResult(name, tuple(findings), time.perf_counter() - started))
         write_report(out, settings, results)
     print(f"report: {out}")

@@ -87,7 +87,7 @@ class BenchTable:
         return str(self.root / f"{TABLE_NAME}.lance")
 
     def draw_keys(self, count: int, *, seed: int) -> list[int]:
-        """Existing keys at random, alternately one that only the base holds and a fresh one."""
+        """Return existing keys at random, alternately one that only the base holds and a fresh one."""
         rng = np.random.default_rng(seed)
         base_only = np.setdiff1d(np.arange(self.shape.rows), self.fresh_keys, assume_unique=True)
         keys = np.empty(count, dtype=np.int64)
@@ -97,7 +97,7 @@ class BenchTable:
 
 
 def ensure_table(data_dir: Path, shape: TableShape) -> BenchTable:
-    """Opens the table of this shape, building it first when it is not there or was left half-built."""
+    """Open the table of this shape, building it first when it is not there or was left half-built."""
     root = data_dir / shape.directory
     if not (root / _MARKER).exists():
         shutil.rmtree(root, ignore_errors=True)
@@ -115,7 +115,7 @@ def _build(root: Path, shape: TableShape) -> tuple[Answers, npt.NDArray[np.int64
     rng = np.random.default_rng(0)
     content = _Content(shape.rows, rng)
     uri = str(root / f"{TABLE_NAME}.lance")
-    lance.write_dataset(content.base_batches(), uri, schema=_SCHEMA, max_rows_per_file=1_000_000)
+    lance.write_dataset(content.generate_base(), uri, schema=_SCHEMA, max_rows_per_file=1_000_000)
     dataset = lance.dataset(uri)
     dataset.create_scalar_index("id", "BTREE")
     dataset = lance.dataset(uri)
@@ -135,13 +135,13 @@ def _build(root: Path, shape: TableShape) -> tuple[Answers, npt.NDArray[np.int64
             with dataset.mem_wal_writer(region_id, max_memtable_rows=shape.fresh_rows + 1) as writer:
                 if len(part):
                     writer.put(content.put(part, generation))
-    return content.answers(), np.unique(keys)
+    return content.compute_answers(), np.unique(keys)
 
 
 def create_regions(
     uri: str, version: int, regions: int, options: Mapping[str, str] | None = None
 ) -> Iterator[str]:
-    """Commits every region's first manifest, with its recorded bucket; Lance's writer adopts it."""
+    """Commit every region's first manifest, with its recorded bucket; Lance's writer adopts it."""
     storage = Storage.open(uri, options)
     details = read_index_details(storage, version)
     if details is None:
@@ -173,24 +173,24 @@ class _Content:
         self._qty = rng.integers(0, 1_000, rows, dtype=np.int32)
         self._price = rng.random(rows)
 
-    def base_batches(self) -> Iterator[pa.RecordBatch]:
+    def generate_base(self) -> Iterator[pa.RecordBatch]:
         for start in range(0, len(self._qty), _SLICE):
             ids = np.arange(start, min(start + _SLICE, len(self._qty)))
-            yield self._table(ids, "base").to_batches()[0]
+            yield self._build_table(ids, "base").to_batches()[0]
 
     def put(self, ids: npt.NDArray[np.int64], generation: int) -> pa.Table:
         """New versions of these rows; of a key that comes twice, the later row is the newer."""
         self._qty[ids] = self._rng.integers(0, 1_000, len(ids), dtype=np.int32)
         self._price[ids] = self._rng.random(len(ids))
-        return self._table(ids, f"gen{generation}")
+        return self._build_table(ids, f"gen{generation}")
 
-    def answers(self) -> Answers:
+    def compute_answers(self) -> Answers:
         groups = np.arange(len(self._qty)) % GROUPS
         sums = np.bincount(groups, weights=self._price, minlength=GROUPS)
         filtered = self._price[self._qty == FILTERED_QTY]
         return Answers(len(self._qty), tuple(map(float, sums)), len(filtered), float(filtered.sum()))
 
-    def _table(self, ids: npt.NDArray[np.int64], origin: str) -> pa.Table:
+    def _build_table(self, ids: npt.NDArray[np.int64], origin: str) -> pa.Table:
         columns = {
             "id": ids,
             "grp": (ids % GROUPS).astype(np.int32),

@@ -19,20 +19,20 @@ class Samples:
     seconds: Mapping[str, npt.NDArray[np.float64]]
 
     def median_ms(self, name: str) -> float:
-        """Median of a candidate in milliseconds."""
+        """Return the median of a candidate in milliseconds."""
         return self.percentile_ms(name, 50)
 
     def percentile_ms(self, name: str, percentile: float) -> float:
-        """A percentile (0-100) of a candidate in milliseconds."""
+        """Return a percentile (0-100) of a candidate in milliseconds."""
         return float(np.percentile(self.seconds[name], percentile)) * 1e3
 
     def ratio(self, name: str, against: str) -> float:
-        """Median over rounds of this candidate's time divided by the other's in the same round."""
+        """Return the median over rounds of this candidate's time divided by the other's in the same round."""
         return float(np.median(self.seconds[name] / self.seconds[against]))
 
 
 def interleave(candidates: Mapping[str, Candidate], *, rounds: int, warmups: int = 1) -> Samples:
-    """Times candidates in turn.
+    """Time candidates in turn.
 
     Args:
         candidates: Name to callable; it is called with the round number (warm-up rounds are negative) and its
@@ -55,14 +55,14 @@ def interleave(candidates: Mapping[str, Candidate], *, rounds: int, warmups: int
     for round_number in range(-warmups, rounds):
         shift = round_number % len(names)
         for name in names[shift:] + names[:shift]:
-            elapsed = timed(lambda name=name, number=round_number: candidates[name](number))  # type: ignore[misc]
+            elapsed = time_call(lambda name=name, number=round_number: candidates[name](number))  # type: ignore[misc]
             if round_number >= 0:
                 seconds[name][round_number] = elapsed
     return Samples(seconds)
 
 
-def timed(action: Callable[[], object]) -> float:
-    """Seconds that one call takes, its result's release included."""
+def time_call(action: Callable[[], object]) -> float:
+    """Return the seconds that one call takes, including the release of its result."""
     started = time.perf_counter()
     action()
     return time.perf_counter() - started

@@ -1,4 +1,4 @@
-"""What statements that write cost, of one row and of many, and what plain Lance commits cost."""
+"""The cost of statements that write one row and many, and of plain Lance commits."""
 
 from collections.abc import Callable, Iterator
 
@@ -8,10 +8,10 @@ import numpy as np
 from benchmarks.answers import WrongAnswerError
 from benchmarks.context import BenchContext
 from benchmarks.queries import TABLE_NAME
-from benchmarks.report import Finding, milliseconds
-from benchmarks.timing import interleave, timed
-from benchmarks.write_sides import served
-from benchmarks.write_table import WriteShape, create_table, new_keys, scratch
+from benchmarks.report import Finding, format_milliseconds
+from benchmarks.timing import interleave, time_call
+from benchmarks.write_sides import serve_table
+from benchmarks.write_table import WriteShape, create_scratch, create_table, generate_new_keys
 
 _ROWS = 100_000
 _REGIONS = 4
@@ -31,7 +31,7 @@ def run(context: BenchContext) -> Iterator[Finding]:
     """Statements of one row, statements of many, plain commits beside them."""
     settings, shape = context.settings, WriteShape(min(_ROWS, context.settings.rows), _REGIONS)
     rounds, many = settings.lookup_rounds // 3 or 1, settings.merge_rows
-    with scratch(settings) as directory, served(directory / "root", shape) as cursors:
+    with create_scratch(settings) as directory, serve_table(directory / "root", shape) as cursors:
         cursor = cursors()
         # Half of the source's keys are the table's.
         source = shape.rows_of(np.arange(shape.rows - many // 2, shape.rows - many // 2 + many), seed=5)
@@ -39,14 +39,14 @@ def run(context: BenchContext) -> Iterator[Finding]:
         keys = np.random.default_rng(4).permutation(shape.rows // 2)
         plain = create_table(directory / "plain", shape)
 
-        def affecting(sql: str, first: int) -> Callable[[int], None]:
+        def create_statement_runner(sql: str, first: int) -> Callable[[int], None]:
             kept = cursors()
 
             def execute(number: int) -> None:
                 key = int(keys[first + number])
                 kept.executemany(sql, [(key,)])
                 if kept.rowcount != 1:
-                    raise WrongAnswerError(f"{sql} with {key} told of {kept.rowcount} rows")
+                    raise WrongAnswerError(f"{sql} with {key} returned {kept.rowcount} rows")
 
             return execute
 
@@ -55,31 +55,34 @@ def run(context: BenchContext) -> Iterator[Finding]:
             merge = lance.dataset(plain.uri).merge_insert("id")
             merge.when_matched_update_all().when_not_matched_insert_all().execute(rows)
 
-        statements = {"UPDATE": affecting(_UPDATE, 10), "DELETE": affecting(_DELETE, 1_000)}
+        statements = {
+            "UPDATE": create_statement_runner(_UPDATE, 10),
+            "DELETE": create_statement_runner(_DELETE, 1_000),
+        }
         samples = interleave(statements, rounds=rounds, warmups=3)
         commits = interleave({"commit": commit}, rounds=min(rounds, _COMMITS)).median_ms("commit")
         for name in statements:
             p50, p99 = samples.median_ms(name), samples.percentile_ms(name, 99)
             yield Finding(
                 f"{name} of a row by its key, p50",
-                milliseconds(p50),
-                f"Lance's merge_insert and commit {milliseconds(commits)}",
+                format_milliseconds(p50),
+                f"Lance's merge_insert and commit {format_milliseconds(commits)}",
                 commits / p50,
-                note=f"value = how much faster; p99 {milliseconds(p99)}",
+                note=f"value = how much faster; p99 {format_milliseconds(p99)}",
             )
         for name, sql in (("MERGE", _MERGE), ("INSERT .. SELECT", _INSERT_SELECT)):
-            seconds = _median(lambda sql=sql: cursor.execute(sql), 3)
-            yield _rows_a_second(f"{name} of {many:,} rows", many, seconds)
-        rows = shape.rows_of(new_keys(shape, 5_000_000, many))
-        seconds = _median(lambda: cursor.executemany(_INSERT, rows), 3)
-        yield _rows_a_second(f"executemany of an INSERT with {many:,} rows", many, seconds)
-        theirs = _median(lambda: lance.write_dataset(rows, plain.uri, mode="append"), 3)
-        yield _rows_a_second(f"plain Lance append and commit of {many:,} rows, no gateway", many, theirs)
+            seconds = _measure_median(lambda sql=sql: cursor.execute(sql), 3)
+            yield _build_finding(f"{name} of {many:,} rows", many, seconds)
+        rows = shape.rows_of(generate_new_keys(shape, 5_000_000, many))
+        seconds = _measure_median(lambda: cursor.executemany(_INSERT, rows), 3)
+        yield _build_finding(f"executemany of an INSERT with {many:,} rows", many, seconds)
+        theirs = _measure_median(lambda: lance.write_dataset(rows, plain.uri, mode="append"), 3)
+        yield _build_finding(f"plain Lance append and commit of {many:,} rows, no gateway", many, theirs)
 
 
-def _median(action: Callable[[], object], rounds: int) -> float:
-    return float(np.median([timed(action) for _ in range(rounds)]))
+def _measure_median(action: Callable[[], object], rounds: int) -> float:
+    return float(np.median([time_call(action) for _ in range(rounds)]))
 
 
-def _rows_a_second(title: str, rows: int, seconds: float) -> Finding:
+def _build_finding(title: str, rows: int, seconds: float) -> Finding:
     return Finding(title, f"{rows / seconds:,.0f} rows/s", "", seconds * 1e3, "ms")

@@ -1,4 +1,4 @@
-"""What an INSERT of a row takes, by the number of open regions and by the length of the log."""
+"""The latency of an INSERT of a row, by the number of open regions and by the length of the log."""
 
 from collections.abc import Callable, Iterator
 
@@ -9,11 +9,11 @@ from benchmarks.answers import WrongAnswerError
 from benchmarks.context import BenchContext
 from benchmarks.plots import Curve, Plot
 from benchmarks.queries import COUNT, LOOKUP
-from benchmarks.report import Finding, milliseconds
-from benchmarks.timing import interleave, timed
+from benchmarks.report import Finding, format_milliseconds
+from benchmarks.timing import interleave, time_call
 from benchmarks.write_load import BOUND
-from benchmarks.write_sides import connected_cursors, served
-from benchmarks.write_table import WriteShape, create_table, new_keys, scratch
+from benchmarks.write_sides import open_cursors, serve_table
+from benchmarks.write_table import WriteShape, create_scratch, create_table, generate_new_keys
 
 _ROWS = 100_000
 _KEYS_A_REGION = 200
@@ -22,27 +22,27 @@ _ROUNDS = 20
 
 
 def run(context: BenchContext) -> Iterator[Finding]:
-    """Draws `writes-regions.svg`, then lets one region's log grow."""
-    yield from _by_regions(context)
-    yield from _by_log(context)
+    """Draw `writes-regions.svg`, then lets one region's log grow."""
+    yield from _measure_by_regions(context)
+    yield from _measure_by_log(context)
 
 
-def _by_regions(context: BenchContext) -> Iterator[Finding]:
-    """Rows go to one region after the other: the first of a region claims it, the next find it open."""
+def _measure_by_regions(context: BenchContext) -> Iterator[Finding]:
+    """Insert into one region after the other: the first row of a region claims it, the next find it open."""
     counts = context.settings.writer_counts
     opened: list[tuple[float, float]] = []
     claimed: list[tuple[float, float]] = []
     for regions in counts:
-        claim, insert = _inserts_into(context, regions)
+        claim, insert = _measure_inserts(context, regions)
         claimed.append((regions, claim))
         opened.append((regions, insert))
         label, (_, at_first) = f"{regions:,} region{'s' if regions > 1 else ''}", opened[0]
-        against = f"{counts[0]:,}: {milliseconds(at_first)}"
-        yield Finding(f"INSERT of a row, {label}", milliseconds(insert), against, insert / at_first)
+        against = f"{counts[0]:,}: {format_milliseconds(at_first)}"
+        yield Finding(f"INSERT of a row, {label}", format_milliseconds(insert), against, insert / at_first)
         yield Finding(
             f"INSERT that claims its region, {label}",
-            milliseconds(claim),
-            f"then {milliseconds(insert)}",
+            format_milliseconds(claim),
+            f"then {format_milliseconds(insert)}",
             claim,
             "ms",
         )
@@ -51,30 +51,30 @@ def _by_regions(context: BenchContext) -> Iterator[Finding]:
     plot.write(context.settings.plots_dir / "writes-regions.svg")
 
 
-def _inserts_into(context: BenchContext, regions: int) -> tuple[float, float]:
-    """Median milliseconds of the first row of each region, and of further ones."""
+def _measure_inserts(context: BenchContext, regions: int) -> tuple[float, float]:
+    """Return the median milliseconds of the first row of each region, and of further ones."""
     shape = WriteShape(1_000, regions)
-    with scratch(context.settings) as directory:
+    with create_scratch(context.settings) as directory:
         table = create_table(directory / "root", shape)
-        parts = table.split(shape.rows_of(new_keys(shape, 0, _KEYS_A_REGION * regions)))
+        parts = table.split(shape.rows_of(generate_new_keys(shape, 0, _KEYS_A_REGION * regions)))
         keys = [part["id"].to_pylist() for part in parts]
-        with connected_cursors(directory / "root") as cursors:
+        with open_cursors(directory / "root") as cursors:
             cursor = cursors()
 
             def insert(turn: int) -> float:
-                """Seconds of the INSERT whose row goes to the region whose turn it is."""
+                """Insert a row into the region whose turn it is; return the seconds."""
                 key = keys[turn % regions][turn // regions]
-                return timed(lambda: cursor.execute(BOUND.sql, (key,)))
+                return time_call(lambda: cursor.execute(BOUND.sql, (key,)))
 
             claims = [insert(turn) for turn in range(regions)]
             inserts = [insert(regions + turn) for turn in range(max(regions, _LEAST_INSERTS))]
     return float(np.median(claims)) * 1e3, float(np.median(inserts)) * 1e3
 
 
-def _by_log(context: BenchContext) -> Iterator[Finding]:
+def _measure_by_log(context: BenchContext) -> Iterator[Finding]:
     """One region whose log grows: INSERTs, lookups and counts when so many entries are not flushed."""
     shape, counts = WriteShape(min(_ROWS, context.settings.rows), 1), context.settings.unflushed_counts
-    with scratch(context.settings) as directory, served(directory / "root", shape) as cursors:
+    with create_scratch(context.settings) as directory, serve_table(directory / "root", shape) as cursors:
         log = _GrowingLog(cursors, shape)
         at_first: dict[str, float] = {}
         for wanted in counts:
@@ -86,8 +86,8 @@ def _by_log(context: BenchContext) -> Iterator[Finding]:
                 first = at_first.setdefault(name, median)
                 yield Finding(
                     f"{name} by ADBC, {wanted:,} log entries not flushed",
-                    milliseconds(median),
-                    f"{counts[0]:,}: {milliseconds(first)}",
+                    format_milliseconds(median),
+                    f"{counts[0]:,}: {format_milliseconds(first)}",
                     median / first,
                 )
 
@@ -106,7 +106,7 @@ class _GrowingLog:
         self._entries = 0
 
     def grow_to(self, entries: int) -> None:
-        """Inserts rows until there are so many."""
+        """Insert rows until there are so many."""
         while self._entries < entries:
             self.insert()
 

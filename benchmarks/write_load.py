@@ -43,14 +43,16 @@ class InsertingClient(Client):
             packed.ParseFromString(answer.body.to_pybytes())
             packed.Unpack(result)
             handle = result.prepared_statement_handle
-            self._prepared = _descriptor(sql.CommandPreparedStatementUpdate(prepared_statement_handle=handle))
+            self._prepared = _build_descriptor(
+                sql.CommandPreparedStatementUpdate(prepared_statement_handle=handle)
+            )
 
     def execute(self) -> None:
-        """Inserts the next row and takes the count."""
+        """Insert the next row and take the count."""
         self._key += 1
         if self._prepared is None:
             text = self._statements.sql.replace(KEY, str(self._key))
-            descriptor, row = _descriptor(sql.CommandStatementUpdate(query=text)), None
+            descriptor, row = _build_descriptor(sql.CommandStatementUpdate(query=text)), None
         else:
             descriptor, row = self._prepared, pa.record_batch({"$1": pa.array([self._key])})
         schema = pa.schema([]) if row is None else row.schema
@@ -63,8 +65,8 @@ class InsertingClient(Client):
         result = sql.DoPutUpdateResult()
         result.ParseFromString(b"" if answer is None else answer.to_pybytes())
         if result.record_count != 1:
-            raise WrongAnswerError(f"the insert of one row told of {result.record_count}")
+            raise WrongAnswerError(f"the insert of one row returned {result.record_count}")
 
 
-def _descriptor(command: Message) -> flight.FlightDescriptor:
+def _build_descriptor(command: Message) -> flight.FlightDescriptor:
     return flight.FlightDescriptor.for_command(pack(command))

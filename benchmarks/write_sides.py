@@ -6,22 +6,22 @@ from pathlib import Path
 
 import adbc_driver_flightsql.dbapi as flight_sql
 
-from benchmarks.server import gateway_server
+from benchmarks.server import start_gateway
 from benchmarks.write_table import WriteShape, create_table
 
 
 @contextmanager
-def served(root: Path, shape: WriteShape) -> Iterator[Callable[[], flight_sql.Cursor]]:
-    """Makes a table, serves it, and gives cursors of one connection."""
+def serve_table(root: Path, shape: WriteShape) -> Iterator[Callable[[], flight_sql.Cursor]]:
+    """Make a table, serve it, and give cursors of one connection."""
     create_table(root, shape)
-    with connected_cursors(root) as cursors:
+    with open_cursors(root) as cursors:
         yield cursors
 
 
 @contextmanager
-def connected_cursors(root: Path) -> Iterator[Callable[[], flight_sql.Cursor]]:
-    """Serves a root, and gives cursors of one connection."""
+def open_cursors(root: Path) -> Iterator[Callable[[], flight_sql.Cursor]]:
+    """Serve a root, and give cursors of one connection."""
     with ExitStack() as stack:
-        server = stack.enter_context(gateway_server(root))
+        server = stack.enter_context(start_gateway(root))
         connection = stack.enter_context(flight_sql.connect(server.uri, autocommit=True))
         yield lambda: stack.enter_context(connection.cursor())

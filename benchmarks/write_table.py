@@ -55,7 +55,7 @@ class WriteShape:
         return pa.schema(fields)
 
     def rows_of(self, keys: Keys, seed: int = 0) -> pa.Table:
-        """Rows with these keys."""
+        """Return rows with these keys."""
         rng = np.random.default_rng(seed)
         names = pa.array([f"sector-{number}" for number in range(_SECTORS)])
         columns: dict[str, Any] = {
@@ -72,8 +72,8 @@ class WriteShape:
 
 
 @contextmanager
-def scratch(settings: BenchSettings) -> Iterator[Path]:
-    """A directory for catalog roots, removed at the end."""
+def create_scratch(settings: BenchSettings) -> Iterator[Path]:
+    """Return a directory for catalog roots, removed at the end."""
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     path = Path(tempfile.mkdtemp(prefix="writes-", dir=settings.data_dir))
     try:
@@ -108,7 +108,7 @@ class WriteTable:
         return lance.dataset(self.uri, storage_options=dict(self.options) or None)
 
     def split(self, rows: pa.Table) -> list[pa.Table]:
-        """Rows by bucket."""
+        """Return rows by bucket."""
         dataset = self.open()
         spec = dataset.mem_wal_index_details()["sharding_specs"][0]
         keys = pa.record_batch({"id": rows["id"].combine_chunks()})
@@ -123,7 +123,7 @@ class WriteTable:
 def create_table(
     root: Path | str, shape: WriteShape, options: Mapping[str, str] | None = None, *, indexed: bool = True
 ) -> WriteTable:
-    """Writes the base table, with a BTREE on its key, and the first manifest of every region.
+    """Write the base table, with a BTREE on its key, and the first manifest of every region.
 
     Args:
         root: Catalog root; a local one is made.
@@ -151,6 +151,6 @@ def create_table(
     return WriteTable(str(root), shape, regions, options)
 
 
-def new_keys(shape: WriteShape, start: int, count: int) -> Keys:
-    """Keys that the base has not: the `count` from `start` on, counted above the base's."""
+def generate_new_keys(shape: WriteShape, start: int, count: int) -> Keys:
+    """Return `count` keys above those of the base, from the `start`-th on."""
     return np.arange(shape.rows + start, shape.rows + start + count)

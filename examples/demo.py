@@ -77,7 +77,7 @@ class Demo:
     def ask(self, question: str) -> tuple[Rows, float]:
         """Ask the gateway; return the rows and the milliseconds until the last one was here."""
         try:
-            return timed(lambda: self.client.query(question).read_all().to_pylist())
+            return time_answer(lambda: self.client.query(question).read_all().to_pylist())
         except pa.ArrowException as error:
             raise DemoError(f"{question}: {error_text(error)}; see {self.root}/gateway.log") from error
 
@@ -85,21 +85,21 @@ class Demo:
         """Ask the base table, which is all that an ordinary Lance reader sees."""
         orders = lance.dataset(str(self.root / "orders.lance"))
         query = orders.sql(question.format(table="dataset")).build()
-        return timed(lambda: [row for batch in query.to_batch_records() for row in batch.to_pylist()])
+        return time_answer(lambda: [row for batch in query.to_batch_records() for row in batch.to_pylist()])
 
     def show_totals(self) -> None:
         """Put one question to both while the writer holds still."""
         question = TOTALS.format(table="orders")
-        heading("1. The same question, asked of plain Lance and of the gateway", question)
-        with self.writer.paused() as acknowledged:
+        print_heading("1. The same question, asked of plain Lance and of the gateway", question)
+        with self.writer.pause() as acknowledged:
             (stale,), plain_first = self.ask_plain_lance(TOTALS)
             _, plain_again = self.ask_plain_lance(TOTALS)
             (fresh,), first = self.ask(question)
             _, again = self.ask(question)
         shown = Table("", "orders", "revenue", "newest id", "first", "again")
-        shown.add_row("plain Lance", *totals(stale), f"{plain_first:.0f} ms", f"{plain_again:.0f} ms")
-        shown.add_row("Lance Gateway", *totals(fresh), f"{first:.0f} ms", f"{again:.0f} ms")
-        shown.add_row("acknowledged", *totals(acknowledged))
+        shown.add_row("plain Lance", *format_totals(stale), f"{plain_first:.0f} ms", f"{plain_again:.0f} ms")
+        shown.add_row("Lance Gateway", *format_totals(fresh), f"{first:.0f} ms", f"{again:.0f} ms")
+        shown.add_row("acknowledged", *format_totals(acknowledged))
         console.print(shown)
         console.print(
             "Since the base table was written, {inserted:,} orders were inserted, {changed:,} changed and "
@@ -109,13 +109,13 @@ class Demo:
 
     def show_freshness(self) -> None:
         """Look for orders at the moment in which their writes return, while other writes go on."""
-        heading(
+        print_heading(
             "2. From the return of a write to its row in an answer",
             "SELECT id, amount, status FROM orders WHERE id = ?",
         )
         shown = Table("order", "amount", "status", "found after", "in plain Lance")
         for _ in range(3):
-            written = self.writer.tell("mark")
+            written = self.writer.send("mark")
             rows, milliseconds = self.ask(f"SELECT id, amount, status FROM orders WHERE id = {written['id']}")
             known, _ = self.ask_plain_lance(f"SELECT id FROM {{table}} WHERE id = {written['id']}")
             shown.add_row(
@@ -130,8 +130,8 @@ class Demo:
 
     def show_join(self) -> None:
         """Join the fresh table with one that has no MemWAL."""
-        heading("3. A join and a group by over fresh rows", BY_SEGMENT)
-        with self.writer.paused() as acknowledged:
+        print_heading("3. A join and a group by over fresh rows", BY_SEGMENT)
+        with self.writer.pause() as acknowledged:
             rows, milliseconds = self.ask(BY_SEGMENT)
         shown = Table("segment", "orders", "revenue")
         for row in rows:
@@ -143,9 +143,9 @@ class Demo:
 
     def show_search(self) -> None:
         """Search by words and by meaning, just after the best articles have changed."""
-        heading("4. Search, right after an editor was here", SEARCH.format(text=QUESTION))
+        print_heading("4. Search, right after an editor was here", SEARCH.format(text=QUESTION))
         before = plain_search(self.root, QUESTION)
-        change = self.writer.tell(f"news {before[0]} {before[1]}")
+        change = self.writer.send(f"news {before[0]} {before[1]}")
         shown = Table("", "ids, best first", "time")
         shown.add_row("plain Lance", str(plain_search(self.root, QUESTION)), "")
         vector = embed(f"a {QUESTION} {QUESTION} keeps the baker awake")
@@ -168,14 +168,14 @@ class Demo:
 
     def show_writes(self, gateway: Gateway) -> None:
         """Write through one gateway, read through another, and kill the one that wrote."""
-        heading("5. Write through one gateway, read through another", VISITS)
+        print_heading("5. Write through one gateway, read through another", VISITS)
         self.client.execute("DROP TABLE IF EXISTS visits")
         shown = Table(Column("statement", no_wrap=True, max_width=38), "rows", "took", "on the other one")
         writing = Gateway(self.root, self.root / "other-gateway.log")
         with closing(writing), GatewayClient(writing.uri) as client:
             client.execute(VISITS)
             for statement, *expected in CHANGES:
-                affected, milliseconds = timed(partial(client.execute, statement))
+                affected, milliseconds = time_answer(partial(client.execute, statement))
                 (seen,), _ = self.ask(SEEN)
                 shown.add_row(
                     statement.partition("\n")[0],
@@ -196,10 +196,10 @@ class Demo:
 
     def show_lookup(self) -> None:
         """Explain two lookups: of an order just written, and of one that no generation knows."""
-        written = self.writer.tell("mark")
-        with self.writer.paused() as acknowledged:
+        written = self.writer.send("mark")
+        with self.writer.pause() as acknowledged:
             untouched = acknowledged["untouched"]
-        heading("6. Two point lookups and their plans")
+        print_heading("6. Two point lookups and their plans")
         for key in (written["id"], untouched):
             question = f"EXPLAIN ANALYZE SELECT * FROM orders WHERE id = {key}"
             console.print()
@@ -211,7 +211,7 @@ class Demo:
     def show_merge(self) -> None:
         """Merge what is flushed, while the writer writes on: plain Lance lacks the last moments only."""
         command = ("merge", "orders")
-        heading("7. Merge it, while it is written")
+        print_heading("7. Merge it, while it is written")
         console.print(f"lance-gateway pipeline {' '.join(command)}")
         shown = Table("", "pending generations", "plain Lance", "Lance Gateway", "acknowledged")
         missing = [self._add_lag(shown, "before")]
@@ -225,8 +225,8 @@ class Demo:
             )
 
     def _add_lag(self, shown: Table, when: str) -> int:
-        """Compare both with the writer's ledger, in one row; returns how many orders plain Lance lacks."""
-        with self.writer.paused() as acknowledged:
+        """Compare both with the writer's ledger, in one row; return how many orders plain Lance lacks."""
+        with self.writer.pause() as acknowledged:
             (stale,), _ = self.ask_plain_lance(TOTALS)
             (fresh,), _ = self.ask(TOTALS.format(table="orders"))
             (pending,), _ = self.ask(PENDING)
@@ -236,19 +236,19 @@ class Demo:
         return abs(int(acknowledged["orders"]) - int(stale["orders"]))
 
 
-def timed(answer: Callable[[], Answer]) -> tuple[Answer, float]:
+def time_answer(answer: Callable[[], Answer]) -> tuple[Answer, float]:
     """Wait for an answer; return it with the milliseconds that it took."""
     started = time.perf_counter()
     answered = answer()
     return answered, (time.perf_counter() - started) * 1_000
 
 
-def totals(row: Mapping[str, Any]) -> tuple[str, str, str]:
+def format_totals(row: Mapping[str, Any]) -> tuple[str, str, str]:
     """Format an answer to `TOTALS`."""
     return f"{row['orders']:,}", f"{row['revenue']:,.2f}", f"{row['newest']:,}"
 
 
-def heading(text: str, sql: str = "") -> None:
+def print_heading(text: str, sql: str = "") -> None:
     """Start a section; show the SQL that it is about."""
     console.print()
     console.rule(f"[bold]{text}", align="left")
@@ -264,7 +264,7 @@ def expect(what: str, got: object, acknowledged: object) -> None:
 
 def show_connection(uri: str) -> None:
     """Print lines to paste."""
-    heading("8. Connect")
+    print_heading("8. Connect")
     program = Path(sys.executable).with_name("lance-gateway")
     if program.is_relative_to(Path.cwd()):
         program = program.relative_to(Path.cwd())

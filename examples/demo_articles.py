@@ -63,7 +63,7 @@ def embed(text: str) -> list[float]:
 
 
 def make_articles(bodies: dict[int, str]) -> pa.Table:
-    """Rows of `articles`, one per id and text."""
+    """Return rows of `articles`, one per id and text."""
     columns = {
         "id": list(bodies),
         "body": list(bodies.values()),
@@ -89,15 +89,15 @@ def create_articles(root: Path) -> None:
 
 
 def plain_search(root: Path, text: str) -> list[int]:
-    """Ids of the three best articles in the base table, best first: all that an ordinary reader finds."""
+    """Return the ids of the three best articles in the base table, best first."""
     base = lance.dataset(str(root / "articles.lance"))
     found = base.to_table(columns=["id", "_score"], full_text_query=text, limit=3)
     ids: list[int] = found["id"].to_pylist()
     return ids
 
 
-def news(best: list[int]) -> dict[str, Any]:
-    """What an editor does: three articles are new, the best one is rewritten, the second one withdrawn."""
+def create_news(best: list[int]) -> dict[str, Any]:
+    """Return an editor's changes: three new articles, the best one rewritten, the second one withdrawn."""
     fresh = {
         ARTICLE_COUNT + number: f"a {QUESTION} {QUESTION} keeps the {subject} awake"
         for number, subject in enumerate(SUBJECTS[:3])

@@ -18,7 +18,7 @@ class DemoError(Exception):
 
 
 class Writer:
-    """The process that writes `orders`; `demo_writer.py` says what it obeys.
+    """The process that writes `orders`; `demo_writer.py` lists its commands.
 
     Args:
         root: The directory that holds `orders.lance`.
@@ -45,7 +45,7 @@ class Writer:
         answer: dict[str, Any] = json.loads(line)
         return answer
 
-    def tell(self, command: str) -> dict[str, Any]:
+    def send(self, command: str) -> dict[str, Any]:
         """Send a command, wait for its answer."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{command}\n")
@@ -53,10 +53,10 @@ class Writer:
         return self.read()
 
     @contextmanager
-    def paused(self) -> Iterator[dict[str, Any]]:
+    def pause(self) -> Iterator[dict[str, Any]]:
         """Hold all writes, so that two readers can be asked about one moment; yields the ledger's summary."""
-        yield self.tell("pause")
-        self.tell("resume")
+        yield self.send("pause")
+        self.send("resume")
 
     def close(self) -> None:
         """End its input, which ends the process."""
@@ -118,7 +118,7 @@ def start_gateway(root: Path, port: int, log: Path) -> "subprocess.Popen[str]":
 
 
 def run_pipeline(root: Path, *command: str) -> str:
-    """Run `lance-gateway pipeline ...` on a root; returns what it says."""
+    """Run `lance-gateway pipeline ...` on a root; return what it says."""
     program = Path(sys.executable).with_name("lance-gateway")
     arguments = [program, "pipeline", *command, "--root", root]
     done = subprocess.run(arguments, capture_output=True, text=True, check=False)

@@ -22,7 +22,7 @@ from pathlib import Path
 import lance
 import numpy as np
 import pyarrow as pa
-from demo_articles import make_articles, news
+from demo_articles import create_news, make_articles
 from demo_tables import make_orders
 
 from memwal.regions.manifest import list_regions, read_latest_manifest
@@ -96,14 +96,14 @@ class OrdersWriter:
         self.next_id += count
         return self.put(ids)
 
-    def round(self, size: int) -> None:
+    def write_round(self, size: int) -> None:
         """Change `size` orders, add a third as many and delete a tenth as many."""
         drawn = self.rng.choice(np.fromiter(self.ledger, dtype="i8"), size + size // 10, replace=False)
         self.put(drawn[:size])
         self.insert(size // 3)
         self.delete(drawn[size:])
 
-    def acknowledged(self) -> dict[str, object]:
+    def summarize(self) -> dict[str, object]:
         """Summarise the ledger: what questions should find, and what happened since the base table."""
         revenue: dict[str, float] = defaultdict(float)
         for customer, amount in self.ledger.values():
@@ -139,7 +139,7 @@ def regions_by_bucket(uri: str) -> dict[int, str]:
 
 def publish(root: Path, best: list[int]) -> dict[str, object]:
     """Write what is new about articles through a MemWAL writer of their own."""
-    change = news(best)
+    change = create_news(best)
     articles = lance.dataset(str(root / "articles.lance"))
     with articles.mem_wal_writer(str(uuid.uuid4()), durable_write=True) as writer:
         writer.put(make_articles(change["new"] | change["rewritten"]))
@@ -147,7 +147,7 @@ def publish(root: Path, best: list[int]) -> dict[str, object]:
     return change
 
 
-def answer(value: dict[str, object]) -> None:
+def send_answer(value: dict[str, object]) -> None:
     """Send one line of JSON to whoever started this process."""
     print(json.dumps(value), flush=True)
 
@@ -159,19 +159,19 @@ def obey(root: Path, writer: OrdersWriter, commands: "queue.SimpleQueue[str | No
         try:
             command = commands.get(timeout=None if paused else SECONDS_BETWEEN_ROUNDS)
         except queue.Empty:
-            writer.round(60)
+            writer.write_round(60)
             continue
         match command and command.split():
             case None:
                 return
             case ["news", *best]:
-                answer(publish(root, [int(one) for one in best]))
+                send_answer(publish(root, [int(one) for one in best]))
             case ["mark"]:
                 (row,) = writer.insert(1).select(["id", "amount", "status"]).to_pylist()
-                answer(row)
+                send_answer(row)
             case ["pause" | "resume"]:
                 paused = command == "pause"
-                answer(writer.acknowledged())
+                send_answer(writer.summarize())
             case _:
                 message = f"unknown command {command!r}; say pause, resume, mark or news"
                 raise ValueError(message)
@@ -192,8 +192,8 @@ def main() -> None:
     writer = OrdersWriter(Path(sys.argv[1]))
     try:
         for _ in range(10):
-            writer.round(3_000)
-        answer(writer.acknowledged())
+            writer.write_round(3_000)
+        send_answer(writer.summarize())
         obey(Path(sys.argv[1]), writer, commands)
     finally:
         writer.close()

@@ -1,4 +1,4 @@
-"""The Flight SQL server: each RPC decodes its message, finds the family that answers it, and passes it on."""
+"""The Flight SQL server: each RPC decodes its message and passes it to the handler of its type."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from gateway.auth.calls import NO_HEADERS, CallHeaders, CallMiddleware, RpcObser
 from gateway.execution.cancellation import Cancellation
 from gateway.execution.endpoints import Endpoints
 from gateway.execution.running_queries import Queries, QueryObserver
-from gateway.execution.streams import CallObserver, Streams, unobserved
+from gateway.execution.streams import CallObserver, Streams, ignore_call
 from gateway.execution.updates import Updates
 from gateway.metadata.listings import XdbcTypes
 from gateway.metadata.sql_info import SqlInfo
@@ -24,7 +24,7 @@ from gateway.observability.system_tables import SystemQueries, SystemSessions
 from gateway.peers.forwarding import ForwardedRows
 from gateway.peers.peer_identity import NO_ACCESS, PEER
 from gateway.protocol.commands import Action, Call, Command, Exchange, Family, Ticket, Transactions, Upload
-from gateway.protocol.errors import answer_to, status_of
+from gateway.protocol.errors import find_status, translate_error
 from gateway.protocol.identity import ANONYMOUS
 from gateway.protocol.limits import Limits
 from gateway.protocol.wire import decode, unpack
@@ -51,12 +51,12 @@ class GatewayServer(flight.FlightServerBase):
     Args:
         engine: plans and runs the queries; the server does not close it.
         host: address to listen on.
-        port: port to listen on; 0 takes any free one, which `port` then tells.
-        security: who may call, and what each caller sees; by default everybody, and everything.
+        port: port to listen on; 0 takes any free one, see `port`.
+        security: authentication and access; by default every caller sees everything.
         limits: how much is done at once, remembered and sent.
-        observers: hear of every statement.
-        on_call_finished: hears of every call but handshakes, its stream included.
-        rpc_observers: hear of calls while their headers are read, by method.
+        observers: of every statement.
+        on_call_finished: observes every call but handshakes, its stream included.
+        rpc_observers: of calls while their headers are read, by method.
         forwarded: takes rows from other gateways; None where they send none.
 
     Attributes:
@@ -74,7 +74,7 @@ class GatewayServer(flight.FlightServerBase):
         security: Security | None = None,
         limits: Limits | None = None,
         observers: Sequence[QueryObserver] = (),
-        on_call_finished: CallObserver = unobserved,
+        on_call_finished: CallObserver = ignore_call,
         rpc_observers: Mapping[flight.FlightMethod, Sequence[RpcObserver]] = MappingProxyType({}),
         forwarded: ForwardedRows | None = None,
     ) -> None:
@@ -105,15 +105,15 @@ class GatewayServer(flight.FlightServerBase):
         ]
         if forwarded is not None:
             families.append(forwarded)
-        answers = [answer for family in families for answer in family.answers()]
-        self._commands = _Registry("command", [one for one in answers if isinstance(one, Command)], max_bytes)
+        handlers = [handler for family in families for handler in family.list_handlers()]
+        self._commands = _Registry("command", [h for h in handlers if isinstance(h, Command)], max_bytes)
         self._tickets = _Registry(
-            "ticket", [one for one in answers if isinstance(one, Ticket)], max_bytes, unknown=NotFoundError
+            "ticket", [h for h in handlers if isinstance(h, Ticket)], max_bytes, unknown=NotFoundError
         )
         self._uploads = _Registry(
-            "DoPut command", [one for one in answers if isinstance(one, Upload | Exchange)], max_bytes
+            "DoPut command", [h for h in handlers if isinstance(h, Upload | Exchange)], max_bytes
         )
-        self._actions = {one.name: one for one in answers if isinstance(one, Action)}
+        self._actions = {handler.name: handler for handler in handlers if isinstance(handler, Action)}
         calls = CallMiddleware(self._security, rpc_observers)
         address = f"[{host}]" if ":" in host else host
         super().__init__(
@@ -124,25 +124,25 @@ class GatewayServer(flight.FlightServerBase):
         )
 
     def shutdown(self) -> None:
-        """Refuses new calls and returns when the running ones have ended."""
+        """Refuse new calls and return when the running ones have ended."""
         super().shutdown()
         self.queries.close()
 
     def get_flight_info(
         self, context: flight.ServerCallContext, descriptor: flight.FlightDescriptor
     ) -> flight.FlightInfo:
-        """Plans a command and returns the ticket of its stream, or of each of its parts."""
-        return self._answer("GetFlightInfo", context, self._flight_info, descriptor)
+        """Plan a command and return the ticket of its stream, or of each of its parts."""
+        return self._serve("GetFlightInfo", context, self._plan, descriptor)
 
     def get_schema(
         self, context: flight.ServerCallContext, descriptor: flight.FlightDescriptor
     ) -> flight.SchemaResult:
-        """Returns the schema that the stream of a command will have."""
-        return self._answer("GetSchema", context, self._schema, descriptor)
+        """Return the schema that the stream of a command will have."""
+        return self._serve("GetSchema", context, self._schema, descriptor)
 
     def do_get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.FlightDataStream:
-        """Returns the stream of a ticket."""
-        return self._answer("DoGet", context, self._stream, ticket)
+        """Return the stream of a ticket."""
+        return self._serve("DoGet", context, self._stream, ticket)
 
     def do_put(
         self,
@@ -151,21 +151,21 @@ class GatewayServer(flight.FlightServerBase):
         reader: flight.MetadataRecordBatchReader,
         writer: flight.FlightMetadataWriter,
     ) -> None:
-        """Takes what the client sends: parameters, or rows."""
-        self._answer("DoPut", context, self._take, descriptor, reader, writer)
+        """Take what the client sends: parameters, or rows."""
+        self._serve("DoPut", context, self._accept, descriptor, reader, writer)
 
     def do_action(self, context: flight.ServerCallContext, action: flight.Action) -> Iterator[bytes]:
-        """Runs an action and returns the body of its result."""
-        return self._answer("DoAction", context, self._act, action)
+        """Run an action and return the body of its result."""
+        return self._serve("DoAction", context, self._run_action, action)
 
     def list_actions(self, context: flight.ServerCallContext) -> list[tuple[str, str]]:
-        """Returns the name and description of each action."""
-        known = [(action.name, action.description) for action in self._actions.values()]
-        return self._answer("ListActions", context, lambda _: known)
+        """Return the name and description of each action."""
+        actions = [(action.name, action.description) for action in self._actions.values()]
+        return self._serve("ListActions", context, lambda _: actions)
 
     def list_flights(self, context: flight.ServerCallContext, criteria: bytes) -> Iterator[flight.FlightInfo]:  # noqa: ARG002
-        """Returns nothing: tables are found with GetTables, and streams begin with a statement."""
-        return self._answer("ListFlights", context, lambda _: iter(()))
+        """Return nothing: Flight SQL lists tables with GetTables."""
+        return self._serve("ListFlights", context, lambda _: iter(()))
 
     def do_exchange(
         self,
@@ -174,11 +174,11 @@ class GatewayServer(flight.FlightServerBase):
         reader: flight.MetadataRecordBatchReader,  # noqa: ARG002
         writer: flight.MetadataRecordBatchWriter,  # noqa: ARG002
     ) -> None:
-        """Refuses: Flight SQL has no use for it."""
-        self._answer("DoExchange", context, _refuse_exchange)
+        """Refuse the call: Flight SQL does not use DoExchange."""
+        self._serve("DoExchange", context, _refuse_exchange)
 
-    def _flight_info(self, call: Call, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
-        command, message = self._commands.find(_command_of(descriptor))
+    def _plan(self, call: Call, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
+        command, message = self._commands.find(_read_command(descriptor))
         planned = command.plan(message, call)
         # No location: a client comes back the way it came, whatever this host is called from there.
         expires_at = None if planned.expires_at is None else pa.scalar(planned.expires_at)
@@ -188,21 +188,21 @@ class GatewayServer(flight.FlightServerBase):
         return flight.FlightInfo(planned.schema, descriptor, endpoints, planned.records, -1)
 
     def _schema(self, call: Call, descriptor: flight.FlightDescriptor) -> flight.SchemaResult:
-        command, message = self._commands.find(_command_of(descriptor))
+        command, message = self._commands.find(_read_command(descriptor))
         return flight.SchemaResult(command.schema(message, call))
 
     def _stream(self, call: Call, ticket: flight.Ticket) -> flight.FlightDataStream:
         entry, message = self._tickets.find(ticket.ticket)
         return entry.stream(message, call)
 
-    def _take(
+    def _accept(
         self,
         call: Call,
         descriptor: flight.FlightDescriptor,
         reader: flight.MetadataRecordBatchReader,
         writer: flight.FlightMetadataWriter,
     ) -> None:
-        upload, message = self._uploads.find(_command_of(descriptor))
+        upload, message = self._uploads.find(_read_command(descriptor))
         if isinstance(upload, Exchange):
             upload.run(message, reader, writer, call)
             return
@@ -212,7 +212,7 @@ class GatewayServer(flight.FlightServerBase):
         if answer is not None:
             writer.write(answer)
 
-    def _act(self, call: Call, action: flight.Action) -> Iterator[bytes]:
+    def _run_action(self, call: Call, action: flight.Action) -> Iterator[bytes]:
         entry = self._actions.get(action.type)
         if entry is None:
             raise UnsupportedError(
@@ -225,27 +225,27 @@ class GatewayServer(flight.FlightServerBase):
         result = entry.run(request, call)
         return iter(() if result is None else (result,))
 
-    def _answer(
+    def _serve(
         self,
         method: str,
         context: flight.ServerCallContext,
         handle: Callable[[Call, *Arguments], T],
         *arguments: *Arguments,
     ) -> T:
-        """Serves a call: finds out who calls, turns errors into answers, and counts the call."""
+        """Authenticate the caller, serve the call, translate its error for the client, and count the call."""
         started = time.perf_counter()
         try:
-            answer = handle(self._call(context), *arguments)
+            answer = handle(self._create_call(context), *arguments)
         except BaseException as error:  # noqa: BLE001 - the boundary: nothing passes it unexamined
-            told = answer_to(error, _operation(method, *arguments))
-            self._on_call_finished(method, status_of(told), time.perf_counter() - started)
-            raise told from None
+            failure = translate_error(error, _describe_operation(method, *arguments))
+            self._on_call_finished(method, find_status(failure), time.perf_counter() - started)
+            raise failure from None
         # A stream goes on behind the call, and is counted when it ends.
         if not isinstance(answer, flight.FlightDataStream):
             self._on_call_finished(method, "OK", time.perf_counter() - started)
         return answer
 
-    def _call(self, context: flight.ServerCallContext) -> Call:
+    def _create_call(self, context: flight.ServerCallContext) -> Call:
         headers: CallHeaders = context.get_middleware(CallMiddleware.name) or NO_HEADERS
         security, session = self._security, headers.session
         if headers.is_peer:
@@ -260,7 +260,7 @@ class GatewayServer(flight.FlightServerBase):
         session_id, settings = None, DEFAULTS
         if session is not None:
             session_id = session.session_id
-            settings = session.settings(self.sessions.settings(session_id, identity.name))
+            settings = session.apply_to(self.sessions.find_settings(session_id, identity.name))
         return Call(
             context.peer(), identity, access, session_id, settings, context.add_header, context.is_cancelled
         )
@@ -283,7 +283,7 @@ Entry = TypeVar("Entry", bound=_Entry)
 
 
 class _Registry(Generic[Entry]):
-    """Which entry answers which message. Never changes after construction.
+    """Maps types of messages to their handlers. Never changes after construction.
 
     Args:
         what: how a message is called in error texts ("command", "ticket", ...).
@@ -338,12 +338,12 @@ class _Registry(Generic[Entry]):
             return error
         if not name:
             return InvalidInputError(f"{self._what} is empty; it must be a Flight SQL message packed in Any")
-        known = ", ".join(sorted(self._by_type))
-        return UnsupportedError(f"the gateway does not answer {self._what} {name}; it answers {known}")
+        handled = ", ".join(sorted(self._by_type))
+        return UnsupportedError(f"the gateway does not answer {self._what} {name}; it answers {handled}")
 
 
 def _refuse_transaction(request: Message) -> None:
-    """Let a request pass that belongs to no transaction, of those that may belong to one."""
+    """Refuse a request that names a transaction."""
     field = request.DESCRIPTOR.fields_by_name.get("transaction_id")
     if field is not None and field.has_presence and request.HasField("transaction_id"):
         raise UnsupportedError(
@@ -360,8 +360,8 @@ def _check_size(data: bytes, what: str, max_bytes: int) -> None:
         )
 
 
-def _operation(method: str, *arguments: object) -> str:
-    """What errors call an operation: the name of an action says more than that it was one."""
+def _describe_operation(method: str, *arguments: object) -> str:
+    """Return the name of an operation for error messages: for DoAction, that of the action."""
     first = arguments[0] if arguments else None
     return f"the action {first.type}" if isinstance(first, flight.Action) else method
 
@@ -370,7 +370,7 @@ def _refuse_exchange(_call: Call) -> None:
     raise UnsupportedError("Flight SQL does not use DoExchange: send statements to GetFlightInfo")
 
 
-def _command_of(descriptor: flight.FlightDescriptor) -> bytes:
+def _read_command(descriptor: flight.FlightDescriptor) -> bytes:
     if descriptor.descriptor_type != flight.DescriptorType.CMD:
         raise InvalidInputError(f"descriptor {descriptor!r} is a path; Flight SQL uses commands")
     return bytes(descriptor.command)

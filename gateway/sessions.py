@@ -18,8 +18,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from gateway.protocol.commands import Action, Answer, Call
-from gateway.protocol.limits import Keeping, Limits
+from gateway.protocol.commands import Action, Call, Handler
+from gateway.protocol.limits import ExpiringCache, Limits
 from memwal.errors import InvalidInputError, NotFoundError
 from planner.engine import SessionSettings
 from planner.scans.settings import Shortcuts, format_shortcuts, parse_shortcuts
@@ -29,13 +29,13 @@ COOKIE = "arrow_flight_session_id"
 DEFAULTS = SessionSettings()
 
 
-def _text(value: object) -> str:
+def _parse_text(value: object) -> str:
     if not isinstance(value, str):
         raise InvalidInputError(f"{value!r} is no text")
     return value
 
 
-def _number(value: object) -> int:
+def _parse_number(value: object) -> int:
     # Drivers that only set strings spell numbers as text; bool is a subclass of int and is no number here.
     number = value
     if isinstance(value, str) and len(value) < 20 and value.isascii() and value.isdigit():
@@ -45,31 +45,31 @@ def _number(value: object) -> int:
     return number
 
 
-def _flag(value: object) -> bool:
+def _parse_flag(value: object) -> bool:
     flag = {"true": True, "false": False}.get(str(value).lower())
     if flag is None:
         raise InvalidInputError(f"{value!r} is neither true nor false")
     return flag
 
 
-def _shortcuts(value: object) -> Shortcuts:
-    return parse_shortcuts(_text(value))
+def _parse_shortcuts(value: object) -> Shortcuts:
+    return parse_shortcuts(_parse_text(value))
 
 
 # Option name (also the field of SessionSettings) -> what reads its value, or refuses it.
 _OPTIONS: Mapping[str, Callable[[object], str | int | bool | Shortcuts]] = MappingProxyType(
     {
-        "catalog": _text,
-        "schema": _text,
-        "consistency": _text,
-        "max_staleness_ms": _number,
-        "region_pruning": _flag,
-        "dialect": _text,
-        "endpoints": _number,
-        "query_timeout_ms": _number,
-        "types": _text,
-        "durable_writes": _flag,
-        "shortcuts": _shortcuts,
+        "catalog": _parse_text,
+        "schema": _parse_text,
+        "consistency": _parse_text,
+        "max_staleness_ms": _parse_number,
+        "region_pruning": _parse_flag,
+        "dialect": _parse_text,
+        "endpoints": _parse_number,
+        "query_timeout_ms": _parse_number,
+        "types": _parse_text,
+        "durable_writes": _parse_flag,
+        "shortcuts": _parse_shortcuts,
     }
 )
 # Header that chooses an option -> the option; JDBC's driver sends the name alone.
@@ -82,7 +82,7 @@ _JDBC_AGENTS = ("grpc-java", "JDBC")
 
 @dataclass(frozen=True, slots=True)
 class SessionHeaders:
-    """What the headers of a call say of its session.
+    """The session and the options in the headers of a call.
 
     Args:
         session_id: of the cookie, None where there is none.
@@ -94,8 +94,8 @@ class SessionHeaders:
     chosen: Mapping[str, str]
     is_jdbc: bool
 
-    def settings(self, settings: SessionSettings) -> SessionSettings:
-        """Returns the settings of a session as this call changes them.
+    def apply_to(self, settings: SessionSettings) -> SessionSettings:
+        """Return the settings of a session, overridden by the options of this call.
 
         Raises:
             InvalidInputError: a header has a value that its option cannot have.
@@ -107,25 +107,25 @@ class SessionHeaders:
 
 
 def read_session(headers: Mapping[str, Sequence[str]]) -> SessionHeaders:
-    """Reads the cookie, the options and the user agent of a call."""
+    """Read the cookie, the options and the user agent of a call."""
     chosen = {_HEADERS[header]: headers[header][-1] for header in headers.keys() & _HEADERS.keys()}
     return SessionHeaders(
-        _session_of(headers.get("cookie", ())), chosen, is_jdbc(*headers.get("user-agent", ()))
+        _read_session_id(headers.get("cookie", ())), chosen, is_jdbc(*headers.get("user-agent", ()))
     )
 
 
 @lru_cache(maxsize=64)
 def is_jdbc(*agents: str) -> bool:
-    """Whether the user agent of a call seems to be the JDBC driver."""
+    """Return whether a user agent is that of the JDBC driver."""
     return any(mark in agent for agent in agents for mark in _JDBC_AGENTS)
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What is known of one session.
+    """State of one session.
 
     Args:
-        user: whose it is; nobody else can use it.
+        user: its owner; no other user can use it.
         peer: address that opened it.
         created_at: UTC.
         settings: chosen so far.
@@ -141,25 +141,27 @@ class Sessions:
     """The sessions of a server and the actions SetSessionOptions, GetSessionOptions and CloseSession."""
 
     def __init__(self, limits: Limits) -> None:
-        self._kept: Keeping[str, Session] = Keeping(limits.max_sessions, limits.session_idle_seconds)
+        self._sessions: ExpiringCache[str, Session] = ExpiringCache(
+            limits.max_sessions, limits.session_idle_seconds
+        )
 
     def __len__(self) -> int:
-        """How many there are."""
-        return len(self._kept)
+        """Return the number of sessions."""
+        return len(self._sessions)
 
-    def all(self) -> list[tuple[str, float, Session]]:
-        """Returns the id, the seconds since the last use, and the session, of all."""
-        return self._kept.entries()
+    def list_all(self) -> list[tuple[str, float, Session]]:
+        """Return the id, the idle seconds and the state of each session."""
+        return self._sessions.entries()
 
-    def settings(self, session_id: str | None, user: str) -> SessionSettings:
-        """Returns the settings of a user's session, the defaults where the call has none.
+    def find_settings(self, session_id: str | None, user: str) -> SessionSettings:
+        """Return the settings of a user's session, the defaults where the call has none.
 
         Raises:
             NotFoundError: the user has no such session.
         """
         if session_id is None:
             return DEFAULTS
-        session = self._kept.get(session_id)
+        session = self._sessions.get(session_id)
         if session is None or session.user != user:
             raise NotFoundError(
                 f"session {session_id!r} is not known: it was closed, was idle too long, or the gateway "
@@ -167,8 +169,8 @@ class Sessions:
             )
         return session.settings
 
-    def answers(self) -> Sequence[Answer]:
-        """Return what this family answers."""
+    def list_handlers(self) -> Sequence[Handler]:
+        """Return the handlers of this family."""
         return (
             Action(
                 "SetSessionOptions",
@@ -195,24 +197,24 @@ class Sessions:
 
     def _set_options(self, request: flight_pb2.SetSessionOptionsRequest, call: Call) -> bytes:
         # What this call chose by headers is not the session's.
-        settings = self.settings(call.session_id, call.identity.name)
+        settings = self.find_settings(call.session_id, call.identity.name)
         result = flight_pb2.SetSessionOptionsResult()
         for name, value in request.session_options.items():
             if name not in _OPTIONS:
                 result.errors[name].value = flight_pb2.SetSessionOptionsResult.INVALID_NAME
                 continue
             try:
-                settings = _changed(settings, name, value)
+                settings = _change_option(settings, name, value)
             except InvalidInputError:
                 result.errors[name].value = flight_pb2.SetSessionOptionsResult.INVALID_VALUE
         self._keep(call, settings)
         return result.SerializeToString()
 
     def _get_options(self, _request: flight_pb2.GetSessionOptionsRequest, call: Call) -> bytes:
-        self._keep(call, self.settings(call.session_id, call.identity.name))
+        self._keep(call, self.find_settings(call.session_id, call.identity.name))
         settings = call.settings
         result = flight_pb2.GetSessionOptionsResult()
-        for name, value in shown_options(settings).items():
+        for name, value in list_options(settings).items():
             if isinstance(value, bool):
                 result.session_options[name].bool_value = value
             elif isinstance(value, int):
@@ -223,30 +225,30 @@ class Sessions:
 
     def _close(self, _request: flight_pb2.CloseSessionRequest, call: Call) -> bytes:
         if call.session_id is not None:
-            self._kept.pop(call.session_id)
+            self._sessions.pop(call.session_id)
             call.add_header("set-cookie", f"{COOKIE}=; Max-Age=0")
         # Without a cookie there is nothing to forget, and drivers close whatever they opened.
         return flight_pb2.CloseSessionResult(status=flight_pb2.CloseSessionResult.CLOSED).SerializeToString()
 
     def _keep(self, call: Call, settings: SessionSettings) -> None:
         if call.session_id is not None:
-            known = self._kept.get(call.session_id)
-            if known is not None:
+            session = self._sessions.get(call.session_id)
+            if session is not None:
                 # Not put: a session that another call has closed meanwhile stays closed.
-                self._kept.replace(call.session_id, dataclasses.replace(known, settings=settings))
+                self._sessions.replace(call.session_id, dataclasses.replace(session, settings=settings))
             return
         session_id = secrets.token_urlsafe(16)
         call.add_header("set-cookie", f"{COOKIE}={session_id}")
-        self._kept.put(session_id, Session(call.identity.name, call.peer, datetime.now(UTC), settings))
+        self._sessions.put(session_id, Session(call.identity.name, call.peer, datetime.now(UTC), settings))
 
 
-def shown_options(settings: SessionSettings) -> dict[str, str | int | bool]:
-    """Returns the value of each option as clients see it."""
-    shown = {name: getattr(settings, name) for name in _OPTIONS}
-    return shown | {"shortcuts": format_shortcuts(settings.shortcuts)}
+def list_options(settings: SessionSettings) -> dict[str, str | int | bool]:
+    """Return the value of each option as clients see it."""
+    options = {name: getattr(settings, name) for name in _OPTIONS}
+    return options | {"shortcuts": format_shortcuts(settings.shortcuts)}
 
 
-def _session_of(cookies: Sequence[str]) -> str | None:
+def _read_session_id(cookies: Sequence[str]) -> str | None:
     for header in cookies:
         for pair in header.split(";"):
             name, _, value = pair.strip().partition("=")
@@ -255,7 +257,9 @@ def _session_of(cookies: Sequence[str]) -> str | None:
     return None
 
 
-def _changed(settings: SessionSettings, name: str, value: flight_pb2.SessionOptionValue) -> SessionSettings:
+def _change_option(
+    settings: SessionSettings, name: str, value: flight_pb2.SessionOptionValue
+) -> SessionSettings:
     kind = value.WhichOneof("option_value")
     # A value of no kind asks for the default.
     chosen: Any = getattr(DEFAULTS, name) if kind is None else _OPTIONS[name](getattr(value, kind))

@@ -20,7 +20,7 @@ from planner.tables.state.catalog import Catalog
 from tests.support import manifests
 from tests.support.merging import clean_up_merged, merge_generations
 from tests.support.results import rows_of
-from tests.support.servers import GatewayProcess, connected, fetch
+from tests.support.servers import GatewayProcess, fetch, open_connection
 from tests.support.tables import LsmTable, bucketed, key_field, unpartitioned
 from tests.support.writer_process import WriterProcess
 
@@ -38,7 +38,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def connection(lake: Path) -> Iterator[Any]:
-    with GatewayProcess(lake) as server, connected(server.uri) as opened:
+    with GatewayProcess(lake) as server, open_connection(server.uri) as opened:
         yield opened
 
 
@@ -88,7 +88,9 @@ def region_of(table: LsmTable) -> str:
 
 def newest_manifest(table: LsmTable) -> Path:
     region = region_of(table)
-    return manifests.manifest_path(table.path, region, manifests.newest_version(table.path, region))
+    return manifests.build_manifest_path(
+        table.path, region, manifests.find_newest_version(table.path, region)
+    )
 
 
 def cut(path: Path) -> None:
@@ -213,8 +215,8 @@ def test_a_wrong_version_hint_does_no_harm(
 def test_half_written_and_foreign_files_are_passed_over(table: LsmTable, ask: Any):
     region = table.path / "_mem_wal" / region_of(table)
     manifest = newest_manifest(table)
-    following = manifests.manifest_path(
-        table.path, region.name, manifests.newest_version(table.path, region.name) + 1
+    following = manifests.build_manifest_path(
+        table.path, region.name, manifests.find_newest_version(table.path, region.name) + 1
     )
     following.with_name(following.name + ".tmp.1").write_bytes(manifest.read_bytes()[:5])
     (region / "wal" / "notes.txt").write_text("not an entry")

@@ -10,7 +10,7 @@ from benchmarks.answers import WrongAnswerError, check_same_ranking
 from benchmarks.context import open_engine
 from benchmarks.plots import Curve, Plot
 from benchmarks.report import Bar, Finding
-from benchmarks.search_content import SearchContent, nearest
+from benchmarks.search_content import SearchContent, find_nearest
 from benchmarks.search_table import SearchShape, SearchTable, ensure_merged, ensure_search_table
 from benchmarks.settings import BenchSettings
 from benchmarks.suite import FAMILIES, run_families
@@ -141,8 +141,8 @@ def test_a_searched_table_holds_what_its_answers_say(searched: SearchTable) -> N
     vectors = np.stack(fresh.column("vec").to_numpy())
     distances = ((searched.vectors[:, None] - vectors[None]) ** 2).sum(axis=2)
     assert np.argsort(distances, axis=1)[:, :10].tolist() == searched.neighbours.tolist()
-    assert searched.recall(list(searched.neighbours)) == 1.0
-    assert searched.recall(list(searched.flushed_neighbours)) < 1.0
+    assert searched.compute_recall(list(searched.neighbours)) == 1.0
+    assert searched.compute_recall(list(searched.flushed_neighbours)) < 1.0
 
 
 def test_the_rows_of_the_log_are_in_no_generation(searched: SearchTable) -> None:
@@ -158,7 +158,7 @@ def test_content_is_the_same_in_every_run() -> None:
     first, second = SearchContent(500, 8), SearchContent(500, 8)
     assert first.table().equals(second.table())
     assert first.put(np.array([3, 500])).equals(second.put(np.array([3, 500])))
-    assert first.queries(5)[1] == second.queries(5)[1]
+    assert first.draw_queries(5)[1] == second.draw_queries(5)[1]
 
 
 def test_words_reach_an_index_as_they_are() -> None:
@@ -168,7 +168,7 @@ def test_words_reach_an_index_as_they_are() -> None:
 
 def test_nearest_looks_at_all_rows_and_sorts() -> None:
     vectors = np.array([[0, 0], [3, 0], [1, 0], [2, 0]], dtype=np.float32)
-    assert nearest(vectors, np.array([[2.1, 0]], dtype=np.float32), 3).tolist() == [[3, 1, 2]]
+    assert find_nearest(vectors, np.array([[2.1, 0]], dtype=np.float32), 3).tolist() == [[3, 1, 2]]
 
 
 def test_rankings_may_differ_in_the_order_of_equal_scores_only() -> None:

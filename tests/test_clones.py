@@ -22,7 +22,7 @@ from pipeline.merging.batches import agree
 from planner.engine import PreparedQuery, QueryEngine, SessionSettings
 from planner.tables.state.catalog import Catalog
 from planner.writes.dml.prepared_write import WriteResult
-from tests.support.cleaning import later
+from tests.support.cleaning import create_late_clock
 from tests.support.results import rows_of
 
 Rows = dict[int, int]
@@ -177,7 +177,7 @@ def test_what_is_written_to_a_clone_stays(here: Lakeside, kind: Callable[[Lakesi
         for version, rows in versions.items():
             assert here.read("c", as_of=f"FOR VERSION AS OF {version}") == rows
     here.put("c", {2: 99, 3: 99})
-    clean(here.lake("c"), EVERYTHING, delete=True, clock=later())
+    clean(here.lake("c"), EVERYTHING, delete=True, clock=create_late_clock())
     here.check("c")
     assert lance.dataset(here.root / "c.lance").to_table().num_rows == len(here.rows["c"]) - 1
     here.check("t")
@@ -268,7 +268,7 @@ class TestARegionThatAnotherWriterBeganAnew:
 
     def test_nothing_of_it_is_cleaned_up(self, here: Lakeside, begun: str) -> None:
         before = sorted((here.root / "c.lance" / "_mem_wal").rglob("*"))
-        report = clean(here.lake("c"), EVERYTHING, delete=True, clock=later())
+        report = clean(here.lake("c"), EVERYTHING, delete=True, clock=create_late_clock())
         assert sorted((here.root / "c.lance" / "_mem_wal").rglob("*")) == before
         assert any(begun in one.path and "generation" in one.reason for one in report.kept)
 
@@ -293,7 +293,7 @@ class TestARestoredVersion:
         newest, older = dataset.version, dataset.checkout_version(2)
         policy = CleanPolicy(grace_seconds=0, retain_versions=1, kinds=(Kind.VERSIONS, Kind.GENERATIONS))
         dataset.tags.create("old", 2)
-        clean(here.lake("t"), policy, delete=True, clock=later())
+        clean(here.lake("t"), policy, delete=True, clock=create_late_clock())
         listed = {
             flushed.generation for one in here.regions("t").values() for flushed in one.flushed_generations
         }
@@ -382,7 +382,7 @@ def test_random_histories_of_clones_and_overwritten_tables(root: Path, seed: int
             merge(lake)
         elif kind == "clean":
             policy = CleanPolicy(grace_seconds=0, retain_versions=draw.choice((None, 1)))
-            clean(lake, policy, delete=True, clock=later())
+            clean(lake, policy, delete=True, clock=create_late_clock())
         elif kind == "clone":
             name = _cloned(here, draw, name, f"c{step}")
         elif kind == "overwrite":

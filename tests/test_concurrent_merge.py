@@ -10,7 +10,7 @@ import pytest
 from planner.engine import QueryEngine
 from tests.support import manifests
 from tests.support.merging import clean_up_merged, merge_generations
-from tests.support.racing import Maintenance, Reader, race
+from tests.support.racing import Maintenance, Reader, run_race
 from tests.support.results import rows_of
 from tests.support.tables import LsmTable, key_field, unpartitioned
 from tests.support.writer_process import WriterProcess
@@ -72,5 +72,5 @@ def test_every_query_sees_one_whole_write_and_never_an_older_one(
     engine = open_engine(root)
     merging = Merging(table, rounds=60)
     looks = {name: partial(look, engine, name) for name in SHAPES}
-    race(merging, *(Reader(merging, looks) for _ in range(readers)))
+    run_race(merging, *(Reader(merging, looks) for _ in range(readers)))
     assert rows_of(engine.execute("SELECT max(n) FROM t").read_all()) == [(60,)]

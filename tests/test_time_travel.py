@@ -17,7 +17,7 @@ from planner.access.rights import FULL_ACCESS, Access, TableAccess
 from planner.engine import QueryEngine, SessionSettings
 from tests.support import manifests
 from tests.support.merging import clean_up_merged, merge_generations
-from tests.support.principals import seeing
+from tests.support.principals import create_principal
 from tests.support.results import rows_of
 from tests.support.tables import LsmTable, bucketed, key_field
 from tests.support.writer_process import WriterProcess
@@ -81,8 +81,8 @@ class History:
 
     def merge(self, rng: random.Random) -> None:
         """Some generations of each region move into the base; what is flushed stays what it is."""
-        merged = manifests.merged_generations(self.table.path)
-        for region in manifests.region_ids(self.table.path):
+        merged = manifests.read_merged_generations(self.table.path)
+        for region in manifests.list_region_ids(self.table.path):
             listed = manifests.read_manifest(self.table.path, region).flushed_generations
             unmerged = [one.generation for one in listed if one.generation > merged.get(region, 0)]
             if unmerged:
@@ -288,9 +288,9 @@ class TestErrors:
     def test_manifests_that_were_cleaned_up(self, history: History, engine: QueryEngine) -> None:
         history.table.close_writers()
         for region in history.table.regions.values():
-            newest = manifests.newest_version(history.table.path, region)
+            newest = manifests.find_newest_version(history.table.path, region)
             for version in range(1, newest):
-                manifests.manifest_path(history.table.path, region, version).unlink(missing_ok=True)
+                manifests.build_manifest_path(history.table.path, region, version).unlink(missing_ok=True)
         with pytest.raises(PreconditionError, match="is no longer known, since its manifests of before"):
             rows(engine, "SELECT * FROM t FOR VERSION AS OF 3")
 
@@ -304,7 +304,7 @@ class TestErrors:
 
 class TestAccess:
     def test_row_filters_and_masks_apply_to_the_past(self, engine: QueryEngine) -> None:
-        access = seeing(t=TableAccess(row_filter="id < 3", masks={"v": "-1"}))
+        access = create_principal(t=TableAccess(row_filter="id < 3", masks={"v": "-1"}))
         assert rows(engine, "SELECT * FROM t FOR VERSION AS OF 2 ORDER BY id", access) == [
             (0, -1),
             (1, -1),
@@ -312,7 +312,7 @@ class TestAccess:
         ]
 
     def test_hidden_columns_stay_hidden(self, engine: QueryEngine) -> None:
-        access = seeing(t=TableAccess(hidden_columns=frozenset({"v"})))
+        access = create_principal(t=TableAccess(hidden_columns=frozenset({"v"})))
         assert rows(engine, "SELECT * FROM t FOR VERSION AS OF 2 WHERE id = 1", access) == [(1,)]
 
     def test_a_column_under_its_former_name_is_not_shown_past_a_policy(
@@ -320,14 +320,14 @@ class TestAccess:
     ) -> None:
         history.table.close_writers()
         history.table.dataset().alter_columns({"path": "v", "name": "secret"})
-        access = seeing(t=TableAccess(hidden_columns=frozenset({"secret"})))
+        access = create_principal(t=TableAccess(hidden_columns=frozenset({"secret"})))
         with pytest.raises(PreconditionError, match="columns were renamed or dropped since"):
             rows(engine, "SELECT * FROM t FOR VERSION AS OF 2", access)
         assert rows(engine, "SELECT v FROM t FOR VERSION AS OF 2 WHERE id = 1") == [(0,)]
 
     def test_a_table_without_a_grant_has_no_past(self, engine: QueryEngine) -> None:
         with pytest.raises(NotFoundError, match="'t' does not exist"):
-            rows(engine, "SELECT * FROM t FOR VERSION AS OF 2", seeing())
+            rows(engine, "SELECT * FROM t FOR VERSION AS OF 2", create_principal())
 
 
 def test_rows_of_the_past_are_written_back(history: History, engine: QueryEngine) -> None:
@@ -368,5 +368,5 @@ class TestVersions:
     def test_restricted_principals_learn_of_their_tables_only(self, engine: QueryEngine, root: Path) -> None:
         lance.write_dataset(pa.table({"x": [1]}), root / "other.lance")
         sql = "SELECT DISTINCT table_name, rows FROM system.versions"
-        assert rows(engine, sql, seeing(other=TableAccess())) == [("other", 1)]
-        assert rows(engine, sql, seeing(t=TableAccess(row_filter="id = 1"))) == [("t", None)]
+        assert rows(engine, sql, create_principal(other=TableAccess())) == [("other", 1)]
+        assert rows(engine, sql, create_principal(t=TableAccess(row_filter="id = 1"))) == [("t", None)]

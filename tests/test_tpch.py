@@ -12,7 +12,7 @@ import pytest
 from tests.support import wholesale
 from tests.support.merging import merge_generations
 from tests.support.results import assert_close_rows, rows_of
-from tests.support.servers import GatewayProcess, connected, fetch
+from tests.support.servers import GatewayProcess, fetch, open_connection
 from tests.support.tables import Layout, LsmTable, bucketed, primary_key, unpartitioned
 from tests.support.writer_process import WriterProcess
 
@@ -93,7 +93,7 @@ def connection(
         layout = LAYOUTS.get(name) or unpartitioned(primary_key(rows.schema), 2)
         table = LsmTable.create(root, name, base, layout, shared_writers)
         write_changes(table, upserts, deletes)
-    with GatewayProcess(root) as server, connected(server.uri) as opened:
+    with GatewayProcess(root) as server, open_connection(server.uri) as opened:
         yield opened
 
 
@@ -109,7 +109,7 @@ def test_there_are_twenty_two_queries():
     assert [title.partition(":")[0] for title, _ in QUERIES] == [str(number) for number in range(1, 23)]
 
 
-@pytest.mark.parametrize("name", wholesale.schemas())
+@pytest.mark.parametrize("name", wholesale.create_schemas())
 def test_every_table_reads_as_merged(connection: Any, merged: dict[str, pa.Table], name: str):
     key = ", ".join(primary_key(merged[name].schema))
     fresh = fetch(connection, f"SELECT * FROM {name} ORDER BY {key}")

@@ -1,1 +1,1 @@
-"""Who a caller is, and what the caller may see."""
+"""Authentication and authorization."""

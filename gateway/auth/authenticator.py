@@ -1,10 +1,17 @@
-"""From what a caller presents to who the caller is."""
+"""Authentication: from credentials to an identity."""
 
 import logging
 
-from gateway.auth.credentials import Basic, Bearer, Credentials, Throttle, UnauthenticatedError, address_of
+from gateway.auth.credentials import (
+    Basic,
+    Bearer,
+    Credentials,
+    Throttle,
+    UnauthenticatedError,
+    parse_peer_address,
+)
 from gateway.auth.gateway_tokens import ApiTokens, IssuedTokens
-from gateway.auth.jwt import JwtVerifier, looks_like_jwt
+from gateway.auth.jwt import JwtVerifier, is_jwt_shaped
 from gateway.auth.tls import Certificates
 from gateway.auth.users import Passwords
 from gateway.protocol.identity import Identity
@@ -13,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class Authenticator:
-    """Knows the ways to prove who one is, and tries those that fit.
+    """Identifies callers by their credentials: tokens, passwords or certificates.
 
     Args:
         peers: refuses addresses that failed too often.
@@ -43,11 +50,11 @@ class Authenticator:
 
     @property
     def uses_certificates(self) -> bool:
-        """Whether callers may be known by their certificates alone."""
+        """Whether a certificate alone may identify a caller."""
         return self._certificates is not None
 
     def login(self, credentials: Basic) -> str:
-        """Returns a bearer token for a user name and password.
+        """Return a bearer token for a user name and password.
 
         Raises:
             UnauthenticatedError: they are wrong, or failed too often.
@@ -60,22 +67,22 @@ class Authenticator:
         return self._issued.issue(user)
 
     def check(self, credentials: Credentials | None) -> None:
-        """Lets credentials pass where nothing is known of the peer.
+        """Check credentials in a handshake, which does not know its peer.
 
         Raises:
-            UnauthenticatedError: they are those of nobody that is known.
+            UnauthenticatedError: they are not valid.
             UnavailableError: it cannot be decided now.
         """
         match credentials:
             case None:
-                raise self._required()
+                raise self._create_refusal()
             case Bearer(token):
                 self._identify_token(token)
             case Basic():
                 self._identify_password(credentials)
 
     def identify(self, credentials: Credentials | None, peer: str, peer_identity: bytes) -> Identity:
-        """Returns who makes a call.
+        """Return the identity of a caller.
 
         Args:
             credentials: what the headers of the call present.
@@ -83,43 +90,43 @@ class Authenticator:
             peer_identity: name in the caller's verified certificate, if any.
 
         Raises:
-            UnauthenticatedError: nobody that is known.
+            UnauthenticatedError: the caller is unknown.
             UnavailableError: it cannot be decided now.
         """
         if credentials is None:
             if self._certificates is not None:
                 return self._certificates.identify(peer_identity)
-            raise self._required()
-        address = address_of(peer)
+            raise self._create_refusal()
+        address = parse_peer_address(peer)
         try:
             if isinstance(credentials, Bearer):
-                # Nobody guesses a token: those of an address with failures go on to count.
+                # Tokens can't be guessed: they are accepted from an address with failures, too.
                 return self._identify_token(credentials.token)
             self._peers.check(address)
             return self._identify_password(credentials)
         except UnauthenticatedError:
             logger.warning("a call from %s was refused", address)
-            self._peers.failed(address)
+            self._peers.record_failure(address)
             raise
 
     def _identify_password(self, credentials: Basic) -> Identity:
         if self._passwords is None:
-            raise UnauthenticatedError(f"this gateway knows no passwords: {self._ways()}")
-        return self._passwords.verify(credentials).identity("password")
+            raise UnauthenticatedError(f"this gateway knows no passwords: {self._list_methods()}")
+        return self._passwords.verify(credentials).to_identity("password")
 
     def _identify_token(self, token: str) -> Identity:
         for source in (self._issued, self._api_tokens):
-            found = None if source is None else source.find(token)
-            if found is not None:
-                return found
-        if self._jwt is not None and looks_like_jwt(token):
+            identity = None if source is None else source.find(token)
+            if identity is not None:
+                return identity
+        if self._jwt is not None and is_jwt_shaped(token):
             return self._jwt.verify(token)
         raise UnauthenticatedError("the token is not valid, or no longer: log in again")
 
-    def _required(self) -> UnauthenticatedError:
-        return UnauthenticatedError(f"authentication is required: {self._ways()}")
+    def _create_refusal(self) -> UnauthenticatedError:
+        return UnauthenticatedError(f"authentication is required: {self._list_methods()}")
 
-    def _ways(self) -> str:
+    def _list_methods(self) -> str:
         if self._passwords is None:
             return "present a bearer token"
         return "present a user name and password, or a bearer token"

@@ -1,4 +1,4 @@
-"""Who calls: the headers of a call, read once, and the handshakes by which clients log in.
+"""The headers of a call, read once, and the handshakes by which clients log in.
 
 ================================================  ==========================================================
 what a client sends                               who does so
@@ -32,7 +32,7 @@ from pyarrow import flight
 
 from gateway.auth.authenticator import Authenticator
 from gateway.auth.credentials import Basic, Bearer, Credentials, UnauthenticatedError, read_credentials
-from gateway.protocol.errors import answering, status_of
+from gateway.protocol.errors import find_status, translate_errors
 from gateway.protocol.identity import ANONYMOUS, Identity
 from gateway.sessions import TELLING_HEADERS, SessionHeaders, is_jdbc, read_session
 from memwal.errors import UnavailableError
@@ -56,14 +56,14 @@ METHODS: Mapping[flight.FlightMethod, str] = MappingProxyType(
 _MAX_PRINCIPALS = 10_000
 # Older handshakes wait for a message, each in a thread of its own, for as long as a client likes.
 _MAX_WAITING = 64
-# Whoever has it sees and stops the statements of others where no policy says who does.
+# Without a policy, users with this role see and stop the statements of others.
 ADMIN_ROLE = "admin"
 _OPEN_TOKEN = "anonymous"  # noqa: S105 - opens nothing
 
 
 @lru_cache(maxsize=_MAX_PRINCIPALS)
 def see_everything(identity: Identity) -> Access:
-    """Return what everybody may see where there is no policy: all tables."""
+    """Return access to all tables, which everybody has without a policy."""
     if identity == ANONYMOUS:
         return FULL_ACCESS
     return FullAccess(identity.name, ADMIN_ROLE in identity.roles)
@@ -71,36 +71,36 @@ def see_everything(identity: Identity) -> Access:
 
 @dataclass(frozen=True)
 class Security:
-    """What a server asks about its callers.
+    """Authentication and authorization of a server's callers.
 
     Args:
-        authenticator: decides who a caller is; None lets everybody in, with or without a name.
+        authenticator: identifies callers; None admits all of them.
         access: what a principal may see; the same object while the policy lasts.
         tls: arguments of FlightServerBase that turn on TLS; empty for plaintext.
-        opens: whether credentials are those of another gateway, which may forward rows; None where none may.
+        is_valid_pass: whether credentials are those of another gateway that may forward rows; None: none may.
     """
 
     authenticator: Authenticator | None = None
     access: Callable[[Identity], Access] = see_everything
     tls: Mapping[str, Any] = field(default_factory=dict)
-    opens: Callable[[Credentials | None], bool] | None = None
+    is_valid_pass: Callable[[Credentials | None], bool] | None = None
 
 
 class RpcObserver:
-    """Hears of calls, in the thread that serves them; subclasses say of what."""
+    """Observes calls in the thread that serves them; subclasses override the events that they need."""
 
     def on_call(self, method: str, headers: Headers) -> None:
-        """A call begins; names of headers are in lower case."""
+        """Observe the begin of a call; names of headers are in lower case."""
 
     def on_call_finished(self, method: str, status: str, seconds: float) -> None:
-        """A call has ended, its stream included."""
+        """Observe the end of a call, its stream included."""
 
 
 class CallHeaders(flight.ServerMiddleware):
-    """What the headers of one call say.
+    """The headers of one call, parsed.
 
     Attributes:
-        credentials: what the call presents, where somebody asks for credentials.
+        credentials: of the call, if the server has an authenticator.
         session: the session and the options that it names; None where it names none.
         is_peer: whether another gateway calls.
     """
@@ -118,22 +118,22 @@ class CallHeaders(flight.ServerMiddleware):
 
 
 NO_HEADERS = CallHeaders()
-"""Of a call whose headers say nothing."""
+"""Headers without credentials and session."""
 
 
 class _ObservedCall(CallHeaders):
-    """A call of which somebody hears, or that is answered by a header."""
+    """A call with observers, or with a token to send back in a header."""
 
     def __init__(
         self,
         method: str,
         headers: Headers,
         observers: Sequence[RpcObserver],
-        found: CallHeaders | None = None,
+        call_headers: CallHeaders | None = None,
         token: str | None = None,
     ) -> None:
-        found = found or NO_HEADERS
-        super().__init__(found.credentials, found.session, is_peer=found.is_peer)
+        call_headers = call_headers or NO_HEADERS
+        super().__init__(call_headers.credentials, call_headers.session, is_peer=call_headers.is_peer)
         self._method = method
         self._observers = observers
         self._token = token
@@ -148,11 +148,11 @@ class _ObservedCall(CallHeaders):
     def call_completed(self, exception: Exception | None) -> None:
         seconds = time.perf_counter() - self._started
         for observer in self._observers:
-            observer.on_call_finished(self._method, status_of(exception), seconds)
+            observer.on_call_finished(self._method, find_status(exception), seconds)
 
 
 class _Messages(Protocol):
-    """What a handshake sends messages through, or receives them from."""
+    """The two directions of a handshake."""
 
     def write(self, message: bytes) -> None: ...
     def read(self) -> bytes: ...
@@ -166,7 +166,7 @@ class Handshake(flight.ServerAuthHandler):
     Python did not start is a new one to it at each call. Its number stays.
 
     Args:
-        authenticator: knows users; None answers everybody with a token that means nothing.
+        authenticator: checks credentials; None answers all with a meaningless token.
     """
 
     def __init__(self, authenticator: Authenticator | None) -> None:
@@ -176,10 +176,10 @@ class Handshake(flight.ServerAuthHandler):
         self._waiting = threading.BoundedSemaphore(_MAX_WAITING)
 
     def read(self, headers: Headers) -> str | None:
-        """Return the token that answers the headers of a handshake; None leaves it to its message.
+        """Return the token for the credentials in a handshake's headers; None if there are none.
 
         Raises:
-            UnauthenticatedError: they are those of nobody that is known.
+            UnauthenticatedError: they are not valid.
             UnavailableError: too many logins at once.
         """
         authenticator, thread = self._authenticator, threading.get_ident()
@@ -202,17 +202,17 @@ class Handshake(flight.ServerAuthHandler):
         return token
 
     def authenticate(self, outgoing: _Messages, incoming: _Messages) -> None:
-        """Sends the token of the header's credentials, or that of those in the client's message."""
+        """Send the token for the credentials in the headers, or for those in the client's message."""
         if self._authenticator is None:
             return
-        with answering("Handshake"):
+        with translate_errors("Handshake"):
             answer = self._answers.pop(threading.get_ident(), None)
             if answer is None:
                 answer = self._authenticator.login(self._receive(incoming)).encode()
             outgoing.write(answer)
 
     def is_valid(self, token: bytes) -> bytes:  # noqa: ARG002 - the signature is Flight's
-        """Leaves the decision to the handler of the call."""
+        """Accept every token: the handler of the call checks it."""
         return b""
 
     def _receive(self, incoming: _Messages) -> Basic:
@@ -238,7 +238,7 @@ class CallMiddleware(flight.ServerMiddlewareFactory):
 
     Args:
         security: says whose credentials are read.
-        observers: hear of calls, by method.
+        observers: of calls, by method.
     """
 
     name = "calls"
@@ -248,7 +248,7 @@ class CallMiddleware(flight.ServerMiddlewareFactory):
     ) -> None:
         super().__init__()
         self._authenticator = security.authenticator
-        self._opens = security.opens
+        self._is_valid_pass = security.is_valid_pass
         self._observers = observers
         self._handshake = Handshake(security.authenticator)
         # A server that shakes hands does not learn the name in its client's certificate.
@@ -256,34 +256,34 @@ class CallMiddleware(flight.ServerMiddlewareFactory):
         self.auth_handler = None if uses_certificates else self._handshake
 
     def start_call(self, info: flight.CallInfo, headers: Headers) -> CallHeaders | None:
-        """Return what the headers of a call say; None where they say nothing."""
+        """Parse the headers of a call; return None if no handler needs them."""
         method = info.method
         if method == flight.FlightMethod.HANDSHAKE:
-            with answering("Handshake"):
+            with translate_errors("Handshake"):
                 token = self._handshake.read(headers)
             return _ObservedCall(METHODS[method], headers, self._observers.get(method, ()), token=token)
         credentials = None
         if self._authenticator is not None:
-            credentials = _read_presented(self._authenticator, method, headers)
+            credentials = _read_credentials(self._authenticator, method, headers)
         is_peer = False
-        if self._opens is not None and method == flight.FlightMethod.DO_PUT:
-            # Where everybody is let in nobody else looks at them.
+        if self._is_valid_pass is not None and method == flight.FlightMethod.DO_PUT:
+            # Wrong credentials are no failure here: without an authenticator they have no meaning.
             with suppress(UnauthenticatedError):
-                is_peer = self._opens(read_credentials(headers))
+                is_peer = self._is_valid_pass(read_credentials(headers))
         session = None
         if not TELLING_HEADERS.isdisjoint(headers) or is_jdbc(*headers.get("user-agent", ())):
             session = read_session(headers)
-        found = None
+        call_headers = None
         if credentials is not None or session is not None or is_peer:
-            found = CallHeaders(credentials, session, is_peer=is_peer)
+            call_headers = CallHeaders(credentials, session, is_peer=is_peer)
         observers = self._observers.get(method)
-        return _ObservedCall(METHODS[method], headers, observers, found) if observers else found
+        return _ObservedCall(METHODS[method], headers, observers, call_headers) if observers else call_headers
 
 
-def _read_presented(
+def _read_credentials(
     authenticator: Authenticator, method: flight.FlightMethod, headers: Headers
 ) -> Credentials | None:
-    with answering("authentication"):
+    with translate_errors("authentication"):
         credentials = read_credentials(headers)
         # What its handler refuses has no status: pyarrow does not look for Flight errors there.
         if method == flight.FlightMethod.GET_SCHEMA and not (

@@ -1,4 +1,4 @@
-"""What a caller presents, read from the headers of a call, and how often somebody may fail."""
+"""Credentials in the headers of a call, and the throttle of failed attempts."""
 
 import base64
 import binascii
@@ -46,7 +46,7 @@ Credentials: TypeAlias = Basic | Bearer
 
 
 def read_credentials(headers: Mapping[str, Sequence[str | bytes]]) -> Credentials | None:
-    """Returns what the headers of a call present, None where they present nothing.
+    """Return the credentials in the headers of a call; None if there are none.
 
     Raises:
         UnauthenticatedError: they cannot be understood.
@@ -55,14 +55,14 @@ def read_credentials(headers: Mapping[str, Sequence[str | bytes]]) -> Credential
     if len(values) > 1:
         raise UnauthenticatedError("the call has several authorization headers that differ: send one")
     for value in values:
-        return _read_header(_text(value))
+        return _read_header(_decode_text(value))
     for value in headers.get(LEGACY_HEADER, ()):
         if value:
-            return Bearer(_text(value))
+            return Bearer(_decode_text(value))
     return None
 
 
-def _text(value: str | bytes) -> str:
+def _decode_text(value: str | bytes) -> str:
     if isinstance(value, str):
         return value
     try:
@@ -101,7 +101,7 @@ def _read_basic(encoded: str) -> Basic:
 
 
 _MAX_REMEMBERED = 10_000
-# Whoever has one IPv6 address has all of its network.
+# The owner of one IPv6 address usually has its whole network.
 _IPV6_PREFIX = 64
 
 
@@ -140,32 +140,32 @@ class Throttle:
         self._levels: LRUCache[Hashable, tuple[float, float]] = LRUCache(capacity)
 
     def check(self, subject: Hashable) -> None:
-        """Lets an attempt pass.
+        """Check that a subject may try again.
 
         Raises:
             UnauthenticatedError: the subject failed too often; the text says how long to wait.
         """
         with self._lock:
-            excess = self._level(subject) - self._max_failures + 1
+            excess = self._compute_level(subject) - self._max_failures + 1
         if excess > 0:
             seconds = max(1, round(excess / self._rate))
             raise UnauthenticatedError(
                 f"too many failed attempts by this {self._what}: wait {seconds} s and try again"
             )
 
-    def failed(self, subject: Hashable) -> None:
-        """Remembers a failure."""
+    def record_failure(self, subject: Hashable) -> None:
+        """Record a failed attempt."""
         with self._lock:
-            level = min(self._level(subject) + 1, self._max_failures)
+            level = min(self._compute_level(subject) + 1, self._max_failures)
             self._levels[subject] = (level, self._clock())
 
-    def _level(self, subject: Hashable) -> float:
+    def _compute_level(self, subject: Hashable) -> float:
         level, since = self._levels.get(subject, (0.0, 0.0))
         return max(0.0, level - (self._clock() - since) * self._rate)
 
 
-def address_of(peer: str) -> str:
-    """Returns what a throttle counts for a peer as gRPC writes it.
+def parse_peer_address(peer: str) -> str:
+    """Return the address of a peer, without its port, from gRPC's text; throttles count by it.
 
     >>> address_of("ipv4:127.0.0.1:34567"), address_of("ipv6:%5B2001:db8::7%5D:443")
     ('127.0.0.1', '2001:db8::/64')

@@ -19,14 +19,14 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class Strict(BaseModel):
-    """A table of such a file: unknown keys and values of another type are refused."""
+    """A table of a TOML file; unknown keys and values of wrong types are refused."""
 
     # Error texts never show a value: it may be a secret.
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 def read_toml(text: str, where: str, kind: type[M]) -> M:
-    """Returns the model that a TOML text stands for.
+    """Parse a TOML text into a model.
 
     Raises:
         InvalidInputError: the text is no TOML or says something else; the message names the keys.
@@ -37,13 +37,14 @@ def read_toml(text: str, where: str, kind: type[M]) -> M:
         raise InvalidInputError(f"{where} is no TOML: {error}") from None
     except ValidationError as error:
         problems = [
-            f"{'.'.join(map(str, problem['loc'])) or 'the file'}: {_reason(problem['type'], problem['msg'])}"
+            f"{'.'.join(map(str, problem['loc'])) or 'the file'}: "
+            f"{_format_reason(problem['type'], problem['msg'])}"
             for problem in error.errors(include_url=False, include_input=False)
         ]
         raise InvalidInputError(f"{where}: {'; '.join(problems)}") from None
 
 
-def _reason(kind: str, message: str) -> str:
+def _format_reason(kind: str, message: str) -> str:
     if kind == "extra_forbidden":
         return "there is no such key; check its spelling"
     if kind == "missing":
@@ -52,7 +53,7 @@ def _reason(kind: str, message: str) -> str:
 
 
 def read_text(path: Path) -> str:
-    """Returns the text of a file.
+    """Return the text of a file.
 
     Raises:
         InvalidInputError: it cannot be read.
@@ -65,19 +66,19 @@ def read_text(path: Path) -> str:
 
 
 class WatchedFile(Generic[T]):
-    """What a file says now.
+    """The parsed content of a file that may change.
 
-    The file is looked at when it is asked for, at most once in `interval` seconds. A change that makes no
-    sense is logged and leaves what was known before in force.
+    A call checks the file at most once in `interval` seconds. If a new version cannot be parsed, that is
+    logged, and the old content stays in force.
 
     Args:
         path: of the file.
-        parse: text and path to what it says; raises a `LanceGatewayError` for nonsense.
-        interval: seconds between two looks.
+        parse: text and path -> content; raises a `LanceGatewayError` if the text is invalid.
+        interval: seconds between two checks.
         clock: seconds, never going back.
 
     Raises:
-        LanceGatewayError: the file cannot be read, or makes no sense, at the beginning.
+        LanceGatewayError: the first version cannot be read or parsed.
     """
 
     def __init__(
@@ -94,22 +95,22 @@ class WatchedFile(Generic[T]):
         self._clock = clock
         self._lock = threading.Lock()
         # The state is taken before the text: a change in between is seen at the next look.
-        self._state = _state(path)
+        self._state = _read_state(path)
         self._value = parse(read_text(path), str(path))
         self._looked = clock()
 
     def __call__(self) -> T:
-        """Returns what the file says."""
+        """Return what the file says."""
         if self._clock() - self._looked >= self._interval:
             with self._lock:
-                self._look()
+                self._reload()
         return self._value
 
-    def _look(self) -> None:
+    def _reload(self) -> None:
         if self._clock() - self._looked < self._interval:
             return
         self._looked = self._clock()
-        state = _state(self._path)
+        state = _read_state(self._path)
         if state == self._state:
             return
         self._state = state
@@ -121,7 +122,7 @@ class WatchedFile(Generic[T]):
             logger.info("%s was read again", self._path)
 
 
-def _state(path: Path) -> tuple[int, int, int] | None:
+def _read_state(path: Path) -> tuple[int, int, int] | None:
     try:
         status = path.stat()
     except OSError:

@@ -30,8 +30,8 @@ _STATIC_PREFIX = "lgw_"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
-def digest_of(token: str) -> str:
-    """Returns the SHA-256 digest of a token, in hex."""
+def hash_token(token: str) -> str:
+    """Return the SHA-256 digest of a token, in hex."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
@@ -62,22 +62,22 @@ class IssuedTokens:
         self._issued: TTLCache[str, User] = TTLCache(capacity, lifetime, timer=clock)
 
     def issue(self, user: User) -> str:
-        """Returns a new token of a user."""
+        """Return a new token of a user."""
         token = secrets.token_urlsafe(32)
         with self._lock:
-            self._issued[digest_of(token)] = user
+            self._issued[hash_token(token)] = user
         return token
 
     def find(self, token: str) -> Identity | None:
-        """Returns whose token it is, with the roles of now; None where it is not (or no longer) known."""
+        """Return the user of a token with present roles; None if the token is unknown or has expired."""
         with self._lock:
-            issued_to = self._issued.get(digest_of(token))
+            issued_to = self._issued.get(hash_token(token))
         if issued_to is None:
             return None
         user = self._users().by_name.get(issued_to.name)
         if user is None or user.password_hash != issued_to.password_hash:
             return None
-        return user.identity("password")
+        return user.to_identity("password")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class _TokenFile(Strict):
 
 
 def parse_tokens(text: str, where: str) -> Mapping[str, ApiToken]:
-    """Returns digest -> token for the text of a token file.
+    """Return digest -> token for the text of a token file.
 
     Raises:
         InvalidInputError: what is wrong, and in which file.
@@ -160,17 +160,17 @@ class ApiTokens:
         self._now = now
 
     def find(self, token: str) -> Identity | None:
-        """Returns whom a token stands for; None where it is not known or has ended."""
-        found = self._tokens().get(digest_of(token))
-        if found is None or (found.expires is not None and found.expires <= self._now()):
+        """Return the identity of a token; None if it is unknown or has expired."""
+        token_entry = self._tokens().get(hash_token(token))
+        if token_entry is None or (token_entry.expires is not None and token_entry.expires <= self._now()):
             return None
-        return Identity(found.user, found.roles, "token")
+        return Identity(token_entry.user, token_entry.roles, "token")
 
 
 def create_token(
     path: Path, name: str, user: str, roles: frozenset[str], expires: dt.datetime | None = None
 ) -> str:
-    """Makes a static token, adds its digest to a token file, and returns it: nobody can find it again.
+    """Create a static token, add its digest to a token file, and return it; it is stored nowhere else.
 
     Raises:
         InvalidInputError: there is one of that name already, or the file is no token file.
@@ -179,7 +179,7 @@ def create_token(
     if name in {token.name for token in parse_tokens(text, str(path)).values()}:
         raise InvalidInputError(f"token {name!r} is in {path} already: revoke it first, or choose a name")
     token = _STATIC_PREFIX + secrets.token_urlsafe(32)
-    entry = ApiToken(name, digest_of(token), user, roles, expires)
+    entry = ApiToken(name, hash_token(token), user, roles, expires)
     document = tomlkit.parse(text)
     table = tomlkit.table()
     table["sha256"] = entry.digest
@@ -193,7 +193,7 @@ def create_token(
 
 
 def revoke_token(path: Path, name: str) -> None:
-    """Takes a static token out of a token file.
+    """Remove a static token from a token file.
 
     Raises:
         InvalidInputError: there is none of that name.

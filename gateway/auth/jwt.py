@@ -18,7 +18,7 @@ from cachetools import LRUCache
 
 from gateway.auth.credentials import UnauthenticatedError
 from gateway.auth.files import WatchedFile
-from gateway.auth.gateway_tokens import digest_of
+from gateway.auth.gateway_tokens import hash_token
 from gateway.protocol.identity import Identity
 from memwal.errors import InvalidInputError, UnavailableError
 
@@ -38,7 +38,7 @@ _ASYMMETRIC = frozenset({"RSA", "EC", "OKP"})
 
 
 def parse_keys(text: str, where: str) -> Keys:
-    """Returns the signature keys of a JSON Web Key Set; keys for other uses or of other kinds are left out.
+    """Return the signature keys of a JSON Web Key Set; skip keys of other uses and kinds.
 
     Raises:
         InvalidInputError: the text is no key set, or holds no signature key.
@@ -71,8 +71,8 @@ class KeyFile:
         self._file = WatchedFile(path, parse_keys)
 
     def find(self, key_id: str | None) -> jwt.PyJWK | None:
-        """Returns the key of that id; without an id, the only key there is."""
-        return _choose(self._file(), key_id)
+        """Return the key of that id; without an id, the only key there is."""
+        return _choose_key(self._file(), key_id)
 
 
 class KeyUrl:
@@ -100,22 +100,22 @@ class KeyUrl:
         self._pause = _PAUSE_SECONDS
 
     def find(self, key_id: str | None) -> jwt.PyJWK | None:
-        """Returns the key of that id; without an id, the only key there is.
+        """Return the key of that id; without an id, the only key there is.
 
         Raises:
             UnavailableError: no keys could be fetched yet.
         """
-        key = _choose(self._keys, key_id)
+        key = _choose_key(self._keys, key_id)
         if key is not None and not self._is_old():
             return key
         with self._lock:
             # Another call may have fetched while this one waited.
-            key = _choose(self._keys, key_id)
+            key = _choose_key(self._keys, key_id)
             if (key is None or self._is_old()) and self._clock() >= self._next_attempt:
                 self._fetch()
         if not self._keys:
             raise UnavailableError("the keys that sign tokens cannot be fetched now: try again in a moment")
-        return _choose(self._keys, key_id)
+        return _choose_key(self._keys, key_id)
 
     def _is_old(self) -> bool:
         return self._fetched is None or self._clock() - self._fetched >= _REFRESH_SECONDS
@@ -150,7 +150,7 @@ def _check_url(url: str) -> None:
 
 
 class _SafeRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirects to where keys could have been fetched from in the first place."""
+    """Follows redirects only to URLs that are allowed as the source of keys."""
 
     def redirect_request(
         self,
@@ -174,7 +174,7 @@ def _download(url: str) -> str:
 
 
 def open_keys(location: str) -> KeyFile | KeyUrl:
-    """Returns the keys of a file or a URL.
+    """Return the keys of a file or a URL.
 
     Raises:
         InvalidInputError: there is no such file, it holds no keys, or the URL is not safe.
@@ -182,7 +182,7 @@ def open_keys(location: str) -> KeyFile | KeyUrl:
     return KeyUrl(location) if "://" in location else KeyFile(Path(location))
 
 
-def _choose(keys: Keys, key_id: str | None) -> jwt.PyJWK | None:
+def _choose_key(keys: Keys, key_id: str | None) -> jwt.PyJWK | None:
     if key_id is not None:
         return keys.get(key_id)
     return next(iter(keys.values())) if len(keys) == 1 else None
@@ -192,14 +192,14 @@ logger = logging.getLogger(__name__)
 
 # Tokens come with every call, and signatures cost most of what a small query does.
 _MAX_VERIFIED = 1000
-# A shared secret, or no signature at all, would let whoever knows the public key sign.
+# A shared secret, or no signature, would let anyone with the public key sign.
 ALGORITHMS = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "ES256K", "EdDSA"}
 )
 
 
 class JwtVerifier:
-    """Decides whom a token stands for.
+    """Verifies tokens and maps their claims to identities.
 
     Args:
         keys: of the provider.
@@ -248,20 +248,20 @@ class JwtVerifier:
         self._leeway = leeway
         self._now = now
         self._lock = threading.Lock()
-        self._verified: LRUCache[str, _Verified] = LRUCache(_MAX_VERIFIED)
+        self._verified: LRUCache[str, _VerifiedToken] = LRUCache(_MAX_VERIFIED)
 
     def verify(self, token: str) -> Identity:
-        """Returns whom a token stands for.
+        """Return the identity of a token.
 
         Raises:
             UnauthenticatedError: the token is not valid, for a reason that only the log tells.
             UnavailableError: the provider's keys cannot be fetched.
         """
-        digest = digest_of(token)
+        digest = hash_token(token)
         with self._lock:
-            known = self._verified.get(digest)
-        if known is not None and self._still_counts(known):
-            return known.identity
+            cached = self._verified.get(digest)
+        if cached is not None and self._is_current(cached):
+            return cached.identity
         try:
             verified = self._verify(token)
         except (jwt.PyJWTError, InvalidInputError) as error:
@@ -272,11 +272,12 @@ class JwtVerifier:
             self._verified[digest] = verified
         return verified.identity
 
-    def _still_counts(self, known: "_Verified") -> bool:
+    def _is_current(self, verified: "_VerifiedToken") -> bool:
         # A key that was fetched again is another one.
-        return known.expires > self._now() - self._leeway and self._keys.find(known.key_id) is known.key
+        is_alive = verified.expires > self._now() - self._leeway
+        return is_alive and self._keys.find(verified.key_id) is verified.key
 
-    def _verify(self, token: str) -> "_Verified":
+    def _verify(self, token: str) -> "_VerifiedToken":
         header = jwt.get_unverified_header(token)
         algorithm = header.get("alg")
         if algorithm not in self._algorithms:
@@ -294,16 +295,16 @@ class JwtVerifier:
             leeway=self._leeway,
             options={"require": ["exp", "iss", "aud"]},
         )
-        name = _claim(claims, self._user_claim)
+        name = _read_claim(claims, self._user_claim)
         if not isinstance(name, str):
             raise jwt.InvalidTokenError(f"claim {self._user_claim!r} is not there, or no text")
-        identity = Identity(name, _roles(_claim(claims, self._roles_claim)), "jwt")
-        return _Verified(identity, int(claims["exp"]), key_id, key)
+        identity = Identity(name, _parse_roles(_read_claim(claims, self._roles_claim)), "jwt")
+        return _VerifiedToken(identity, int(claims["exp"]), key_id, key)
 
 
 @dataclass(frozen=True, slots=True)
-class _Verified:
-    """A token whose signature was right: only time and its key can change that.
+class _VerifiedToken:
+    """A token with a valid signature: it stays valid until it expires or its key is removed.
 
     Args:
         identity: whom it stands for.
@@ -318,12 +319,12 @@ class _Verified:
     key: jwt.PyJWK
 
 
-def looks_like_jwt(token: str) -> bool:
-    """Whether a token has the form of a signed JWT: three parts between dots."""
+def is_jwt_shaped(token: str) -> bool:
+    """Return whether a token has the form of a signed JWT: three parts between dots."""
     return token.count(".") == 2
 
 
-def _claim(claims: dict[str, Any], name: str) -> object:
+def _read_claim(claims: dict[str, Any], name: str) -> object:
     # Providers use URLs, with dots, as claim names: the plain name goes first.
     if name in claims:
         return claims[name]
@@ -335,7 +336,7 @@ def _claim(claims: dict[str, Any], name: str) -> object:
     return value
 
 
-def _roles(value: object) -> frozenset[str]:
+def _parse_roles(value: object) -> frozenset[str]:
     if isinstance(value, str):
         return frozenset(value.split())
     if isinstance(value, list):

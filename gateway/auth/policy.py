@@ -1,4 +1,4 @@
-"""What roles may see and do, as a policy file says it.
+"""Policy files: what roles may see and do.
 
 ```toml
 [roles.analyst]
@@ -43,7 +43,7 @@ _MAX_PRINCIPALS = 10_000
 _MAX_TABLES = 1_000
 
 
-def _expression(text: object) -> object:
+def _parse_expression(text: object) -> object:
     if not isinstance(text, str):
         return text
     try:
@@ -52,20 +52,20 @@ def _expression(text: object) -> object:
         raise ValueError(str(error)) from None
 
 
-def _name(text: str) -> str:
+def _parse_name(text: str) -> str:
     try:
         return check_name(text)
     except InvalidInputError as error:
         raise ValueError(str(error)) from None
 
 
-_Expression = Annotated[Expression, BeforeValidator(_expression)]
-_UserName = Annotated[str, BeforeValidator(_name)]
+_Expression = Annotated[Expression, BeforeValidator(_parse_expression)]
+_UserName = Annotated[str, BeforeValidator(_parse_name)]
 _NonEmpty = Annotated[str, Field(min_length=1)]
 
 
 class Grant(Strict):
-    """What a role may do with some tables.
+    """Rights of a role on some tables.
 
     Args:
         tables: names of tables and views, as patterns with `*`, `?` and `[...]`.
@@ -86,7 +86,7 @@ class Grant(Strict):
     hidden: tuple[_NonEmpty, ...] = ()
 
     @model_validator(mode="after")
-    def _means_something(self) -> "Grant":
+    def _check_grant(self) -> "Grant":
         both = sorted(set(self.masks) & set(self.hidden))
         if both:
             raise ValueError(f"column {both[0]!r} is both masked and hidden: choose one")
@@ -99,12 +99,12 @@ class Grant(Strict):
         return self
 
     def covers(self, table: str) -> bool:
-        """Whether the grant is about a table."""
+        """Return whether the grant applies to a table."""
         return any(fnmatchcase(table, pattern) for pattern in self.tables)
 
 
 class Role(Strict):
-    """What the users who have it may do.
+    """A role and its grants.
 
     Args:
         admin: whether they see and stop the statements of others.
@@ -122,7 +122,7 @@ class _PolicyFile(Strict):
     users: dict[_UserName, tuple[str, ...]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _roles_exist(self) -> "_PolicyFile":
+    def _check_roles(self) -> "_PolicyFile":
         for user, roles in self.users.items():
             for role in roles:
                 if role not in self.roles:
@@ -131,7 +131,7 @@ class _PolicyFile(Strict):
 
 
 class PolicyAccess:
-    """What one principal may see and do."""
+    """Access of one principal."""
 
     def __init__(self, user: str, roles: Sequence[Role]) -> None:
         self.user = user
@@ -141,11 +141,11 @@ class PolicyAccess:
         self._of = lru_cache(_MAX_TABLES)(self._resolve)
 
     def of(self, table: str) -> TableAccess | None:
-        """What is seen of a table or view; None where nothing is, not even that it exists."""
+        """Return the access to a table or view; None hides even its existence."""
         return self._of(table)
 
     def may_write(self, table: str) -> bool:
-        """Whether rows of a table may be written."""
+        """Return whether the principal may write rows of a table."""
         return any(grant.write and grant.covers(table) for grant in self._grants)
 
     def _resolve(self, table: str) -> TableAccess | None:
@@ -154,7 +154,7 @@ class PolicyAccess:
             return None
         views = [_View(grant, self.user) for grant in grants]
         # Ordered: the text of a mask must be the same each time.
-        rows = _union(views)
+        rows = _join_conditions(views)
         restricted = dict.fromkeys(column for view in views for column in view.restricted)
         masks: dict[str, str] = {}
         hidden: set[str] = set()
@@ -162,14 +162,14 @@ class PolicyAccess:
             if all(column in view.hidden for view in views):
                 hidden.add(column)
                 continue
-            seen = _seen(column, views, rows)
+            seen = _build_column(column, views, rows)
             if seen != quote(column):
                 masks[column] = seen
         return TableAccess(rows, MappingProxyType(masks), frozenset(hidden))
 
 
 class _View:
-    """What one grant shows to one principal."""
+    """The rows and columns that one grant shows to one principal."""
 
     def __init__(self, grant: Grant, user: str) -> None:
         self.rows = None if grant.rows is None else grant.rows.render(user)
@@ -177,12 +177,12 @@ class _View:
         self.hidden = frozenset(grant.hidden)
         self.restricted = (*grant.masks, *grant.hidden)
 
-    def column(self, name: str) -> str | None:
-        """Returns the expression that shows a column; None where it is hidden."""
+    def find_expression(self, name: str) -> str | None:
+        """Return the SQL expression of a column; None if it is hidden."""
         return None if name in self.hidden else self.masks.get(name, quote(name))
 
 
-def _union(views: Sequence[_View]) -> str | None:
+def _join_conditions(views: Sequence[_View]) -> str | None:
     conditions = dict.fromkeys(view.rows for view in views)
     if None in conditions:
         return None
@@ -191,8 +191,8 @@ def _union(views: Sequence[_View]) -> str | None:
     return " OR ".join(f"({condition})" for condition in conditions)
 
 
-def _seen(column: str, views: Sequence[_View], rows: str | None) -> str:
-    """Returns what stands for a column: for each row, the most generous of the views that show the row.
+def _build_column(column: str, views: Sequence[_View], rows: str | None) -> str:
+    """Return the SQL expression of a column: for each row, of the least restrictive view that shows the row.
 
     Args:
         column: that not all views hide.
@@ -201,19 +201,19 @@ def _seen(column: str, views: Sequence[_View], rows: str | None) -> str:
     """
     itself = quote(column)
     # Stable: among masks, the order of the file decides.
-    shown = sorted(
-        (view for view in views if view.column(column) is not None),
-        key=lambda view: view.column(column) != itself,
+    visible = sorted(
+        (view for view in views if view.find_expression(column) is not None),
+        key=lambda view: view.find_expression(column) != itself,
     )
     branches: list[tuple[str | None, str]] = []
-    for view in shown:
-        expression = str(view.column(column))
+    for view in visible:
+        expression = str(view.find_expression(column))
         # A view that shows all of these rows leaves none to the others.
         branches.append((None if view.rows == rows else view.rows, expression))
         if branches[-1][0] is None:
             break
     # The last one needs no condition: a row that is seen at all, is seen through one of the views.
-    if len(shown) == len(views) or branches[-1][0] is None:
+    if len(visible) == len(views) or branches[-1][0] is None:
         branches[-1] = (None, branches[-1][1])
     # Nor do those before it that say the same.
     while len(branches) > 1 and branches[-1][0] is None and branches[-2][1] == branches[-1][1]:
@@ -228,7 +228,7 @@ def _seen(column: str, views: Sequence[_View], rows: str | None) -> str:
 
 
 class Policy:
-    """Roles, and who has them.
+    """Roles and their members.
 
     Args:
         roles: name -> role, in the order that decides between masks.
@@ -247,7 +247,7 @@ class Policy:
         return tuple(self._roles)
 
     def access(self, identity: Identity) -> PolicyAccess:
-        """Returns what a principal may see: the same object for the same name and roles.
+        """Return the access of a principal: the same object for the same name and roles.
 
         Roles that the policy does not know grant nothing.
         """
@@ -263,7 +263,7 @@ class Policy:
 
 
 def parse_policy(text: str, where: str) -> Policy:
-    """Returns the policy that the text of a policy file says.
+    """Parse the text of a policy file.
 
     Raises:
         InvalidInputError: what is wrong, and in which file.
@@ -276,8 +276,8 @@ def parse_policy(text: str, where: str) -> Policy:
 _SAMPLE = "somebody"
 
 
-def misfits(policy: Policy, catalog: Catalog) -> list[str]:
-    """Returns one sentence for each role and table or view that do not fit; none where all do.
+def find_misfits(policy: Policy, catalog: Catalog) -> list[str]:
+    """Return one sentence for each role and table or view that contradict each other.
 
     Roles are looked at one by one. A combination of roles fits where each of them does, unless their masks
     for one column are of kinds that have nothing in common.
@@ -285,11 +285,11 @@ def misfits(policy: Policy, catalog: Catalog) -> list[str]:
     return [
         f"role {role!r}: {problem}"
         for role in policy.role_names
-        for problem in _of_role(policy, role, catalog)
+        for problem in _find_misfits_of_role(policy, role, catalog)
     ]
 
 
-def _of_role(policy: Policy, role: str, catalog: Catalog) -> list[str]:
+def _find_misfits_of_role(policy: Policy, role: str, catalog: Catalog) -> list[str]:
     access = policy.access(Identity(_SAMPLE, frozenset({role}), "none"))
     problems = []
     for name in catalog.table_names():

@@ -12,8 +12,8 @@ from gateway.protocol.identity import Identity
 from memwal.errors import InvalidInputError, PreconditionError
 
 
-def tls_arguments(certificate: Path, key: Path, client_ca: Path | None = None) -> Mapping[str, Any]:
-    """Returns the arguments that turn TLS of a Flight server on.
+def read_tls_arguments(certificate: Path, key: Path, client_ca: Path | None = None) -> Mapping[str, Any]:
+    """Return the arguments of a Flight server with TLS.
 
     Args:
         certificate: PEM file of the server's certificate, followed by those of intermediate authorities.
@@ -24,30 +24,30 @@ def tls_arguments(certificate: Path, key: Path, client_ca: Path | None = None) -
     Raises:
         InvalidInputError: a file cannot be read, or certificate and key do not belong together.
     """
-    pair = (_read(certificate, "certificate"), _read(key, "key"))
+    pair = (_read_file(certificate, "certificate"), _read_file(key, "key"))
     # gRPC would start with such files and fail every connection.
     try:
         # Without a password for an encrypted key, OpenSSL would ask on the terminal.
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password=lambda: "")
     except (ssl.SSLError, ValueError) as error:
         raise InvalidInputError(
-            f"certificate {str(certificate)!r} and key {str(key)!r} cannot be used: {_reason(error)}"
+            f"certificate {str(certificate)!r} and key {str(key)!r} cannot be used: {_format_reason(error)}"
         ) from None
     arguments: dict[str, Any] = {"tls_certificates": [pair]}
     if client_ca is not None:
-        authorities = _read(client_ca, "client authorities")
+        authorities = _read_file(client_ca, "client authorities")
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(client_ca)
         except ssl.SSLError as error:
             raise InvalidInputError(
-                f"client authorities {str(client_ca)!r} cannot be used: {_reason(error)}"
+                f"client authorities {str(client_ca)!r} cannot be used: {_format_reason(error)}"
             ) from None
         arguments |= {"verify_client": True, "root_certificates": authorities}
     return MappingProxyType(arguments)
 
 
 class Certificates:
-    """Takes the identity of a client from its certificate.
+    """Identifies clients by their certificates.
 
     gRPC tells one name of a certificate whose chain it verified: the first subject alternative name, or the
     common name where there are none.
@@ -60,10 +60,10 @@ class Certificates:
         self._users = users
 
     def identify(self, peer_identity: bytes) -> Identity:
-        """Returns who the client is.
+        """Return the identity of a client.
 
         Raises:
-            UnauthenticatedError: nobody is known by that name.
+            UnauthenticatedError: no user has that name.
             PreconditionError: the connection tells no name.
         """
         if not peer_identity:
@@ -77,15 +77,15 @@ class Certificates:
             user = None
         if user is None:
             raise UnauthenticatedError("the name in the client certificate is not known")
-        return user.identity("certificate")
+        return user.to_identity("certificate")
 
 
-def _read(path: Path, what: str) -> bytes:
+def _read_file(path: Path, what: str) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
         raise InvalidInputError(f"{what} {str(path)!r} cannot be read: {error.strerror}") from None
 
 
-def _reason(error: Exception) -> str:
+def _format_reason(error: Exception) -> str:
     return getattr(error, "reason", None) or str(error)

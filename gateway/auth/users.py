@@ -36,7 +36,7 @@ from pydantic import Field
 from gateway.auth.credentials import Basic, Throttle, UnauthenticatedError
 from gateway.auth.files import Strict, read_text, read_toml
 from gateway.protocol.identity import MAX_NAME_LENGTH, Identity, check_name
-from gateway.protocol.limits import Keeping
+from gateway.protocol.limits import ExpiringCache
 from memwal.errors import InvalidInputError, UnavailableError
 
 
@@ -71,14 +71,14 @@ class User:
                     "`lance-gateway user add`"
                 ) from None
 
-    def identity(self, method: str) -> Identity:
-        """Returns the user as a principal who proved it by `method`."""
+    def to_identity(self, method: str) -> Identity:
+        """Return the identity of the user, authenticated by `method`."""
         return Identity(self.name, self.roles, method)
 
 
 @dataclass(frozen=True, slots=True)
 class Users:
-    """What a user file says.
+    """The users of a user file.
 
     Args:
         by_name: name -> user.
@@ -100,7 +100,7 @@ class _UserFile(Strict):
 
 
 def parse_users(text: str, where: str) -> Users:
-    """Returns what the text of a user file says.
+    """Parse the text of a user file.
 
     Raises:
         InvalidInputError: what is wrong, and in which file.
@@ -124,12 +124,12 @@ def parse_users(text: str, where: str) -> Users:
 
 
 def find_user(path: Path, name: str) -> User | None:
-    """Returns a user of a user file; None where there is none of that name, or no file yet."""
+    """Return a user of a user file; None if there is no such user or no file."""
     return parse_users(read_text(path), str(path)).by_name.get(name) if path.exists() else None
 
 
 def write_user(path: Path, user: User, *, replace: bool = False) -> None:
-    """Adds a user to a user file, which is made if there is none; comments and order stay.
+    """Add a user to a user file, and create the file if needed; comments and order are preserved.
 
     Raises:
         InvalidInputError: the user is there already and is not to be replaced, or the file is no user file.
@@ -149,7 +149,7 @@ def write_user(path: Path, user: User, *, replace: bool = False) -> None:
 
 
 def remove_user(path: Path, name: str) -> None:
-    """Takes a user out of a user file.
+    """Remove a user from a user file.
 
     Raises:
         InvalidInputError: the user is not there.
@@ -163,14 +163,14 @@ def remove_user(path: Path, name: str) -> None:
 
 
 def put_table(document: tomlkit.TOMLDocument, section: str, name: str, table: object) -> None:
-    """Sets `[section.name]` of a TOML document."""
+    """Set `[section.name]` of a TOML document."""
     if section not in document:
         document[section] = tomlkit.table(is_super_table=True)
     cast("dict[str, Any]", document[section])[name] = table
 
 
 def write_private(path: Path, text: str) -> None:
-    """Replaces a file in one step; a new one can be read by its owner only."""
+    """Replace a file atomically; only its owner can read a new one."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
     try:
@@ -195,7 +195,7 @@ _MAX_WAIT_SECONDS = 10.0
 
 
 def hash_password(password: str, hasher: PasswordHasher = HASHER) -> str:
-    """Returns the argon2 hash that a user file keeps.
+    """Return the argon2 hash of a password.
 
     Raises:
         InvalidInputError: the password is too short or too long.
@@ -234,20 +234,22 @@ class Passwords:
         self._verifying = threading.BoundedSemaphore(_MAX_VERIFYING)
         self._secret = secrets.token_bytes(32)
         # Keyed digest of name and password -> the hash that the password was right for.
-        self._recognised: Keeping[bytes, str] = Keeping(_MAX_RECOGNISED, _RECOGNISED_SECONDS, clock=clock)
+        self._recognised: ExpiringCache[bytes, str] = ExpiringCache(
+            _MAX_RECOGNISED, _RECOGNISED_SECONDS, clock=clock
+        )
 
     def verify(self, credentials: Basic) -> User:
-        """Returns the user of a right password.
+        """Return the user if the password is right.
 
         Raises:
             UnauthenticatedError: the name or the password is wrong, or the name failed too often.
             UnavailableError: too many others are waiting for the same.
         """
-        # Longer names are nobody's, and need not be remembered as they are.
+        # No user has a longer name, so it need not be stored in full.
         name, password = credentials.name[: MAX_NAME_LENGTH + 1], credentials.password.encode()
         if len(password) > MAX_BYTES:
             # Costs nothing, so it is not remembered: many of these would wash away what others failed.
-            raise _refused(name, "the password is too long")
+            raise _create_refusal(name, "the password is too long")
         # Before anything else: a throttled guess must not learn whether it was right.
         self._throttle.check(name)
         digest = hmac.digest(self._secret, name.encode() + b"\0" + password, hashlib.sha256)
@@ -278,19 +280,19 @@ class Passwords:
             self._hasher.verify(self._nobody if password_hash is None else password_hash, password)
         except (VerificationError, InvalidHashError):
             user_exists = password_hash is not None
-            raise self._wrong(
+            raise self._record_failure(
                 name, "the password is wrong" if user_exists else "there is no such user"
             ) from None
         if user is None or password_hash is None:
-            raise self._wrong(name, "there is no such user")
+            raise self._record_failure(name, "there is no such user")
         self._recognised.put(digest, password_hash)
         return user
 
-    def _wrong(self, name: str, reason: str) -> UnauthenticatedError:
-        self._throttle.failed(name)
-        return _refused(name, reason)
+    def _record_failure(self, name: str, reason: str) -> UnauthenticatedError:
+        self._throttle.record_failure(name)
+        return _create_refusal(name, reason)
 
 
-def _refused(name: str, reason: str) -> UnauthenticatedError:
+def _create_refusal(name: str, reason: str) -> UnauthenticatedError:
     logger.warning("login of %.64r refused: %s", name, reason)
     return UnauthenticatedError("the user name or the password is wrong")

@@ -23,7 +23,7 @@ SYSTEM_SCHEMAS = ("information_schema", "system")
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """How a client proves who it is, and whom it trusts.
+    """Credentials of a client, and the certificates that it trusts.
 
     Args:
         user: name, with `password`.
@@ -52,7 +52,7 @@ class Login:
 
     @property
     def needs_tls(self) -> bool:
-        """Whether part of it has a meaning with TLS only."""
+        """Whether part of it requires TLS."""
         return self.ca is not None or self.certificate is not None
 
 
@@ -85,7 +85,7 @@ class GatewayClient:
         self._jar = _CookieJar()
         self._connection = FlightSqlConnection(uri.rstrip("/"), files, [self._jar])
         try:
-            self._options = flight.FlightCallOptions(headers=self._authorization(login))
+            self._options = flight.FlightCallOptions(headers=self._build_authorization(login))
         except BaseException:
             self._connection.close()
             raise
@@ -97,15 +97,15 @@ class GatewayClient:
         self.close()
 
     def close(self) -> None:
-        """Closes the connection."""
+        """Close the connection."""
         self._connection.close()
 
     def query(self, statement: str) -> "ResultReader":
-        """Runs a statement, one that changes something too, and returns the stream of its result."""
+        """Run any statement and return the stream of its result."""
         return self._fetch(sql.CommandStatementQuery(query=statement))
 
     def execute(self, statement: str) -> int:
-        """Runs a statement that changes something.
+        """Run an update.
 
         Returns:
             How many rows it inserted, updated or deleted; 0 for statements that change no rows.
@@ -116,7 +116,7 @@ class GatewayClient:
         return decode(sql.DoPutUpdateResult, answer, "the answer to the update").record_count
 
     def set_options(self, options: Mapping[str, str]) -> None:
-        """Sets session options for the queries that follow.
+        """Set session options for the queries that follow.
 
         Raises:
             InvalidInputError: the server refused an option; the text names it.
@@ -124,43 +124,43 @@ class GatewayClient:
         request = flight_pb2.SetSessionOptionsRequest()
         for name, value in options.items():
             request.session_options[name].string_value = value
-        body = self._act("SetSessionOptions", request)
+        body = self._run_action("SetSessionOptions", request)
         result = decode(flight_pb2.SetSessionOptionsResult, body, "the answer to SetSessionOptions")
         for name, error in result.errors.items():
             what = flight_pb2.SetSessionOptionsResult.ErrorValue.Name(error.value).lower().replace("_", " ")
             raise InvalidInputError(f"session option {name} = {options[name]!r}: {what}")
 
-    def options(self) -> dict[str, str]:
-        """Returns the session options, as text."""
-        body = self._act("GetSessionOptions", flight_pb2.GetSessionOptionsRequest())
+    def get_options(self) -> dict[str, str]:
+        """Return the session options, as text."""
+        body = self._run_action("GetSessionOptions", flight_pb2.GetSessionOptionsRequest())
         result = decode(flight_pb2.GetSessionOptionsResult, body, "the answer to GetSessionOptions")
         return {
             name: str(getattr(value, value.WhichOneof("option_value") or "string_value")).lower()
             for name, value in sorted(result.session_options.items())
         }
 
-    def tables(self, *table_types: str) -> pa.Table:
-        """Returns the tables and views: catalog_name, db_schema_name, table_name, table_type."""
+    def list_tables(self, *table_types: str) -> pa.Table:
+        """Return the tables and views: catalog_name, db_schema_name, table_name, table_type."""
         return self._fetch(sql.CommandGetTables(table_types=table_types)).read_all()
 
-    def columns(self, table: str, db_schema: str = _SCHEMA) -> pa.Schema:
-        """Returns the columns of a table or view.
+    def read_schema(self, table: str, db_schema: str = _SCHEMA) -> pa.Schema:
+        """Return the columns of a table or view.
 
         Raises:
             NotFoundError: there is none of that name in that schema.
         """
         command = sql.CommandGetTables(
-            db_schema_filter_pattern=_pattern(db_schema),
-            table_name_filter_pattern=_pattern(table),
+            db_schema_filter_pattern=_escape_pattern(db_schema),
+            table_name_filter_pattern=_escape_pattern(table),
             include_schema=True,
         )
-        found = self._fetch(command).read_all()
-        if found.num_rows == 0:
-            names = ", ".join(self.tables("TABLE", "VIEW").column("table_name").to_pylist())
+        tables = self._fetch(command).read_all()
+        if tables.num_rows == 0:
+            names = ", ".join(self.list_tables("TABLE", "VIEW").column("table_name").to_pylist())
             raise NotFoundError(f"table or view {table!r} does not exist; there are: {names or 'none'}")
-        return pa.ipc.read_schema(found.column("table_schema")[0].as_buffer())
+        return pa.ipc.read_schema(tables.column("table_schema")[0].as_buffer())
 
-    def _authorization(self, login: Login) -> list[tuple[bytes, bytes]]:
+    def _build_authorization(self, login: Login) -> list[tuple[bytes, bytes]]:
         if login.token is not None:
             return [bearer(login.token)]
         if login.user is None or login.password is None:
@@ -173,7 +173,7 @@ class GatewayClient:
         affected = None if len(info.schema) else info.total_records
         return ResultReader(self._connection, tickets, self._options, affected)
 
-    def _act(self, name: str, request: Message) -> bytes:
+    def _run_action(self, name: str, request: Message) -> bytes:
         body = self._connection.act(name, request.SerializeToString(), self._options)
         if body is None:
             raise LanceGatewayError(f"the server did not answer {name}")
@@ -181,7 +181,7 @@ class GatewayClient:
 
 
 class ResultReader:
-    """All parts of one result, one after the other.
+    """Reads all endpoints of one result, one after the other.
 
     Args:
         connection: that asked.
@@ -220,12 +220,12 @@ class ResultReader:
                 yield chunk.data
 
     def read_all(self) -> pa.Table:
-        """Returns the whole result."""
+        """Return the whole result."""
         schema = self.schema
         return pa.Table.from_batches(list(self), schema)
 
     def cancel(self) -> None:
-        """Tells the server that nobody waits any more."""
+        """Cancel the statement at the server."""
         self._reader.cancel()
 
 
@@ -261,6 +261,6 @@ class _Cookies(flight.ClientMiddleware):
                 self._cookies.pop(name, None)
 
 
-def _pattern(name: str) -> str:
-    """The search pattern that matches `name` and nothing else."""
+def _escape_pattern(name: str) -> str:
+    """Return the search pattern that matches `name` only."""
     return re.sub(r"([\\%_])", r"\\\1", name)

@@ -18,7 +18,7 @@ from pipeline.cli.options import failing as failing_job
 
 
 @contextmanager
-def failing() -> Iterator[None]:
+def exit_on_error() -> Iterator[None]:
     """End the program with one line on stderr and status 1 when the block fails in a known way."""
     with failing_job():
         try:
@@ -49,13 +49,13 @@ Sets: TypeAlias = Annotated[
 ]
 
 
-def flags_of(
+def collect_flags(
     root: str | None,
     storage_options: list[str] | None,
     sets: list[str] | None,
     keys: dict[str, tuple[str, object]] | None = None,
 ) -> list[Flag]:
-    """Returns the flags that were given.
+    """Return the flags that were given.
 
     Args:
         root: of `--root`.
@@ -66,8 +66,8 @@ def flags_of(
     Raises:
         InvalidInputError: a pair without "=".
     """
-    given = {"--root": ("root", root), **(keys or {})}
-    flags = [Flag(name, key, value) for name, (key, value) in given.items() if value is not None]
+    keys_of_flags = {"--root": ("root", root), **(keys or {})}
+    flags = [Flag(name, key, value) for name, (key, value) in keys_of_flags.items() if value is not None]
     options = pairs("--storage-option", storage_options)
     if options:
         flags.append(Flag("--storage-option", "storage_options", options))
@@ -83,17 +83,17 @@ def check(
     root: Root = None, config: ConfigFile = None, storage_option: StorageOptions = None, sets: Sets = None
 ) -> None:
     """Check that a gateway can start with this configuration; every problem is one line."""
-    with failing():
+    with exit_on_error():
         from gateway.config.loader import ConfigError, load  # noqa: PLC0415
-        from gateway.start.run_server import problems  # noqa: PLC0415 - keeps --help quick
+        from gateway.start.run_server import find_problems  # noqa: PLC0415 - keeps --help quick
 
         try:
-            found = problems(load(flags_of(root, storage_option, sets), config))
+            problems = find_problems(load(collect_flags(root, storage_option, sets), config))
         except ConfigError as error:
-            found = list(error.problems)
-        for problem in found:
+            problems = list(error.problems)
+        for problem in problems:
             typer.echo(f"error: {problem}", err=True)
-        if found:
+        if problems:
             raise typer.Exit(1)
         typer.echo("the configuration is good")
 
@@ -103,20 +103,20 @@ def show(
     root: Root = None, config: ConfigFile = None, storage_option: StorageOptions = None, sets: Sets = None
 ) -> None:
     """Show the values in effect, each with where it comes from; credentials are left out."""
-    with failing():
-        from gateway.config.effective_values import lines  # noqa: PLC0415
+    with exit_on_error():
+        from gateway.config.effective_values import render_lines  # noqa: PLC0415
         from gateway.config.loader import load  # noqa: PLC0415
 
-        for line in lines(load(flags_of(root, storage_option, sets), config)):
+        for line in render_lines(load(collect_flags(root, storage_option, sets), config)):
             typer.echo(line)
 
 
 @app.command()
 def reference() -> None:
     """Print the reference of all keys, in Markdown."""
-    from gateway.config.effective_values import text  # noqa: PLC0415
+    from gateway.config.effective_values import render_reference  # noqa: PLC0415
 
-    typer.echo(text(), nl=False)
+    typer.echo(render_reference(), nl=False)
 
 
 def serve(
@@ -151,7 +151,7 @@ def serve(
     # A statement takes as many of DataFusion's threads as it has partitions, one per core. With more threads,
     # one that never pauses (a huge cross join) can still be stopped, and others still run.
     os.environ.setdefault("TOKIO_WORKER_THREADS", str(max(16, 4 * (os.cpu_count() or 1))))
-    with failing():
+    with exit_on_error():
         from gateway.config import load  # noqa: PLC0415 - keeps --help and the client commands quick
 
         keys: dict[str, tuple[str, object]] = {
@@ -166,7 +166,7 @@ def serve(
             # The key says what is allowed, the flag what is not.
             "--read-only": ("writes.enabled", False if read_only else None),
         }
-        loaded = load(flags_of(root, storage_option, sets, keys), config)
+        loaded = load(collect_flags(root, storage_option, sets, keys), config)
         # Loads pylance, DataFusion and gRPC: the client commands do without the first two.
         from gateway.start.run_server import serve as run  # noqa: PLC0415
 
@@ -223,9 +223,9 @@ def sql(
     ] = 100,
 ) -> None:
     """Run SQL on a gateway, or talk to it in a shell."""
-    with failing():
+    with exit_on_error():
         from gateway.cli.client import GatewayClient, Login  # noqa: PLC0415 - keeps --help and --version quick
-        from gateway.cli.shell import Quit, Shell, prompt_session  # noqa: PLC0415
+        from gateway.cli.shell import Quit, Shell, create_prompt_session  # noqa: PLC0415
 
         if user is None:
             # The variable may be set for other calls.
@@ -244,7 +244,7 @@ def sql(
                     f"lance-gateway {version('lance-gateway')}, connected to {uri}; help shows what there is."
                 )
                 shell.timing = True
-                shell.interact(prompt_session())
+                shell.interact(create_prompt_session())
                 return
             try:
                 succeeded = shell.execute(sys.stdin.read() if statement is None else statement)

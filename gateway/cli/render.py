@@ -1,4 +1,4 @@
-"""How `lance-gateway sql` shows a result: a table to read, or CSV, JSON lines or Arrow to process."""
+"""Output of `lance-gateway sql`: a table for readers, or CSV, JSON lines or Arrow for programs."""
 
 import base64
 import datetime as dt
@@ -33,7 +33,7 @@ class Format(StrEnum):
 def write(
     schema: pa.Schema, batches: Iterable[pa.RecordBatch], form: Format, output: TextIO, *, max_rows: int = 100
 ) -> int:
-    """Writes a result and returns its number of rows.
+    """Write a result and return its number of rows.
 
     Args:
         schema: columns of the result.
@@ -53,14 +53,14 @@ def write(
 
 
 def _write_table(schema: pa.Schema, batches: Iterable[pa.RecordBatch], output: TextIO, max_rows: int) -> int:
-    shown: list[dict[int, object]] = []
+    printed: list[dict[int, object]] = []
     total = 0
     for batch in batches:
         total += batch.num_rows
-        head = batch.slice(0, max_rows - len(shown))
+        head = batch.slice(0, max_rows - len(printed))
         # By place: names may repeat.
         columns = [column.to_pylist() for column in head.columns]
-        shown.extend(dict(enumerate(row)) for row in zip(*columns, strict=True))
+        printed.extend(dict(enumerate(row)) for row in zip(*columns, strict=True))
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
     for field in schema:
         numeric = (
@@ -69,32 +69,32 @@ def _write_table(schema: pa.Schema, batches: Iterable[pa.RecordBatch], output: T
             or pa.types.is_decimal(field.type)
         )
         table.add_column(Text(field.name), justify="right" if numeric else "left", overflow="fold")
-    for row in shown:
-        table.add_row(*(_cell(row[place]) for place in range(len(schema))))
-    # Where nobody looks at the width, nothing is folded.
+    for row in printed:
+        table.add_row(*(_format_cell(row[place]) for place in range(len(schema))))
+    # Nothing is folded unless the output is a terminal.
     console = Console(file=output, highlight=False, width=None if output.isatty() else _UNLIMITED_WIDTH)
     if len(schema):
         console.print(table)
     rows = f"{total:,} row" + ("" if total == 1 else "s")
     console.print(
-        Text(f"({rows})" if total == len(shown) else f"({rows}, the first {len(shown):,} shown)", "dim")
+        Text(f"({rows})" if total == len(printed) else f"({rows}, the first {len(printed):,} shown)", "dim")
     )
     return total
 
 
-def _cell(value: object) -> Text:
+def _format_cell(value: object) -> Text:
     if value is None:
         return Text(NULL, "dim")
-    return Text(value if isinstance(value, str) else _scalar_text(value))
+    return Text(value if isinstance(value, str) else _format_scalar(value))
 
 
-def _scalar_text(value: object) -> str:
+def _format_scalar(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, bytes):
         return "0x" + value.hex()
     if isinstance(value, list | dict | tuple):
-        return json.dumps(value, default=_json_value, ensure_ascii=False)
+        return json.dumps(value, default=_to_json, ensure_ascii=False)
     return str(value)
 
 
@@ -103,22 +103,23 @@ def _write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch], output: Tex
         [pa.field(field.name, pa.string() if _is_nested(field) else field.type) for field in schema]
     )
     total = 0
-    output.write(_csv_text(flat.empty_table(), include_header=True))
+    output.write(_format_csv(flat.empty_table(), include_header=True))
     for batch in batches:
         columns = [
             pa.array(
-                [None if value is None else _scalar_text(value) for value in column.to_pylist()], pa.string()
+                [None if value is None else _format_scalar(value) for value in column.to_pylist()],
+                pa.string(),
             )
             if _is_nested(field)
             else column
             for column, field in zip(batch.columns, schema, strict=True)
         ]
         total += batch.num_rows
-        output.write(_csv_text(pa.RecordBatch.from_arrays(columns, schema=flat), include_header=False))
+        output.write(_format_csv(pa.RecordBatch.from_arrays(columns, schema=flat), include_header=False))
     return total
 
 
-def _csv_text(rows: pa.RecordBatch | pa.Table, *, include_header: bool) -> str:
+def _format_csv(rows: pa.RecordBatch | pa.Table, *, include_header: bool) -> str:
     sink = pa.BufferOutputStream()
     csv.write_csv(rows, sink, csv.WriteOptions(include_header=include_header))
     return str(sink.getvalue().to_pybytes().decode())
@@ -136,13 +137,13 @@ def _write_json(batches: Iterable[pa.RecordBatch], output: TextIO) -> int:
     total = 0
     for batch in batches:
         output.writelines(
-            json.dumps(row, default=_json_value, ensure_ascii=False) + "\n" for row in batch.to_pylist()
+            json.dumps(row, default=_to_json, ensure_ascii=False) + "\n" for row in batch.to_pylist()
         )
         total += batch.num_rows
     return total
 
 
-def _json_value(value: object) -> object:
+def _to_json(value: object) -> object:
     if isinstance(value, dt.datetime | dt.date | dt.time):
         return value.isoformat()
     if isinstance(value, bytes):

@@ -8,7 +8,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from gateway.cli.commands import failing, flags_of
+from gateway.cli.commands import collect_flags, exit_on_error
 from pipeline.cli.options import StorageOptions
 
 users = typer.Typer(help="Users and their passwords.", no_args_is_help=True)
@@ -42,7 +42,7 @@ def add_user(
     ] = False,
 ) -> None:
     """Add a user; the password is asked for, or read from stdin. Running gateways notice."""
-    with failing():
+    with exit_on_error():
         from gateway.auth.users import (  # noqa: PLC0415
             User,
             find_user,
@@ -50,11 +50,11 @@ def add_user(
             write_user,
         )
 
-        known = find_user(file, name) if replace else None
-        hashed = None if no_password else hash_password(_new_password())
+        user = find_user(file, name) if replace else None
+        hashed = None if no_password else hash_password(_read_password())
         certificates, roles = tuple(certificate or ()), frozenset(role or ())
-        if known is not None:
-            certificates, roles = certificates or known.certificates, roles or known.roles
+        if user is not None:
+            certificates, roles = certificates or user.certificates, roles or user.roles
         write_user(file, User(name, hashed, certificates, roles), replace=replace)
         typer.echo(f"user {name!r} is in {file}")
 
@@ -62,7 +62,7 @@ def add_user(
 @users.command("remove")
 def remove_user(name: Annotated[str, typer.Argument(help="Name of the user.")], file: _UserFile) -> None:
     """Remove a user; tokens that were issued to the user end."""
-    with failing():
+    with exit_on_error():
         from gateway.auth.users import remove_user as remove  # noqa: PLC0415
 
         remove(file, name)
@@ -80,17 +80,17 @@ def create_token(
     ] = None,
 ) -> None:
     """Create a token and print it: only its SHA-256 digest is kept. Running gateways notice."""
-    with failing():
+    with exit_on_error():
         from gateway.auth.gateway_tokens import create_token as create  # noqa: PLC0415
 
-        expires = None if expires_in is None else _after(expires_in)
+        expires = None if expires_in is None else _add_duration(expires_in)
         typer.echo(create(file, name, user or name, frozenset(role or ()), expires))
 
 
 @tokens.command("revoke")
 def revoke_token(name: Annotated[str, typer.Argument(help="Name of the token.")], file: _TokenFile) -> None:
     """Revoke a token: take it out of the file."""
-    with failing():
+    with exit_on_error():
         from gateway.auth.gateway_tokens import revoke_token as revoke  # noqa: PLC0415
 
         revoke(file, name)
@@ -106,33 +106,33 @@ def check_policy(
     storage_option: StorageOptions = None,
 ) -> None:
     """Check a policy file; every problem is one line."""
-    with failing():
+    with exit_on_error():
         from gateway.auth.files import read_text  # noqa: PLC0415
         from gateway.auth.policy import parse_policy  # noqa: PLC0415
 
         policy = parse_policy(read_text(file), str(file))
         if root is not None:
-            from gateway.auth.policy import misfits  # noqa: PLC0415 - loads pylance and DataFusion
+            from gateway.auth.policy import find_misfits  # noqa: PLC0415 - loads pylance and DataFusion
             from gateway.config.loader import load  # noqa: PLC0415
             from planner.tables.state.catalog import Catalog  # noqa: PLC0415
 
-            config = load(flags_of(root, storage_option, None)).config
+            config = load(collect_flags(root, storage_option, None)).config
             with closing(Catalog.open(config.root, config.storage_options)) as catalog:
-                found = misfits(policy, catalog)
-            for problem in found:
+                misfits = find_misfits(policy, catalog)
+            for problem in misfits:
                 typer.echo(f"error: {problem}", err=True)
-            if found:
+            if misfits:
                 raise typer.Exit(1)
         typer.echo("the policy is good")
 
 
-def _new_password() -> str:
+def _read_password() -> str:
     if sys.stdin.isatty():
         return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True))
     return sys.stdin.readline().rstrip("\n")
 
 
-def _after(duration: str) -> dt.datetime:
+def _add_duration(duration: str) -> dt.datetime:
     from memwal.errors import InvalidInputError  # noqa: PLC0415
     from memwal.quantities import parse_seconds  # noqa: PLC0415
 

@@ -48,7 +48,7 @@ _LEFT_ALONE = "no longer waiting: what the statement had begun to change may be 
 
 
 def split_statements(text: str) -> tuple[tuple[str, ...], str]:
-    """Returns the statements of `text` that a semicolon ends, without it, and the remaining text.
+    """Return the statements of `text` that end with a semicolon, without it, and the remaining text.
 
     >>> split_statements("SELECT ';'; SELECT 2")
     (("SELECT ';'",), 'SELECT 2')
@@ -66,20 +66,20 @@ def split_statements(text: str) -> tuple[tuple[str, ...], str]:
 
 
 def is_complete(text: str) -> bool:
-    """Whether Enter should run `text`: it ends with a semicolon, is a command of the shell, or is empty."""
+    """Return whether Enter runs `text`: it ends with a semicolon, is a command of the shell, or is empty."""
     stripped = text.strip()
     return not stripped or stripped.startswith("\\") or stripped == "help" or not split_statements(text)[1]
 
 
-def history_path(environment: Mapping[str, str] = os.environ) -> Path:
-    """Returns where the shell keeps its history: in the user's state directory."""
+def find_history_path(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the path of the shell's history, in the user's state directory."""
     state = environment.get("XDG_STATE_HOME")
     base = Path(state) if state else Path.home() / ".local" / "state"
     return base / "lance-gateway" / "history"
 
 
-def told_change(statement: str, affected: int) -> str:
-    """Returns what a statement without a result has done, in words.
+def format_change(statement: str, affected: int) -> str:
+    """Format the outcome of a statement without a result.
 
     >>> told_change("INSERT INTO orders VALUES (1)", 1)
     '1 row inserted'
@@ -118,7 +118,7 @@ class Shell:
     timing: bool = False
 
     def execute(self, text: str) -> bool:
-        """Runs a command of the shell or the statements of `text`; returns whether all succeeded.
+        """Run a command of the shell or the statements of `text`; return whether all succeeded.
 
         Raises:
             Quit: the text asks to leave.
@@ -126,13 +126,13 @@ class Shell:
         """
         stripped = text.strip()
         if stripped.startswith("\\") or stripped == "help":
-            return self._reported(self._command, stripped)
+            return self._run_and_report(self._run_command, stripped)
         complete, rest = split_statements(text)
         statements = (*complete, rest) if rest else complete
-        return all(self._reported(self._statement, statement) for statement in statements)
+        return all(self._run_and_report(self._run_statement, statement) for statement in statements)
 
     def interact(self, session: "PromptSession[str]") -> None:
-        """Reads and runs statements until the user leaves."""
+        """Read and run statements until the user leaves."""
         while True:
             try:
                 self.execute(session.prompt())
@@ -141,12 +141,12 @@ class Shell:
             except (EOFError, Quit):
                 return
 
-    def _reported(self, run: Callable[[str], None], text: str) -> bool:
-        """Runs `text`; an error becomes one line. Returns whether there was none."""
+    def _run_and_report(self, run: Callable[[str], None], text: str) -> bool:
+        """Run `text` and print an error on one line; return whether it succeeded."""
         try:
             run(text)
         except BrokenPipeError:
-            # Whoever read the output has enough.
+            # The reader of the output has closed it.
             raise
         except (LanceGatewayError, flight.FlightError, pa.ArrowException, OSError) as error:
             self.errors.write("error: " + " ".join(error_text(error).split()) + "\n")
@@ -154,15 +154,15 @@ class Shell:
             return False
         return True
 
-    def _statement(self, statement: str) -> None:
+    def _run_statement(self, statement: str) -> None:
         started = time.perf_counter()
         result = _Result(self.client, statement)
         try:
-            schema = result.schema()
+            schema = result.read_schema()
             if result.affected is None:
                 write(schema, result, self.form, self.output, max_rows=self.max_rows)
             elif self.form is Format.TABLE:
-                self.output.write(told_change(statement, result.affected) + "\n")
+                self.output.write(format_change(statement, result.affected) + "\n")
         except KeyboardInterrupt:
             self.errors.write("cancelled\n" if result.is_answered else _LEFT_ALONE)
             self.errors.flush()
@@ -173,7 +173,7 @@ class Shell:
             self.output.write(f"Time: {(time.perf_counter() - started) * 1000:.1f} ms\n")
         self.output.flush()
 
-    def _command(self, text: str) -> None:
+    def _run_command(self, text: str) -> None:
         name, *arguments = text.rstrip(";").split()
         command = _COMMANDS.get((name, len(arguments)))
         if command is None:
@@ -182,7 +182,7 @@ class Shell:
         self.output.flush()
 
     def show(self, rows: pa.Table) -> None:
-        """Writes all of `rows` as a table."""
+        """Write all of `rows` as a table."""
         write(rows.schema, rows.to_batches(), Format.TABLE, self.output, max_rows=max(1, rows.num_rows))
 
 
@@ -195,13 +195,13 @@ def _switch_timing(shell: Shell) -> None:
     shell.output.write(f"Timing is {'on' if shell.timing else 'off'}.\n")
 
 
-def _list(shell: Shell, *kinds: str) -> None:
-    rows = shell.client.tables(*(kinds or ("TABLE", "VIEW")))
+def _list_tables(shell: Shell, *kinds: str) -> None:
+    rows = shell.client.list_tables(*(kinds or ("TABLE", "VIEW")))
     shell.show(pa.table({"name": rows.column("table_name"), "type": rows.column("table_type")}))
 
 
 def _list_system_tables(shell: Shell) -> None:
-    rows = shell.client.tables("SYSTEM TABLE").to_pylist()
+    rows = shell.client.list_tables("SYSTEM TABLE").to_pylist()
     names = [f"{row['db_schema_name']}.{row['table_name']}" for row in rows]
     shell.show(pa.table({"name": names}))
 
@@ -209,16 +209,16 @@ def _list_system_tables(shell: Shell) -> None:
 def _describe(shell: Shell, table: str) -> None:
     db_schema, _, name = table.partition(".")
     if db_schema in SYSTEM_SCHEMAS:
-        schema = shell.client.columns(name, db_schema)
+        schema = shell.client.read_schema(name, db_schema)
     else:
-        schema = shell.client.columns(table)
+        schema = shell.client.read_schema(table)
     types = [str(column.type) for column in schema]
     nullable = ["yes" if column.nullable else "no" for column in schema]
     shell.show(pa.table({"column": schema.names, "type": types, "nullable": nullable}))
 
 
 def _show_options(shell: Shell) -> None:
-    options = shell.client.options()
+    options = shell.client.get_options()
     shell.show(pa.table({"option": list(options), "value": list(options.values())}))
 
 
@@ -229,8 +229,8 @@ _COMMANDS: Mapping[tuple[str, int], Callable[..., object]] = MappingProxyType(
         ("help", 0): lambda shell: shell.output.write(HELP + "\n"),
         ("\\?", 0): lambda shell: shell.output.write(HELP + "\n"),
         ("\\timing", 0): _switch_timing,
-        ("\\d", 0): _list,
-        ("\\dt", 0): lambda shell: _list(shell, "TABLE"),
+        ("\\d", 0): _list_tables,
+        ("\\dt", 0): lambda shell: _list_tables(shell, "TABLE"),
         ("\\dS", 0): _list_system_tables,
         ("\\d", 1): _describe,
         ("\\set", 0): _show_options,
@@ -248,9 +248,9 @@ class _Result:
         self._cancelled = threading.Event()
         threading.Thread(target=self._receive, args=(client, statement), daemon=True).start()
 
-    def schema(self) -> pa.Schema:
-        """Waits for the columns of the result."""
-        return self._next()
+    def read_schema(self) -> pa.Schema:
+        """Wait for the columns of the result."""
+        return self._take()
 
     @property
     def is_answered(self) -> bool:
@@ -263,16 +263,16 @@ class _Result:
         return None if self._reader is None else self._reader.affected
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        while (batch := self._next()) is not None:
+        while (batch := self._take()) is not None:
             yield batch
 
     def cancel(self) -> None:
-        """Tells the server that nobody waits any more."""
+        """Cancel the statement at the server."""
         self._cancelled.set()
         if self._reader is not None:
             self._reader.cancel()
 
-    def _next(self) -> pa.Schema | pa.RecordBatch | None:
+    def _take(self) -> pa.Schema | pa.RecordBatch | None:
         item = self._received.get()
         if isinstance(item, Exception):
             raise item
@@ -281,16 +281,16 @@ class _Result:
     def _receive(self, client: GatewayClient, statement: str) -> None:
         try:
             self._reader = client.query(statement)
-            self._give(self._reader.schema)
+            self._put(self._reader.schema)
             for batch in self._reader:
-                self._give(batch)
+                self._put(batch)
                 if self._cancelled.is_set():
                     return
-            self._give(None)
+            self._put(None)
         except Exception as error:  # noqa: BLE001 - carried to the thread that waits
-            self._give(error)
+            self._put(error)
 
-    def _give(self, item: pa.Schema | pa.RecordBatch | Exception | None) -> None:
+    def _put(self, item: pa.Schema | pa.RecordBatch | Exception | None) -> None:
         while not self._cancelled.is_set():
             try:
                 self._received.put(item, timeout=0.1)
@@ -299,13 +299,13 @@ class _Result:
             return
 
 
-def prompt_session(path: Path | None = None) -> "PromptSession[str]":
-    """Returns the line editor: history in a file, Enter goes on until the statement is complete.
+def create_prompt_session(path: Path | None = None) -> "PromptSession[str]":
+    """Create the line editor: with history in a file; Enter submits a complete statement only.
 
     Args:
         path: the history file, by default that of the user.
     """
-    path = path if path is not None else history_path()
+    path = path if path is not None else find_history_path()
     path.parent.mkdir(parents=True, exist_ok=True)
     keys = KeyBindings()
     session: PromptSession[str] = PromptSession(

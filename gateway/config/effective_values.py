@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic.fields import FieldInfo
 
-from gateway.config.loader import FILE_VARIABLE, Loaded, fields, is_secret
+from gateway.config.loader import FILE_VARIABLE, Loaded, is_secret, list_fields
 from gateway.config.schema import ENV_DELIMITER, ENV_PREFIX, GatewayConfig, describe
 
 _USER_INFO = re.compile(r"://[^/@\s\"]+@")
@@ -21,7 +21,7 @@ class Setting:
     Args:
         key: dotted.
         value: in effect; None where there is none.
-        source: flag, variable or file; "default" where nobody set it.
+        source: flag, variable or file; "default" if it is not set.
     """
 
     key: str
@@ -29,29 +29,29 @@ class Setting:
     source: str
 
     @property
-    def shown(self) -> str | None:
+    def toml_value(self) -> str | None:
         """The value as TOML writes it; None where there is none."""
-        return None if self.value is None else without_password(toml(self.value))
+        return None if self.value is None else strip_password(format_value(self.value))
 
 
-def settings(loaded: Loaded) -> Iterator[Setting]:
-    """Yields all keys as a file would list them: those in no section first."""
+def list_settings(loaded: Loaded) -> Iterator[Setting]:
+    """Yield all keys in the order of a configuration file: those without a section first."""
     options = loaded.config.storage_options
-    plain = [key for key, _, _ in fields() if "." not in key and key != "storage_options"]
-    nested = [key for key, _, _ in fields() if "." in key]
+    plain = [key for key, _, _ in list_fields() if "." not in key and key != "storage_options"]
+    nested = [key for key, _, _ in list_fields() if "." in key]
     for key in plain:
-        yield Setting(key, _value(loaded, key), loaded.sources.get(key, "default"))
+        yield Setting(key, _get_value(loaded, key), loaded.sources.get(key, "default"))
     for name, value in options.items():
         key = f"storage_options.{name}"
         yield Setting(key, "***" if is_secret(key) else value, loaded.sources.get(key, "default"))
     for key in nested:
-        yield Setting(key, _value(loaded, key), loaded.sources.get(key, "default"))
+        yield Setting(key, _get_value(loaded, key), loaded.sources.get(key, "default"))
 
 
-def lines(loaded: Loaded) -> Iterator[str]:
-    """Yields a TOML file; keys without a value are comments."""
+def render_lines(loaded: Loaded) -> Iterator[str]:
+    """Yield the lines of a TOML file; keys without a value are comments."""
     section = ""
-    for one in settings(loaded):
+    for one in list_settings(loaded):
         table, _, name = one.key.rpartition(".")
         if one.key.startswith("storage_options."):
             table, name = "storage_options", one.key.removeprefix("storage_options.")
@@ -59,12 +59,12 @@ def lines(loaded: Loaded) -> Iterator[str]:
             yield ""
             yield f"[{table}]"
             section = table
-        assigned = f"#{name} =" if one.shown is None else f"{name} = {one.shown}"
+        assigned = f"#{name} =" if one.toml_value is None else f"{name} = {one.toml_value}"
         yield f"{assigned}  # {one.source}"
 
 
-def without_password(text: str) -> str:
-    """Returns a text without the user and password that URLs in it may carry.
+def strip_password(text: str) -> str:
+    """Remove user names and passwords from URLs in a text.
 
     >>> without_password("http://me:secret@collector:4318")
     'http://***@collector:4318'
@@ -72,8 +72,8 @@ def without_password(text: str) -> str:
     return _USER_INFO.sub("://***@", text)
 
 
-def toml(value: object) -> str:
-    """Writes a value as TOML does.
+def format_value(value: object) -> str:
+    """Format a value as TOML.
 
     >>> toml("text"), toml(True), toml(0.5), toml(("x", "y"))
     ('"text"', 'true', '0.5', '["x", "y"]')
@@ -84,13 +84,13 @@ def toml(value: object) -> str:
         escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'
     if isinstance(value, tuple):
-        return f"[{', '.join(map(toml, value))}]"
+        return f"[{', '.join(map(format_value, value))}]"
     if isinstance(value, dict):
         return "{}"
     return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
-def _value(loaded: Loaded, key: str) -> object:
+def _get_value(loaded: Loaded, key: str) -> object:
     value: object = loaded.config
     for part in key.split("."):
         value = getattr(value, part)
@@ -100,7 +100,7 @@ def _value(loaded: Loaded, key: str) -> object:
 _HEAD = f"""\
 # Configuration
 
-A gateway is told what to do by flags, by environment variables and by a TOML file. Flags win over variables,
+A gateway is configured by flags, by environment variables and by a TOML file. Flags win over variables,
 variables over the file, the file over the defaults. Only `root` must be set.
 
 ```console
@@ -153,19 +153,19 @@ This page is printed by `lance-gateway config reference`.
 """
 
 
-def text() -> str:
-    """Returns the reference in Markdown."""
-    return "\n".join([_HEAD, *_sections()]).rstrip() + "\n"
+def render_reference() -> str:
+    """Return the reference of all keys in Markdown."""
+    return "\n".join([_HEAD, *_render_sections()]).rstrip() + "\n"
 
 
-def _sections() -> Iterator[str]:
+def _render_sections() -> Iterator[str]:
     tables: dict[str, list[str]] = {}
     about: dict[str, str] = {"": "Outside of any section."}
-    for key, field, model in fields():
+    for key, field, model in list_fields():
         table, _, name = key.rpartition(".")
         if model is not GatewayConfig:
             about[table] = inspect.getdoc(model) or ""
-        row = f"| `{name}` | {_default(field)} | {describe(field)} | {field.description} |"
+        row = f"| `{name}` | {_format_default(field)} | {describe(field)} | {field.description} |"
         tables.setdefault(table, []).append(row)
     for table, rows in tables.items():
         yield f"## `[{table}]`" if table else "## Top level"
@@ -174,8 +174,8 @@ def _sections() -> Iterator[str]:
         yield "\n".join(rows) + "\n"
 
 
-def _default(field: FieldInfo) -> str:
+def _format_default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
     value = field.get_default(call_default_factory=True)
-    return "none" if value is None else f"`{toml(value)}`"
+    return "none" if value is None else f"`{format_value(value)}`"

@@ -53,7 +53,7 @@ class Loaded:
 
     Args:
         config: the values in effect.
-        sources: dotted key -> flag, variable or file; keys that nobody set are absent.
+        sources: dotted key -> flag, variable or file; keys that are not set are absent.
     """
 
     config: GatewayConfig
@@ -69,7 +69,7 @@ class ConfigError(InvalidInputError):
 
 
 def load(flags: Sequence[Flag] = (), file: Path | None = None) -> Loaded:
-    """Reads all layers.
+    """Read and merge all layers of the configuration.
 
     Args:
         flags: of the command line; they win.
@@ -81,30 +81,30 @@ def load(flags: Sequence[Flag] = (), file: Path | None = None) -> Loaded:
     named = os.environ.get(FILE_VARIABLE)
     if file is None and named:
         file = Path(named)
-    problems = list(_unknown_variables())
+    problems = list(_find_unknown_variables())
     layers: list[tuple[str, dict[str, Any]]] = []
     if file is not None:
-        layers.append((str(file), _read(file)))
-    layers.append(("", _environment(problems)))
-    layers += [(flag.name, _nested(flag.key, flag.value)) for flag in flags]
+        layers.append((str(file), _read_file(file)))
+    layers.append(("", _read_environment(problems)))
+    layers += [(flag.name, _nest(flag.key, flag.value)) for flag in flags]
     merged: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for name, layer in layers:
         _overlay(merged, layer)
-        for key in _leaves(layer):
-            sources[key] = name or _variable(key)
+        for key in _list_keys(layer):
+            sources[key] = name or _build_variable_name(key)
     try:
         config = GatewayConfig(**merged)
     except ValidationError as error:
         # The alternatives of a union complain one by one.
-        problems += dict.fromkeys(_sentence(one, sources) for one in error.errors(include_url=False))
+        problems += dict.fromkeys(_format_problem(one, sources) for one in error.errors(include_url=False))
     if problems:
         raise ConfigError(problems)
     return Loaded(config, sources)
 
 
 def is_secret(key: str) -> bool:
-    """Whether the value of a key must not be shown: credentials.
+    """Return whether a key holds credentials, which must not be shown.
 
     >>> is_secret("storage_options.aws_secret_access_key"), is_secret("storage_options.aws_region")
     (True, False)
@@ -118,22 +118,22 @@ def is_secret(key: str) -> bool:
     return key in _SECRETS
 
 
-def fields(
+def list_fields(
     model: type[BaseModel] = GatewayConfig, prefix: str = ""
 ) -> Iterator[tuple[str, FieldInfo, type[BaseModel]]]:
-    """Yields each key with its field and the section it stands in, in the order of the schema."""
+    """Yield each key with its field and its section, in the order of the schema."""
     for name, field in model.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            yield from fields(field.annotation, f"{prefix}{name}.")
+            yield from list_fields(field.annotation, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", field, model
 
 
-def _variable(key: str) -> str:
+def _build_variable_name(key: str) -> str:
     return ENV_PREFIX + key.upper().replace(".", ENV_DELIMITER)
 
 
-def _unknown_variables() -> Iterator[str]:
+def _find_unknown_variables() -> Iterator[str]:
     for name in sorted(os.environ):
         rest = name.upper().removeprefix(ENV_PREFIX)
         if (
@@ -144,39 +144,41 @@ def _unknown_variables() -> Iterator[str]:
             continue
         first = rest.partition(ENV_DELIMITER)[0].lower()
         if first not in {*_SECTIONS, _NEIGHBOUR}:
-            hint = _close(rest.lower().replace(ENV_DELIMITER, "."), [key for key, _, _ in fields()])
-            known = _variable(hint) if hint else "one of those of `lance-gateway config reference`"
+            hint = _find_similar_key(
+                rest.lower().replace(ENV_DELIMITER, "."), [key for key, _, _ in list_fields()]
+            )
+            known = _build_variable_name(hint) if hint else "one of those of `lance-gateway config reference`"
             yield f"the variable {name} sets nothing: did you mean {known}?"
 
 
-def _environment(problems: list[str]) -> dict[str, Any]:
+def _read_environment(problems: list[str]) -> dict[str, Any]:
     try:
         return EnvSettingsSource(GatewayConfig)()
     except SettingsError as error:
-        found = re.search(r'field "(\w+)"', str(error))
-        name = _variable(found[1]) if found else "a variable"
+        match = re.search(r'field "(\w+)"', str(error))
+        name = _build_variable_name(match[1]) if match else "a variable"
         problems.append(f"{name} is no JSON object; write {name}{ENV_DELIMITER}<KEY>=value, one for each key")
         return {}
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _read_file(file: Path) -> dict[str, Any]:
     if not file.is_file():
         msg = (
             f"configuration file {str(file)!r} does not exist: name another with --config or {FILE_VARIABLE}"
         )
         raise ConfigError([msg])
     try:
-        found = TomlConfigSettingsSource(GatewayConfig, file)()
+        layer = TomlConfigSettingsSource(GatewayConfig, file)()
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError([f"configuration file {str(file)!r} is not TOML: {error}"]) from error
     except OSError as error:
         msg = f"configuration file {str(file)!r} can't be read: {error.strerror}"
         raise ConfigError([msg]) from error
-    found.pop(_NEIGHBOUR, None)
-    return found
+    layer.pop(_NEIGHBOUR, None)
+    return layer
 
 
-def _nested(key: str, value: object) -> dict[str, Any]:
+def _nest(key: str, value: object) -> dict[str, Any]:
     for part in reversed(key.split(".")):
         value = {part: value}
     assert isinstance(value, dict)  # noqa: S101 - a key has at least one part
@@ -185,54 +187,56 @@ def _nested(key: str, value: object) -> dict[str, Any]:
 
 def _overlay(below: dict[str, Any], above: Mapping[str, Any]) -> None:
     for key, value in above.items():
-        known = below.get(key)
+        lower = below.get(key)
         if isinstance(value, Mapping):
-            inner = below[key] = dict(known) if isinstance(known, Mapping) else {}
+            inner = below[key] = dict(lower) if isinstance(lower, Mapping) else {}
             _overlay(inner, value)
         else:
             below[key] = value
 
 
-def _leaves(layer: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+def _list_keys(layer: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     for key, value in layer.items():
         if isinstance(value, Mapping):
-            yield from _leaves(value, f"{prefix}{key}.")
+            yield from _list_keys(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}"
 
 
-def _close(key: str, known: Sequence[str]) -> str | None:
-    """The known key that comes closest: by its whole name, else by its last part."""
-    found = difflib.get_close_matches(key, known, n=1, cutoff=0.7)
-    if not found:
+def _find_similar_key(key: str, keys: Sequence[str]) -> str | None:
+    """Return the most similar key: by its whole name, else by its last part."""
+    matches = difflib.get_close_matches(key, keys, n=1, cutoff=0.7)
+    if not matches:
         last = key.rpartition(".")[2]
-        ends = {one.rpartition(".")[2]: one for one in known}
-        found = [ends[one] for one in difflib.get_close_matches(last, ends, n=1, cutoff=0.75)]
-    return found[0] if found else None
+        ends = {one.rpartition(".")[2]: one for one in keys}
+        matches = [ends[one] for one in difflib.get_close_matches(last, ends, n=1, cutoff=0.75)]
+    return matches[0] if matches else None
 
 
-def _sentence(error: ErrorDetails, sources: Mapping[str, str]) -> str:
-    known = {key: field for key, field, _ in fields()}
+def _format_problem(error: ErrorDetails, sources: Mapping[str, str]) -> str:
+    fields = {key: field for key, field, _ in list_fields()}
     # Members of a union are told apart behind the key itself.
     parts = [str(part) for part in error["loc"]]
     key = ".".join(parts)
     is_option = key.startswith("storage_options.")
-    while not is_option and key not in known and error["type"] != "extra_forbidden" and "." in key:
+    while not is_option and key not in fields and error["type"] != "extra_forbidden" and "." in key:
         key = key.rpartition(".")[0]
     if error["type"] == "missing":
-        return f"{key} is not set: give --{key}, {_variable(key)}, or {key} in the configuration file"
+        return (
+            f"{key} is not set: give --{key}, {_build_variable_name(key)}, or {key} in the configuration file"
+        )
     where = sources.get(key) or sources.get(".".join(parts)) or "the defaults"
     if error["type"] == "extra_forbidden":
         section = key.rpartition(".")[0]
-        siblings = [one for one in known if one.rpartition(".")[0] == section] if section else _SECTIONS
-        close = _close(key, siblings) or _close(key, list(known))
+        siblings = [one for one in fields if one.rpartition(".")[0] == section] if section else _SECTIONS
+        close = _find_similar_key(key, siblings) or _find_similar_key(key, list(fields))
         hint = f"did you mean {close}?" if close else f"there are: {', '.join(siblings)}"
         if any(one.startswith(f"{key}.") for one in sources):
             where = next(source for one, source in sources.items() if one.startswith(f"{key}."))
         return f"{where}: the key {key} does not exist: {hint}"
     value = error["input"]
-    shown = "***" if is_secret(".".join(parts)) else repr(value)
+    text = "***" if is_secret(".".join(parts)) else repr(value)
     # What pydantic says by itself is what the key takes, in other words.
     reason = f"{error['ctx']['error']}; " if error["type"] == "value_error" else ""
-    takes = describe(known[key]) if key in known else "a text" if is_option else f"a table [{key}]"
-    return f"{where}: {key} = {shown}: {reason}it takes {takes}"
+    takes = describe(fields[key]) if key in fields else "a text" if is_option else f"a table [{key}]"
+    return f"{where}: {key} = {text}: {reason}it takes {takes}"

@@ -18,23 +18,23 @@ from memwal.quantities import parse_seconds, parse_size
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a value is, in words: part of a type's annotation, for messages and the reference."""
+    """A description of a type's values, in its annotation, for messages and the reference."""
 
     text: str
 
 
-def _split(value: object) -> object:
+def _split_list(value: object) -> object:
     if not isinstance(value, str):
         return value
     return [part.strip() for part in value.split(",") if part.strip()]
 
 
-def _port(value: object) -> object:
+def _check_port(value: object) -> object:
     text = str(value).strip().lower()
     return int(text) if text.isdecimal() else text
 
 
-def _path(value: object) -> object:
+def _parse_path(value: object) -> object:
     # An empty path means "none": compose files and charts set variables that may be empty.
     return None if value == "" else value
 
@@ -51,17 +51,20 @@ Size: TypeAlias = Annotated[
 Port: TypeAlias = Annotated[int, Field(ge=0, le=65535), Kind("a port up to 65535; 0 is any free one")]
 HttpPort: TypeAlias = Annotated[
     Literal["auto", "off"] | Annotated[int, Field(ge=0, le=65535)],
-    BeforeValidator(_port),
+    BeforeValidator(_check_port),
     Kind("a port up to 65535, auto or off"),
 ]
 Names: TypeAlias = Annotated[
-    tuple[str, ...], NoDecode, BeforeValidator(_split), Kind("a list; in a variable, separated by commas")
+    tuple[str, ...],
+    NoDecode,
+    BeforeValidator(_split_list),
+    Kind("a list; in a variable, separated by commas"),
 ]
-File: TypeAlias = Annotated[Path | None, BeforeValidator(_path), Kind("a path")]
+File: TypeAlias = Annotated[Path | None, BeforeValidator(_parse_path), Kind("a path")]
 
 
 def describe(field: FieldInfo) -> str:
-    """Says what a key takes."""
+    """Describe the values that a key takes."""
     bounds: dict[type, Any] = {type(part): part for part in field.metadata}
     named: Kind | None = bounds.get(Kind)
     if named is not None:
@@ -93,7 +96,7 @@ class Section(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _true_is_no_number(cls, value: object, info: ValidationInfo) -> object:
+    def _refuse_boolean_numbers(cls, value: object, info: ValidationInfo) -> object:
         # Which pydantic takes for 1: a limit of one second, or of one session.
         numeric = cls.model_fields[info.field_name or ""].annotation in {int, float}
         if numeric and isinstance(value, bool):
@@ -124,7 +127,7 @@ class TlsSection(Section):
 
     @field_validator("key_file", "client_ca_file")
     @classmethod
-    def _belongs_to_a_certificate(cls, value: File, info: ValidationInfo) -> File:
+    def _check_certificate(cls, value: File, info: ValidationInfo) -> File:
         if value is not None and info.data.get("certificate_file") is None:
             raise ValueError("tls.certificate_file is not set")
         return value
@@ -285,26 +288,26 @@ class WritesSection(Section):
 
     @field_validator("advertise_url")
     @classmethod
-    def _is_address(cls, value: str) -> str:
+    def _check_address(cls, value: str) -> str:
         if not value:
             return value
-        found = re.fullmatch(r"grpc(\+tls)?://(\[[0-9a-fA-F:]+\]|[^/:@\s]+):(\d+)", value)
-        if found is None or not 0 < int(found[3]) <= 65535:
+        match = re.fullmatch(r"grpc(\+tls)?://(\[[0-9a-fA-F:]+\]|[^/:@\s]+):(\d+)", value)
+        if match is None or not 0 < int(match[3]) <= 65535:
             raise ValueError("it is no address such as grpc+tls://gateway-1:31337")
-        if found[2] in ("0.0.0.0", "[::]"):  # noqa: S104 - refused
+        if match[2] in ("0.0.0.0", "[::]"):  # noqa: S104 - refused
             raise ValueError("no gateway can be reached there: name this machine")
         return value
 
     @field_validator("peer_token")
     @classmethod
-    def _is_long(cls, value: str) -> str:
+    def _check_length(cls, value: str) -> str:
         if value and (len(value) < 16 or not value.isascii() or not value.isprintable() or " " in value):
             raise ValueError("it must be 16 or more ASCII characters without spaces (openssl rand -hex 32)")
         return value
 
     @field_validator("peer_token_file")
     @classmethod
-    def _one_of_both(cls, value: File, info: ValidationInfo) -> File:
+    def _check_only_one(cls, value: File, info: ValidationInfo) -> File:
         if value is not None and info.data.get("peer_token"):
             raise ValueError("writes.peer_token is set, too: choose one")
         return value
@@ -344,19 +347,19 @@ class ObservabilitySection(Section):
 
     @field_validator("otlp_endpoint")
     @classmethod
-    def _is_url(cls, value: str) -> str:
+    def _check_url(cls, value: str) -> str:
         if value and not value.startswith(("http://", "https://")):
             raise ValueError("it is no URL such as http://collector:4318")
         return value
 
     @field_validator("log_level", mode="before")
     @classmethod
-    def _upper(cls, value: object) -> object:
+    def _to_upper(cls, value: object) -> object:
         return value.upper() if isinstance(value, str) else value
 
 
 class GatewayConfig(BaseSettings):
-    """Everything that a gateway can be told when it starts."""
+    """The configuration of a gateway."""
 
     model_config = SettingsConfigDict(
         frozen=True,
@@ -388,5 +391,5 @@ class GatewayConfig(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Takes what it is given and nothing else: `loading` merges the layers, and knows which is which."""
+        """Take what it is given and nothing else: `loading` merges the layers, and knows which is which."""
         return (init_settings,)

@@ -1,12 +1,11 @@
-"""Stopping statements: CancelFlightInfo, CancelQuery for older clients, and `KILL QUERY 'id'`.
+"""Cancellation of statements: CancelFlightInfo, CancelQuery for older clients, and `KILL QUERY 'id'`.
 
-A client sends back the FlightInfo that it was given, and each of its tickets names its statement. A ticket
-that was not redeemed yet becomes useless; a statement that runs is stopped within about a second.
-CancelFlightInfo's messages travel bare, those of CancelQuery packed in Any.
+A client sends back a FlightInfo, whose tickets name their statement. A ticket that was not redeemed yet
+becomes invalid; a running statement is stopped within about a second. CancelFlightInfo's messages are bare,
+those of CancelQuery packed in Any.
 
-KILL takes the id that `system.queries` shows. It is answered like a query with one row, so that every client
-can send it, but it does not queue behind the statements that it may be meant for. Planning or preparing it
-does nothing; executing it does, once.
+KILL takes an id of `system.queries`. It returns one row like a query, so that every client can send it, but
+it does not wait in the queue of statements. It takes effect when it is executed, not when it is prepared.
 """
 
 import logging
@@ -22,7 +21,7 @@ import pyarrow as pa
 from google.protobuf.any_pb2 import Any
 
 from gateway.execution.running_queries import Queries, QueryState
-from gateway.protocol.commands import Action, Answer, Call
+from gateway.protocol.commands import Action, Call, Handler
 from gateway.protocol.errors import QueryCancelledError
 from gateway.protocol.wire import decode
 from memwal.errors import InvalidInputError, NotFoundError
@@ -42,7 +41,7 @@ _KILL = re.compile(
 
 @dataclass(frozen=True)
 class Kill:
-    """The statement, understood."""
+    """A parsed KILL statement."""
 
     sql: str
     query_id: str
@@ -57,11 +56,11 @@ class Kill:
 
     @cached_property
     def digest(self) -> bytes:
-        """8 bytes that tell the result's schema."""
+        """8 bytes that identify the result's schema."""
         return blake2b(bytes(self.schema.serialize()), digest_size=8).digest()
 
     def run(self, queries: Queries, call: Call) -> pa.RecordBatch:
-        """Stops the statement: one row, once it was told to stop.
+        """Cancel the statement; return one row.
 
         Raises:
             NotFoundError: there is no such statement under way that the caller may stop.
@@ -79,7 +78,7 @@ class Kill:
 
 
 def parse_kill(sql: str) -> Kill:
-    """Returns a statement whose first word is KILL.
+    """Return a statement whose first word is KILL.
 
     >>> parse_kill("kill query '0af1' ;").query_id
     '0af1'
@@ -87,10 +86,10 @@ def parse_kill(sql: str) -> Kill:
     Raises:
         InvalidInputError: it does not go on like one.
     """
-    found = _KILL.fullmatch(sql)
-    if found is None:
+    match = _KILL.fullmatch(sql)
+    if match is None:
         raise InvalidInputError("KILL is written KILL QUERY '<query_id>', with an id of system.queries")
-    return Kill(sql, found["id"])
+    return Kill(sql, match["id"])
 
 
 _Named: TypeAlias = own.PreparedTicket | own.PlanTicket | own.PartTicket | own.WriteTicket
@@ -106,8 +105,8 @@ class Cancellation:
     def __init__(self, queries: Queries) -> None:
         self._queries = queries
 
-    def answers(self) -> Sequence[Answer]:
-        """Return what this family answers."""
+    def list_handlers(self) -> Sequence[Handler]:
+        """Return the handlers of this family."""
         return (
             Action(
                 "CancelFlightInfo",
@@ -139,10 +138,10 @@ class Cancellation:
                 "the FlightInfo has no endpoints: send the one that GetFlightInfo answered with"
             )
         # The parts of a divided result are one statement.
-        statements = {statement_id_of(endpoint.ticket.ticket) for endpoint in info.endpoint}
-        found = {self._cancel_statement(statement_id, call) for statement_id in statements}
+        statements = {read_statement_id(endpoint.ticket.ticket) for endpoint in info.endpoint}
+        statuses = {self._cancel_statement(statement_id, call) for statement_id in statements}
         # What is still being stopped decides, and then what could be stopped at all.
-        return next(status for status in (_CANCELLING, _CANCELLED, _NOT_CANCELLABLE) if status in found)
+        return next(status for status in (_CANCELLING, _CANCELLED, _NOT_CANCELLABLE) if status in statuses)
 
     def _cancel_statement(self, statement_id: bytes | None, call: Call) -> flight_pb2.CancelStatus.ValueType:
         if statement_id is None:
@@ -157,7 +156,7 @@ class Cancellation:
             return _CANCELLING
         if withdrawn:
             return _CANCELLED
-        for query in self._queries.finished():
+        for query in self._queries.list_finished():
             if query.statement_id == name:
                 return _CANCELLED if query.state is QueryState.CANCELLED else _NOT_CANCELLABLE
         raise NotFoundError(
@@ -166,8 +165,8 @@ class Cancellation:
         )
 
 
-def statement_id_of(ticket: bytes) -> bytes | None:
-    """Returns the statement that a ticket names; None for the ticket of a metadata command, which is none.
+def read_statement_id(ticket: bytes) -> bytes | None:
+    """Return the statement that a ticket names; None for the ticket of a metadata command, which is none.
 
     Raises:
         InvalidInputError: the bytes are no ticket.

@@ -1,10 +1,10 @@
-"""Results in parts: several endpoints, which several clients read at the same time.
+"""Results in parts: several endpoints, which clients may read in parallel.
 
-A session that sets the option `endpoints`, or a call with the header `x-lance-gateway-endpoints`, is offered
-the plain scan of a table in up to so many parts. The ticket of a part says everything: the statement, its
-parameters, and the snapshot that all parts read, so that any gateway over the same root can serve it, before
-and after a restart, and as often as it is asked. Who redeems it decides what is seen. The snapshot itself is
-kept open for a while, which is quicker, and spares short-lived tails of the log.
+The session option `endpoints`, or the header `x-lance-gateway-endpoints` of a call, divides the plain scan of
+a table into up to so many parts. The ticket of a part contains the statement, its parameters, and the
+snapshot that all parts read, so that any gateway over the same root can serve it any number of times, after a
+restart too. The rights of the user who redeems it apply. The snapshot is kept open for a while, which is
+faster and keeps short-lived log tails readable.
 """
 
 import time
@@ -15,23 +15,23 @@ import pyarrow as pa
 from google.protobuf.any_pb2 import Any
 from pyarrow import flight
 
-from gateway.execution.parameters import decode_parameters, encode_parameters, rows_of, typed
+from gateway.execution.parameters import cast_parameters, decode_parameters, encode_parameters, iterate_rows
 from gateway.execution.running_queries import Query
 from gateway.execution.streams import Streams
 from gateway.protocol.commands import (
     STATEMENT_ID_BYTES,
     UNNAMED,
     Action,
-    Answer,
     Call,
-    Planned,
+    Handler,
+    PlannedStream,
     Ticket,
     decode_settings,
     encode_settings,
     new_statement_id,
 )
-from gateway.protocol.limits import Keeping
-from gateway.protocol.sql_types import described
+from gateway.protocol.limits import ExpiringCache
+from gateway.protocol.sql_types import describe_result_schema
 from gateway.protocol.wire import decode, unpack
 from memwal.errors import InvalidInputError, NotFoundError
 from planner.engine import PreparedQuery, QueryEngine, SessionSettings
@@ -59,12 +59,12 @@ class Endpoints:
         self._engine = engine
         self._streams = streams
         self._clock = clock
-        self._snapshots: Keeping[SnapshotDescription, TableSnapshot] = Keeping(
+        self._snapshots: ExpiringCache[SnapshotDescription, TableSnapshot] = ExpiringCache(
             _MAX_SNAPSHOTS, ENDPOINT_SECONDS
         )
 
-    def answers(self) -> Sequence[Answer]:
-        """Return what this family answers."""
+    def list_handlers(self) -> Sequence[Handler]:
+        """Return the handlers of this family."""
         return (
             Ticket(own.PartTicket, self._stream),
             Action(
@@ -76,15 +76,15 @@ class Endpoints:
             ),
         )
 
-    def divided(
+    def divide_result(
         self,
         sql: str,
         plan: PreparedQuery,
         settings: SessionSettings,
         call: Call,
         parameters: pa.Table | None = None,
-    ) -> Planned | None:
-        """Divides the result of a statement.
+    ) -> PlannedStream | None:
+        """Divide the result of a statement.
 
         Args:
             sql: the statement.
@@ -99,23 +99,23 @@ class Endpoints:
         wanted = call.settings.endpoints
         if wanted < 2 or (parameters is not None and parameters.num_rows != 1):
             return None
-        (values,) = rows_of(parameters)
+        (values,) = iterate_rows(parameters)
         offer = plan.parts(wanted, values, call.settings)
         if offer is None:
             return None
         self._snapshots.put(offer.parts[0].snapshot, offer.snapshot)
-        expires_at = self._expiry()
+        expires_at = self._compute_expiry()
         ticket = own.PartTicket(
             query=sql,
             settings=encode_settings(settings),
             parameters=b"" if parameters is None else encode_parameters(parameters),
             schema_digest=plan.digest,
             statement_id=new_statement_id(),
-            expires_at=_milliseconds(expires_at),
+            expires_at=_to_milliseconds(expires_at),
         )
-        first, *others = (_ticket(ticket, part) for part in offer.parts)
+        first, *others = (_encode_part(ticket, part) for part in offer.parts)
         records = -1 if offer.rows is None else offer.rows
-        return Planned(described(plan), first, tuple(others), expires_at, records)
+        return PlannedStream(describe_result_schema(plan), first, tuple(others), expires_at, records)
 
     def _stream(self, ticket: own.PartTicket, call: Call) -> flight.FlightDataStream:
         self._check(ticket)
@@ -124,7 +124,7 @@ class Endpoints:
         plan = self._engine.prepare(ticket.query, settings, call.access, promised=ticket.schema_digest)
         parameters = None
         if len(plan.parameter_schema):
-            parameters = typed(decode_parameters(ticket.parameters), plan.parameter_schema)
+            parameters = cast_parameters(decode_parameters(ticket.parameters), plan.parameter_schema)
         queries = self._streams.queries
         query = queries.redeem_part(ticket.statement_id, part.number, ticket.query, settings, call)
 
@@ -133,10 +133,10 @@ class Endpoints:
             if snapshot is None:
                 snapshot = plan.reopen(part)
                 self._snapshots.put(part.snapshot, snapshot)
-            for values in rows_of(parameters):
+            for values in iterate_rows(parameters):
                 yield plan.execute_part(part, values, settings, query.control, snapshot)
 
-        return self._streams.send(described(plan), query, readers)
+        return self._streams.send(describe_result_schema(plan), query, readers)
 
     def _renew(self, request: flight_pb2.RenewFlightEndpointRequest, _call: Call) -> bytes:
         endpoint = request.endpoint
@@ -145,11 +145,11 @@ class Endpoints:
             != own.PartTicket.DESCRIPTOR.full_name
         ):
             raise InvalidInputError("the ticket of this endpoint does not expire: there is nothing to renew")
-        # One that has expired, too: it says everything, and whoever redeems it hears if its files are gone.
+        # An expired ticket can be renewed, too: if its files are gone, redeeming it fails.
         ticket = unpack(own.PartTicket, endpoint.ticket.ticket, "the ticket")
         self._snapshots.get(ScanPart.from_message(ticket.part).snapshot)  # counts as its use
-        expires_at = self._expiry()
-        ticket.expires_at = _milliseconds(expires_at)
+        expires_at = self._compute_expiry()
+        ticket.expires_at = _to_milliseconds(expires_at)
         endpoint.ticket.ticket = pack(ticket)
         endpoint.expiration_time.FromDatetime(expires_at)
         return endpoint.SerializeToString()
@@ -164,14 +164,14 @@ class Endpoints:
                 "RenewFlightEndpoint, or run the query again"
             )
 
-    def _expiry(self) -> datetime:
+    def _compute_expiry(self) -> datetime:
         return datetime.fromtimestamp(int(self._clock() + ENDPOINT_SECONDS), UTC)
 
 
-def _ticket(ticket: own.PartTicket, part: ScanPart) -> bytes:
+def _encode_part(ticket: own.PartTicket, part: ScanPart) -> bytes:
     ticket.part.CopyFrom(part.to_message())
     return pack(ticket)
 
 
-def _milliseconds(moment: datetime) -> int:
+def _to_milliseconds(moment: datetime) -> int:
     return int(moment.timestamp() * 1000)

@@ -1,8 +1,7 @@
-"""The values that clients bind to prepared statements, as they come, and as they are kept in bounded memory.
+"""The values that clients bind to prepared statements: reading, casting, and storing in bounded memory.
 
-What comes along with DoPut is read batch by batch, and checked. Nothing is read ahead: gRPC holds a client up
-whose batches are not taken. A batch lies in memory as it came from the network, where values begin anywhere;
-Lance and DataFusion want them at multiples of their width.
+The stream of DoPut is read batch by batch and validated. Nothing is read ahead: gRPC blocks a client whose
+batches are not taken. Buffers from the network may be unaligned; Lance and DataFusion need aligned ones.
 """
 
 import threading
@@ -17,7 +16,7 @@ from pyarrow import flight
 from gateway.execution.running_queries import Query
 from gateway.protocol.commands import Call
 from gateway.protocol.errors import QueryCancelledError
-from gateway.protocol.limits import Keeping
+from gateway.protocol.limits import ExpiringCache
 from memwal.errors import InvalidInputError, NotFoundError
 from planner.bridge.distance_functions import is_vector_type
 from planner.bridge.plain_types import TypeSet, are_comparable, bindable_type, laid_out
@@ -36,7 +35,7 @@ class _Statement:
 
 
 class Bindings:
-    """What is bound to the statements of a server; safe to share between threads.
+    """The parameters bound to the statements of a server; safe to share between threads.
 
     The sets of one statement are numbered from 1, and the newest is current.
 
@@ -47,14 +46,14 @@ class Bindings:
     """
 
     def __init__(self, max_statements: int, idle_seconds: float, max_bytes: int) -> None:
-        self._statements: Keeping[bytes, _Statement] = Keeping(max_statements, idle_seconds)
+        self._statements: ExpiringCache[bytes, _Statement] = ExpiringCache(max_statements, idle_seconds)
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
         self._sets: OrderedDict[tuple[bytes, int], pa.Table] = OrderedDict()
         self._nbytes = 0
 
     def __len__(self) -> int:
-        """How many statements are kept."""
+        """Return the number of statements."""
         return len(self._statements)
 
     @property
@@ -63,40 +62,40 @@ class Bindings:
         return self._nbytes
 
     def open(self, statement: bytes) -> None:
-        """Keeps a statement, to which nothing is bound yet."""
+        """Add a statement without parameters."""
         self._statements.put(statement, _Statement())
 
     def close(self, statement: bytes) -> None:
-        """Forgets a statement; closing what is not kept is no mistake."""
-        kept = self._statements.pop(statement)
-        if kept is not None:
+        """Remove a statement and its parameters, if it is there."""
+        entry = self._statements.pop(statement)
+        if entry is not None:
             with self._lock:
-                for number in kept.numbers:
+                for number in entry.numbers:
                     self._drop((statement, number))
 
     def add(self, statement: bytes, parameters: pa.Table) -> bool:
-        """Makes `parameters` the current set of a statement; False where it is not kept."""
-        kept = self._statements.get(statement)
-        if kept is None:
+        """Make `parameters` the current set of a statement; return False if it is not kept."""
+        entry = self._statements.get(statement)
+        if entry is None:
             return False
         with self._lock:
-            kept.newest += 1
-            kept.numbers.append(kept.newest)
-            if len(kept.numbers) > _MAX_SETS:
-                self._drop((statement, kept.numbers.pop(0)))
-            self._sets[statement, kept.newest] = parameters
+            entry.newest += 1
+            entry.numbers.append(entry.newest)
+            if len(entry.numbers) > _MAX_SETS:
+                self._drop((statement, entry.numbers.pop(0)))
+            self._sets[statement, entry.newest] = parameters
             self._nbytes += parameters.nbytes + _SET_BYTES
             while self._nbytes > self._max_bytes and len(self._sets) > 1:
                 self._drop(next(iter(self._sets)))
         return True
 
-    def current(self, statement: bytes) -> int:
-        """Returns the number of the current set; 0 where nothing is bound, or the statement is not kept."""
-        kept = self._statements.get(statement)
-        return 0 if kept is None else kept.newest
+    def current_number(self, statement: bytes) -> int:
+        """Return the number of the current set; 0 if there is none."""
+        entry = self._statements.get(statement)
+        return 0 if entry is None else entry.newest
 
     def get(self, statement: bytes, number: int) -> pa.Table:
-        """Returns a set of a statement.
+        """Return a set of parameters of a statement.
 
         Raises:
             NotFoundError: the statement is not kept, or this set no longer.
@@ -107,13 +106,13 @@ class Bindings:
                 "closed, was idle too long, or the gateway restarted; bind and execute it again"
             )
         with self._lock:
-            found = self._sets.get((statement, number))
-        if found is None:
+            parameters = self._sets.get((statement, number))
+        if parameters is None:
             raise NotFoundError(
                 "the parameters of this ticket are gone: others were bound since, to this statement or, with "
                 f"more than {self._max_bytes} bytes, to others; bind and execute it again"
             )
-        return found
+        return parameters
 
     def _drop(self, key: tuple[bytes, int]) -> None:
         dropped = self._sets.pop(key, None)
@@ -125,10 +124,10 @@ class Bindings:
 _ALIGNMENT = 16
 
 
-def uploaded(
+def read_batches(
     reader: flight.MetadataRecordBatchReader, call: Call, query: Query | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the batches that have rows, each valid through and through.
+    """Yield the batches that have rows, validated and aligned.
 
     Args:
         reader: of the stream.
@@ -139,7 +138,7 @@ def uploaded(
         InvalidInputError: what came is no Arrow data.
         QueryCancelledError: the client went away before the end.
     """
-    schema = schema_of(reader, call)
+    schema = read_schema(reader, call)
     number = 0
     while True:
         try:
@@ -156,40 +155,40 @@ def uploaded(
         except StopIteration:
             # A stream that its client breaks off ends like one that is complete.
             if call.is_cancelled():
-                raise _left() from None
+                raise _client_left_error() from None
             return
         except (pa.ArrowException, flight.FlightError, OSError) as error:
             if call.is_cancelled():
-                raise _left() from None
+                raise _client_left_error() from None
             raise InvalidInputError(f"batch {number} of the stream cannot be read: {error}") from None
         if batch.num_rows or not len(schema):
-            yield aligned(batch)
+            yield align_batch(batch)
 
 
-def _left() -> QueryCancelledError:
+def _client_left_error() -> QueryCancelledError:
     return QueryCancelledError("the client cancelled the call, or went away, before it had sent everything")
 
 
-def aligned(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns the same rows in buffers that others than Arrow C++ can read, copied where need be."""
-    columns = [_aligned(column) for column in batch.columns]
+def align_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the same rows in aligned buffers; only unaligned ones are copied."""
+    columns = [_align_array(column) for column in batch.columns]
     if all(new is old for new, old in zip(columns, batch.columns, strict=True)):
         return batch
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
-def _aligned(column: pa.Array) -> pa.Array:
+def _align_array(column: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         return pa.DictionaryArray.from_arrays(
-            _aligned(column.indices), _aligned(column.dictionary), ordered=column.type.ordered
+            _align_array(column.indices), _align_array(column.dictionary), ordered=column.type.ordered
         )
     if all(buffer is None or buffer.address % _ALIGNMENT == 0 for buffer in column.buffers()):
         return column
     return pa.concat_arrays([column, column.slice(0, 0)])
 
 
-def schema_of(reader: flight.MetadataRecordBatchReader, call: Call) -> pa.Schema:
-    """Returns the schema with which the stream begins.
+def read_schema(reader: flight.MetadataRecordBatchReader, call: Call) -> pa.Schema:
+    """Return the schema with which the stream begins.
 
     Raises:
         InvalidInputError: it begins with something else, or there is no stream.
@@ -199,20 +198,20 @@ def schema_of(reader: flight.MetadataRecordBatchReader, call: Call) -> pa.Schema
         return reader.schema
     except (pa.ArrowException, flight.FlightError, OSError) as error:
         if call.is_cancelled():
-            raise _left() from None
+            raise _client_left_error() from None
         raise InvalidInputError(f"the stream must begin with an Arrow schema: {error}") from None
 
 
-def received(reader: flight.MetadataRecordBatchReader, call: Call, limit: int) -> pa.Table:
-    """Reads what a client binds: one column for each parameter, one row for each execution.
+def read_parameters(reader: flight.MetadataRecordBatchReader, call: Call, limit: int) -> pa.Table:
+    """Read bound parameters: one column for each parameter, one row for each execution.
 
     Raises:
         InvalidInputError: it has more than `limit` bytes.
     """
-    schema = schema_of(reader, call)
+    schema = read_schema(reader, call)
     batches = []
     size = 0
-    for batch in uploaded(reader, call):
+    for batch in read_batches(reader, call):
         size += batch.nbytes
         if size > limit:
             raise InvalidInputError(
@@ -227,52 +226,52 @@ _PART_ROWS = 65_536
 _PART_BYTES = 16 << 20
 
 
-def told(schema: pa.Schema, types: TypeSet) -> bytes:
-    """Returns the parameters of a statement as its client is told of them: an encapsulated IPC message."""
+def encode_parameter_schema(schema: pa.Schema, types: TypeSet) -> bytes:
+    """Return the parameter schema for the client, in the types of the session, as an IPC message."""
     fields = [pa.field(field.name, bindable_type(field.type, types)) for field in schema]
     return bytes(pa.schema(fields).serialize())
 
 
 def refuse_rows(reader: flight.MetadataRecordBatchReader, call: Call, query: Query) -> None:
-    """Reads what comes along with a statement without parameters: nothing, or as good as nothing.
+    """Read the stream of a statement without parameters, which may have at most one row and no values.
 
     Raises:
         InvalidInputError: there are values, or it is not clear how often the statement is to be executed.
     """
-    typed(schema_of(reader, call).empty_table(), pa.schema([]))
-    rows = sum(batch.num_rows for batch in uploaded(reader, call, query))
+    cast_parameters(read_schema(reader, call).empty_table(), pa.schema([]))
+    rows = sum(batch.num_rows for batch in read_batches(reader, call, query))
     if rows > 1:
         raise InvalidInputError(
             f"{rows} rows were bound to a statement without parameters: execute it as often as it is meant"
         )
 
 
-def typed_parts(
+def read_typed_parts(
     reader: flight.MetadataRecordBatchReader, call: Call, query: Query, schema: pa.Schema
 ) -> Iterator[pa.Table]:
-    """Reads what a client binds, part by part, in the types of the parameters; a part has rows.
+    """Read bound parameters in parts, cast to the types of the statement; every part has rows.
 
     The next part is read from the network when the one before it is done with.
 
     Raises:
         InvalidInputError: see `typed`.
     """
-    held: list[pa.RecordBatch] = []
+    pending: list[pa.RecordBatch] = []
     rows = size = 0
-    for chunk in uploaded(reader, call, query):
+    for chunk in read_batches(reader, call, query):
         for start in range(0, chunk.num_rows, _PART_ROWS):
             batch = chunk.slice(start, _PART_ROWS)
-            if held and (rows + batch.num_rows > _PART_ROWS or size + batch.nbytes > _PART_BYTES):
-                yield typed(pa.Table.from_batches(held, reader.schema), schema)
-                held, rows, size = [], 0, 0
-            held.append(batch)
+            if pending and (rows + batch.num_rows > _PART_ROWS or size + batch.nbytes > _PART_BYTES):
+                yield cast_parameters(pa.Table.from_batches(pending, reader.schema), schema)
+                pending, rows, size = [], 0, 0
+            pending.append(batch)
             rows, size = rows + batch.num_rows, size + batch.nbytes
-    if held or len(reader.schema) != len(schema):
-        yield typed(pa.Table.from_batches(held, reader.schema), schema)
+    if pending or len(reader.schema) != len(schema):
+        yield cast_parameters(pa.Table.from_batches(pending, reader.schema), schema)
 
 
-def typed(parameters: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Gives bound values the types of their parameters, so that a wrong one is refused when it is bound.
+def cast_parameters(parameters: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Cast bound values to the types of the parameters, so that a wrong one is refused when it is bound.
 
     Args:
         parameters: as they were bound.
@@ -288,12 +287,12 @@ def typed(parameters: pa.Table, schema: pa.Schema) -> pa.Table:
         )
     if parameters.schema.types == schema.types:
         return parameters
-    columns = [_converted(column, field) for column, field in zip(parameters.columns, schema, strict=True)]
+    columns = [_cast_column(column, field) for column, field in zip(parameters.columns, schema, strict=True)]
     return pa.table(columns, names=schema.names)
 
 
-def rows_of(parameters: pa.Table | None) -> Iterator[tuple[pa.Scalar, ...]]:
-    """Yields the parameters of each execution; a statement without parameters is executed once."""
+def iterate_rows(parameters: pa.Table | None) -> Iterator[tuple[pa.Scalar, ...]]:
+    """Yield the parameters of each execution; a statement without parameters is executed once."""
     if parameters is None:
         yield ()
         return
@@ -303,7 +302,7 @@ def rows_of(parameters: pa.Table | None) -> Iterator[tuple[pa.Scalar, ...]]:
 
 
 def encode_parameters(parameters: pa.Table) -> bytes:
-    """Returns the rows as an Arrow IPC stream."""
+    """Return the rows as an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, parameters.schema) as writer:
         writer.write_table(parameters)
@@ -311,7 +310,7 @@ def encode_parameters(parameters: pa.Table) -> bytes:
 
 
 def decode_parameters(data: bytes) -> pa.Table:
-    """Returns the rows of an Arrow IPC stream.
+    """Return the rows of an Arrow IPC stream.
 
     Raises:
         InvalidInputError: the bytes are something else.
@@ -325,9 +324,9 @@ def decode_parameters(data: bytes) -> pa.Table:
     return table
 
 
-def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+def _cast_column(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     if is_vector_type(field.type) and pa.types.is_string(column.type):
-        return pa.chunked_array([[_vector(text, field) for text in column.to_pylist()]], field.type)
+        return pa.chunked_array([[_parse_vector(text, field) for text in column.to_pylist()]], field.type)
     try:
         if pa.types.is_union(column.type):
             # Some clients bind every value as a union, whose rows have types of their own.
@@ -343,8 +342,8 @@ def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         ) from error
 
 
-def _vector(text: str | None, field: pa.Field) -> list[float] | None:
-    """A vector that was bound as text, as clients of pgvector do."""
+def _parse_vector(text: str | None, field: pa.Field) -> list[float] | None:
+    """Parse a vector that was bound as text, as clients of pgvector do."""
     numbers = None if text is None else read_vector(text)
     if text is not None and numbers is None:
         raise InvalidInputError(

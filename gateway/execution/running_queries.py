@@ -1,4 +1,4 @@
-"""The statements that a server runs: how many at a time, what became of them, and how they are stopped."""
+"""The statements of a server: admission, states, history and cancellation."""
 
 import itertools
 import threading
@@ -26,7 +26,7 @@ _REMEMBERED_CHARACTERS = 65_536
 
 
 class QueryState(Enum):
-    """What becomes of a statement."""
+    """State of a statement."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -59,10 +59,10 @@ class Query:
         target: table or view that it changes; None where it does nothing of the kind.
         affected: rows that it inserted, updated or deleted; None where it does nothing of the kind.
         bytes: that were sent, uncompressed.
-        error: what its client was told, None where it did not fail.
+        error: message for its client; None if it did not fail.
         control: stops it, and tells what it reads while it runs.
         reads: what each table reference came down to, once it has ended.
-        scans: the same as they ran, for those who hear of its end.
+        scans: the same as they ran, for observers of its end.
     """
 
     def __init__(
@@ -94,25 +94,25 @@ class Query:
         self.sending_since: float | None = None
         """The same, while its client takes or sends a batch."""
         self.is_exempt = False
-        """Whether it runs at once, however many others do: an operator looks at what they are doing."""
+        """Whether it runs without a slot, as queries of system tables do for an operator."""
         self._lock = threading.Lock()
         self._call: Call | None = call
 
-    def client_has_gone(self) -> bool:
-        """Whether the client cancelled the call, let its deadline pass or disconnected."""
+    def has_client_left(self) -> bool:
+        """Return whether the client cancelled the call, let its deadline pass or disconnected."""
         # The call's context dies with the stream, which `leave` announces.
         with self._lock:
             return self._call is not None and self._call.is_cancelled()
 
     def leave(self, state: QueryState, error: str | None) -> None:
-        """The stream has ended."""
+        """Record the end of the stream."""
         with self._lock:
             self._call = None
         self.sql = self.sql[:_REMEMBERED_CHARACTERS]
         self.finished_at = datetime.now(UTC)
-        self.queue_seconds = _seconds(self.created_at, self.started_at)
-        self.run_seconds = _seconds(self.started_at, self.finished_at)
-        self.first_batch_seconds = _seconds(self.started_at, self.first_batch_at)
+        self.queue_seconds = _compute_seconds(self.created_at, self.started_at)
+        self.run_seconds = _compute_seconds(self.started_at, self.finished_at)
+        self.first_batch_seconds = _compute_seconds(self.started_at, self.first_batch_at)
         self.reads, self.scans = self.control.end()
         self.error = error
         self.state = state
@@ -129,13 +129,13 @@ def current_statement() -> Query | None:
 
 
 class QueryObserver:
-    """Hears of every statement, in the thread that runs it; subclasses say of what."""
+    """Observes statements in the thread that runs them; subclasses override the events that they need."""
 
     def on_started(self, query: Query) -> None:
-        """It left the queue."""
+        """Observe a statement that left the queue."""
 
     def on_finished(self, query: Query) -> None:
-        """Its stream has ended, whatever the reason."""
+        """Observe a statement whose stream has ended, for whatever reason."""
 
 
 class Queries:
@@ -143,40 +143,40 @@ class Queries:
 
     Args:
         limits: how many run and wait, and for how long.
-        observers: hear of each.
+        observers: of each statement.
     """
 
     def __init__(self, limits: Limits | None = None, observers: Sequence[QueryObserver] = ()) -> None:
         self.limits = limits or Limits()
         # Those with nothing to say need not be asked for every statement.
-        self._on_started = _heard(observers, "on_started")
-        self._on_finished = _heard(observers, "on_finished")
-        # Reentrant: a stream that nobody holds any more ends wherever Python looks for such things.
+        self._on_started = _find_listeners(observers, "on_started")
+        self._on_finished = _find_listeners(observers, "on_finished")
+        # Reentrant: garbage collection may end an abandoned stream in any thread.
         self._lock = threading.RLock()
         self._slots = threading.Condition(self._lock)
         self._active: dict[str, Query] = {}
         self._holders: set[Query] = set()
-        """Those that have a slot. They may have to give it back while their client still reads."""
+        """Statements with a slot. One whose client stalls may lose it."""
         self._waiting = 0
         self._finished: deque[Query] = deque(maxlen=self.limits.query_history)
         self._redeemed: OrderedDict[str, None] = OrderedDict()
         self._readings = itertools.count(1)
         self._stopping: LanceGatewayError | None = None
         self._closed = threading.Event()
-        threading.Thread(target=self._look_after, name="queries", daemon=True).start()
+        threading.Thread(target=self._watch_queries, name="queries", daemon=True).start()
 
-    def active(self) -> tuple[Query, ...]:
-        """Those that wait or run, oldest first."""
+    def list_active(self) -> tuple[Query, ...]:
+        """Return the statements that wait or run, oldest first."""
         with self._lock:
             return tuple(self._active.values())
 
-    def finished(self) -> tuple[Query, ...]:
-        """Those that ended, newest first, as far as they are remembered."""
+    def list_finished(self) -> tuple[Query, ...]:
+        """Return the statements in the history, newest first."""
         with self._lock:
             return tuple(reversed(self._finished))
 
     def redeem(self, statement_id: bytes, sql: str, settings: SessionSettings, call: Call) -> Query:
-        """Uses up the ticket of a statement.
+        """Use up the ticket of a statement.
 
         Args:
             statement_id: 16 bytes, of the ticket.
@@ -198,7 +198,7 @@ class Queries:
     def redeem_part(
         self, statement_id: bytes, number: int, sql: str, settings: SessionSettings, call: Call
     ) -> Query:
-        """Begins one part of a result; its ticket is good any number of times, until it expires.
+        """Begin one part of a result; its ticket is good any number of times, until it expires.
 
         Args:
             statement_id: 16 bytes, of the ticket; the same for all parts.
@@ -221,7 +221,7 @@ class Queries:
         return query
 
     def withdraw(self, statement_id: bytes) -> bool:
-        """Makes a ticket useless; False where it was redeemed already."""
+        """Invalidate a ticket; return False if it was redeemed already."""
         with self._lock:
             if statement_id.hex() in self._redeemed:
                 return False
@@ -235,34 +235,34 @@ class Queries:
 
         Args:
             statement_id: or the id of one execution.
-            error: what its client is told.
-            user: only statements of this user; None for anybody's.
+            error: for its client.
+            user: only statements of this user; None for all users.
 
         Returns:
             Whether there was something to stop.
         """
-        found = [
+        queries = [
             query
-            for query in self.active()
+            for query in self.list_active()
             if statement_id in (query.statement_id, query.id) and user in (None, query.user)
         ]
-        for query in found:
+        for query in queries:
             query.control.cancel(error)
-        if found:
+        if queries:
             with self._lock:
                 self._slots.notify_all()
-        return bool(found)
+        return bool(queries)
 
-    def end(self, error: LanceGatewayError) -> None:
+    def cancel_all(self, error: LanceGatewayError) -> None:
         """Stop all statements, and refuse new ones."""
         self._stopping = error
-        for query in self.active():
+        for query in self.list_active():
             query.control.cancel(error)
         with self._lock:
             self._slots.notify_all()
 
     def close(self) -> None:
-        """Stop looking after statements."""
+        """Stop the thread that watches statements."""
         self._closed.set()
 
     @contextmanager
@@ -280,12 +280,12 @@ class Queries:
             thread = threading.get_ident()
             _serving[thread] = query
             try:
-                for hear in self._on_started:
-                    hear(query)
+                for notify in self._on_started:
+                    notify(query)
                 yield
                 state = QueryState.FINISHED
             finally:
-                self._give_back(query)
+                self._release_slot(query)
         except GeneratorExit:
             state, error = QueryState.CANCELLED, "the client went away"
             raise
@@ -302,11 +302,11 @@ class Queries:
                 del self._active[query.id]
                 self._finished.append(query)
             try:
-                for hear in self._on_finished:
-                    hear(query)
+                for notify in self._on_finished:
+                    notify(query)
             finally:
                 query.scans = ()  # which hold snapshots
-                # A stream that nobody read to its end may be dropped by another thread.
+                # Another thread may drop a stream that was not read to its end.
                 if _serving.get(thread) is query:
                     del _serving[thread]
 
@@ -329,7 +329,7 @@ class Queries:
             query.deadline = time.monotonic() + seconds
 
     def _take_slot(self, query: Query) -> None:
-        """Waits until fewer statements run than may; the lock is held."""
+        """Wait for a free slot. The caller holds the lock."""
         most, patience = self.limits.max_concurrent_queries, self.limits.queue_timeout_seconds
         if len(self._holders) >= most:
             if self._waiting >= self.limits.max_queued_queries:
@@ -341,9 +341,9 @@ class Queries:
             self._waiting += 1
             try:
                 while len(self._holders) >= most:
-                    told = self._slots.wait(until - time.monotonic())
-                    # A slot that came free in the very moment is taken: nobody else is told of it.
-                    if not told and len(self._holders) >= most:
+                    is_notified = self._slots.wait(until - time.monotonic())
+                    # A slot that came free at the same moment is taken: no other thread is notified of it.
+                    if not is_notified and len(self._holders) >= most:
                         raise UnavailableError(
                             f"the statement waited {patience:g} s for one of {most} running ones to end: try "
                             "again in a moment"
@@ -353,23 +353,23 @@ class Queries:
                 self._waiting -= 1
         self._holders.add(query)
 
-    def _give_back(self, query: Query) -> None:
-        """Lets another statement have the slot of this one, if it has one still."""
+    def _release_slot(self, query: Query) -> None:
+        """Release the slot of a statement, if it still has one."""
         with self._lock:
             if query in self._holders:
                 self._holders.remove(query)
                 if self._waiting:
                     self._slots.notify()
 
-    def _look_after(self) -> None:
+    def _watch_queries(self) -> None:
         while not self._closed.wait(_LOOK_SECONDS):
             now = time.monotonic()
-            for query in self.active():
+            for query in self.list_active():
                 since = query.sending_since
                 if query.control.error is not None or (since is not None and now - since > _STALL_SECONDS):
                     # It is over, or its client does not read: others need not wait for that.
-                    self._give_back(query)
-                if query.client_has_gone():
+                    self._release_slot(query)
+                if query.has_client_left():
                     self.cancel(query.id, QueryCancelledError("the client cancelled the call, or went away"))
                 elif query.deadline is not None and query.deadline < now:
                     query.control.cancel(
@@ -380,12 +380,12 @@ class Queries:
                     )
 
 
-def _seconds(start: datetime | None, end: datetime | None) -> float:
-    """Returns the seconds from one moment to another; 0 where one of them never came."""
+def _compute_seconds(start: datetime | None, end: datetime | None) -> float:
+    """Return the seconds between two moments; 0 if one of them is None."""
     return 0.0 if start is None or end is None else max((end - start).total_seconds(), 0.0)
 
 
-def _heard(observers: Sequence[QueryObserver], event: str) -> tuple[Callable[[Query], None], ...]:
-    """What to call for an event: the methods of observers that do something then."""
+def _find_listeners(observers: Sequence[QueryObserver], event: str) -> tuple[Callable[[Query], None], ...]:
+    """Return the methods of observers that override an event."""
     inherited = getattr(QueryObserver, event)
     return tuple(getattr(one, event) for one in observers if getattr(type(one), event) is not inherited)

@@ -1,9 +1,8 @@
-"""From readers of record batches to a Flight stream that every client can read.
+"""Flight streams of results, in batches that every client can read.
 
-Batches arrive under the advertised schema and leave it below 4 MiB, where some gRPC clients stop. They pass
-through a Python generator: it costs nothing measurable beside a stream in C++ (a batch is handed over, not
-copied), errors in the middle of a stream reach the client as clean as any other, and the stream ends as soon
-as its client has gone.
+Batches are sliced below 4 MiB, the limit of some gRPC clients. They pass through a Python generator: it does
+not copy batches and costs nothing measurable beside a stream in C++, errors in the middle of a stream are
+translated like others, and the stream ends as soon as its client has gone.
 """
 
 import time
@@ -15,19 +14,19 @@ import pyarrow as pa
 from pyarrow import flight
 
 from gateway.execution.cancellation import Kill
-from gateway.execution.parameters import rows_of
+from gateway.execution.parameters import iterate_rows
 from gateway.execution.running_queries import Queries, Query
 from gateway.protocol.commands import Call
-from gateway.protocol.errors import ResultTooLargeError, answer_to, status_of
-from gateway.protocol.sql_types import described
+from gateway.protocol.errors import ResultTooLargeError, find_status, translate_error
+from gateway.protocol.sql_types import describe_result_schema
 from planner.engine import Constant, PreparedQuery, SessionSettings
 
 Readers: TypeAlias = Callable[[Query], Iterable[pa.RecordBatchReader]]
 """Starts a statement: readers whose batches follow one another in one stream."""
 
 
-def slices(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
-    """Yields `batch` in slices of at most `limit` bytes on the wire; a single row is never divided.
+def slice_batch(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
+    """Yield `batch` in slices of at most `limit` bytes on the wire; a single row is never divided.
 
     A batch without rows yields nothing.
     """
@@ -45,15 +44,15 @@ def slices(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
     # Rows may differ in width: what is still too wide is divided again.
     step = max(1, min(rows - 1, rows * limit // size))
     for start in range(0, rows, step):
-        yield from slices(batch.slice(start, step), limit)
+        yield from slice_batch(batch.slice(start, step), limit)
 
 
 CallObserver: TypeAlias = Callable[[str, str, float], None]
-"""Hears of a call that has ended: its Flight method, its gRPC status, its seconds."""
+"""Observes a call that has ended: its Flight method, its gRPC status, its seconds."""
 
 
-def unobserved(method: str, status: str, seconds: float) -> None:
-    """Hears of calls, and forgets them."""
+def ignore_call(method: str, status: str, seconds: float) -> None:
+    """Do nothing: the default observer."""
 
 
 # Passed along, since pyarrow reads the environment wherever it has to make them.
@@ -66,13 +65,13 @@ class Streams:
 
     Args:
         queries: the statements whose results these are.
-        on_call_finished: hears of the calls that the streams are part of.
+        on_call_finished: observes the calls of the streams.
 
     Attributes:
         queries: as given.
     """
 
-    def __init__(self, queries: Queries, on_call_finished: CallObserver = unobserved) -> None:
+    def __init__(self, queries: Queries, on_call_finished: CallObserver = ignore_call) -> None:
         self.queries = queries
         self._on_call_finished = on_call_finished
         self._constants: dict[Constant, flight.RecordBatchStream] = {}
@@ -100,19 +99,19 @@ class Streams:
         """
         query = self.queries.redeem(statement_id, plan.sql, settings, call)
         if isinstance(plan, Kill):
-            return self.listing(plan.run(self.queries, call))
+            return self.send_listing(plan.run(self.queries, call))
         query.is_exempt = plan.reads_only_system
 
         def readers(query: Query) -> Iterator[pa.RecordBatchReader]:
-            for row in ((),) if parameters is None else rows_of(parameters):
+            for row in ((),) if parameters is None else iterate_rows(parameters):
                 yield plan.execute(row, settings, query.control)
 
-        return self.send(described(plan), query, readers, plan.constant)
+        return self.send(describe_result_schema(plan), query, readers, plan.constant)
 
     def send(
-        self, schema: pa.Schema, query: Query, readers: Readers, known: Constant | None = None
+        self, schema: pa.Schema, query: Query, readers: Readers, constant: Constant | None = None
     ) -> flight.FlightDataStream:
-        """Returns the stream of a statement, which starts when its first batch is wanted.
+        """Return the stream of a statement, which starts when its first batch is requested.
 
         Each reader is taken when the one before it is exhausted, and closed before the next is taken and when
         the client goes away.
@@ -121,25 +120,25 @@ class Streams:
             schema: of the result.
             query: the execution.
             readers: start it.
-            known: the whole result, small, where no execution is needed: it is sent without Python's help.
+            constant: the whole result, small, where no execution is needed: it is sent without Python's help.
         """
         started = time.perf_counter()
-        if known is None:
-            return flight.GeneratorStream(schema, self._batches(query, readers, started), _OPTIONS)
+        if constant is None:
+            return flight.GeneratorStream(schema, self._read_batches(query, readers, started), _OPTIONS)
         with self.queries.run(query):
-            self._count(query, known.table.num_rows, known.nbytes)
-        stream = self._constants.get(known)
+            self._count(query, constant.table.num_rows, constant.nbytes)
+        stream = self._constants.get(constant)
         if stream is None:
-            rows = pa.Table.from_batches(known.table.to_batches(), schema)
+            rows = pa.Table.from_batches(constant.table.to_batches(), schema)
             stream = flight.RecordBatchStream(rows, _OPTIONS)
             if len(self._constants) >= _MAX_CONSTANTS:
                 self._constants.clear()
-            self._constants[known] = stream
+            self._constants[constant] = stream
         self._on_call_finished("DoGet", "OK", time.perf_counter() - started)
         return stream
 
-    def listing(self, *rows: pa.RecordBatch, schema: pa.Schema | None = None) -> flight.FlightDataStream:
-        """Returns the stream of an answer that is no statement's.
+    def send_listing(self, *rows: pa.RecordBatch, schema: pa.Schema | None = None) -> flight.FlightDataStream:
+        """Return the stream of rows that no statement computes, such as metadata.
 
         Args:
             rows: batches of one schema.
@@ -147,10 +146,10 @@ class Streams:
         """
         self._on_call_finished("DoGet", "OK", 0.0)
         limit = self.queries.limits.max_batch_bytes
-        parts = (part for batch in rows for part in slices(batch, limit))
+        parts = (part for batch in rows for part in slice_batch(batch, limit))
         return flight.GeneratorStream(rows[0].schema if schema is None else schema, parts, _OPTIONS)
 
-    def _batches(self, query: Query, readers: Readers, started: float) -> Iterator[pa.RecordBatch]:
+    def _read_batches(self, query: Query, readers: Readers, started: float) -> Iterator[pa.RecordBatch]:
         limit = self.queries.limits.max_batch_bytes
         status = "CANCELLED"  # unless it ends otherwise
         try:
@@ -159,21 +158,21 @@ class Streams:
                     with reader:
                         for batch in reader:
                             self._count(query, batch.num_rows, batch.nbytes)
-                            for part in slices(batch, limit):
+                            for part in slice_batch(batch, limit):
                                 query.sending_since = time.monotonic()
                                 yield part
                                 query.sending_since = None
             status = "OK"
         except BaseException as error:  # noqa: BLE001 - the boundary: nothing passes it unexamined
-            told = answer_to(error, "DoGet")
-            if isinstance(told, Exception):
-                status = status_of(told)
-            raise told from None
+            failure = translate_error(error, "DoGet")
+            if isinstance(failure, Exception):
+                status = find_status(failure)
+            raise failure from None
         finally:
             self._on_call_finished("DoGet", status, time.perf_counter() - started)
 
     def _count(self, query: Query, rows: int, nbytes: int) -> None:
-        """Count a batch, of so many bytes uncompressed; refuse it where the statement was stopped.
+        """Add a batch to the statement's counts; fail if the statement was stopped.
 
         Raises:
             ResultTooLargeError: the result is larger than it may be.

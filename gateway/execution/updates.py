@@ -1,10 +1,9 @@
-"""Statements that change something: executed once, whichever way they come.
+"""Execution of statements that write: once each, in DoPut or in GetFlightInfo.
 
-What changes something is executed where its client waits for it: in DoPut of an update, and in GetFlightInfo
-where it comes like a query, as ADBC's `execute` sends it. Preparing, binding and GetSchema execute nothing.
-The ticket of GetFlightInfo carries or names the rows of RETURNING, so DoGet executes nothing either, and may
-be repeated or left out. An execution counts as a statement like any query: it waits for its turn, is listed
-in `system.queries`, and can be stopped until it begins to write.
+A write is executed in DoPut of an update, or in GetFlightInfo if it is sent like a query, as ADBC's `execute`
+does. Preparing, binding and GetSchema execute nothing. The ticket of GetFlightInfo contains or names the rows
+of RETURNING, so DoGet executes nothing either, and may be repeated or left out. Like a query, an execution
+waits for a slot, is listed in `system.queries`, and can be stopped until it begins to write.
 """
 
 import threading
@@ -17,19 +16,19 @@ from datetime import UTC, datetime
 import pyarrow as pa
 from pyarrow import flight
 
-from gateway.execution.parameters import decode_parameters, encode_parameters, rows_of
+from gateway.execution.parameters import decode_parameters, encode_parameters, iterate_rows
 from gateway.execution.running_queries import Query
 from gateway.execution.streams import Streams
 from gateway.protocol.commands import (
     STATEMENT_ID_BYTES,
     UNNAMED,
-    Answer,
     Call,
-    Planned,
+    Handler,
+    PlannedStream,
     Ticket,
     new_statement_id,
 )
-from gateway.protocol.sql_types import described
+from gateway.protocol.sql_types import describe_result_schema
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
 from planner.bridge.run_control import RunControl
 from planner.engine import PreparedWrite, SessionSettings, WriteResult
@@ -47,14 +46,14 @@ _MAX_KEPT_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, eq=False)
-class _Kept:
+class _StoredResult:
     user: str
     rows: pa.Table
     expires_at: float
 
 
 class Results:
-    """What statements returned, for a while: up to a number of bytes, and always the newest.
+    """Keeps the rows that statements returned, for a while, up to a number of bytes; the newest always.
 
     Args:
         capacity: bytes; older results leave when newer ones need the room.
@@ -65,43 +64,46 @@ class Results:
         self._capacity = capacity
         self._clock = clock
         self._lock = threading.Lock()
-        self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
+        self._results: OrderedDict[bytes, _StoredResult] = OrderedDict()
 
     def put(self, statement_id: bytes, user: str, rows: pa.Table) -> datetime:
-        """Keeps rows; returns until when."""
+        """Store the rows of a statement; return when they expire."""
         expires_at = float(int(self._clock() + RESULT_SECONDS))
         with self._lock:
-            self._kept[statement_id] = _Kept(user, rows, expires_at)
-            self._forget()
+            self._results[statement_id] = _StoredResult(user, rows, expires_at)
+            self._evict()
         return datetime.fromtimestamp(expires_at, UTC)
 
     def get(self, statement_id: bytes, user: str) -> pa.Table:
-        """Returns what a statement of this user returned.
+        """Return the rows that a statement of this user returned.
 
         Raises:
             NotFoundError: it is not, or no longer, kept.
         """
         with self._lock:
-            self._forget()
-            kept = self._kept.get(statement_id)
-        if kept is None or kept.user != user:
+            self._evict()
+            result = self._results.get(statement_id)
+        if result is None or result.user != user:
             raise NotFoundError(
                 f"the rows that statement {statement_id.hex()} returned are not known here: the gateway that "
                 f"executed it keeps them for {RESULT_SECONDS:g} s, for the same user; what was changed stays "
                 "changed: read it with a query"
             )
-        return kept.rows
+        return result.rows
 
-    def _forget(self) -> None:
+    def _evict(self) -> None:
         now = self._clock()
-        for statement_id in [one for one, kept in self._kept.items() if kept.expires_at <= now]:
-            del self._kept[statement_id]
-        while len(self._kept) > 1 and sum(kept.rows.nbytes for kept in self._kept.values()) > self._capacity:
-            self._kept.popitem(last=False)
+        for statement_id in [one for one, result in self._results.items() if result.expires_at <= now]:
+            del self._results[statement_id]
+        while (
+            len(self._results) > 1
+            and sum(result.rows.nbytes for result in self._results.values()) > self._capacity
+        ):
+            self._results.popitem(last=False)
 
 
-def update_result(affected: int) -> bytes:
-    """Returns what DoPut of an update answers: 0 for what changes no rows, such as CREATE TABLE.
+def encode_update_result(affected: int) -> bytes:
+    """Return the result message of DoPut: 0 rows for a statement such as CREATE TABLE.
 
     Not -1, the protocol's word for a number that is not known: the JDBC driver takes it for a result that is
     still to be had, and executes the statement a second time to have it.
@@ -109,20 +111,22 @@ def update_result(affected: int) -> bytes:
     return sql.DoPutUpdateResult(record_count=max(affected, 0)).SerializeToString()
 
 
-def not_an_update(statement: str) -> InvalidInputError:
-    """A query that came as an update."""
+def query_as_update_error(statement: str) -> InvalidInputError:
+    """Return the error for a query that came as an update."""
     return InvalidInputError(
         f"{statement!r} changes nothing, so it cannot be an update: execute it as a query"
     )
 
 
-def not_by_ticket(statement: str) -> InvalidInputError:
-    """A ticket that no gateway made."""
+def update_by_ticket_error(statement: str) -> InvalidInputError:
+    """Return the error for a ticket that would execute a write: no gateway made it."""
     return InvalidInputError(f"a ticket cannot execute {statement!r}: send the statement to GetFlightInfo")
 
 
-def executed(write: PreparedWrite, parts: Iterator[pa.Table] | None, control: RunControl) -> WriteResult:
-    """Executes a statement once for each row of its parameters.
+def execute_writes(
+    write: PreparedWrite, parts: Iterator[pa.Table] | None, control: RunControl
+) -> WriteResult:
+    """Execute a statement once for each row of its parameters.
 
     Args:
         write: the statement.
@@ -136,7 +140,7 @@ def executed(write: PreparedWrite, parts: Iterator[pa.Table] | None, control: Ru
         for part in parts:
             control.check()
             if part.num_rows == 1:
-                (values,) = rows_of(part)
+                (values,) = iterate_rows(part)
                 result = write.execute(values, control)
             else:
                 result = write.execute_many(part, control)
@@ -151,14 +155,14 @@ def executed(write: PreparedWrite, parts: Iterator[pa.Table] | None, control: Ru
 
 
 class Updates:
-    """Executes what changes something, and hands out what it returned."""
+    """Executes statements that write, and serves the rows that they returned."""
 
     def __init__(self, streams: Streams, results: Results | None = None) -> None:
         self._streams = streams
         self._results = results or Results()
 
-    def answers(self) -> Sequence[Answer]:
-        """Return what this family answers."""
+    def list_handlers(self) -> Sequence[Handler]:
+        """Return the handlers of this family."""
         return (Ticket(own.WriteTicket, self._stream),)
 
     def run(
@@ -170,10 +174,10 @@ class Updates:
         step: Callable[[Query], WriteResult],
         statement_id: bytes | None = None,
     ) -> WriteResult:
-        """Executes something once, as a statement of the server.
+        """Execute a write once, as a statement of the server.
 
         Args:
-            statement: what it is called in `system.queries`.
+            statement: its text in `system.queries`.
             target: the table that it changes.
             settings: of the session.
             call: whose client waits for it.
@@ -192,10 +196,10 @@ class Updates:
             call.add_header(DURABLE_HEADER, "false")
         return result
 
-    def planned(
+    def plan_update(
         self, write: PreparedWrite, settings: SessionSettings, call: Call, parameters: pa.Table | None = None
-    ) -> Planned:
-        """Executes a statement that came like a query; returns where to fetch what it returned.
+    ) -> PlannedStream:
+        """Execute a write that came to GetFlightInfo; return the ticket of the rows that it returned.
 
         Args:
             write: the statement.
@@ -211,12 +215,12 @@ class Updates:
 
         def step(query: Query) -> WriteResult:
             if parameters is None or parameters.num_rows == 1:
-                (values,) = rows_of(parameters)
+                (values,) = iterate_rows(parameters)
                 return write.execute(values, query.control)
             return write.execute_many(parameters, query.control)
 
         result = self.run(write.sql, write.target, settings, call, step, statement_id)
-        schema = described(write)
+        schema = describe_result_schema(write)
         ticket = own.WriteTicket(statement_id=statement_id, schema=bytes(schema.serialize()))
         expires_at = None
         if result.rows is not None and result.rows.num_rows:
@@ -227,7 +231,7 @@ class Updates:
                 ticket.is_kept = True
                 expires_at = self._results.put(statement_id, call.identity.name, result.rows)
         records = result.affected if result.rows is None else result.rows.num_rows
-        return Planned(schema, pack(ticket), (), expires_at, records)
+        return PlannedStream(schema, pack(ticket), (), expires_at, records)
 
     def _stream(self, ticket: own.WriteTicket, call: Call) -> flight.FlightDataStream:
         if len(ticket.statement_id) != STATEMENT_ID_BYTES:
@@ -245,4 +249,4 @@ class Updates:
             raise InvalidInputError(
                 "the ticket cannot be read: its rows are not of its schema; send it back unchanged"
             )
-        return self._streams.listing(*rows.rename_columns(schema.names).to_batches(), schema=schema)
+        return self._streams.send_listing(*rows.rename_columns(schema.names).to_batches(), schema=schema)

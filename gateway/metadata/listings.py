@@ -1,4 +1,4 @@
-"""Metadata commands: a schema that the protocol prescribes, and rows that are read when somebody asks.
+"""Metadata commands: a schema that the protocol prescribes, and rows that are read on request.
 
 The JDBC driver tells its tools that names are stored in upper case, whatever a server says of itself. They
 then ask for `MAIN` and `ORDERS`, and are told of `main` and `orders`, unless something has that very name.
@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 from pyarrow import flight
 
 from gateway.execution.streams import Streams
-from gateway.protocol.commands import Answer, Call, Command, Planned, Ticket
+from gateway.protocol.commands import Call, Command, Handler, PlannedStream, Ticket
 from gateway.protocol.sql_types import ALL_TYPES, SqlType
 from protos import flight_sql_pb2 as sql
 from protos.flight_sql import pack
@@ -24,7 +24,7 @@ M = TypeVar("M", bound=Message)
 
 
 def matches(name: str, pattern: str) -> bool:
-    r"""Whether `name` matches a search pattern: "%" any characters, "_" one, "\" takes the next literally.
+    r"""Return whether `name` matches a pattern: "%" is any characters, "_" is one, "\" escapes the next.
 
     >>> matches("orders", "ord%"), matches("orders", "o_ders"), matches("orders", "ord")
     (True, True, False)
@@ -33,8 +33,8 @@ def matches(name: str, pattern: str) -> bool:
     """
     segments: list[list[str]] = [[]]
     needed = 0
-    for found in re.finditer(r"\\.|.", pattern, re.DOTALL):
-        mark = found[0]
+    for token in re.finditer(r"\\.|.", pattern, re.DOTALL):
+        mark = token[0]
         if mark == "%":
             # Several in a row mean no more than one.
             if segments[-1] or len(segments) == 1:
@@ -55,17 +55,17 @@ def matches(name: str, pattern: str) -> bool:
 
 
 def is_named(command: Message, field: str, name: str) -> bool:
-    """Whether the field of a command names `name`; an unset field names everything, "" only the nameless."""
+    """Return whether a command's field equals `name`; an unset field accepts every name."""
     return not command.HasField(field) or getattr(command, field) == name
 
 
 def is_matched(command: Message, field: str, name: str) -> bool:
-    """Whether the pattern in the field of a command matches `name`; an unset field matches everything."""
+    """Return whether the pattern in a command's field matches `name`; an unset field matches every name."""
     return not command.HasField(field) or matches(name, getattr(command, field))
 
 
-def lowered(command: M) -> M:
-    """The command with the names and patterns that are in upper case in lower case."""
+def lower_names(command: M) -> M:
+    """Return the command with its upper-case names and patterns in lower case."""
     copy = type(command)()
     copy.CopyFrom(command)
     for field, value in command.ListFields():
@@ -74,7 +74,7 @@ def lowered(command: M) -> M:
     return copy
 
 
-def columns(text: str) -> pa.Schema:
+def parse_schema(text: str) -> pa.Schema:
     """Return the schema of a listing: names and types of Arrow, with "!" behind what is never NULL.
 
     >>> columns("table_name string!, key_sequence int32").field("table_name").nullable
@@ -108,26 +108,26 @@ class Listing:
     schema: Callable[[Any], pa.Schema]
     rows: Callable[[Any, Call], Sequence[Row]]
 
-    def answers(self, streams: Streams) -> Sequence[Answer]:
-        """Return what answers GetSchema and GetFlightInfo, and what answers DoGet."""
+    def list_handlers(self, streams: Streams) -> Sequence[Handler]:
+        """Return the handlers of GetSchema and GetFlightInfo, and of DoGet."""
 
         def stream(message: Message, call: Call) -> flight.FlightDataStream:
-            return streams.listing(self._batch(message, call))
+            return streams.send_listing(self._build_batch(message, call))
 
         return (
             Command(
                 self.message,
                 lambda message, _call: self.schema(message),
-                lambda message, _call: Planned(self.schema(message), pack(message)),
+                lambda message, _call: PlannedStream(self.schema(message), pack(message)),
             ),
             Ticket(self.message, stream),
         )
 
-    def _batch(self, message: Message, call: Call) -> pa.RecordBatch:
+    def _build_batch(self, message: Message, call: Call) -> pa.RecordBatch:
         schema = self.schema(message)
         rows = self.rows(message, call)
         if not rows and call.settings.type_set == "jdbc":
-            rows = self.rows(lowered(message), call)
+            rows = self.rows(lower_names(message), call)
         columns = [pa.array([row[place] for row in rows], field.type) for place, field in enumerate(schema)]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
@@ -139,12 +139,12 @@ class Listings:
         self._streams = streams
         self._listings = tuple(listings)
 
-    def answers(self) -> Sequence[Answer]:
-        """Return what this family answers."""
-        return [answer for listing in self._listings for answer in listing.answers(self._streams)]
+    def list_handlers(self) -> Sequence[Handler]:
+        """Return the handlers of this family."""
+        return [answer for listing in self._listings for answer in listing.list_handlers(self._streams)]
 
 
-_SCHEMA = columns(
+_SCHEMA = parse_schema(
     "type_name string!, data_type int32!, column_size int32, literal_prefix string, literal_suffix string, "
     "create_params list:string, nullable int32!, case_sensitive bool!, searchable int32!, "
     "unsigned_attribute bool, fixed_prec_scale bool!, auto_increment bool, local_type_name string, "
@@ -158,18 +158,18 @@ class XdbcTypes(Listings):
     """The family with one listing; the same for every caller."""
 
     def __init__(self, streams: Streams) -> None:
-        super().__init__(streams, [Listing(sql.CommandGetXdbcTypeInfo, lambda _: _SCHEMA, _rows)])
+        super().__init__(streams, [Listing(sql.CommandGetXdbcTypeInfo, lambda _: _SCHEMA, _list_rows)])
 
 
-def _rows(command: sql.CommandGetXdbcTypeInfo, _call: Call) -> list[Row]:
+def _list_rows(command: sql.CommandGetXdbcTypeInfo, _call: Call) -> list[Row]:
     return [
-        _row(kind)
+        _build_row(kind)
         for kind in ALL_TYPES
         if not command.HasField("data_type") or command.data_type == kind.number
     ]
 
 
-def _row(kind: SqlType) -> Row:
+def _build_row(kind: SqlType) -> Row:
     smallest, largest = (None, None) if kind.scales is None else kind.scales
     return (
         kind.name,

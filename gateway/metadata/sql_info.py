@@ -1,4 +1,4 @@
-"""What the server can do: CommandGetSqlInfo.
+"""Capabilities of the server: CommandGetSqlInfo.
 
 The value of a code is one of six kinds, the children of a dense union whose order and types the protocol
 fixes. Ordinals and limits are 64-bit numbers, bit masks are 32-bit numbers. Only the protocol's own codes
@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from gateway.execution.streams import Streams
-from gateway.protocol.commands import Answer, Call, Command, Planned, Ticket
+from gateway.protocol.commands import Call, Command, Handler, PlannedStream, Ticket
 from gateway.statements.prepared_statements import IDLE_SECONDS
 from planner.binding.substrait import substrait_version
 from planner.tables.state.catalog import MAX_NAME_BYTES
@@ -86,7 +86,7 @@ _CONVERSIONS: Mapping[int, tuple[int, ...]] = MappingProxyType(
 )
 
 
-def _bits(*places: int) -> int:
+def _combine_bits(*places: int) -> int:
     return sum(1 << place for place in places)
 
 
@@ -153,19 +153,19 @@ _BITMASK_VALUES: Mapping[int, int] = {
     sql.FLIGHT_SQL_SERVER_TRANSACTION: 0,
     sql.FLIGHT_SQL_SERVER_STATEMENT_TIMEOUT: int(IDLE_SECONDS * 1000),
     sql.FLIGHT_SQL_SERVER_TRANSACTION_TIMEOUT: 0,
-    sql.SQL_SUPPORTED_GROUP_BY: _bits(0, 1),  # columns unrelated to and beyond the select list
-    sql.SQL_SUPPORTED_GRAMMAR: _bits(0, 1),  # minimum and core
-    sql.SQL_ANSI92_SUPPORTED_LEVEL: _bits(0),  # entry
-    sql.SQL_OUTER_JOINS_SUPPORT_LEVEL: _bits(1, 2),  # limited and full
+    sql.SQL_SUPPORTED_GROUP_BY: _combine_bits(0, 1),  # columns unrelated to and beyond the select list
+    sql.SQL_SUPPORTED_GRAMMAR: _combine_bits(0, 1),  # minimum and core
+    sql.SQL_ANSI92_SUPPORTED_LEVEL: _combine_bits(0),  # entry
+    sql.SQL_OUTER_JOINS_SUPPORT_LEVEL: _combine_bits(1, 2),  # limited and full
     sql.SQL_SCHEMAS_SUPPORTED_ACTIONS: 0,
     sql.SQL_CATALOGS_SUPPORTED_ACTIONS: 0,
     sql.SQL_SUPPORTED_POSITIONED_COMMANDS: 0,
-    sql.SQL_SUPPORTED_SUBQUERIES: _bits(0, 1, 2, 3),  # in comparisons, EXISTS, IN, quantified
-    sql.SQL_SUPPORTED_UNIONS: _bits(0, 1),  # UNION and UNION ALL
-    sql.SQL_SUPPORTED_TRANSACTIONS_ISOLATION_LEVELS: _bits(0),  # none
-    sql.SQL_SUPPORTED_RESULT_SET_TYPES: _bits(0, 1),  # unspecified and forward only
-    sql.SQL_SUPPORTED_CONCURRENCIES_FOR_RESULT_SET_UNSPECIFIED: _bits(1),  # read only
-    sql.SQL_SUPPORTED_CONCURRENCIES_FOR_RESULT_SET_FORWARD_ONLY: _bits(1),
+    sql.SQL_SUPPORTED_SUBQUERIES: _combine_bits(0, 1, 2, 3),  # in comparisons, EXISTS, IN, quantified
+    sql.SQL_SUPPORTED_UNIONS: _combine_bits(0, 1),  # UNION and UNION ALL
+    sql.SQL_SUPPORTED_TRANSACTIONS_ISOLATION_LEVELS: _combine_bits(0),  # none
+    sql.SQL_SUPPORTED_RESULT_SET_TYPES: _combine_bits(0, 1),  # unspecified and forward only
+    sql.SQL_SUPPORTED_CONCURRENCIES_FOR_RESULT_SET_UNSPECIFIED: _combine_bits(1),  # read only
+    sql.SQL_SUPPORTED_CONCURRENCIES_FOR_RESULT_SET_FORWARD_ONLY: _combine_bits(1),
     sql.SQL_SUPPORTED_CONCURRENCIES_FOR_RESULT_SET_SCROLL_SENSITIVE: 0,
     sql.SQL_SUPPORTED_CONCURRENCIES_FOR_RESULT_SET_SCROLL_INSENSITIVE: 0,
 }
@@ -179,8 +179,8 @@ _STRINGS_VALUES: Mapping[int, tuple[str, ...]] = {
 _MAP_VALUES: Mapping[int, Mapping[int, tuple[int, ...]]] = {sql.SQL_SUPPORTS_CONVERT: _CONVERSIONS}
 
 
-def _versions() -> Mapping[int, str]:
-    """What DataFusion has to be asked for. That starts its threads, so it is not done on import."""
+def _read_versions() -> Mapping[int, str]:
+    """Return the versions of this process. Asking DataFusion starts threads, so not at import."""
     plans = substrait_version()
     return {
         sql.FLIGHT_SQL_SERVER_SUBSTRAIT_MIN_VERSION: plans,
@@ -188,7 +188,7 @@ def _versions() -> Mapping[int, str]:
     }
 
 
-def _writing(*, writes: bool) -> Mapping[int, bool]:
+def _describe_writing(*, writes: bool) -> Mapping[int, bool]:
     return {
         sql.FLIGHT_SQL_SERVER_READ_ONLY: not writes,
         sql.FLIGHT_SQL_SERVER_BULK_INGESTION: writes,
@@ -197,26 +197,26 @@ def _writing(*, writes: bool) -> Mapping[int, bool]:
     }
 
 
-def values(*, writes: bool) -> Mapping[int, tuple[int, Value]]:
-    """Returns code -> place of the child of the union, and the value; in the order of the codes.
+def collect_values(*, writes: bool) -> Mapping[int, tuple[int, Value]]:
+    """Return code -> (position of the union's child, value), ordered by code.
 
     Args:
         writes: whether the gateway takes statements that change something.
     """
     by_kind: tuple[Mapping[int, Value], ...] = (
-        {**_STRING_VALUES, **_versions()},
-        {**_BOOL_VALUES, **_writing(writes=writes)},
+        {**_STRING_VALUES, **_read_versions()},
+        {**_BOOL_VALUES, **_describe_writing(writes=writes)},
         _BIGINT_VALUES,
         _BITMASK_VALUES,
         _STRINGS_VALUES,
         _MAP_VALUES,
     )
-    found = {code: (kind, value) for kind, some in enumerate(by_kind) for code, value in some.items()}
-    return MappingProxyType(dict(sorted(found.items())))
+    values = {code: (kind, value) for kind, some in enumerate(by_kind) for code, value in some.items()}
+    return MappingProxyType(dict(sorted(values.items())))
 
 
-def sql_info(codes: tuple[int, ...], values: Mapping[int, tuple[int, Value]]) -> pa.RecordBatch:
-    """Returns the rows (`info_name`, `value`) of the given codes, or of all where none is given."""
+def build_sql_info(codes: tuple[int, ...], values: Mapping[int, tuple[int, Value]]) -> pa.RecordBatch:
+    """Return the rows (`info_name`, `value`) of the given codes, or of all where none is given."""
     wanted = tuple(code for code in codes if code in values) if codes else tuple(values)
     kinds = [values[code][0] for code in wanted]
     children: list[list[object]] = [[] for _ in _VALUE_TYPE]
@@ -245,17 +245,17 @@ class SqlInfo:
 
     def __init__(self, streams: Streams, *, writes: bool) -> None:
         self._streams = streams
-        self._values = values(writes=writes)
+        self._values = collect_values(writes=writes)
 
-    def answers(self) -> Sequence[Answer]:
-        """Return what this family answers."""
+    def list_handlers(self) -> Sequence[Handler]:
+        """Return the handlers of this family."""
         return (
             Command(sql.CommandGetSqlInfo, lambda _message, _call: SCHEMA, self._plan),
             Ticket(sql.CommandGetSqlInfo, self._stream),
         )
 
-    def _plan(self, command: sql.CommandGetSqlInfo, _call: Call) -> Planned:
-        return Planned(SCHEMA, pack(command))
+    def _plan(self, command: sql.CommandGetSqlInfo, _call: Call) -> PlannedStream:
+        return PlannedStream(SCHEMA, pack(command))
 
     def _stream(self, command: sql.CommandGetSqlInfo, _call: Call) -> flight.FlightDataStream:
-        return self._streams.listing(sql_info(tuple(command.info), self._values))
+        return self._streams.send_listing(build_sql_info(tuple(command.info), self._values))

@@ -1,4 +1,4 @@
-"""What there is to query: catalogs, schemas, tables and views, table types, and keys.
+"""Metadata commands: catalogs, schemas, tables and views, table types, and keys.
 
 A caller sees the tables that a grant shows, and of each the columns that are not hidden. `information_schema`
 lists the same. Lance does not enforce primary keys, and has no foreign ones.
@@ -12,9 +12,9 @@ from functools import partial
 import pyarrow as pa
 
 from gateway.execution.streams import Streams
-from gateway.metadata.listings import Listing, Listings, Row, columns, is_matched, is_named
+from gateway.metadata.listings import Listing, Listings, Row, is_matched, is_named, parse_schema
 from gateway.protocol.commands import Call
-from gateway.protocol.sql_types import described_table, remarks_of
+from gateway.protocol.sql_types import describe_table_schema, read_remarks
 from memwal.errors import LanceGatewayError, NotFoundError
 from planner.access.visible_catalog import SYSTEM_SCHEMA, VisibleCatalog
 from planner.bridge.plain_types import INFORMATION_SCHEMA, TypeSet, information_schema_tables, plain_schema
@@ -23,11 +23,11 @@ from planner.sql.tokens import quote
 from planner.tables.state.catalog import CATALOG, SCHEMA
 from protos import flight_sql_pb2 as sql
 
-_PRIMARY_KEYS = columns(
+_PRIMARY_KEYS = parse_schema(
     "catalog_name string, db_schema_name string, table_name string!, column_name string!, key_name string, "
     "key_sequence int32!"
 )
-_FOREIGN_KEYS = columns(
+_FOREIGN_KEYS = parse_schema(
     "pk_catalog_name string, pk_db_schema_name string, pk_table_name string!, pk_column_name string!, "
     "fk_catalog_name string, fk_db_schema_name string, fk_table_name string!, fk_column_name string!, "
     "key_sequence int32!, fk_key_name string, pk_key_name string, update_rule uint8!, delete_rule uint8!"
@@ -44,10 +44,10 @@ class Keys(Listings):
             Listing(message, lambda _: _FOREIGN_KEYS, lambda _command, _call: ())
             for message in _ABOUT_FOREIGN_KEYS
         ]
-        primary = Listing(sql.CommandGetPrimaryKeys, lambda _: _PRIMARY_KEYS, self._primary_keys)
+        primary = Listing(sql.CommandGetPrimaryKeys, lambda _: _PRIMARY_KEYS, self._list_primary_keys)
         super().__init__(streams, [primary, *foreign])
 
-    def _primary_keys(self, command: sql.CommandGetPrimaryKeys, call: Call) -> list[Row]:
+    def _list_primary_keys(self, command: sql.CommandGetPrimaryKeys, call: Call) -> list[Row]:
         if not is_named(command, "catalog", CATALOG) or not is_named(command, "db_schema", SCHEMA):
             return []
         try:
@@ -65,21 +65,21 @@ SYSTEM_TABLE = "SYSTEM TABLE"
 TABLE = "TABLE"
 VIEW = "VIEW"
 
-_CATALOGS = columns("catalog_name string!")
-_DB_SCHEMAS = columns("catalog_name string, db_schema_name string!")
-_TABLES = columns("catalog_name string, db_schema_name string, table_name string!, table_type string!")
+_CATALOGS = parse_schema("catalog_name string!")
+_DB_SCHEMAS = parse_schema("catalog_name string, db_schema_name string!")
+_TABLES = parse_schema("catalog_name string, db_schema_name string, table_name string!, table_type string!")
 _TABLES_WITH_SCHEMA = _TABLES.append(pa.field("table_schema", pa.binary(), nullable=False))
-_TABLE_TYPES = columns("table_type string!")
+_TABLE_TYPES = parse_schema("table_type string!")
 
 
 @dataclass(frozen=True, slots=True)
 class _Relation:
-    """A table or view as it is listed; its columns are read only where somebody asks for them."""
+    """A table or view of a listing; its columns are read only for requests that include them."""
 
     name: str
     kind: str
-    columns: Callable[[], pa.Schema]
-    takes_rows: Callable[[], bool] = lambda: False
+    read_schema: Callable[[], pa.Schema]
+    is_writable: Callable[[], bool] = lambda: False
 
 
 class Metadata(Listings):
@@ -91,11 +91,11 @@ class Metadata(Listings):
             streams,
             [
                 Listing(sql.CommandGetCatalogs, lambda _: _CATALOGS, lambda _command, _call: [(CATALOG,)]),
-                Listing(sql.CommandGetDbSchemas, lambda _: _DB_SCHEMAS, self._db_schemas),
+                Listing(sql.CommandGetDbSchemas, lambda _: _DB_SCHEMAS, self._list_db_schemas),
                 Listing(
                     sql.CommandGetTables,
                     lambda command: _TABLES_WITH_SCHEMA if command.include_schema else _TABLES,
-                    self._tables,
+                    self._list_tables,
                 ),
                 Listing(
                     sql.CommandGetTableTypes,
@@ -105,24 +105,28 @@ class Metadata(Listings):
             ],
         )
 
-    def _db_schemas(self, command: sql.CommandGetDbSchemas, call: Call) -> list[Row]:
-        return [(CATALOG, name) for name in self._schema_names(command, call)]
+    def _list_db_schemas(self, command: sql.CommandGetDbSchemas, call: Call) -> list[Row]:
+        return [(CATALOG, name) for name in self._list_schema_names(command, call)]
 
-    def _tables(self, command: sql.CommandGetTables, call: Call) -> list[Row]:
+    def _list_tables(self, command: sql.CommandGetTables, call: Call) -> list[Row]:
         rows: list[Row] = []
-        for db_schema in self._schema_names(command, call):
-            for relation in sorted(self._relations(db_schema, call), key=lambda one: (one.name, one.kind)):
+        for db_schema in self._list_schema_names(command, call):
+            for relation in sorted(
+                self._list_relations(db_schema, call), key=lambda one: (one.name, one.kind)
+            ):
                 if not is_matched(command, "table_name_filter_pattern", relation.name):
                     continue
                 if command.table_types and relation.kind not in command.table_types:
                     continue
                 row: Row = (CATALOG, db_schema, relation.name, relation.kind)
                 if command.include_schema:
-                    row = (*row, _encapsulated(db_schema, relation, call.settings.type_set))
+                    row = (*row, _encode_schema(db_schema, relation, call.settings.type_set))
                 rows.append(row)
         return rows
 
-    def _schema_names(self, command: sql.CommandGetDbSchemas | sql.CommandGetTables, call: Call) -> list[str]:
+    def _list_schema_names(
+        self, command: sql.CommandGetDbSchemas | sql.CommandGetTables, call: Call
+    ) -> list[str]:
         if not is_named(command, "catalog", CATALOG):
             return []
         names = [INFORMATION_SCHEMA, SCHEMA]
@@ -130,28 +134,30 @@ class Metadata(Listings):
             names.append(SYSTEM_SCHEMA)
         return [name for name in names if is_matched(command, "db_schema_filter_pattern", name)]
 
-    def _relations(self, db_schema: str, call: Call) -> Iterator[_Relation]:
+    def _list_relations(self, db_schema: str, call: Call) -> Iterator[_Relation]:
         if db_schema == INFORMATION_SCHEMA:
             for name, schema in information_schema_tables().items():
-                yield _Relation(name, SYSTEM_TABLE, partial(_itself, schema))
+                yield _Relation(name, SYSTEM_TABLE, partial(_return_schema, schema))
             return
         catalog = self._engine.visible(call.access)
         if db_schema == SYSTEM_SCHEMA:
             for name in catalog.system_tables():
-                yield _Relation(name, SYSTEM_TABLE, partial(_itself, catalog.system_table(name).schema))
+                yield _Relation(
+                    name, SYSTEM_TABLE, partial(_return_schema, catalog.system_table(name).schema)
+                )
             return
         for name in catalog.table_names():
             yield _Relation(
                 name,
                 TABLE,
-                partial(self._table_columns, catalog, name),
-                partial(self._takes_rows, catalog, name),
+                partial(self._read_table_schema, catalog, name),
+                partial(self._is_writable, catalog, name),
             )
         for name in catalog.view_names():
-            yield _Relation(name, VIEW, partial(self._view_schema, name, call))
+            yield _Relation(name, VIEW, partial(self._read_view_schema, name, call))
 
-    def _table_columns(self, catalog: VisibleCatalog, name: str) -> pa.Schema:
-        """As the table declares them: NOT NULL, too, where Lance must be able to store NULL."""
+    def _read_table_schema(self, catalog: VisibleCatalog, name: str) -> pa.Schema:
+        """Return the declared columns: NOT NULL even where Lance's own schema allows NULL."""
         table = catalog.table(name)
         required = table.required_columns
         return pa.schema(
@@ -161,30 +167,30 @@ class Metadata(Listings):
             ]
         )
 
-    def _takes_rows(self, catalog: VisibleCatalog, name: str) -> bool:
-        """Whether the caller may change rows of a table."""
+    def _is_writable(self, catalog: VisibleCatalog, name: str) -> bool:
+        """Return whether the caller may change rows of a table."""
         if self._engine.catalog.writing is None or not catalog.access.may_write(name):
             return False
         table = catalog.table(name)
         return table.access.is_unrestricted and table.base.details is not None
 
-    def _view_schema(self, name: str, call: Call) -> pa.Schema:
+    def _read_view_schema(self, name: str, call: Call) -> pa.Schema:
         return self._engine.prepare(f"SELECT * FROM {quote(name)}", access=call.access).schema  # noqa: S608 - quoted
 
 
-def _encapsulated(db_schema: str, relation: _Relation, types: TypeSet) -> bytes:
+def _encode_schema(db_schema: str, relation: _Relation, types: TypeSet) -> bytes:
     try:
-        schema, takes_rows = relation.columns(), relation.takes_rows()
+        schema, is_writable = relation.read_schema(), relation.is_writable()
     except LanceGatewayError as error:
         # One unreadable table must not hide the others; it is listed without columns.
         logger.warning("%s %r is listed without its columns: %s", relation.kind, relation.name, error)
-        schema, takes_rows = pa.schema([]), False
-    remarks = remarks_of(schema)
-    described = described_table(
-        plain_schema(schema, types), CATALOG, db_schema, relation.name, remarks, is_read_only=not takes_rows
+        schema, is_writable = pa.schema([]), False
+    remarks = read_remarks(schema)
+    described = describe_table_schema(
+        plain_schema(schema, types), CATALOG, db_schema, relation.name, remarks, is_read_only=not is_writable
     )
     return bytes(described.serialize())
 
 
-def _itself(schema: pa.Schema) -> pa.Schema:
+def _return_schema(schema: pa.Schema) -> pa.Schema:
     return schema

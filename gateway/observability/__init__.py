@@ -1,1 +1,1 @@
-"""What an operator sees of a running gateway."""
+"""Metrics, health, logs, traces and system tables of a running gateway."""

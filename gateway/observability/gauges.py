@@ -37,40 +37,40 @@ _GAUGES = (
 
 
 class WriteEvents:
-    """Passes what writers tell on to those who listen; a gateway has writers before it has listeners."""
+    """Forwards events of writers to observers, which are created after the writers."""
 
     def __init__(self) -> None:
         self._listeners: tuple[WriteObserver, ...] = ()
 
     def listen(self, *listeners: WriteObserver) -> None:
-        """From now on they hear of everything."""
+        """Add observers."""
         self._listeners = (*self._listeners, *listeners)
 
     def on_group(
         self, table: str, region_id: str, requests: int, rows: int, nbytes: int, seconds: float
     ) -> None:
-        """A group was written."""
+        """Observe a group that was written."""
         for one in self._listeners:
             one.on_group(table, region_id, requests, rows, nbytes, seconds)
 
     def on_claim(self, table: str, region_id: str, epoch: int, seconds: float) -> None:
-        """A region was claimed."""
+        """Observe a region that was claimed."""
         for one in self._listeners:
             one.on_claim(table, region_id, epoch, seconds)
 
     def on_fenced(self, table: str, region_id: str, epoch: int) -> None:
-        """A region was lost."""
+        """Observe a region that was lost."""
         for one in self._listeners:
             one.on_fenced(table, region_id, epoch)
 
     def on_forward(self, table: str, region_id: str, url: str, rows: int, seconds: float) -> None:
-        """Rows were forwarded."""
+        """Observe rows that were forwarded."""
         for one in self._listeners:
             one.on_forward(table, region_id, url, rows, seconds)
 
 
 class WriteMetrics(Collector):
-    """Measures how long things take and how large groups are; what is merely counted, writers count.
+    """Measures durations of writes and sizes of groups; writers keep the plain counts.
 
     Args:
         registry: shows it.
@@ -78,7 +78,7 @@ class WriteMetrics(Collector):
     """
 
     def __init__(self, registry: CollectorRegistry, tables: Callable[[], Iterable[str]]) -> None:
-        self._tables = tables
+        self._list_tables = tables
         self._measured: set[str] = set()
         # Before the others: it is asked first, and makes them forget.
         registry.register(self)
@@ -96,12 +96,12 @@ class WriteMetrics(Collector):
         self._forward_seconds = measure("forward_duration_seconds", what, _PUT_SECONDS)
 
     def describe(self) -> Sequence[Metric]:
-        """Nothing of its own."""
+        """Return nothing: its histograms are registered by themselves."""
         return ()
 
     def collect(self) -> Sequence[Metric]:
-        """Forgets tables that are gone: names come and go, and each would cost dozens of series."""
-        for gone in self._measured.difference(self._tables()):
+        """Drop the series of dropped tables: each table has dozens of them."""
+        for gone in self._measured.difference(self._list_tables()):
             self._measured.discard(gone)
             for one in (self._put_seconds, self._group_requests, self._claim_seconds, self._forward_seconds):
                 one.remove(gone)
@@ -116,35 +116,35 @@ class WriteMetrics(Collector):
         nbytes: int,  # noqa: ARG002
         seconds: float,
     ) -> None:
-        """Measures a group."""
+        """Measure a group."""
         self._measured.add(table)
         self._put_seconds.labels(table).observe(seconds)
         self._group_requests.labels(table).observe(requests)
 
     def on_claim(self, table: str, region_id: str, epoch: int, seconds: float) -> None:  # noqa: ARG002
-        """Measures a claim."""
+        """Measure a claim."""
         self._measured.add(table)
         self._claim_seconds.labels(table).observe(seconds)
 
     def on_fenced(self, table: str, region_id: str, epoch: int) -> None:
-        """The writer counts it."""
+        """Do nothing: the writer counts it."""
 
     def on_forward(self, table: str, region_id: str, url: str, rows: int, seconds: float) -> None:  # noqa: ARG002
-        """Measures a forward."""
+        """Measure a forward."""
         self._measured.add(table)
         self._forward_seconds.labels(table).observe(seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class WriteGauges(Collector):
-    """What the writers of a catalog count, by table; a scrape reads no table."""
+    """Counts of a catalog's writers, by table; a scrape reads no table."""
 
     catalog: Catalog
 
     def collect(self) -> Iterator[Metric]:
-        """Looks everything up."""
-        tables = [(name, tuple(stats)) for name, stats in region_stats(self.catalog)]
-        owned = _gauge("owned_regions", "Regions that this gateway owns.")
+        """Look everything up."""
+        tables = [(name, tuple(stats)) for name, stats in list_region_stats(self.catalog)]
+        owned = _create_gauge("owned_regions", "Regions that this gateway owns.")
         for name, stats in tables:
             owned.add_metric((name,), sum(one.is_open for one in stats))
         yield owned
@@ -154,21 +154,21 @@ class WriteGauges(Collector):
                 counter.add_metric((name,), sum(getattr(one, field) for one in stats))
             yield counter
         for metric, field, documentation in _GAUGES:
-            gauge = _gauge(metric, documentation)
+            gauge = _create_gauge(metric, documentation)
             for name, stats in tables:
                 gauge.add_metric((name,), sum(getattr(one, field) for one in stats))
             yield gauge
 
 
-def region_stats(catalog: Catalog) -> Iterator[tuple[str, Sequence[RegionStats]]]:
-    """Yields the tables that were written, with what their writers tell of each region."""
+def list_region_stats(catalog: Catalog) -> Iterator[tuple[str, Sequence[RegionStats]]]:
+    """Yield the tables with writers, and the statistics of their regions."""
     for table in catalog.opened():
         writer = table.opened_writer
         if writer is not None:
             yield table.name, writer.stats()
 
 
-def _gauge(name: str, documentation: str) -> GaugeMetricFamily:
+def _create_gauge(name: str, documentation: str) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"lance_gateway_{name}", documentation, labels=("table",))
 
 
@@ -182,17 +182,17 @@ class Gauges(Collector):
     catalog: Catalog
 
     def register(self, registry: CollectorRegistry) -> None:
-        """Adds these metrics to a registry."""
+        """Add these metrics to a registry."""
         registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
-        """Looks everything up."""
-        yield from self._server()
-        yield from self._caches()
-        yield from self._tables()
+        """Look everything up."""
+        yield from self._collect_server()
+        yield from self._collect_caches()
+        yield from self._collect_tables()
 
-    def _server(self) -> Iterator[Metric]:
-        states = [query.state for query in self.queries.active()]
+    def _collect_server(self) -> Iterator[Metric]:
+        states = [query.state for query in self.queries.list_active()]
         for name, documentation, value in (
             ("queries_running", "Statements that run now.", states.count(QueryState.RUNNING)),
             ("queries_queued", "Statements that wait for their turn now.", states.count(QueryState.QUEUED)),
@@ -205,8 +205,8 @@ class Gauges(Collector):
         ):
             yield GaugeMetricFamily(f"lance_gateway_{name}", documentation, value=value)
 
-    def _caches(self) -> Iterator[Metric]:
-        held = GaugeMetricFamily("lance_gateway_cache_bytes", "Bytes that a cache holds.", labels=("cache",))
+    def _collect_caches(self) -> Iterator[Metric]:
+        size = GaugeMetricFamily("lance_gateway_cache_bytes", "Bytes that a cache holds.", labels=("cache",))
         limit = GaugeMetricFamily(
             "lance_gateway_cache_max_bytes", "Bytes that a cache may hold.", labels=("cache",)
         )
@@ -216,20 +216,20 @@ class Gauges(Collector):
             labels=("cache", "result"),
         )
         for name, cache in self.catalog.caches.items():
-            held.add_metric((name,), cache.nbytes)
+            size.add_metric((name,), cache.nbytes)
             limit.add_metric((name,), cache.max_bytes)
             lookups.add_metric((name, "hit"), cache.hits)
             lookups.add_metric((name, "miss"), cache.misses)
-        held.add_metric(("lance",), self.catalog.lance_cache_bytes)
-        yield from (held, limit, lookups)
+        size.add_metric(("lance",), self.catalog.lance_cache_bytes)
+        yield from (size, limit, lookups)
 
-    def _tables(self) -> Iterator[Metric]:
-        version = _of_tables("version", "Version of the base table that was read last.")
-        age = _of_tables("snapshot_age_seconds", "Seconds since a table was looked at last.")
-        generations = _of_tables(
+    def _collect_tables(self) -> Iterator[Metric]:
+        version = _create_table_gauge("version", "Version of the base table that was read last.")
+        age = _create_table_gauge("snapshot_age_seconds", "Seconds since a table was looked at last.")
+        generations = _create_table_gauge(
             "generations", "Flushed generations that are not merged, in the regions that were read last."
         )
-        rows = _of_tables(
+        rows = _create_table_gauge(
             "unflushed_rows", "Rows that are in the WAL only, in the regions that were read last."
         )
         now = time.monotonic()
@@ -245,5 +245,5 @@ class Gauges(Collector):
         yield from (version, age, generations, rows)
 
 
-def _of_tables(name: str, documentation: str) -> GaugeMetricFamily:
+def _create_table_gauge(name: str, documentation: str) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"lance_gateway_table_{name}", documentation, labels=("table",))

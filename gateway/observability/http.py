@@ -1,4 +1,4 @@
-"""The second port: metrics for Prometheus, health for whoever restarts or routes.
+"""The HTTP port: metrics for Prometheus, and health for orchestrators and load balancers.
 
 - `/metrics`: in the format that the scraper asks for
 - `/livez`: 200 while the process serves at all
@@ -30,7 +30,7 @@ _LISTING_SECONDS = 5.0
 
 
 class Readiness:
-    """Ready once the gateway has started, while the root can be listed, until it is told to stop."""
+    """Readiness: from the start of the gateway to its draining, while the root can be listed."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -41,22 +41,22 @@ class Readiness:
         self._known: tuple[float, str | None] | None = None
 
     def start(self) -> None:
-        """From now on queries are welcome."""
+        """Become ready for queries."""
         self._state = None
 
     def drain(self) -> None:
-        """From now on nobody should send new queries."""
+        """Become unready: clients should send new queries elsewhere."""
         self._state = "the gateway is stopping"
 
     def close(self) -> None:
-        """Stops looking."""
+        """Stop checking the root."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
-    def reasons(self) -> list[str]:
-        """Returns why the gateway is not ready; nothing where it is."""
-        return [reason for reason in (self._state, self._unlisted()) if reason is not None]
+    def list_reasons(self) -> list[str]:
+        """Return why the gateway is not ready; an empty list if it is."""
+        return [reason for reason in (self._state, self._check_listing()) if reason is not None]
 
-    def _unlisted(self) -> str | None:
+    def _check_listing(self) -> str | None:
         with self._lock:
             if self._known is not None and time.monotonic() - self._known[0] < _KEPT_SECONDS:
                 return self._known[1]
@@ -120,7 +120,7 @@ class HttpServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Stops listening."""
+        """Stop listening."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -143,35 +143,35 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         match self.path.partition("?")[0]:
             case "/metrics":
-                self._metrics()
+                self._send_metrics()
             case "/livez":
-                self._answer(HTTPStatus.OK, _TEXT, b"ok\n")
+                self._send(HTTPStatus.OK, _TEXT, b"ok\n")
             case "/readyz":
-                reasons = self.readiness.reasons()
+                reasons = self.readiness.list_reasons()
                 text = "".join(f"{reason}\n" for reason in reasons) or "ok\n"
-                self._answer(_status(reasons), _TEXT, text.encode())
+                self._send(_choose_status(reasons), _TEXT, text.encode())
             case "/healthz":
-                reasons = self.readiness.reasons()
+                reasons = self.readiness.list_reasons()
                 health = {"status": "NOT_SERVING" if reasons else "SERVING", "reasons": reasons}
-                self._answer(_status(reasons), "application/json", json.dumps(health).encode())
+                self._send(_choose_status(reasons), "application/json", json.dumps(health).encode())
             case _:
                 body = b"there are /metrics, /livez, /readyz and /healthz\n"
-                self._answer(HTTPStatus.NOT_FOUND, _TEXT, body)
+                self._send(HTTPStatus.NOT_FOUND, _TEXT, body)
 
     do_HEAD = do_GET  # noqa: N815 - as above
 
     def version_string(self) -> str:
         return "lance-gateway"
 
-    def _metrics(self) -> None:
+    def _send_metrics(self) -> None:
         encode, content_type = choose_encoder(self.headers.get("accept", ""))
         body = encode(self.registry)
         zipped = "gzip" in self.headers.get("accept-encoding", "")
         if zipped:
             body = gzip.compress(body, compresslevel=3)
-        self._answer(HTTPStatus.OK, content_type, body, zipped=zipped)
+        self._send(HTTPStatus.OK, content_type, body, zipped=zipped)
 
-    def _answer(self, status: HTTPStatus, content_type: str, body: bytes, *, zipped: bool = False) -> None:
+    def _send(self, status: HTTPStatus, content_type: str, body: bytes, *, zipped: bool = False) -> None:
         self.send_response(status)
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
@@ -186,5 +186,5 @@ class _Handler(BaseHTTPRequestHandler):
         logger.debug(format, *args)
 
 
-def _status(reasons: list[str]) -> HTTPStatus:
+def _choose_status(reasons: list[str]) -> HTTPStatus:
     return HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK

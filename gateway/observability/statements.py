@@ -1,4 +1,4 @@
-"""What is told of statements and calls: log lines that name their statement, and metrics for Prometheus."""
+"""Logs and Prometheus metrics of statements and calls."""
 
 import logging
 import sys
@@ -33,7 +33,7 @@ _ENDED = (QueryState.FINISHED, QueryState.FAILED, QueryState.CANCELLED)
 
 
 class _Seconds:
-    """How long things took, by buckets.
+    """A histogram of seconds.
 
     Args:
         bounds: of the buckets, ascending seconds; each takes what is at most as long.
@@ -56,7 +56,7 @@ class _Seconds:
 class Metrics(Collector, QueryObserver, RpcObserver):
     """Observes calls and statements; a registry of its own keeps servers of one process apart.
 
-    What is counted for every call is counted here, under one lock, and becomes metrics when somebody looks:
+    Calls are counted here, under one lock, and become metrics when they are collected:
     prometheus-client's counters take a lock and a dozen steps each.
     """
 
@@ -64,7 +64,7 @@ class Metrics(Collector, QueryObserver, RpcObserver):
         # When a series began is of no use to Prometheus, and doubles what it stores.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
-        # Reentrant: a stream that nobody holds any more ends wherever Python looks for such things.
+        # Reentrant: garbage collection may end an abandoned stream in any thread.
         self._lock = RLock()
         self._calls: defaultdict[tuple[str, str], int] = defaultdict(int)
         self._call_seconds: defaultdict[str, _Seconds] = defaultdict(lambda: _Seconds(_RPC_SECONDS))
@@ -84,13 +84,13 @@ class Metrics(Collector, QueryObserver, RpcObserver):
         )
 
     def on_call_finished(self, method: str, status: str, seconds: float) -> None:
-        """Counts a call."""
+        """Count a call."""
         with self._lock:
             self._calls[method, status] += 1
             self._call_seconds[method].add(seconds)
 
     def on_finished(self, query: Query) -> None:
-        """Counts a statement: how long it waited and ran, what it read and sent."""
+        """Count a statement: how long it waited and ran, what it read and sent."""
         with self._lock:
             self._ended[query.state] += 1
             self._rows += query.rows
@@ -109,12 +109,12 @@ class Metrics(Collector, QueryObserver, RpcObserver):
                     self._searches[read.search] += 1
 
     def collect(self) -> list[Metric]:
-        """What was counted so far."""
+        """Return all metrics."""
         with self._lock:
-            return [*self._of_calls(), *self._of_statements(), *self._of_results()]
+            return [*self._collect_calls(), *self._collect_statements(), *self._collect_results()]
 
-    def _of_calls(self) -> Iterator[Metric]:
-        yield _counter(
+    def _collect_calls(self) -> Iterator[Metric]:
+        yield _create_counter(
             "rpcs",
             "Calls that have ended, by method and gRPC status.",
             ("method", "status"),
@@ -129,8 +129,8 @@ class Metrics(Collector, QueryObserver, RpcObserver):
             counted.add_to(seconds, (method,))
         yield seconds
 
-    def _of_statements(self) -> Iterator[Metric]:
-        yield _counter(
+    def _collect_statements(self) -> Iterator[Metric]:
+        yield _create_counter(
             "queries",
             "Statements that have ended, by what became of them.",
             ("state",),
@@ -145,7 +145,7 @@ class Metrics(Collector, QueryObserver, RpcObserver):
             seconds.add_to(family)
             yield family
 
-    def _of_results(self) -> Iterator[Metric]:
+    def _collect_results(self) -> Iterator[Metric]:
         for name, documentation, count in (
             ("sent_rows", "Rows sent by statements that have ended.", self._rows),
             ("sent_bytes", "Bytes sent by statements that have ended, uncompressed.", self._bytes),
@@ -155,14 +155,14 @@ class Metrics(Collector, QueryObserver, RpcObserver):
                 self._affected,
             ),
         ):
-            yield _counter(name, documentation, (), [((), count)])
-        yield _counter(
+            yield _create_counter(name, documentation, (), [((), count)])
+        yield _create_counter(
             "regions",
             "Regions of the tables that statements read, by whether they were pruned.",
             ("verdict",),
             [(("kept",), self._regions_kept), (("pruned",), self._regions_pruned)],
         )
-        yield _counter(
+        yield _create_counter(
             "searches",
             "Searches of statements that have ended, by kind: vector, text or hybrid.",
             ("kind",),
@@ -170,7 +170,7 @@ class Metrics(Collector, QueryObserver, RpcObserver):
         )
 
 
-def _counter(
+def _create_counter(
     name: str, documentation: str, labels: Sequence[str], counts: Iterable[tuple[Sequence[str], int]]
 ) -> CounterMetricFamily:
     family = CounterMetricFamily(f"lance_gateway_{name}", documentation, labels=labels)
@@ -182,19 +182,19 @@ def _counter(
 audit_logger = logging.getLogger("gateway.audit")
 
 
-def shown_session(session_id: str | None) -> str | None:
-    """Returns what tells a session apart; all of its id would let whoever reads it take the session over."""
+def shorten_session_id(session_id: str | None) -> str | None:
+    """Return the part of a session's id that may be logged: the whole id would open the session."""
     return None if session_id is None else session_id[:8]
 
 
 class WriteAudit(QueryObserver):
-    """Logs every statement that changes something, when it has ended, whatever became of it.
+    """Logs every statement that writes, when it has ended in any way.
 
     Neither the statement nor the text of an error is part of the line: both may hold values of rows.
     """
 
     def on_finished(self, query: Query) -> None:
-        """Logs a statement that changes something."""
+        """Log a statement that writes."""
         if query.target is None and query.affected is None:
             return
         succeeded = query.state is QueryState.FINISHED
@@ -208,7 +208,7 @@ class WriteAudit(QueryObserver):
                 "query_id": query.id,
                 "user": query.user,
                 "peer": query.peer,
-                "session": shown_session(query.session_id),
+                "session": shorten_session_id(query.session_id),
                 "table": query.target,
                 "rows_affected": query.affected,
                 "state": query.state.value,
@@ -228,14 +228,14 @@ _FIELDS = ("query_id", "user", "peer", "session")
 
 
 def configure(log_format: LogFormat, level: str) -> None:
-    """Sends all log lines of this process to stderr.
+    """Send all log lines of this process to stderr.
 
     Args:
         log_format: "text" or "json" (one object per line).
         level: the least severe level that is shown.
     """
     handler = logging.StreamHandler(sys.stderr)
-    handler.addFilter(_with_query)
+    handler.addFilter(_add_query)
     fields = ["levelname", "name", "message", "threadName", *_FIELDS]
     names = {"levelname": "level", "name": "logger", "threadName": "thread"}
     is_json = log_format == "json"
@@ -245,8 +245,8 @@ def configure(log_format: LogFormat, level: str) -> None:
     logging.basicConfig(handlers=[handler], level=level, force=True)
 
 
-def shortened(statement: str) -> str:
-    """Returns a statement on one line, cut where it is very long."""
+def shorten_statement(statement: str) -> str:
+    """Return a statement on one line, cut where it is very long."""
     line = " ".join(statement.split())
     return line if len(line) <= MAX_STATEMENT else f"{line[:MAX_STATEMENT]}... ({len(line)} characters)"
 
@@ -264,7 +264,7 @@ class QueryLog(QueryObserver):
         self._slow_seconds = slow_seconds
 
     def on_finished(self, query: Query) -> None:
-        """Logs what became of it."""
+        """Log a statement, if the settings ask for it."""
         seconds = query.run_seconds
         slow = 0 < self._slow_seconds <= seconds
         failed = query.state is not QueryState.FINISHED
@@ -275,7 +275,7 @@ class QueryLog(QueryObserver):
         level = logging.WARNING if slow else logging.INFO
         if not logger.isEnabledFor(level):
             return
-        statement = shortened(query.sql)
+        statement = shorten_statement(query.sql)
         logger.log(
             level,
             "%s%s after %.3f s, %d rows, %d bytes: %s",
@@ -286,7 +286,7 @@ class QueryLog(QueryObserver):
             query.bytes,
             statement,
             extra={
-                **_fields(query),
+                **_build_fields(query),
                 "state": query.state.value,
                 "duration_seconds": round(seconds, 6),
                 "queue_seconds": round(query.queue_seconds, 6),
@@ -299,19 +299,19 @@ class QueryLog(QueryObserver):
         )
 
 
-def _with_query(record: logging.LogRecord) -> bool:
+def _add_query(record: logging.LogRecord) -> bool:
     query = current_statement()
     if query is not None and not hasattr(record, "query_id"):
-        vars(record).update(_fields(query))
+        vars(record).update(_build_fields(query))
     return True
 
 
-def _fields(query: Query) -> dict[str, str | None]:
+def _build_fields(query: Query) -> dict[str, str | None]:
     return {
         "query_id": query.id,
         "user": query.user,
         "peer": query.peer,
-        "session": shown_session(query.session_id),
+        "session": shorten_session_id(query.session_id),
     }
 
 
@@ -322,15 +322,15 @@ class _TextFormatter(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the base class calls it so
         line = super().formatMessage(record)
         named = [f"{name}={value}" for name in _FIELDS if (value := vars(record).get(name)) is not None]
-        return _printable(f"{line} [{' '.join(named)}]" if named else line)
+        return _escape_line(f"{line} [{' '.join(named)}]" if named else line)
 
     def formatException(self, ei: Any) -> str:  # noqa: ANN401, N802 - as of the base class
         # Indented: no line of what went wrong can be taken for another record.
-        return "\n".join(f"  {_printable(line)}" for line in super().formatException(ei).split("\n"))
+        return "\n".join(f"  {_escape_line(line)}" for line in super().formatException(ei).split("\n"))
 
 
-def _printable(line: str) -> str:
-    """Returns a text as one line that says no more than it shows: parts of it are what somebody sent."""
+def _escape_line(line: str) -> str:
+    """Escape control characters: clients choose parts of a line."""
     return (
         line if line.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in line)
     )

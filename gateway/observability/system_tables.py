@@ -1,6 +1,6 @@
 """`system.queries`, `system.sessions` and `system.settings`: what a gateway does and how.
 
-Everybody sees their own statements and sessions; administrators see all of them, and the settings.
+Users see their own statements and sessions; administrators see all of them, and the settings.
 """
 
 import dataclasses
@@ -11,11 +11,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from gateway.config.effective_values import settings
+from gateway.config.effective_values import list_settings
 from gateway.config.loader import Loaded
 from gateway.execution.running_queries import Queries, Query
-from gateway.observability.statements import shown_session
-from gateway.sessions import Sessions, shown_options
+from gateway.observability.statements import shorten_session_id
+from gateway.sessions import Sessions, list_options
 from planner.access.rights import Access
 from planner.access.visible_catalog import MOMENT
 from planner.engine import SessionSettings
@@ -28,7 +28,7 @@ _TYPES: Mapping[type, pa.DataType] = MappingProxyType(
 
 
 class SystemQueries:
-    """The statements that wait, run and ran; the newest last."""
+    """The statements that wait or run, and the history; the newest last."""
 
     name = "queries"
     schema = pa.schema(
@@ -58,15 +58,19 @@ class SystemQueries:
         self._queries = queries
 
     def read(self, access: Access) -> pa.Table:
-        """Statements of the principal, for an administrator those of everybody."""
+        """Return the statements of the principal; an administrator sees all."""
         # A statement that ends in between is found in both places.
-        found = {one.id: one for one in (*reversed(self._queries.finished()), *self._queries.active())}
-        rows = [_row(one, access) for one in found.values() if access.is_admin or one.user == access.user]
+        queries = {
+            one.id: one for one in (*reversed(self._queries.list_finished()), *self._queries.list_active())
+        }
+        rows = [
+            _build_row(one, access) for one in queries.values() if access.is_admin or one.user == access.user
+        ]
         return pa.Table.from_pylist(rows, self.schema)
 
 
 class SystemSessions:
-    """The sessions that are remembered."""
+    """The sessions of the server."""
 
     name = "sessions"
     schema = pa.schema(
@@ -84,18 +88,18 @@ class SystemSessions:
         self._sessions = sessions
 
     def read(self, access: Access) -> pa.Table:
-        """Sessions of the principal, for an administrator those of everybody."""
+        """Return the sessions of the principal; an administrator sees all."""
         now = datetime.now(UTC)
         rows = [
             {
-                "session": shown_session(session_id),
+                "session": shorten_session_id(session_id),
                 "user": session.user,
                 "peer": session.peer,
                 "created_at": session.created_at,
                 "last_used_at": now - timedelta(seconds=idle_seconds),
-                **shown_options(session.settings),
+                **list_options(session.settings),
             }
-            for session_id, idle_seconds, session in self._sessions.all()
+            for session_id, idle_seconds, session in self._sessions.list_all()
             if access.is_admin or session.user == access.user
         ]
         return pa.Table.from_pylist(rows, self.schema)
@@ -108,23 +112,25 @@ class SystemSettings:
     schema = pa.schema([("name", pa.string()), ("value", pa.string()), ("source", pa.string())])
 
     def __init__(self, loaded: Loaded) -> None:
-        self._rows = [{"name": one.key, "value": one.shown, "source": one.source} for one in settings(loaded)]
+        self._rows = [
+            {"name": one.key, "value": one.toml_value, "source": one.source} for one in list_settings(loaded)
+        ]
 
     def read(self, access: Access) -> pa.Table:
-        """All settings, nothing for those who are no administrators."""
+        """Return all settings to an administrator, and nothing to others."""
         return pa.Table.from_pylist(self._rows if access.is_admin else [], self.schema)
 
 
-def _row(query: Query, access: Access) -> dict[str, Any]:
+def _build_row(query: Query, access: Access) -> dict[str, Any]:
     reads = query.reads or query.control.reads
     started, ended = query.started_at, query.finished_at or datetime.now(UTC)
     # Which regions a policy excludes is not for those whom it restricts.
-    told = [one for one in reads if access.is_admin or not one.is_restricted]
-    kept = sum(one.regions_kept for one in told)
+    visible_reads = [one for one in reads if access.is_admin or not one.is_restricted]
+    regions_kept = sum(one.regions_kept for one in visible_reads)
     return {
         "query_id": query.id,
         "user": query.user,
-        "session": shown_session(query.session_id),
+        "session": shorten_session_id(query.session_id),
         "peer": query.peer,
         "state": query.state.value,
         "statement": query.sql,
@@ -137,7 +143,7 @@ def _row(query: Query, access: Access) -> dict[str, Any]:
         "bytes": query.bytes,
         "rows_affected": query.affected,
         "tables": list(dict.fromkeys(one.table for one in reads)),
-        "regions_kept": kept,
-        "regions_pruned": sum(one.regions for one in told) - kept,
+        "regions_kept": regions_kept,
+        "regions_pruned": sum(one.regions for one in visible_reads) - regions_kept,
         "error": query.error,
     }

@@ -22,7 +22,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from execnodes import ExecNode, MetricsSet
 from gateway.auth.calls import RpcObserver
 from gateway.execution.running_queries import Query, QueryObserver, QueryState, current_statement
-from gateway.observability.statements import shortened, shown_session
+from gateway.observability.statements import shorten_session_id, shorten_statement
 from planner.engine import PreparedQuery, QueryEngine
 from planner.plans.query_planner import PreparedFor
 from planner.tables.state.catalog import Catalog
@@ -35,7 +35,7 @@ _HEADERS = ("traceparent", "tracestate")
 
 
 class Tracing(QueryObserver, RpcObserver):
-    """Observes calls, statements and writers, and sends what it saw.
+    """Observes calls, statements and writers, and exports spans.
 
     Args:
         endpoint: of an OTLP/HTTP collector, without `/v1/traces`.
@@ -56,11 +56,11 @@ class Tracing(QueryObserver, RpcObserver):
         self._executions: dict[str, Span] = {}
 
     def close(self) -> None:
-        """Sends what was not sent yet."""
+        """Export the remaining spans."""
         self._provider.shutdown()
 
     def on_call(self, method: str, headers: Mapping[str, Sequence[str]]) -> None:
-        """Begins the span of a call, below the client's span where its headers name one."""
+        """Begin the span of a call, below the client's span where its headers name one."""
         carrier = {name: headers[name][0] for name in _HEADERS if headers.get(name)}
         self._calls[threading.get_ident()] = self._tracer.start_span(
             method,
@@ -70,7 +70,7 @@ class Tracing(QueryObserver, RpcObserver):
         )
 
     def on_call_finished(self, method: str, status: str, seconds: float) -> None:  # noqa: ARG002
-        """Ends the span of a call."""
+        """End the span of a call."""
         span = self._calls.pop(threading.get_ident(), None)
         if span is None:
             return
@@ -79,10 +79,10 @@ class Tracing(QueryObserver, RpcObserver):
             span.set_status(Status(StatusCode.ERROR, status))
         span.end()
 
-    def planned(self, statement: str, plan: Callable[[], PreparedQuery]) -> PreparedQuery:
-        """Returns what `plan` returns, in a span of its own."""
-        attributes = {"db.query.text": shortened(statement)}
-        span = self._tracer.start_span("plan", self._parent(), attributes=attributes)
+    def trace_planning(self, statement: str, plan: Callable[[], PreparedQuery]) -> PreparedQuery:
+        """Return what `plan` returns, in a span of its own."""
+        attributes = {"db.query.text": shorten_statement(statement)}
+        span = self._tracer.start_span("plan", self._find_parent(), attributes=attributes)
         try:
             return plan()
         except Exception as error:
@@ -92,29 +92,31 @@ class Tracing(QueryObserver, RpcObserver):
             span.end()
 
     def on_started(self, query: Query) -> None:
-        """Begins the span of an execution, and has its nodes measured where the span is kept."""
-        span = self._tracer.start_span("execute", self._parent(), start_time=_nanoseconds(query.created_at))
+        """Begin the span of an execution; measure its nodes if the span is sampled."""
+        span = self._tracer.start_span(
+            "execute", self._find_parent(), start_time=_to_nanoseconds(query.created_at)
+        )
         if not span.is_recording():
             return
         span.set_attributes(
             {
                 "db.system.name": _SERVICE,
-                "db.query.text": shortened(query.sql),
+                "db.query.text": shorten_statement(query.sql),
                 "lance_gateway.query_id": query.id,
                 "user.name": query.user,
                 "client.address": query.peer,
             }
         )
-        session = shown_session(query.session_id)
+        session = shorten_session_id(query.session_id)
         if session is not None:
             span.set_attribute("session.id", session)
-        span.add_event("started", timestamp=_nanoseconds(query.started_at))
+        span.add_event("started", timestamp=_to_nanoseconds(query.started_at))
         if query.control.metrics is None:
             query.control.metrics = MetricsSet()
         self._executions[query.id] = span
 
     def on_finished(self, query: Query) -> None:
-        """Ends the span of an execution, with one span below it for each of its nodes."""
+        """End the span of an execution, with one span below it for each of its nodes."""
         span = self._executions.pop(query.id, None)
         if span is None:
             return
@@ -134,7 +136,7 @@ class Tracing(QueryObserver, RpcObserver):
         if query.affected is not None:
             span.set_attribute("lance_gateway.rows_affected", query.affected)
         if query.first_batch_at is not None:
-            span.add_event("first batch", timestamp=_nanoseconds(query.first_batch_at))
+            span.add_event("first batch", timestamp=_to_nanoseconds(query.first_batch_at))
         if query.state is not QueryState.FINISHED:
             span.set_status(Status(StatusCode.ERROR, query.error or query.state.value))
         metrics = query.control.metrics
@@ -143,69 +145,71 @@ class Tracing(QueryObserver, RpcObserver):
                 # A scan that never ran has no tree yet, and need not get one now.
                 tree = scan.decided_tree
                 if tree is not None:
-                    self._nodes(tree, metrics, span, _nanoseconds(query.started_at))
-        span.end(_nanoseconds(query.finished_at))
+                    self._record_nodes(tree, metrics, span, _to_nanoseconds(query.started_at))
+        span.end(_to_nanoseconds(query.finished_at))
 
     def on_group(
         self, table: str, region_id: str, requests: int, rows: int, nbytes: int, seconds: float
     ) -> None:
-        """A span for a group of requests, which are one log entry."""
-        self._past("write", seconds, table, region_id, requests=requests, rows=rows, bytes=nbytes)
+        """Record a span for a group of requests, which are one log entry."""
+        self._record_span("write", seconds, table, region_id, requests=requests, rows=rows, bytes=nbytes)
 
     def on_claim(self, table: str, region_id: str, epoch: int, seconds: float) -> None:
-        """A span for a claim, with the time that the owner was waited for."""
-        self._past("claim", seconds, table, region_id, epoch=epoch)
+        """Record a span for a claim, which includes the wait for the owner."""
+        self._record_span("claim", seconds, table, region_id, epoch=epoch)
 
     def on_fenced(self, table: str, region_id: str, epoch: int) -> None:
-        """A span without length where a region was lost."""
-        self._past("fenced", 0.0, table, region_id, epoch=epoch)
+        """Record a span of no duration for a region that was lost."""
+        self._record_span("fenced", 0.0, table, region_id, epoch=epoch)
 
     def on_forward(self, table: str, region_id: str, url: str, rows: int, seconds: float) -> None:
-        """A span for rows that the owner of a region wrote."""
-        self._past("forward", seconds, table, region_id, rows=rows, url=url)
+        """Record a span for rows that the owner of a region wrote."""
+        self._record_span("forward", seconds, table, region_id, rows=rows, url=url)
 
-    def _past(self, name: str, seconds: float, table: str, region_id: str, **attributes: str | int) -> None:
-        """What has just ended, below the statement that this thread serves, if it serves one."""
+    def _record_span(
+        self, name: str, seconds: float, table: str, region_id: str, **attributes: str | int
+    ) -> None:
+        """Record a span that ends now, below the statement that this thread serves, if any."""
         query = current_statement()
         execution = None if query is None else self._executions.get(query.id)
-        parent = self._parent() if execution is None else trace.set_span_in_context(execution)
+        parent = self._find_parent() if execution is None else trace.set_span_in_context(execution)
         end = time.time_ns()
         span = self._tracer.start_span(name, parent, start_time=end - int(seconds * 1e9))
         named = {f"lance_gateway.{key}": value for key, value in attributes.items()}
         span.set_attributes({"lance_gateway.table": table, "lance_gateway.region": region_id, **named})
         span.end(end)
 
-    def _nodes(self, node: ExecNode, metrics: MetricsSet, parent: Span, start: int | None) -> None:
-        """One span per node: as long as the node and its inputs worked, all partitions together."""
-        found = metrics.of(node)
-        if found is None or start is None:
+    def _record_nodes(self, node: ExecNode, metrics: MetricsSet, parent: Span, start: int | None) -> None:
+        """Record one span per node: the time of the node and its inputs, over all partitions."""
+        node_metrics = metrics.of(node)
+        if node_metrics is None or start is None:
             return
         context = trace.set_span_in_context(parent, otel_context.Context())
         span = self._tracer.start_span(type(node).__name__, context, start_time=start)
         span.set_attributes(
             {
                 "lance_gateway.node": node.describe(),
-                "lance_gateway.output_rows": found.output_rows,
-                "lance_gateway.output_batches": found.output_batches,
+                "lance_gateway.output_rows": node_metrics.output_rows,
+                "lance_gateway.output_batches": node_metrics.output_batches,
                 "lance_gateway.elapsed_compute_ms": metrics.elapsed_compute(node) * 1000,
-                **{f"lance_gateway.{name}": count for name, count in found.counters.items()},
+                **{f"lance_gateway.{name}": count for name, count in node_metrics.counters.items()},
             }
         )
         for child in node.children():
-            self._nodes(child, metrics, span, start)
-        span.end(start + int(found.elapsed * 1e9))
+            self._record_nodes(child, metrics, span, start)
+        span.end(start + int(node_metrics.elapsed * 1e9))
 
-    def _parent(self) -> otel_context.Context:
+    def _find_parent(self) -> otel_context.Context:
         span = self._calls.get(threading.get_ident())
         empty = otel_context.Context()
         return empty if span is None else trace.set_span_in_context(span, empty)
 
 
 class TracedEngine(QueryEngine):
-    """An engine that tells how long it plans; what it finds among its plans takes no time.
+    """An engine that traces planning; a plan from the cache has no span.
 
     Args:
-        tracing: hears of it.
+        tracing: records the spans.
         catalog: tables and views.
         partitions: of every scan, by default one per core.
         memory_bytes: what one statement may use before it spills to disk; None for no limit.
@@ -224,9 +228,9 @@ class TracedEngine(QueryEngine):
 
     def _planned(self, key: PreparedFor, promised: bytes | None) -> PreparedQuery:
         planned = super()._planned
-        shown = key.statement if isinstance(key.statement, str) else "a Substrait plan"
-        return self._tracing.planned(shown, lambda: planned(key, promised))
+        statement = key.statement if isinstance(key.statement, str) else "a Substrait plan"
+        return self._tracing.trace_planning(statement, lambda: planned(key, promised))
 
 
-def _nanoseconds(moment: datetime | None) -> int | None:
+def _to_nanoseconds(moment: datetime | None) -> int | None:
     return None if moment is None else int(moment.timestamp() * 1e9)

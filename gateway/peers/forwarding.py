@@ -1,12 +1,12 @@
-"""Rows go from the gateway that received them to the one that owns their region, over Flight.
+"""Forwards rows over Flight from the gateway that received them to the one that owns their region.
 
-`Forwarding` sends: it is what `memwal.writing` asks where the ownership policy is "forward". `ForwardedRows`
-receives: it answers a DoPut command that only other gateways may send. See `protos/forwarding.proto`.
+`Forwarding` sends: `memwal.writing` calls it under the ownership policy "forward". `ForwardedRows` receives:
+it handles a DoPut command that only other gateways may send. See `protos/forwarding.proto`.
 
-What is certain and what is not: the owner writes nothing before it has read every row that was announced, so
-an attempt that fails before the last row was sent did nothing. After that, the same request is sent again
-under the same id, and the owner writes it once. If the owner can't be asked any more, or is another process
-by then, the outcome is unknown, and said to be.
+The owner writes nothing before it has read every announced row, so an attempt that fails before the last row
+was sent has written nothing. After that, the same request is sent again under the same id, and the owner
+writes it once. If the owner can't be reached any more, or was restarted, the outcome is unknown
+(`OutcomeUnknownError`).
 """
 
 import logging
@@ -22,10 +22,10 @@ from typing import Generic, TypeVar
 import pyarrow as pa
 from pyarrow import flight
 
-from gateway.execution.parameters import aligned, encode_parameters
+from gateway.execution.parameters import align_batch, encode_parameters
 from gateway.execution.running_queries import current_statement
 from gateway.peers.peer_identity import PEER, Trust
-from gateway.protocol.commands import Answer, Call, Exchange
+from gateway.protocol.commands import Call, Exchange, Handler
 from gateway.protocol.wire import decode
 from memwal.errors import (
     InvalidInputError,
@@ -45,10 +45,10 @@ from protos.flight_sql import error_text, pack
 T = TypeVar("T")
 
 
-class Once(Generic[T]):
-    """Remembers what became of requests, by their id, for a while; safe to share between threads.
+class OnceExecutor(Generic[T]):
+    """Executes requests at most once, by id, and remembers outcomes for a while; thread-safe.
 
-    Nothing is forgotten before its time, however much arrives: a request that came again would be done again.
+    No outcome is evicted early: a repeated request would be executed again.
 
     Args:
         seconds: how long an outcome is remembered.
@@ -66,8 +66,8 @@ class Once(Generic[T]):
     def __len__(self) -> int:
         return len(self._outcomes)
 
-    def do(self, request_id: bytes, work: Callable[[], T], patience: float) -> T:
-        """Do the work of a request, or wait for what another call of the same request makes of it.
+    def execute(self, request_id: bytes, work: Callable[[], T], patience: float) -> T:
+        """Execute a request, or wait for the outcome of another call of the same request.
 
         Args:
             request_id: of the request.
@@ -81,12 +81,12 @@ class Once(Generic[T]):
             now = self._clock()
             while self._outcomes and next(iter(self._outcomes.values()))[0] < now - self._seconds:
                 self._outcomes.popitem(last=False)
-            known = self._outcomes.get(request_id)
+            outcome = self._outcomes.get(request_id)
             mine: Future[T] = Future()
-            if known is None:
+            if outcome is None:
                 self._outcomes[request_id] = now, mine
-        if known is not None:
-            return known[1].result(patience)
+        if outcome is not None:
+            return outcome[1].result(patience)
         try:
             mine.set_result(work())
         except BaseException as error:  # noqa: BLE001 - the outcome of whoever asks
@@ -97,16 +97,16 @@ class Once(Generic[T]):
 logger = logging.getLogger(__name__)
 
 _INSTANCE = secrets.token_bytes(16)
-"""Of this process: a gateway that was started anew remembers no request of before."""
+"""Id of this process: a restarted gateway remembers no earlier request."""
 # Longer than any sender goes on trying.
 _REMEMBERED_SECONDS = 600.0
-# How long an owner that broke off is asked what became of the rows.
+# How long a sender retries after the connection to the owner broke.
 _RETRY_SECONDS = 5.0
 _PAUSE_SECONDS = 0.05
 _MAX_PAUSE_SECONDS = 1.0
-# What pyarrow puts before gRPC's own words.
+# pyarrow's prefix of gRPC messages.
 _PREFIX = re.compile(r"^Flight returned .*?, with message: ")
-# What an owner's answer says happened to the rows, beyond the gRPC status.
+# Errors in an owner's answer that are more specific than the gRPC status.
 _ERRORS: Mapping[str, type[LanceGatewayError]] = {
     kind.__name__: kind for kind in (FencedError, NotOwnerError, OutcomeUnknownError, NotFoundError)
 }
@@ -133,10 +133,10 @@ class Forwarding:
         self._clients: dict[str, flight.FlightClient] = {}
 
     def forward(self, url: str, table: str, region_id: str, changes: Changes) -> WriteReceipt:
-        """Have the owner of a region write rows, durably, and wait until it did.
+        """Forward rows to the owner of a region, and wait until they are durable.
 
         Raises:
-            UnreachableError: nothing was written: nobody answers there, or takes no rows from this gateway.
+            UnreachableError: nothing was written: no gateway answers there, or it refuses rows from this one.
             OutcomeUnknownError: the owner went away while it had the rows.
             LanceGatewayError: what the owner answered; NotOwnerError where it owns the region no longer.
         """
@@ -163,7 +163,7 @@ class Forwarding:
         pause = _PAUSE_SECONDS
         while True:
             seconds = max(until - time.monotonic(), 0.001)
-            attempt = _Attempt(self._client(url), self._trust.options(url, seconds))
+            attempt = _Attempt(self._get_client(url), self._trust.build_options(url, seconds))
             try:
                 outcome = attempt.run(message, changes)
             except (pa.ArrowException, flight.FlightError, OSError, StopIteration) as error:
@@ -187,7 +187,7 @@ class Forwarding:
                 pause = min(pause * 2, _MAX_PAUSE_SECONDS)
                 continue
             if outcome.error:
-                raise _error(outcome)
+                raise _decode_error(outcome)
             return WriteReceipt({region_id: outcome.rows})
 
     def close(self) -> None:
@@ -197,7 +197,7 @@ class Forwarding:
         for client in clients.values():
             client.close()
 
-    def _client(self, url: str) -> flight.FlightClient:
+    def _get_client(self, url: str) -> flight.FlightClient:
         with self._lock:
             client = self._clients.get(url)
             if client is None:
@@ -232,14 +232,14 @@ class _Attempt:
         descriptor = flight.FlightDescriptor.for_command(pack(message))
         writer, answers = self.client.do_put(descriptor, rows.schema, self._options)
         try:
-            ready = decode(wire.ForwardReady, _answer(answers), "the first answer of another gateway")
+            ready = decode(wire.ForwardReady, _encode_schema(answers), "the first answer of another gateway")
             self.instance = ready.instance
             if changes.upserts is not None and changes.deletes is not None:
                 writer.write_metadata(encode_parameters(changes.deletes))
             writer.write_table(rows)
             self.is_complete = True
             writer.done_writing()
-            return decode(wire.ForwardOutcome, _answer(answers), "the answer of another gateway")
+            return decode(wire.ForwardOutcome, _encode_schema(answers), "the answer of another gateway")
         finally:
             # Where the call failed, this tells why.
             writer.close()
@@ -255,14 +255,14 @@ class ForwardedRows:
     """
 
     def __init__(
-        self, catalog: Catalog, patience_seconds: float = 30.0, once: Once[WriteReceipt] | None = None
+        self, catalog: Catalog, patience_seconds: float = 30.0, once: OnceExecutor[WriteReceipt] | None = None
     ) -> None:
         self._catalog = catalog
         self._patience_seconds = patience_seconds
-        self._once = once or Once(_REMEMBERED_SECONDS)
+        self._once = once or OnceExecutor(_REMEMBERED_SECONDS)
 
-    def answers(self) -> Sequence[Answer]:
-        """Return what this family answers."""
+    def list_handlers(self) -> Sequence[Handler]:
+        """Return the handlers of this family."""
         return (Exchange(wire.ForwardChanges, self._accept),)
 
     def _accept(
@@ -279,25 +279,25 @@ class ForwardedRows:
         if len(message.request_id) != 16:
             raise InvalidInputError("rows were forwarded without a request id: all gateways need one version")
         writer.write(wire.ForwardReady(instance=_INSTANCE).SerializeToString())
-        changes = _received(message, reader)
-        writer.write(self._outcome(message, changes).SerializeToString())
+        changes = _read_changes(message, reader)
+        writer.write(self._execute_once(message, changes).SerializeToString())
 
-    def _outcome(self, message: wire.ForwardChanges, changes: Changes) -> wire.ForwardOutcome:
+    def _execute_once(self, message: wire.ForwardChanges, changes: Changes) -> wire.ForwardOutcome:
         try:
             if message.instance and message.instance != _INSTANCE:
                 raise OutcomeUnknownError(
                     f"the owner of region {message.region_id} of table {message.table!r} was started anew "
                     "while rows were on their way: whether they were written is unknown"
                 )
-            receipt = self._once.do(
+            receipt = self._once.execute(
                 message.request_id, lambda: self._write(message, changes), self._patience_seconds
             )
         except TimeoutError:
-            return _told(
+            return _encode_error(
                 OutcomeUnknownError("the owner still writes the rows: whether it succeeds is unknown")
             )
         except LanceGatewayError as error:
-            return _told(error)
+            return _encode_error(error)
         return wire.ForwardOutcome(rows=receipt.num_rows)
 
     def _write(self, message: wire.ForwardChanges, changes: Changes) -> WriteReceipt:
@@ -311,8 +311,8 @@ class ForwardedRows:
         return receipt
 
 
-def _received(message: wire.ForwardChanges, reader: flight.MetadataRecordBatchReader) -> Changes:
-    """Reads a stream to its end.
+def _read_changes(message: wire.ForwardChanges, reader: flight.MetadataRecordBatchReader) -> Changes:
+    """Read the changes of a stream.
 
     Raises:
         InvalidInputError: it broke off; what came of it is dropped.
@@ -323,10 +323,10 @@ def _received(message: wire.ForwardChanges, reader: flight.MetadataRecordBatchRe
         schema = reader.schema
         for chunk in reader:
             if chunk.app_metadata is not None:
-                deletes = _checked(*_batches(chunk.app_metadata))
+                deletes = _check_rows(*_read_batches(chunk.app_metadata))
             if chunk.data is not None:
                 batches.append(chunk.data)
-        rows: pa.Table | None = _checked(schema, batches)
+        rows: pa.Table | None = _check_rows(schema, batches)
     except (pa.ArrowException, flight.FlightError, OSError) as error:
         raise InvalidInputError(f"forwarded rows cannot be read: {error}") from None
     if not message.upserts:
@@ -340,28 +340,28 @@ def _received(message: wire.ForwardChanges, reader: flight.MetadataRecordBatchRe
     return Changes(rows, deletes)
 
 
-def _batches(stream: pa.Buffer) -> tuple[pa.Schema, list[pa.RecordBatch]]:
+def _read_batches(stream: pa.Buffer) -> tuple[pa.Schema, list[pa.RecordBatch]]:
     with pa.ipc.open_stream(stream) as reader:
         return reader.schema, list(reader)
 
 
-def _checked(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> pa.Table:
+def _check_rows(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> pa.Table:
     for batch in batches:
         batch.validate(full=True)
-    return pa.Table.from_batches([aligned(batch) for batch in batches], schema)
+    return pa.Table.from_batches([align_batch(batch) for batch in batches], schema)
 
 
-def _answer(answers: flight.FlightMetadataReader) -> bytes:
+def _encode_schema(answers: flight.FlightMetadataReader) -> bytes:
     answer = answers.read()
     if answer is None:
         raise pa.ArrowIOError("the connection ended without an answer")
     return bytes(answer)
 
 
-def _told(error: LanceGatewayError) -> wire.ForwardOutcome:
+def _encode_error(error: LanceGatewayError) -> wire.ForwardOutcome:
     return wire.ForwardOutcome(error=type(error).__name__, status=error.status, message=str(error))
 
 
-def _error(outcome: wire.ForwardOutcome) -> LanceGatewayError:
+def _decode_error(outcome: wire.ForwardOutcome) -> LanceGatewayError:
     kind = _ERRORS.get(outcome.error) or _STATUSES.get(outcome.status) or LanceGatewayError
     return kind(outcome.message)

@@ -1,9 +1,8 @@
-"""Other gateways over the same root, which forward rows to the owner of their region.
+"""Authentication between gateways over the same root, which forward rows to the owner of their region.
 
-They share a secret. It never travels: a call carries a pass that was made with it, good for some minutes and
-for the gateway at one address. Addresses are read from files beside the tables, and whoever can write there
-could have calls sent to himself. A pass opens one door: rows that another gateway has checked may be written.
-It reads nothing and runs no statement.
+They share a secret, which is never sent: a call carries a pass that is signed with it, valid for some minutes
+and for the gateway at one address, since addresses are read from files that others may be able to write. A
+pass permits nothing but writing rows that another gateway has checked.
 """
 
 import hashlib
@@ -47,27 +46,27 @@ class PeerToken:
                 "characters without spaces, such as `openssl rand -hex 32` prints"
             )
 
-    def pass_for(self, url: str) -> str:
-        """Returns what opens the gateway at an address for some minutes."""
-        return self._signed(int(time.time()) + _PASS_SECONDS, url)
+    def issue_pass(self, url: str) -> str:
+        """Return a pass to the gateway at an address, valid for some minutes."""
+        return self._sign(int(time.time()) + _PASS_SECONDS, url)
 
-    def opens(self, credentials: object, url: str) -> bool:
-        """Whether a caller presents a pass for an address; takes as long however much of it is right."""
-        found = _PASS.fullmatch(credentials.token) if isinstance(credentials, Bearer) else None
-        if found is None:
+    def is_valid_pass(self, credentials: object, url: str) -> bool:
+        """Return whether the credentials are a pass for an address, in constant time."""
+        match = _PASS.fullmatch(credentials.token) if isinstance(credentials, Bearer) else None
+        if match is None:
             return False
-        expires = int(found[1])
-        is_theirs = hmac.compare_digest(found[0], self._signed(expires, url))
+        expires = int(match[1])
+        is_theirs = hmac.compare_digest(match[0], self._sign(expires, url))
         return is_theirs and abs(expires - time.time() - _PASS_SECONDS / 2) <= _PASS_SECONDS
 
-    def _signed(self, expires: int, url: str) -> str:
+    def _sign(self, expires: int, url: str) -> str:
         signature = hmac.new(self.text.encode(), f"{expires} {url}".encode(), hashlib.sha256)
         return f"peer.{expires}.{signature.hexdigest()}"
 
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """How gateways know each other.
+    """The credentials and certificates that gateways use with each other.
 
     Args:
         token: their secret.
@@ -95,7 +94,7 @@ class Trust:
             raise InvalidInputError(f"{error.filename!r} cannot be read: {error.strerror}") from None
 
     def connect(self, url: str) -> flight.FlightClient:
-        """Returns a client of another gateway; it connects when it is first used."""
+        """Return a client of another gateway; it connects when it is first used."""
         files = self._files if url.startswith("grpc+tls:") else {}
         # gRPC gives an address that does not answer so long before it tries the next.
         options = [
@@ -104,9 +103,9 @@ class Trust:
         ]
         return flight.FlightClient(url, generic_options=options, **files)
 
-    def options(self, url: str, seconds: float) -> flight.FlightCallOptions:
-        """Returns what a call to an address carries, that may take so long."""
-        return flight.FlightCallOptions(timeout=seconds, headers=[bearer(self.token.pass_for(url))])
+    def build_options(self, url: str, seconds: float) -> flight.FlightCallOptions:
+        """Return the options of a call to an address: a pass and a timeout."""
+        return flight.FlightCallOptions(timeout=seconds, headers=[bearer(self.token.issue_pass(url))])
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,11 +116,11 @@ class NoAccess:
     is_admin: bool = False
 
     def of(self, table: str) -> TableAccess | None:  # noqa: ARG002 - every table alike
-        """Nothing."""
+        """Return None: no table is visible."""
         return None
 
     def may_write(self, table: str) -> bool:  # noqa: ARG002 - every table alike
-        """Nowhere."""
+        """Return False."""
         return False
 
 

@@ -1,14 +1,12 @@
-"""How a Flight SQL command family presents itself to the server, and what travels through clients unread.
+"""Interfaces between the server and its command families, and the settings inside tickets and handles.
 
-A family is an object that lists the messages it answers; the server looks a message's type up in a mapping
-built once from these lists.
+A family lists one handler for each type of message that it answers; the server maps types to handlers.
 
 A ticket carries the statement and the settings of the session that asked, so it means the same whichever
-connection redeems it, and whichever gateway over the same root. Who redeems it decides what is seen.
+connection redeems it, and whichever gateway over the same root. The rights of the user who redeems it apply.
 
-There are no transactions and savepoints, and whoever asks is told so. Each statement reads one state of its
-tables, and what it writes is there when it is answered. Pretending would promise that several statements see
-the same state, or that what they wrote can be taken back.
+Requests for transactions and savepoints are refused: each statement reads its own snapshot, and its writes
+are visible when it returns.
 """
 
 import os
@@ -40,7 +38,7 @@ _MAX_BYTES = 1024
 
 @lru_cache(maxsize=_REMEMBERED)
 def encode_settings(settings: SessionSettings) -> bytes:
-    """Returns the message that stands for `settings`, serialized."""
+    """Return the message that stands for `settings`, serialized."""
     message = own.SessionSettings(
         catalog=settings.catalog,
         schema=settings.schema,
@@ -59,7 +57,7 @@ def encode_settings(settings: SessionSettings) -> bytes:
 
 @lru_cache(maxsize=_REMEMBERED)
 def decode_settings(data: bytes) -> SessionSettings:
-    """Returns the settings that a serialized message stands for.
+    """Return the settings that a serialized message stands for.
 
     Raises:
         InvalidInputError: there is no such message, or it asks for what does not exist.
@@ -84,7 +82,7 @@ def decode_settings(data: bytes) -> SessionSettings:
 
 STATEMENT_ID_BYTES = 16
 new_statement_id = partial(os.urandom, STATEMENT_ID_BYTES)
-"""Returns a name for one execution of a statement, 16 bytes that nobody can guess."""
+"""Return an id of one execution of a statement: 16 random bytes."""
 
 
 UNNAMED = "the ticket names no statement: send the statement to GetFlightInfo"
@@ -96,7 +94,7 @@ M = TypeVar("M", bound=Message)
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a handler may know of the call it serves.
+    """The call that a handler serves.
 
     Args:
         peer: address of the client, as gRPC spells it.
@@ -118,7 +116,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedStream:
     """The answer to GetFlightInfo.
 
     Args:
@@ -142,7 +140,7 @@ class Command(Generic[M]):
 
     message: type[M]
     schema: Callable[[M, Call], pa.Schema]
-    plan: Callable[[M, Call], Planned]
+    plan: Callable[[M, Call], PlannedStream]
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,15 +186,15 @@ class Action(Generic[M]):
     is_bare: bool = False
 
 
-Answer: TypeAlias = Command[Any] | Ticket[Any] | Upload[Any] | Exchange[Any] | Action[Any]
-"""What a family answers: one kind of message."""
+Handler: TypeAlias = Command[Any] | Ticket[Any] | Upload[Any] | Exchange[Any] | Action[Any]
+"""A handler of one type of message."""
 
 
 class Family(Protocol):
     """Answers some of the messages of clients."""
 
-    def answers(self) -> Sequence[Answer]:
-        """Return an entry for each message; no other family answers it."""
+    def list_handlers(self) -> Sequence[Handler]:
+        """Return one handler per message type; no other family handles that type."""
 
 
 _ACTIONS: tuple[tuple[str, type[Message], str], ...] = (
@@ -210,8 +208,8 @@ _ACTIONS: tuple[tuple[str, type[Message], str], ...] = (
 class Transactions:
     """The four actions about transactions, refused."""
 
-    def answers(self) -> Sequence[Answer]:
-        """Return what this family answers."""
+    def list_handlers(self) -> Sequence[Handler]:
+        """Return the handlers of this family."""
         return tuple(_refusal(name, message, what) for name, message, what in _ACTIONS)
 
 

@@ -1,4 +1,4 @@
-"""What a client sees when something fails: one clear sentence under the right gRPC status.
+"""Errors as clients see them: one clear sentence under the right gRPC status.
 
 pyarrow offers Flight errors for a few statuses only. INVALID_ARGUMENT, NOT_FOUND and UNIMPLEMENTED are
 reached by raising a subclass of `ValueError`, `KeyError` or `NotImplementedError`; but then pyarrow appends
@@ -29,7 +29,7 @@ class _Untraceable:
         raise AttributeError("an answer to a client is never formatted with a traceback")
 
 
-class _Answer(Exception):  # noqa: N818 - subclasses bear the name of a status, which clients see
+class _ClientError(Exception):
     """An exception whose text is exactly its message (a KeyError would add quotes)."""
 
     __suppress_context__: Any = _Untraceable()
@@ -42,11 +42,11 @@ class _Answer(Exception):  # noqa: N818 - subclasses bear the name of a status, 
         return self.message
 
 
-def _answer(status: str, base: type[Exception]) -> type[Exception]:
-    return type(status, (_Answer, base), {})
+def _create_client_error(status: str, base: type[Exception]) -> type[Exception]:
+    return type(status, (_ClientError, base), {})
 
 
-def _flight_answer(status: str, base: type[Exception]) -> type[Exception]:
+def _create_flight_error(status: str, base: type[Exception]) -> type[Exception]:
     # Where pyarrow forgets to look for Flight errors (in GetSchema), it would format these as well.
     return type(status, (base,), {"__suppress_context__": _Untraceable()})
 
@@ -56,19 +56,19 @@ def _flight_answer(status: str, base: type[Exception]) -> type[Exception]:
 # resources as INTERNAL.
 _ANSWERS: Mapping[str, type[Exception]] = MappingProxyType(
     {
-        "INVALID_ARGUMENT": _answer("INVALID_ARGUMENT", ValueError),
-        "FAILED_PRECONDITION": _answer("FAILED_PRECONDITION", ValueError),
-        "ALREADY_EXISTS": _answer("ALREADY_EXISTS", ValueError),
-        "NOT_FOUND": _answer("NOT_FOUND", KeyError),
-        "UNIMPLEMENTED": _answer("UNIMPLEMENTED", NotImplementedError),
-        "UNAVAILABLE": _flight_answer("UNAVAILABLE", flight.FlightUnavailableError),
-        "UNAUTHENTICATED": _flight_answer("UNAUTHENTICATED", flight.FlightUnauthenticatedError),
-        "PERMISSION_DENIED": _flight_answer("PERMISSION_DENIED", flight.FlightUnauthorizedError),
-        "DEADLINE_EXCEEDED": _flight_answer("DEADLINE_EXCEEDED", flight.FlightTimedOutError),
-        "CANCELLED": _flight_answer("CANCELLED", flight.FlightCancelledError),
-        "DATA_LOSS": _flight_answer("DATA_LOSS", flight.FlightInternalError),
-        "RESOURCE_EXHAUSTED": _flight_answer("RESOURCE_EXHAUSTED", flight.FlightInternalError),
-        "INTERNAL": _flight_answer("INTERNAL", flight.FlightInternalError),
+        "INVALID_ARGUMENT": _create_client_error("INVALID_ARGUMENT", ValueError),
+        "FAILED_PRECONDITION": _create_client_error("FAILED_PRECONDITION", ValueError),
+        "ALREADY_EXISTS": _create_client_error("ALREADY_EXISTS", ValueError),
+        "NOT_FOUND": _create_client_error("NOT_FOUND", KeyError),
+        "UNIMPLEMENTED": _create_client_error("UNIMPLEMENTED", NotImplementedError),
+        "UNAVAILABLE": _create_flight_error("UNAVAILABLE", flight.FlightUnavailableError),
+        "UNAUTHENTICATED": _create_flight_error("UNAUTHENTICATED", flight.FlightUnauthenticatedError),
+        "PERMISSION_DENIED": _create_flight_error("PERMISSION_DENIED", flight.FlightUnauthorizedError),
+        "DEADLINE_EXCEEDED": _create_flight_error("DEADLINE_EXCEEDED", flight.FlightTimedOutError),
+        "CANCELLED": _create_flight_error("CANCELLED", flight.FlightCancelledError),
+        "DATA_LOSS": _create_flight_error("DATA_LOSS", flight.FlightInternalError),
+        "RESOURCE_EXHAUSTED": _create_flight_error("RESOURCE_EXHAUSTED", flight.FlightInternalError),
+        "INTERNAL": _create_flight_error("INTERNAL", flight.FlightInternalError),
     }
 )
 
@@ -88,12 +88,12 @@ _STATUSES = (
 )
 STATUSES = frozenset({"OK", "UNKNOWN", *_ANSWERS})
 """Every status that a finished call may have."""
-# Whoever runs the gateway wants to know more of these.
+# Operators need the tracebacks of these.
 _OUR_FAULT = frozenset({"INTERNAL", "DATA_LOSS"})
 
 
 class QueryCancelledError(LanceGatewayError):
-    """Somebody who may do so stopped the statement, or its client went away."""
+    """The statement was cancelled, or its client disconnected."""
 
     status: ClassVar[str] = "CANCELLED"
 
@@ -110,13 +110,13 @@ class ResultTooLargeError(LanceGatewayError):
     status: ClassVar[str] = "RESOURCE_EXHAUSTED"
 
 
-def client_error(error: Exception, operation: str) -> Exception:
-    """Returns the exception to raise towards the client for `error`, met while serving `operation`.
+def to_client_error(error: Exception, operation: str) -> Exception:
+    """Return the exception to send to the client for `error`, raised by `operation`.
 
     Expected errors keep their message. Anything else becomes INTERNAL with an identifier; what really
     happened, with its traceback, goes to the server's log under that identifier.
     """
-    if isinstance(error, _Answer | flight.FlightError):
+    if isinstance(error, _ClientError | flight.FlightError):
         return error
     if isinstance(error, LanceGatewayError):
         answer = _ANSWERS.get(error.status, _INTERNAL)
@@ -134,27 +134,27 @@ def client_error(error: Exception, operation: str) -> Exception:
     )
 
 
-def answer_to(error: BaseException, operation: str) -> BaseException:
-    """Returns what to raise for what an operation raised: fit for the client, unless it is no failure."""
+def translate_error(error: BaseException, operation: str) -> BaseException:
+    """Return the exception to raise for `error`: one for the client, or itself if it is no failure."""
     if isinstance(error, Exception):
-        return client_error(error, operation)
+        return to_client_error(error, operation)
     # Not an Exception: what DataFusion's bindings raise where DataFusion panics.
     if type(error).__name__ == "PanicException":
-        return client_error(RuntimeError(f"DataFusion panicked: {error}"), operation)
+        return to_client_error(RuntimeError(f"DataFusion panicked: {error}"), operation)
     return error
 
 
 @contextmanager
-def answering(operation: str) -> Iterator[None]:
-    """Turns every exception of its block into one that is fit for the client."""
+def translate_errors(operation: str) -> Iterator[None]:
+    """Turn every exception of the block into one for the client."""
     try:
         yield
     except BaseException as error:  # noqa: BLE001 - the boundary: nothing passes it unexamined
-        raise answer_to(error, operation) from None
+        raise translate_error(error, operation) from None
 
 
-def status_of(error: BaseException | None) -> str:
-    """Returns the name of the gRPC status under which a client sees a call end."""
+def find_status(error: BaseException | None) -> str:
+    """Return the name of the gRPC status under which a client sees a call end."""
     if error is None:
         return "OK"
     # What the gateway answers bears the name of its status.

@@ -1,4 +1,4 @@
-"""Who a caller is."""
+"""The identity of a caller."""
 
 from dataclasses import dataclass
 
@@ -26,7 +26,7 @@ class Identity:
 
 
 def check_name(name: str) -> str:
-    """Returns a user's name as it is.
+    """Return a user's name as it is.
 
     Raises:
         InvalidInputError: it is empty, too long, or cannot be shown: logs and SQL literals would suffer.

@@ -1,4 +1,4 @@
-"""How much a server does at once, remembers and sends, and where it remembers what comes between calls."""
+"""Limits of a server, and the cache of state that clients leave between calls."""
 
 import dataclasses
 import threading
@@ -14,14 +14,14 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-class Keeping(Generic[Key, Value]):
+class ExpiringCache(Generic[Key, Value]):
     """Keeps up to `capacity` values; the one unused longest leaves first, idle ones after a time.
 
     Safe for use by several threads.
 
     Args:
         capacity: the largest number of values.
-        idle_seconds: a value that nobody asked for during this time is forgotten.
+        idle_seconds: a value that was not used for this time is removed.
         clock: seconds, never going back.
     """
 
@@ -45,7 +45,7 @@ class Keeping(Generic[Key, Value]):
             return len(self._entries)
 
     def put(self, key: Key, value: Value) -> None:
-        """Stores `value`, replacing what the key had."""
+        """Store `value`, replacing what the key had."""
         with self._lock:
             now = self._clock()
             self._entries[key] = (now, value)
@@ -55,7 +55,7 @@ class Keeping(Generic[Key, Value]):
                 self._entries.popitem(last=False)
 
     def replace(self, key: Key, value: Value) -> bool:
-        """Stores `value` if the key still has one, which counts as its use; tells whether it had."""
+        """Store `value` if the key still has one, which counts as a use; return whether it had."""
         with self._lock:
             now = self._clock()
             self._expire(now)
@@ -66,7 +66,7 @@ class Keeping(Generic[Key, Value]):
             return True
 
     def get(self, key: Key) -> Value | None:
-        """Returns the value and counts as its use, or None when it is not (or no longer) kept."""
+        """Return the value, which counts as a use; None if it is not (or no longer) kept."""
         with self._lock:
             now = self._clock()
             self._expire(now)
@@ -78,14 +78,14 @@ class Keeping(Generic[Key, Value]):
             return entry[1]
 
     def pop(self, key: Key) -> Value | None:
-        """Forgets the value and returns it, or None when it was not kept."""
+        """Forget the value and return it, or None when it was not kept."""
         with self._lock:
             self._expire(self._clock())
             entry = self._entries.pop(key, None)
             return None if entry is None else entry[1]
 
     def entries(self) -> list[tuple[Key, float, Value]]:
-        """Returns each key, the seconds since its value was last used, and the value; asking is no use."""
+        """Return each key, the seconds since its last use, and the value; this is no use."""
         with self._lock:
             now = self._clock()
             self._expire(now)

@@ -1,4 +1,4 @@
-"""What Arrow types are called and numbered in SQL, JDBC and ODBC, and the metadata that says so.
+"""Names and numbers of Arrow types in SQL, JDBC and ODBC, and the metadata that carries them.
 
 One table serves `CommandGetXdbcTypeInfo` and the metadata of columns, so that a type has the same name in
 both. A name is one that the gateway's own SQL accepts, where SQL has one for the type.
@@ -176,34 +176,36 @@ ALL_TYPES: tuple[SqlType, ...] = tuple(
 """Every type that a result can have, by number and then by name, as the protocol orders them."""
 
 
-def sql_type(data_type: pa.DataType) -> SqlType | None:
-    """Returns the SQL type of an Arrow type; None where it has none."""
+def find_sql_type(data_type: pa.DataType) -> SqlType | None:
+    """Return the SQL type of an Arrow type; None where it has none."""
     found = _BY_TYPE.get(data_type)
     if found is not None:
         return found
     return next((kind for belongs, kind in _BY_FAMILY if belongs(data_type)), None)
 
 
-def type_name(data_type: pa.DataType) -> str:
-    """Returns the name of an Arrow type in SQL, or Arrow's own where SQL has none.
+def find_type_name(data_type: pa.DataType) -> str:
+    """Return the name of an Arrow type in SQL, or Arrow's own where SQL has none.
 
     >>> type_name(pa.decimal128(12, 2)), type_name(pa.list_(pa.int64()))
     ('DECIMAL', 'ARRAY<BIGINT>')
     >>> type_name(pa.struct({"a": pa.string(), "b": pa.map_(pa.string(), pa.bool_())}))
     'STRUCT<a VARCHAR, b MAP<VARCHAR, BOOLEAN>>'
     """
-    found = sql_type(data_type)
-    if found is _ARRAY:
-        return f"ARRAY<{type_name(data_type.value_type)}>"
-    if found is _STRUCT:
-        return "STRUCT<" + ", ".join(f"{field.name} {type_name(field.type)}" for field in data_type) + ">"
-    if found is _MAP:
-        return f"MAP<{type_name(data_type.key_type)}, {type_name(data_type.item_type)}>"
-    return str(data_type) if found is None else found.name
+    sql_type = find_sql_type(data_type)
+    if sql_type is _ARRAY:
+        return f"ARRAY<{find_type_name(data_type.value_type)}>"
+    if sql_type is _STRUCT:
+        return (
+            "STRUCT<" + ", ".join(f"{field.name} {find_type_name(field.type)}" for field in data_type) + ">"
+        )
+    if sql_type is _MAP:
+        return f"MAP<{find_type_name(data_type.key_type)}, {find_type_name(data_type.item_type)}>"
+    return str(data_type) if sql_type is None else sql_type.name
 
 
 def precision_and_scale(data_type: pa.DataType) -> tuple[int | None, int | None]:
-    """Returns how many digits or characters a column has, and how many of them follow the point.
+    """Return how many digits or characters a column has, and how many of them follow the point.
 
     None where there is no such number: texts and binaries are as long as they are.
 
@@ -212,19 +214,19 @@ def precision_and_scale(data_type: pa.DataType) -> tuple[int | None, int | None]
     >>> precision_and_scale(pa.float64()), precision_and_scale(pa.string())
     ((15, None), (None, None))
     """
-    found = sql_type(data_type)
-    if found is None or found in (_TEXT, _BINARY):
+    sql_type = find_sql_type(data_type)
+    if sql_type is None or sql_type in (_TEXT, _BINARY):
         return None, None
-    if found is _DECIMAL:
+    if sql_type is _DECIMAL:
         return data_type.precision, data_type.scale
-    if found.radix == 2:
+    if sql_type.radix == 2:
         # Bits, as digits that every value keeps.
-        return {11: 3, 24: 7, 53: 15}[found.column_size or 0], None
-    if found.family == DATETIME and found is not _DATE:
+        return {11: 3, 24: 7, 53: 15}[sql_type.column_size or 0], None
+    if sql_type.family == DATETIME and sql_type is not _DATE:
         digits = _FRACTION_DIGITS[data_type.unit]
-        whole = {_TIME: 8, _TIMESTAMP: 19, _INSTANT: 25}[found]
+        whole = {_TIME: 8, _TIMESTAMP: 19, _INSTANT: 25}[sql_type]
         return whole + (digits + 1 if digits else 0), digits
-    return found.column_size, None if found.scales is None else found.scales[0]
+    return sql_type.column_size, None if sql_type.scales is None else sql_type.scales[0]
 
 
 _MAX_DESCRIBED = 1024
@@ -241,36 +243,36 @@ class Statement(Protocol):
 
     @property
     def schema(self) -> pa.Schema:
-        """Of its result."""
+        """Schema of the result."""
 
     @property
     def digest(self) -> bytes:
         """Differs where `schema` does."""
 
 
-def described(plan: Statement) -> pa.Schema:
-    """Returns the schema of a statement's result with the metadata that follows from its types."""
-    return _description(plan)[0]
+def describe_result_schema(plan: Statement) -> pa.Schema:
+    """Return the schema of a statement's result with the metadata that follows from its types."""
+    return _describe_result(plan)[0]
 
 
-def described_message(plan: Statement) -> bytes:
-    """Returns the same as an encapsulated IPC message."""
-    return _description(plan)[1]
+def encode_result_schema(plan: Statement) -> bytes:
+    """Return the same as an encapsulated IPC message."""
+    return _describe_result(plan)[1]
 
 
-def _description(plan: Statement) -> tuple[pa.Schema, bytes]:
-    found = _described.get(plan.digest)
+def _describe_result(plan: Statement) -> tuple[pa.Schema, bytes]:
+    description = _described.get(plan.digest)
     # A digest is short: another schema may have the same one.
-    if found is None or not found[0].equals(plan.schema, check_metadata=True):
-        schema = pa.schema([field.with_metadata(_of_type(field.type)) for field in plan.schema])
-        found = plan.schema, schema, bytes(schema.serialize())
+    if description is None or not description[0].equals(plan.schema, check_metadata=True):
+        schema = pa.schema([field.with_metadata(_describe_type(field.type)) for field in plan.schema])
+        description = plan.schema, schema, bytes(schema.serialize())
         if len(_described) >= _MAX_DESCRIBED:
             _described.clear()
-        _described[plan.digest] = found
-    return found[1], found[2]
+        _described[plan.digest] = description
+    return description[1], description[2]
 
 
-def described_table(
+def describe_table_schema(
     schema: pa.Schema,
     catalog: str,
     db_schema: str,
@@ -279,14 +281,14 @@ def described_table(
     *,
     is_read_only: bool = True,
 ) -> pa.Schema:
-    """Returns the schema of a table with all metadata that its columns have.
+    """Return the schema of a table with all metadata that its columns have.
 
     Args:
         schema: columns of the table.
         catalog: that the table is in.
         db_schema: that the table is in.
         table: its name.
-        remarks: column -> what somebody noted about it.
+        remarks: column -> its remark.
         is_read_only: whether the caller can't change its rows.
     """
     where = {
@@ -299,29 +301,29 @@ def described_table(
     }
     fields = []
     for field in schema:
-        metadata = {**_of_type(field.type), **where}
+        metadata = {**_describe_type(field.type), **where}
         if field.name in remarks:
             metadata[f"{_PREFIX}REMARKS"] = remarks[field.name]
         fields.append(field.with_metadata(metadata))
     return pa.schema(fields)
 
 
-def remarks_of(schema: pa.Schema) -> dict[str, str]:
-    """Returns column -> remark, for the columns whose stored metadata has one under a usual name."""
-    found = {}
+def read_remarks(schema: pa.Schema) -> dict[str, str]:
+    """Return column -> remark, for the columns whose stored metadata has one under a usual name."""
+    remarks = {}
     for field in schema:
         stored = {key.lower(): value for key, value in (field.metadata or {}).items()}
         remark = next((stored[key] for key in _REMARKS if key in stored), None)
         if remark is not None:
-            found[field.name] = remark.decode(errors="replace")
-    return found
+            remarks[field.name] = remark.decode(errors="replace")
+    return remarks
 
 
-def _of_type(data_type: pa.DataType) -> dict[str, str]:
-    kind = sql_type(data_type)
+def _describe_type(data_type: pa.DataType) -> dict[str, str]:
+    kind = find_sql_type(data_type)
     precision, scale = precision_and_scale(data_type)
     metadata = {
-        f"{_PREFIX}TYPE_NAME": type_name(data_type),
+        f"{_PREFIX}TYPE_NAME": find_type_name(data_type),
         f"{_PREFIX}IS_AUTO_INCREMENT": "0",
         f"{_PREFIX}IS_CASE_SENSITIVE": "1" if kind is not None and kind.is_text else "0",
         f"{_PREFIX}IS_READ_ONLY": "1",

@@ -12,7 +12,7 @@ M = TypeVar("M", bound=Message)
 
 
 def decode(kind: type[M], data: bytes, what: str) -> M:
-    """Decodes `data` as a message of `kind`.
+    """Decode `data` as a message of `kind`.
 
     Raises:
         InvalidInputError: the bytes are not such a message; the text calls them `what`.
@@ -26,7 +26,7 @@ def decode(kind: type[M], data: bytes, what: str) -> M:
 
 
 def unpack(kind: type[M], data: bytes, what: str) -> M:
-    """Decodes `data` as a message of `kind` packed in google.protobuf.Any.
+    """Decode `data` as a message of `kind` packed in google.protobuf.Any.
 
     Raises:
         InvalidInputError: the bytes are something else; the text calls them `what`.

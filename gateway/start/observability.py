@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyarrow import flight
 
 from gateway.auth.calls import METHODS, RpcObserver
-from gateway.config.effective_values import without_password
+from gateway.config.effective_values import strip_password
 from gateway.config.schema import ObservabilitySection
 from gateway.execution.running_queries import QueryObserver
 from gateway.observability.gauges import Gauges, WriteEvents, WriteGauges, WriteMetrics
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class Observability:
-    """Made before the server that it watches, and closed after it.
+    """Metrics, logs and traces of a server; created before it, closed after it.
 
     Attributes:
         metrics: what `/metrics` shows.
@@ -38,7 +38,7 @@ class Observability:
         config: what is watched, and where it is shown.
         catalog: of the gateway.
         flight_port: as configured; the HTTP port may follow from it.
-        writes: what the writers of the catalog tell; None where nobody listens to them.
+        writes: events of the catalog's writers; None if they have no observers.
 
     Raises:
         UnavailableError: the HTTP port is taken.
@@ -57,7 +57,7 @@ class Observability:
         self._log = QueryLog(config.log_queries, config.slow_query)
         self._audit = WriteAudit()
         self._tracing: Tracing | None = None
-        port = http_port(config, flight_port)
+        port = choose_http_port(config, flight_port)
         self.http: HttpServer | None = None
         if port is not None:
             self.http = HttpServer(self.metrics.registry, self.readiness, config.http_host, port)
@@ -68,7 +68,7 @@ class Observability:
             from gateway.observability.tracing import Tracing  # noqa: PLC0415
 
             self._tracing = Tracing(config.otlp_endpoint, config.otlp_sample_ratio)
-            logger.info("traces go to %s", without_password(config.otlp_endpoint))
+            logger.info("traces go to %s", strip_password(config.otlp_endpoint))
         if writes is not None:
             writes.listen(
                 WriteMetrics(self.metrics.registry, lambda: [table.name for table in catalog.opened()])
@@ -76,8 +76,8 @@ class Observability:
             if self._tracing is not None:
                 writes.listen(self._tracing)
 
-    def engine(self, partitions: int | None, memory_bytes: int | None) -> QueryEngine:
-        """Returns an engine over the catalog, one that tells of its plans where traces are kept.
+    def create_engine(self, partitions: int | None, memory_bytes: int | None) -> QueryEngine:
+        """Return an engine over the catalog, which traces planning if traces are exported.
 
         Args:
             partitions: of every scan, None for one per core.
@@ -89,24 +89,24 @@ class Observability:
 
         return TracedEngine(self._tracing, self.catalog, partitions=partitions, memory_bytes=memory_bytes)
 
-    def query_observers(self) -> Sequence[QueryObserver]:
-        """Returns those who hear of statements."""
+    def list_query_observers(self) -> Sequence[QueryObserver]:
+        """Return the observers of statements."""
         traces = () if self._tracing is None else (self._tracing,)
         return (self._log, self._audit, self.metrics, *traces)
 
-    def rpc_observers(self) -> Mapping[flight.FlightMethod, Sequence[RpcObserver]]:
-        """Returns who hears of calls; the metrics hear of all but handshakes from the server itself."""
+    def map_rpc_observers(self) -> Mapping[flight.FlightMethod, Sequence[RpcObserver]]:
+        """Return the observers of calls, by method; the server itself reports all but handshakes."""
         traces = () if self._tracing is None else (self._tracing,)
         return dict.fromkeys(METHODS, traces) | {flight.FlightMethod.HANDSHAKE: (self.metrics, *traces)}
 
     def watch(self, server: GatewayServer) -> None:
-        """Shows the state of a server that accepts calls."""
+        """Export the state of a server."""
         self.metrics.registry.register(Gauges(server.queries, server.sessions, server.prepared, self.catalog))
         self.metrics.registry.register(WriteGauges(self.catalog))
         self.readiness.start()
 
     def close(self) -> None:
-        """Sends the last spans, and stops showing anything."""
+        """Export the last spans, and stop serving metrics."""
         if self._tracing is not None:
             self._tracing.close()
         if self.http is not None:
@@ -114,8 +114,8 @@ class Observability:
         self.readiness.close()
 
 
-def http_port(config: ObservabilitySection, flight_port: int) -> int | None:
-    """Returns the port of metrics and health, 0 for any free one; None where there is none.
+def choose_http_port(config: ObservabilitySection, flight_port: int) -> int | None:
+    """Return the port of metrics and health: 0 for any free one, None if it is off.
 
     Args:
         config: says which.

@@ -1,4 +1,4 @@
-"""From the configuration to the security of a server, how it writes, and what it lets other gateways do."""
+"""Creates the security and the write path of a server from its configuration."""
 
 import ipaddress
 import logging
@@ -16,7 +16,7 @@ from gateway.auth.files import WatchedFile, read_text
 from gateway.auth.gateway_tokens import ApiTokens, IssuedTokens, parse_tokens
 from gateway.auth.jwt import JwtVerifier, open_keys
 from gateway.auth.policy import parse_policy
-from gateway.auth.tls import Certificates, tls_arguments
+from gateway.auth.tls import Certificates, read_tls_arguments
 from gateway.auth.users import HASHER, Passwords, Users, parse_users
 from gateway.config.schema import AuthSection, GatewayConfig, JwtSection, TlsSection, WritesSection
 from gateway.peers.forwarding import Forwarding
@@ -31,7 +31,7 @@ from planner.access.rights import Access
 def open_security(
     tls: TlsSection, auth: AuthSection, *, host: str, hasher: PasswordHasher = HASHER
 ) -> Security:
-    """Returns the security that a configuration asks for, after reading all files that it names.
+    """Create the security of a configuration; read all files that it names.
 
     Args:
         tls: the section of that name.
@@ -42,9 +42,9 @@ def open_security(
     Raises:
         LanceGatewayError: a file makes no sense, or the server would be open to other machines.
     """
-    arguments = _tls(tls)
-    access = _access(auth.policy_file)
-    authenticator = _authenticator(tls, auth, hasher)
+    arguments = _open_tls(tls)
+    access = _open_access(auth.policy_file)
+    authenticator = _open_authenticator(tls, auth, hasher)
     check_exposure(
         host, authenticated=authenticator is not None, encrypted=bool(arguments), insecure=auth.insecure
     )
@@ -52,10 +52,10 @@ def open_security(
 
 
 def check_exposure(host: str, *, authenticated: bool, encrypted: bool, insecure: bool) -> None:
-    """Refuses to let other machines in without authentication, unless somebody said so.
+    """Refuse to serve other machines without authentication, unless `insecure` allows it.
 
     Raises:
-        PreconditionError: nobody did.
+        PreconditionError: it is not allowed.
     """
     if is_loopback(host):
         return
@@ -76,29 +76,29 @@ def check_exposure(host: str, *, authenticated: bool, encrypted: bool, insecure:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
+    """Return whether only this machine reaches an address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
 
 
-def _tls(tls: TlsSection) -> Mapping[str, Any]:
+def _open_tls(tls: TlsSection) -> Mapping[str, Any]:
     if tls.certificate_file is None:
         return {}
     if tls.key_file is None:
         raise InvalidInputError("tls.certificate_file is set without tls.key_file: name its private key")
-    return tls_arguments(tls.certificate_file, tls.key_file, tls.client_ca_file)
+    return read_tls_arguments(tls.certificate_file, tls.key_file, tls.client_ca_file)
 
 
-def _access(policy_file: Path | None) -> Callable[[Identity], Access]:
+def _open_access(policy_file: Path | None) -> Callable[[Identity], Access]:
     if policy_file is None:
         return see_everything
     policy = WatchedFile(policy_file, parse_policy)
     return lambda identity: policy().access(identity)
 
 
-def _authenticator(tls: TlsSection, auth: AuthSection, hasher: PasswordHasher) -> Authenticator | None:
+def _open_authenticator(tls: TlsSection, auth: AuthSection, hasher: PasswordHasher) -> Authenticator | None:
     if auth.certificates and tls.client_ca_file is None:
         raise InvalidInputError(
             "auth.certificates is on without tls.client_ca_file: name the authorities that sign clients"
@@ -112,7 +112,7 @@ def _authenticator(tls: TlsSection, auth: AuthSection, hasher: PasswordHasher) -
         issued = IssuedTokens(users, auth.token_lifetime)
     if auth.tokens_file is not None:
         api_tokens = ApiTokens(WatchedFile(auth.tokens_file, parse_tokens))
-    jwt = _jwt(auth.jwt)
+    jwt = _open_jwt(auth.jwt)
     certificates = Certificates(users) if auth.certificates else None
     if not (passwords or api_tokens or jwt or certificates):
         return None
@@ -126,7 +126,7 @@ def _authenticator(tls: TlsSection, auth: AuthSection, hasher: PasswordHasher) -
     )
 
 
-def _jwt(section: JwtSection) -> JwtVerifier | None:
+def _open_jwt(section: JwtSection) -> JwtVerifier | None:
     if not section.jwks:
         return None
     return JwtVerifier(
@@ -148,7 +148,7 @@ _FORWARDING_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """How a gateway writes.
+    """The write path of a gateway.
 
     Attributes:
         options: of all tables; None where the gateway only reads.
@@ -167,11 +167,11 @@ class Writing:
 
 
 def open_writing(config: GatewayConfig, observer: WriteObserver | None = None) -> Writing:
-    """Returns how a configuration says that rows are written.
+    """Create the write path of a configuration.
 
     Args:
         config: all of it: certificates serve both sides.
-        observer: is told what writers do.
+        observer: of the writers' events.
 
     Raises:
         LanceGatewayError: keys that don't fit together, or a file that can't be read.
@@ -179,7 +179,7 @@ def open_writing(config: GatewayConfig, observer: WriteObserver | None = None) -
     writes = config.writes
     if not writes.enabled:
         return Writing(None)
-    token = _token(writes)
+    token = _open_token(writes)
     policy = OwnershipPolicy(writes.ownership)
     _check_url(config)
     if policy is OwnershipPolicy.REFUSE and not writes.advertise_url:
@@ -218,11 +218,11 @@ def open_writing(config: GatewayConfig, observer: WriteObserver | None = None) -
         forwarder=forwarding,
         observer=observer or SilentObserver(),
     )
-    # Nobody can send rows to a gateway that does not say where it is.
+    # Others can't forward rows to a gateway without an address.
     return Writing(options, forwarding, token if writes.advertise_url else None)
 
 
-def _token(writes: WritesSection) -> PeerToken | None:
+def _open_token(writes: WritesSection) -> PeerToken | None:
     if writes.peer_token:
         return PeerToken(writes.peer_token)
     if writes.peer_token_file is not None:

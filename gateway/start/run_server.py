@@ -1,4 +1,4 @@
-"""`lance-gateway serve`, and whether it could start: a server that stops when it is told to."""
+"""`lance-gateway serve`: start, drain and stop a server, and check whether it could start."""
 
 import dataclasses
 import logging
@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from gateway.auth.calls import Security
 from gateway.auth.files import read_text
-from gateway.auth.policy import misfits, parse_policy
-from gateway.config.loader import Loaded, fields
+from gateway.auth.policy import find_misfits, parse_policy
+from gateway.config.loader import Loaded, list_fields
 from gateway.config.schema import GatewayConfig
 from gateway.observability import statements
 from gateway.observability.gauges import WriteEvents
@@ -28,7 +28,7 @@ from gateway.observability.system_tables import SystemSettings
 from gateway.peers.forwarding import ForwardedRows
 from gateway.protocol.limits import Limits
 from gateway.server import GatewayServer
-from gateway.start.observability import Observability, http_port
+from gateway.start.observability import Observability, choose_http_port
 from gateway.start.opening import Writing, open_security, open_writing
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
 from planner.bridge import compatibility
@@ -37,8 +37,8 @@ from planner.tables.state.catalog import Catalog
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
-def memory_bytes(cgroup_limit: Path = _CGROUP_LIMIT) -> int:
-    """Returns the memory that this process may use at most: the machine's, or less where a cgroup says so.
+def read_memory_bytes(cgroup_limit: Path = _CGROUP_LIMIT) -> int:
+    """Return the memory that this process may use: the machine's, or a cgroup's limit.
 
     Args:
         cgroup_limit: file in which Linux tells the limit of the control group, "max" for none.
@@ -51,7 +51,7 @@ def memory_bytes(cgroup_limit: Path = _CGROUP_LIMIT) -> int:
 
 
 def allow_open_files() -> None:
-    """Lets this process have as many files and connections open as its user may have.
+    """Raise the soft limit of open files to the hard limit.
 
     The usual soft limit of 1,024 is one for programs that wait with `select`.
     """
@@ -65,14 +65,14 @@ logger = logging.getLogger(__name__)
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # A signal may be handed to any thread of a busy process; its handler runs when the main thread wakes up.
 _SIGNAL_SECONDS = 0.25
-# How long streams that were told to end may take to do so.
+# How long cancelled streams may take to end.
 _GRACE_SECONDS = 1.0
 # How long storage may take over rows that were acknowledged without waiting for it, and over its last flush.
 _SETTLE_SECONDS = 10.0
 
 
 def serve(loaded: Loaded) -> None:
-    """Serves until SIGINT or SIGTERM, and ends the process then.
+    """Serve until SIGINT or SIGTERM, then end the process.
 
     The first line on stdout names the address, once it accepts connections. The first signal refuses new
     connections and lets running streams finish for `server.drain`; then they fail with UNAVAILABLE. Rows that
@@ -117,7 +117,7 @@ def serve(loaded: Loaded) -> None:
             logger.info("stopped")
         else:
             # A client that does not read, or storage that does not answer, cannot be waited for any longer.
-            logger.warning("leaving without %d streams", len(server.queries.active()))
+            logger.warning("leaving without %d streams", len(server.queries.list_active()))
         observability.close()
         logging.shutdown()
         # What was told to stop may be in the midst of Python still, in threads of DataFusion: an interpreter
@@ -125,16 +125,16 @@ def serve(loaded: Loaded) -> None:
         os._exit(0)
 
 
-def limits_of(config: GatewayConfig) -> Limits:
-    """Returns the limits of the server."""
-    given = {**config.limits.model_dump(), "query_history": config.observability.query_history}
+def create_limits(config: GatewayConfig) -> Limits:
+    """Return the limits of the server."""
+    values = {**config.limits.model_dump(), "query_history": config.observability.query_history}
     return Limits(
-        **{one.name: given[one.name.removesuffix("_seconds")] for one in dataclasses.fields(Limits)}
+        **{one.name: values[one.name.removesuffix("_seconds")] for one in dataclasses.fields(Limits)}
     )
 
 
-def listening_problem(host: str, port: int) -> str | None:
-    """Asks the operating system why an address cannot be listened on; None where it can."""
+def find_listening_problem(host: str, port: int) -> str | None:
+    """Return why an address cannot be listened on; None if it can."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as probe:
@@ -153,12 +153,12 @@ def _start(
     forwarded = None
     if writing.token is not None:
         security = dataclasses.replace(
-            security, opens=partial(writing.token.opens, url=config.writes.advertise_url)
+            security, is_valid_pass=partial(writing.token.is_valid_pass, url=config.writes.advertise_url)
         )
         forwarded = ForwardedRows(observability.catalog, config.writes.claim_timeout)
     # What a statement does not find in half of the memory, it should not look for.
-    query_memory = config.limits.query_memory_bytes or memory_bytes() // 2
-    engine = observability.engine(config.server.partitions or None, query_memory)
+    query_memory = config.limits.query_memory_bytes or read_memory_bytes() // 2
+    engine = observability.create_engine(config.server.partitions or None, query_memory)
     engine.add_system_tables(SystemSettings(loaded))
     host, port = config.server.host, config.server.port
     try:
@@ -167,16 +167,16 @@ def _start(
             host,
             port,
             security=security,
-            limits=limits_of(config),
-            observers=observability.query_observers(),
+            limits=create_limits(config),
+            observers=observability.list_query_observers(),
             on_call_finished=observability.metrics.on_call_finished,
-            rpc_observers=observability.rpc_observers(),
+            rpc_observers=observability.map_rpc_observers(),
             forwarded=forwarded,
         )
     except pa.ArrowException as error:
         # gRPC only logs the reason.
         raise UnavailableError(
-            f"cannot listen on {host}:{port}: {listening_problem(host, port) or error}; "
+            f"cannot listen on {host}:{port}: {find_listening_problem(host, port) or error}; "
             "choose another --port (0 takes any free one) or --host"
         ) from error
     observability.watch(server)
@@ -198,22 +198,22 @@ def _stop_on_signals() -> threading.Event:
 
 
 def _drain(server: GatewayServer, seconds: float) -> bool:
-    """Refuses new calls, and returns whether the running ones have ended."""
-    logger.info("stopping; %d streams are running", len(server.queries.active()))
+    """Refuse new calls, and return whether the running ones have ended."""
+    logger.info("stopping; %d streams are running", len(server.queries.list_active()))
     # Refuses new calls at once and returns when the running ones have ended.
     shutdown = threading.Thread(target=server.shutdown, name="shutdown", daemon=True)
     shutdown.start()
     shutdown.join(seconds)
     if shutdown.is_alive():
-        running = len(server.queries.active())
+        running = len(server.queries.list_active())
         logger.warning("%d streams are still running after %g s: ending them", running, seconds)
-        server.queries.end(UnavailableError("the gateway is stopping; run the query again elsewhere"))
+        server.queries.cancel_all(UnavailableError("the gateway is stopping; run the query again elsewhere"))
         shutdown.join(_GRACE_SECONDS)
     return not shutdown.is_alive()
 
 
 def _close(catalog: Catalog, seconds: float) -> bool:
-    """Writes what was only acknowledged, flushes regions for a while, and returns whether that has ended."""
+    """Write acknowledged rows, flush regions for up to `seconds`, and return whether that has ended."""
 
     def close() -> None:
         for name, regions in catalog.close(seconds).items():
@@ -235,13 +235,13 @@ def _close(catalog: Catalog, seconds: float) -> bool:
     return not closing.is_alive()
 
 
-def problems(loaded: Loaded) -> list[str]:
-    """Returns one sentence per problem; none where a gateway can start."""
+def find_problems(loaded: Loaded) -> list[str]:
+    """Return one sentence per problem of a configuration; an empty list if a gateway can start."""
     config = loaded.config
-    found = list(_missing_files(loaded))
+    problems = list(_find_missing_files(loaded))
     # Without its files nothing can be said of what is in them.
     checks: list[Callable[[], object]] = [compatibility.check]
-    if not found:
+    if not problems:
         checks += [
             lambda: open_security(config.tls, config.auth, host=config.server.host),
             lambda: open_writing(config),
@@ -251,12 +251,12 @@ def problems(loaded: Loaded) -> list[str]:
         try:
             check()
         except LanceGatewayError as error:
-            found.append(str(error))
-    return [*found, *_taken_ports(config)]
+            problems.append(str(error))
+    return [*problems, *_find_taken_ports(config)]
 
 
-def _missing_files(loaded: Loaded) -> Iterator[str]:
-    for key, _, model in fields():
+def _find_missing_files(loaded: Loaded) -> Iterator[str]:
+    for key, _, model in list_fields():
         if model is GatewayConfig or not key.endswith("_file"):
             continue
         value: object = loaded.config
@@ -273,19 +273,19 @@ def _check_root(config: GatewayConfig) -> None:
         if config.auth.policy_file is not None:
             text = read_text(config.auth.policy_file)
             policy = parse_policy(text, str(config.auth.policy_file))
-            found = misfits(policy, catalog)
-            if found:
-                raise InvalidInputError("; ".join(found))
+            misfits = find_misfits(policy, catalog)
+            if misfits:
+                raise InvalidInputError("; ".join(misfits))
     finally:
         catalog.close()
 
 
-def _taken_ports(config: GatewayConfig) -> Iterator[str]:
+def _find_taken_ports(config: GatewayConfig) -> Iterator[str]:
     server, http = config.server, config.observability
     for key, host, port in (
         ("server.port", server.host, server.port),
-        ("observability.http_port", http.http_host, http_port(http, server.port)),
+        ("observability.http_port", http.http_host, choose_http_port(http, server.port)),
     ):
-        reason = None if not port else listening_problem(host, port)
+        reason = None if not port else find_listening_problem(host, port)
         if reason is not None:
             yield f"{key}: cannot listen on {host}:{port}: {reason}; choose another port"

@@ -1,9 +1,9 @@
 """Bulk ingestion: CommandStatementIngest, whose DoPut stream becomes rows of a table.
 
-The options say what becomes of a table that is there, and of one that is not. A table that is made, or
-replaced, is there when the whole stream is, and not before; it gets the columns of the stream, and the
-options are those of CREATE TABLE. Rows that are appended are written while they arrive: what was acknowledged
-stays when the stream breaks off, and the same stream may be sent again where the table has a primary key.
+The command's options decide what happens to an existing table and to a missing one. A table that is created
+or replaced appears when the whole stream has arrived, with the columns of the stream and the options of
+CREATE TABLE. Appended rows are written while they arrive: acknowledged ones stay when the stream breaks off,
+and the same stream may be sent again if the table has a primary key.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,10 +14,10 @@ from typing import Literal, TypeAlias
 import pyarrow as pa
 from pyarrow import flight
 
-from gateway.execution.parameters import schema_of, uploaded
+from gateway.execution.parameters import read_batches, read_schema
 from gateway.execution.running_queries import Query
-from gateway.execution.updates import Updates, update_result
-from gateway.protocol.commands import Answer, Call, Upload
+from gateway.execution.updates import Updates, encode_update_result
+from gateway.protocol.commands import Call, Handler, Upload
 from memwal.creating import key_columns
 from memwal.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedError
 from planner.bridge.plain_types import conform, plain_type
@@ -41,14 +41,14 @@ _MODES: Mapping[int, _Mode] = MappingProxyType(
         _Options.TABLE_EXISTS_OPTION_REPLACE: "replace",
     }
 )
-# What of a column's metadata counts: Lance's mark of a key, and what somebody noted about it.
+# The metadata of columns that tables keep: Lance's mark of a key, and remarks.
 _KEY = b"lance-schema:unenforced-primary-key"
 _REMARKS = (b"comment", b"description", b"remarks")
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where rows go.
+    """The target table of an ingestion.
 
     Args:
         table: its name.
@@ -72,13 +72,13 @@ class Target:
 
     @property
     def statement(self) -> str:
-        """What it is called among statements."""
+        """Text of the ingestion in `system.queries`."""
         name = self.table.replace('"', '""')
         return f'INGEST INTO "{name}"'
 
 
-def target_of(command: sql.CommandStatementIngest) -> Target:
-    """Returns where a command's rows go.
+def read_target(command: sql.CommandStatementIngest) -> Target:
+    """Return the target of an ingestion command.
 
     Raises:
         InvalidInputError: the command contradicts itself, or has an option that does not exist.
@@ -90,9 +90,9 @@ def target_of(command: sql.CommandStatementIngest) -> Target:
             f"table {command.table!r} cannot be temporary, since the gateway has none that end with a "
             "session: ingest into a table, and drop it"
         )
-    for what, value, known in (("catalog", command.catalog, CATALOG), ("schema", command.schema, SCHEMA)):
-        if value not in ("", known):
-            raise NotFoundError(f"{what} {value!r} takes no tables: there is {known!r}")
+    for what, value, expected in (("catalog", command.catalog, CATALOG), ("schema", command.schema, SCHEMA)):
+        if value not in ("", expected):
+            raise NotFoundError(f"{what} {value!r} takes no tables: there is {expected!r}")
     if command.options:
         table_options(command.options)
     definition = command.table_definition_options
@@ -120,33 +120,33 @@ class Ingestion:
         self._engine = engine
         self._updates = updates
 
-    def answers(self) -> Sequence[Answer]:
-        """Return what this family answers."""
+    def list_handlers(self) -> Sequence[Handler]:
+        """Return the handlers of this family."""
         return (Upload(sql.CommandStatementIngest, self._accept),)
 
     def _accept(
         self, command: sql.CommandStatementIngest, reader: flight.MetadataRecordBatchReader, call: Call
     ) -> bytes:
-        target = target_of(command)
-        schema = columns_of(schema_of(reader, call))
+        target = read_target(command)
+        schema = derive_columns(read_schema(reader, call))
 
         def step(query: Query) -> WriteResult:
             control = query.control
-            batches = decoded(uploaded(reader, call, query), schema)
+            batches = decode_batches(read_batches(reader, call, query), schema)
             exists = self._check(target, call)
             if target.mode == "replace" or (target.mode == "fail" and not exists):
-                return self._filled(target, schema, batches, control)
+                return self._create_filled(target, schema, batches, control)
             if not exists:
                 self._create(target, schema)
             rows = prepare_ingest(self._engine, target.table, schema, call.settings, call.access)
             return rows.execute(batches, control)
 
-        return update_result(
+        return encode_update_result(
             self._updates.run(target.statement, target.table, call.settings, call, step).affected
         )
 
     def _check(self, target: Target, call: Call) -> bool:
-        """Whether the table is there.
+        """Return whether the table is there.
 
         Raises:
             LanceGatewayError: the caller may not do with it what is wanted.
@@ -177,10 +177,10 @@ class Ingestion:
             rows=rows,
         )
 
-    def _filled(
+    def _create_filled(
         self, target: Target, schema: pa.Schema, batches: Iterator[pa.RecordBatch], control: RunControl
     ) -> WriteResult:
-        """Makes a table that has its rows from the first moment on."""
+        """Make a table that has its rows from the first moment on."""
         count = 0
 
         def rows() -> Iterator[pa.RecordBatch]:
@@ -194,17 +194,17 @@ class Ingestion:
         return WriteResult(count)  # a table is durable when it is made
 
 
-def columns_of(schema: pa.Schema) -> pa.Schema:
-    """Returns the columns that a stream has for a table: in plain types, with key marks and remarks."""
+def derive_columns(schema: pa.Schema) -> pa.Schema:
+    """Return the columns that a stream has for a table: in plain types, with key marks and remarks."""
     fields = []
     for column in schema:
         stored = column.metadata or {}
-        kept = {name: value for name, value in stored.items() if name in _REMARKS or name.startswith(_KEY)}
-        fields.append(pa.field(column.name, plain_type(column.type), column.nullable, kept or None))
+        metadata = {k: v for k, v in stored.items() if k in _REMARKS or k.startswith(_KEY)}
+        fields.append(pa.field(column.name, plain_type(column.type), column.nullable, metadata or None))
     return pa.schema(fields)
 
 
-def decoded(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yields the rows in plain types. Whether NULL may be where it is, the table says."""
+def decode_batches(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the rows in plain types. Whether NULL may be where it is, the table says."""
     plain = pa.schema([column.with_nullable(nullable=True) for column in schema])
     return (conform(batch, plain) for batch in batches)

@@ -1,9 +1,9 @@
 """Prepared statements: create, bind with DoPut, execute, close.
 
-A handle says everything about its statement, the parameters that were bound included, so that any gateway
-over the same root can execute it: binding answers with a new handle. What this gateway keeps is for clients
-that go on using the handle they had, and for parameters too large to travel in a handle. A set of several
-parameter rows runs the statement once for each, and the results follow one another in one stream.
+A handle contains the statement and its bound parameters, so that any gateway over the same root can execute
+it: binding returns a new handle. This gateway stores parameters for clients that go on using the old handle,
+and parameters too large for a handle. Several rows of parameters run the statement once for each row, and
+the results follow one another in one stream.
 """
 
 import contextlib
@@ -19,33 +19,39 @@ from gateway.execution.cancellation import Kill, parse_kill
 from gateway.execution.endpoints import Endpoints
 from gateway.execution.parameters import (
     Bindings,
+    cast_parameters,
     decode_parameters,
+    encode_parameter_schema,
     encode_parameters,
-    received,
+    read_parameters,
+    read_schema,
+    read_typed_parts,
     refuse_rows,
-    schema_of,
-    told,
-    typed,
-    typed_parts,
 )
 from gateway.execution.running_queries import Query
 from gateway.execution.streams import Streams
-from gateway.execution.updates import Updates, executed, not_an_update, not_by_ticket, update_result
+from gateway.execution.updates import (
+    Updates,
+    encode_update_result,
+    execute_writes,
+    query_as_update_error,
+    update_by_ticket_error,
+)
 from gateway.protocol.commands import (
     STATEMENT_ID_BYTES,
     UNNAMED,
     Action,
-    Answer,
     Call,
     Command,
-    Planned,
+    Handler,
+    PlannedStream,
     Ticket,
     Upload,
     decode_settings,
     encode_settings,
     new_statement_id,
 )
-from gateway.protocol.sql_types import described, described_message
+from gateway.protocol.sql_types import describe_result_schema, encode_result_schema
 from memwal.errors import InvalidInputError, NotFoundError, PreconditionError
 from planner.engine import PreparedQuery, PreparedWrite, QueryEngine, SessionSettings, WriteResult, first_word
 from planner.scans.settings import Shortcuts
@@ -54,9 +60,9 @@ from protos import gateway_pb2 as own
 from protos.flight_sql import pack
 
 IDLE_SECONDS = 12 * 3600.0
-# Sets of parameters of the largest size that is allowed: as many are kept for all statements together.
+# How many sets of parameters of the largest allowed size are stored for all statements together.
 _MAX_KEPT_SETS = 4
-# Names statements without parameters: their handles say all there is to know.
+# Id of statements without parameters: nothing is stored for them.
 _NOTHING_KEPT = bytes(16)
 # Clients send a handle back in a descriptor and in a ticket, which gRPC does not stream.
 _MAX_HANDLE_BYTES = 64 * 1024
@@ -77,11 +83,11 @@ class PreparedStatements:
         )
 
     def __len__(self) -> int:
-        """How many statements are kept."""
+        """Return the number of statements."""
         return len(self._bindings)
 
-    def answers(self) -> Sequence[Answer]:
-        """Return what this family answers."""
+    def list_handlers(self) -> Sequence[Handler]:
+        """Return the handlers of this family."""
         return (
             Command(sql.CommandPreparedStatementQuery, self._schema, self._plan),
             Ticket(own.PreparedTicket, self._stream),
@@ -109,13 +115,13 @@ class PreparedStatements:
 
     def _create(self, request: sql.ActionCreatePreparedStatementRequest, call: Call) -> bytes:
         query = prepare(self._engine, request.query, call.settings, call)
-        return self._created(own.PreparedHandle(query=request.query), query, call)
+        return self._encode_created(own.PreparedHandle(query=request.query), query, call)
 
     def _create_from_plan(self, request: sql.ActionCreatePreparedSubstraitPlanRequest, call: Call) -> bytes:
         query = self._engine.prepare_plan(request.plan.plan, call.settings, call.access)
-        return self._created(own.PreparedHandle(query=query.sql, plan=request.plan.plan), query, call)
+        return self._encode_created(own.PreparedHandle(query=query.sql, plan=request.plan.plan), query, call)
 
-    def _created(
+    def _encode_created(
         self, handle: own.PreparedHandle, query: PreparedQuery | PreparedWrite | Kill, call: Call
     ) -> bytes:
         handle.id = _NOTHING_KEPT
@@ -125,81 +131,85 @@ class PreparedStatements:
         handle.settings = encode_settings(call.settings)
         handle.schema_digest = query.digest
         created = sql.ActionCreatePreparedStatementResult(
-            prepared_statement_handle=handle.SerializeToString(), dataset_schema=described_message(query)
+            prepared_statement_handle=handle.SerializeToString(), dataset_schema=encode_result_schema(query)
         )
         if isinstance(query, PreparedQuery | Kill):
             created.parameter_schema = query.serialized_parameter_schema
         else:
-            created.parameter_schema = told(query.parameter_schema, call.settings.type_set)
+            created.parameter_schema = encode_parameter_schema(query.parameter_schema, call.settings.type_set)
             created.is_update = not len(query.schema)
             if created.is_update:
                 created.ClearField("dataset_schema")
         return pack(created)
 
     def _close(self, request: sql.ActionClosePreparedStatementRequest, _call: Call) -> None:
-        handle = _handle(request.prepared_statement_handle)
+        handle = _decode_handle(request.prepared_statement_handle)
         if handle.id != _NOTHING_KEPT:
             # Another gateway may have made it.
             self._bindings.close(handle.id)
 
     def _schema(self, command: sql.CommandPreparedStatementQuery, call: Call) -> pa.Schema:
-        return described(self._query(_handle(command.prepared_statement_handle), call))
+        return describe_result_schema(
+            self._prepare_query(_decode_handle(command.prepared_statement_handle), call)
+        )
 
-    def _plan(self, command: sql.CommandPreparedStatementQuery, call: Call) -> Planned:
-        handle = _handle(command.prepared_statement_handle)
-        query = self._query(handle, call)
+    def _plan(self, command: sql.CommandPreparedStatementQuery, call: Call) -> PlannedStream:
+        handle = _decode_handle(command.prepared_statement_handle)
+        query = self._prepare_query(handle, call)
         binding_id = 0
         needed = len(query.parameter_schema)
         if needed and not handle.parameters:
-            binding_id = self._bindings.current(handle.id)
+            binding_id = self._bindings.current_number(handle.id)
             if not binding_id:
                 raise InvalidInputError(
                     f"the statement has {needed} parameters and none are bound: bind {needed} values"
                 )
         if isinstance(query, PreparedQuery) and not handle.plan and call.settings.endpoints > 1:
-            bound = self._parameters(own.PreparedTicket(handle=handle, binding_id=binding_id), query)
+            bound = self._find_parameters(own.PreparedTicket(handle=handle, binding_id=binding_id), query)
             if bound is None or bound.nbytes <= _MAX_HANDLE_BYTES:
-                chosen = _meant(handle, call.settings.shortcuts)
-                divided = self._endpoints.divided(handle.query, query, chosen, call, bound)
+                chosen = _restore_settings(handle, call.settings.shortcuts)
+                divided = self._endpoints.divide_result(handle.query, query, chosen, call, bound)
                 if divided is not None:
                     return divided
         if not isinstance(query, PreparedQuery | Kill):
-            bound = self._parameters(own.PreparedTicket(handle=handle, binding_id=binding_id), query)
-            settings, write = self._write(handle, query, call)
-            return self._updates.planned(write, settings, call, bound)
+            bound = self._find_parameters(own.PreparedTicket(handle=handle, binding_id=binding_id), query)
+            settings, write = self._prepare_write(handle, query, call)
+            return self._updates.plan_update(write, settings, call, bound)
         ticket = own.PreparedTicket(
             handle=handle,
             settings=encode_settings(call.settings),
             binding_id=binding_id,
             statement_id=new_statement_id(),
         )
-        return Planned(described(query), pack(ticket))
+        return PlannedStream(describe_result_schema(query), pack(ticket))
 
     def _stream(self, ticket: own.PreparedTicket, call: Call) -> flight.FlightDataStream:
         if len(ticket.statement_id) != STATEMENT_ID_BYTES:
             raise NotFoundError(UNNAMED)
         settings = decode_settings(ticket.settings)
-        plan = self._query(ticket.handle, call, settings.shortcuts)
+        plan = self._prepare_query(ticket.handle, call, settings.shortcuts)
         if not isinstance(plan, PreparedQuery | Kill):
-            raise not_by_ticket(plan.sql)
-        parameters = self._parameters(ticket, plan)
+            raise update_by_ticket_error(plan.sql)
+        parameters = self._find_parameters(ticket, plan)
         return self._streams.run(plan, ticket.statement_id, settings, call, parameters)
 
-    def _parameters(
+    def _find_parameters(
         self, ticket: own.PreparedTicket, plan: PreparedQuery | PreparedWrite | Kill
     ) -> pa.Table | None:
         if not len(plan.parameter_schema):
             return None
         if ticket.handle.parameters:
-            return typed(decode_parameters(ticket.handle.parameters), plan.parameter_schema)
+            return cast_parameters(decode_parameters(ticket.handle.parameters), plan.parameter_schema)
         return self._bindings.get(ticket.handle.id, ticket.binding_id)
 
     def _bind(
         self, command: sql.CommandPreparedStatementQuery, reader: flight.MetadataRecordBatchReader, call: Call
     ) -> bytes:
-        handle = _handle(command.prepared_statement_handle)
-        plan = self._query(handle, call)
-        parameters = typed(received(reader, call, self._max_bound_bytes), plan.parameter_schema)
+        handle = _decode_handle(command.prepared_statement_handle)
+        plan = self._prepare_query(handle, call)
+        parameters = cast_parameters(
+            read_parameters(reader, call, self._max_bound_bytes), plan.parameter_schema
+        )
         is_kept = self._bindings.add(handle.id, parameters)
         handle.parameters = b""
         if parameters.nbytes <= _MAX_HANDLE_BYTES:
@@ -222,20 +232,22 @@ class PreparedStatements:
         reader: flight.MetadataRecordBatchReader,
         call: Call,
     ) -> bytes | None:
-        handle = _handle(command.prepared_statement_handle)
-        plan = self._query(handle, call)
+        handle = _decode_handle(command.prepared_statement_handle)
+        plan = self._prepare_query(handle, call)
         if isinstance(plan, Kill):
-            return update_result(plan.run(self._streams.queries, call).num_rows)
+            return encode_update_result(plan.run(self._streams.queries, call).num_rows)
         if isinstance(plan, PreparedQuery):
-            raise not_an_update(plan.sql)
-        settings, write = self._write(handle, plan, call)
+            raise query_as_update_error(plan.sql)
+        settings, write = self._prepare_write(handle, plan, call)
 
         def step(query: Query) -> WriteResult:
-            return executed(write, self._bound_parts(handle, write, reader, call, query), query.control)
+            return execute_writes(
+                write, self._read_bound_parts(handle, write, reader, call, query), query.control
+            )
 
-        return update_result(self._updates.run(write.sql, write.target, settings, call, step).affected)
+        return encode_update_result(self._updates.run(write.sql, write.target, settings, call, step).affected)
 
-    def _bound_parts(
+    def _read_bound_parts(
         self,
         handle: own.PreparedHandle,
         write: PreparedWrite,
@@ -243,23 +255,23 @@ class PreparedStatements:
         call: Call,
         query: Query,
     ) -> Iterator[pa.Table] | None:
-        """The parameters of the executions of an update; None where there are none."""
+        """Return the parameters of the executions of an update; None where there are none."""
         if not len(write.parameter_schema):
             refuse_rows(reader, call, query)
             return None
-        if len(schema_of(reader, call)):
-            return typed_parts(reader, call, query, write.parameter_schema)
+        if len(read_schema(reader, call)):
+            return read_typed_parts(reader, call, query, write.parameter_schema)
         # Nothing comes along: what was bound before counts.
-        number = self._bindings.current(handle.id)
+        number = self._bindings.current_number(handle.id)
         if not handle.parameters and not number:
-            return typed_parts(reader, call, query, write.parameter_schema)
-        bound = self._parameters(own.PreparedTicket(handle=handle, binding_id=number), write)
+            return read_typed_parts(reader, call, query, write.parameter_schema)
+        bound = self._find_parameters(own.PreparedTicket(handle=handle, binding_id=number), write)
         return None if bound is None else iter((bound,))
 
-    def _write(
+    def _prepare_write(
         self, handle: own.PreparedHandle, write: PreparedWrite, call: Call
     ) -> tuple[SessionSettings, PreparedWrite]:
-        """The statement as the session that executes it wants it: its text means what it meant."""
+        """Return the settings and the plan of an execution: names as when prepared, the rest as now."""
         prepared, now = decode_settings(handle.settings), call.settings
         settings = dataclasses.replace(
             prepared,
@@ -272,14 +284,14 @@ class PreparedStatements:
         if settings != prepared:
             again = prepare(self._engine, handle.query, settings, call, handle.schema_digest)
             if isinstance(again, PreparedQuery | Kill):
-                raise not_by_ticket(handle.query)
+                raise update_by_ticket_error(handle.query)
             write = again
         return settings, write
 
-    def _query(
+    def _prepare_query(
         self, handle: own.PreparedHandle, call: Call, shortcuts: Shortcuts | None = None
     ) -> PreparedQuery | PreparedWrite | Kill:
-        settings = _meant(handle, call.settings.shortcuts if shortcuts is None else shortcuts)
+        settings = _restore_settings(handle, call.settings.shortcuts if shortcuts is None else shortcuts)
         promised = handle.schema_digest
         if handle.plan:
             return self._engine.prepare_plan(handle.plan, settings, call.access, promised=promised)
@@ -289,7 +301,7 @@ class PreparedStatements:
 def prepare(
     engine: QueryEngine, sql: str, settings: SessionSettings, call: Call, promised: bytes | None = None
 ) -> PreparedQuery | PreparedWrite | Kill:
-    """Returns the plan of a statement: a `Kill`, or the engine's.
+    """Return the plan of a statement: a `Kill`, or the engine's.
 
     Raises:
         LanceGatewayError: see `QueryEngine.prepare_statement`.
@@ -302,15 +314,15 @@ def prepare(
     return kill
 
 
-def _meant(handle: own.PreparedHandle, shortcuts: Shortcuts) -> SessionSettings:
-    """The settings that a statement was prepared with, but for shortcuts: these are of the session now."""
+def _restore_settings(handle: own.PreparedHandle, shortcuts: Shortcuts) -> SessionSettings:
+    """Return the settings that a statement was prepared with, and the shortcuts of the present session."""
     settings = decode_settings(handle.settings)
     if settings.shortcuts == shortcuts:
         return settings
     return dataclasses.replace(settings, shortcuts=shortcuts)
 
 
-def _handle(data: bytes) -> own.PreparedHandle:
+def _decode_handle(data: bytes) -> own.PreparedHandle:
     with contextlib.suppress(DecodeError):
         handle = own.PreparedHandle.FromString(data)
         if len(handle.id) == 16 and len(handle.schema_digest) == 8:

@@ -1,7 +1,6 @@
 """Statements without preparation: queries, updates, and Substrait plans in place of queries.
 
-What a Substrait plan calls a table is a name like any other: it means what it means to the caller, with the
-caller's rows and columns.
+Table names in a Substrait plan are resolved like those of a statement, with the caller's rows and columns.
 """
 
 from collections.abc import Sequence
@@ -13,21 +12,26 @@ from pyarrow import flight
 from gateway.execution.cancellation import Kill
 from gateway.execution.endpoints import Endpoints
 from gateway.execution.streams import Streams
-from gateway.execution.updates import Updates, not_an_update, not_by_ticket, update_result
+from gateway.execution.updates import (
+    Updates,
+    encode_update_result,
+    query_as_update_error,
+    update_by_ticket_error,
+)
 from gateway.protocol.commands import (
     STATEMENT_ID_BYTES,
     UNNAMED,
-    Answer,
     Call,
     Command,
-    Planned,
+    Handler,
+    PlannedStream,
     Ticket,
     Upload,
     decode_settings,
     encode_settings,
     new_statement_id,
 )
-from gateway.protocol.sql_types import described
+from gateway.protocol.sql_types import describe_result_schema
 from gateway.statements.prepared_statements import prepare
 from memwal.errors import NotFoundError, UnsupportedError
 from planner.engine import PreparedQuery, QueryEngine
@@ -37,7 +41,7 @@ from protos.flight_sql import pack
 
 
 class Statements:
-    """Plans a query for GetFlightInfo and runs it for DoGet; runs at once what changes something.
+    """Plans a query for GetFlightInfo and runs it for DoGet; runs a write at once.
 
     The ticket of a query carries the statement itself, or the Substrait plan, so it can be redeemed by any
     gateway over the same root; the engine keeps plans for a while, so that the usual DoGet does not plan a
@@ -50,8 +54,8 @@ class Statements:
         self._endpoints = endpoints
         self._updates = updates
 
-    def answers(self) -> Sequence[Answer]:
-        """Return what this family answers."""
+    def list_handlers(self) -> Sequence[Handler]:
+        """Return the handlers of this family."""
         return (
             Command(sql.CommandStatementQuery, self._schema, self._plan),
             Ticket(sql.TicketStatementQuery, self._stream),
@@ -62,16 +66,16 @@ class Statements:
         )
 
     def _schema(self, command: sql.CommandStatementQuery, call: Call) -> pa.Schema:
-        return described(prepare(self._engine, command.query, call.settings, call))
+        return describe_result_schema(prepare(self._engine, command.query, call.settings, call))
 
-    def _plan(self, command: sql.CommandStatementQuery, call: Call) -> Planned:
+    def _plan(self, command: sql.CommandStatementQuery, call: Call) -> PlannedStream:
         plan = prepare(self._engine, command.query, call.settings, call)
         if isinstance(plan, PreparedQuery):
-            divided = self._endpoints.divided(command.query, plan, call.settings, call)
+            divided = self._endpoints.divide_result(command.query, plan, call.settings, call)
             if divided is not None:
                 return divided
         elif not isinstance(plan, Kill):
-            return self._updates.planned(plan, call.settings, call)
+            return self._updates.plan_update(plan, call.settings, call)
         handle = own.StatementHandle(
             query=command.query,
             settings=encode_settings(call.settings),
@@ -79,7 +83,7 @@ class Statements:
             schema_digest=plan.digest,
         )
         ticket = pack(sql.TicketStatementQuery(statement_handle=handle.SerializeToString()))
-        return Planned(described(plan), ticket)
+        return PlannedStream(describe_result_schema(plan), ticket)
 
     def _stream(self, ticket: sql.TicketStatementQuery, call: Call) -> flight.FlightDataStream:
         try:
@@ -91,7 +95,7 @@ class Statements:
         settings = decode_settings(handle.settings)
         plan = prepare(self._engine, handle.query, settings, call, promised=handle.schema_digest)
         if not isinstance(plan, PreparedQuery | Kill):
-            raise not_by_ticket(plan.sql)
+            raise update_by_ticket_error(plan.sql)
         return self._streams.run(plan, handle.statement_id, settings, call)
 
     def _update(
@@ -99,18 +103,18 @@ class Statements:
     ) -> bytes | None:
         plan = prepare(self._engine, command.query, call.settings, call)
         if isinstance(plan, Kill):
-            return update_result(plan.run(self._streams.queries, call).num_rows)
+            return encode_update_result(plan.run(self._streams.queries, call).num_rows)
         if isinstance(plan, PreparedQuery):
-            raise not_an_update(plan.sql)
+            raise query_as_update_error(plan.sql)
         result = self._updates.run(
             plan.sql, plan.target, call.settings, call, lambda query: plan.execute((), query.control)
         )
-        return update_result(result.affected)
+        return encode_update_result(result.affected)
 
     def _substrait_schema(self, command: sql.CommandStatementSubstraitPlan, call: Call) -> pa.Schema:
-        return described(self._prepare_substrait(command, call))
+        return describe_result_schema(self._prepare_substrait(command, call))
 
-    def _plan_substrait(self, command: sql.CommandStatementSubstraitPlan, call: Call) -> Planned:
+    def _plan_substrait(self, command: sql.CommandStatementSubstraitPlan, call: Call) -> PlannedStream:
         plan = self._prepare_substrait(command, call)
         ticket = own.PlanTicket(
             plan=command.plan.plan,
@@ -118,7 +122,7 @@ class Statements:
             statement_id=new_statement_id(),
             schema_digest=plan.digest,
         )
-        return Planned(described(plan), pack(ticket))
+        return PlannedStream(describe_result_schema(plan), pack(ticket))
 
     def _prepare_substrait(self, command: sql.CommandStatementSubstraitPlan, call: Call) -> PreparedQuery:
         return self._engine.prepare_plan(command.plan.plan, call.settings, call.access)

@@ -11,7 +11,7 @@ import pytest
 from gateway.server import GatewayServer
 from tests.adbc.values import typed_table
 from tests.gateway.conftest import orders, serving
-from tests.support.servers import connected
+from tests.support.servers import open_connection
 
 
 @pytest.fixture(scope="session")
@@ -39,7 +39,7 @@ def uri(gateway: GatewayServer) -> str:
 @pytest.fixture(scope="session")
 def adbc(uri: str) -> Iterator[Any]:
     """A connection that keeps its session's cookie; tests leave its options as they were."""
-    with connected(uri) as connection:
+    with open_connection(uri) as connection:
         yield connection
 
 

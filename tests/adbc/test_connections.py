@@ -12,7 +12,7 @@ from adbc_driver_manager import AdbcStatusCode
 
 from gateway.execution.running_queries import QueryState
 from gateway.server import GatewayServer
-from tests.support.servers import connected
+from tests.support.servers import open_connection
 
 ENDLESS = "SELECT count(*) FROM generate_series(1, 1000000000000) AS t(a) WHERE a % 7 = 3"
 TRICKLE = "SELECT a FROM generate_series(1, 1000000000000) AS t(a)"
@@ -22,7 +22,7 @@ OPTION = "adbc.flight.sql.session.option."
 @pytest.fixture
 def own(uri: str) -> Iterator[Any]:
     """A connection of the test's own, which may change its options."""
-    with connected(uri) as connection:
+    with open_connection(uri) as connection:
         yield connection
 
 
@@ -115,7 +115,9 @@ def rows_of(cursor: Any, text: str) -> list[Any]:
 
 
 def running(gateway: GatewayServer, text: str) -> bool:
-    return any(query.sql == text and query.state is QueryState.RUNNING for query in gateway.queries.active())
+    return any(
+        query.sql == text and query.state is QueryState.RUNNING for query in gateway.queries.list_active()
+    )
 
 
 def await_that(condition: Any) -> None:

@@ -12,7 +12,7 @@ from datafusion import SessionContext
 from datafusion.substrait import Serde
 
 from tests.adbc.values import VALUES
-from tests.support.servers import connected
+from tests.support.servers import open_connection
 
 STATEMENT = "SELECT id, customer, amount FROM orders WHERE id < 20 ORDER BY id"
 
@@ -80,7 +80,7 @@ def test_a_partition_is_good_for_once(cursor: Any) -> None:
 
 
 def test_a_session_that_wants_parts_gets_each_row_once(uri: str) -> None:
-    with connected(uri) as connection:
+    with open_connection(uri) as connection:
         connection.adbc_connection.set_options(**{"adbc.flight.sql.session.option.endpoints": 3})
         with connection.cursor() as cursor:
             partitions, _ = cursor.adbc_execute_partitions("SELECT id FROM orders")

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tests.gateway.conftest import serving
-from tests.support.servers import connected
+from tests.support.servers import open_connection
 
 NEAREST = "SELECT id, _distance FROM lance_vector_search('docs', 'at', ?, k => 3) ORDER BY _distance"
 
@@ -27,7 +27,7 @@ def searching(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "body": [f"point number {number}" + " corner" * (number == 99) for number in range(100)],
     }
     lance.write_dataset(pa.table(docs), root / "docs.lance").create_scalar_index("body", "INVERTED")
-    with serving(root) as server, connected(f"grpc://127.0.0.1:{server.port}") as connection:
+    with serving(root) as server, open_connection(f"grpc://127.0.0.1:{server.port}") as connection:
         yield connection
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from memwal.errors import UnavailableError
 from memwal.writing import PartlyWrittenError
-from tests.support.gateways import wrote_nothing
+from tests.support.gateways import has_written_nothing
 from tests.support.tables import key_field
 
 Kind: TypeAlias = Literal["insert", "update", "delete", "mix", "log"]
@@ -195,7 +195,7 @@ class Worker:
         except PartlyWrittenError:
             return  # others wanted the regions too: each has the statement or not
         except UnavailableError as error:
-            if not wrote_nothing(error):
+            if not has_written_nothing(error):
                 raise
             one.outcome = "refused"
         else:

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 from dockerfile_parse import DockerfileParser
 
-from tests.support.ports import free_port
-from tests.support.servers import connected, fetch
+from tests.support.ports import find_free_port
+from tests.support.servers import fetch, open_connection
 
 FOLDER = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -102,7 +102,7 @@ def test_the_start_command_serves_and_the_health_check_agrees(
     dockerfile: DockerfileParser, tmp_path: Path
 ) -> None:
     lance.write_dataset(pa.table({"id": [1, 2, 3]}), tmp_path / "orders.lance")
-    port, http_port = free_port(), free_port()
+    port, http_port = find_free_port(), find_free_port()
     variables = {
         **environment(dockerfile),
         "LANCE_GATEWAY_ROOT": str(tmp_path),
@@ -117,7 +117,7 @@ def test_the_start_command_serves_and_the_health_check_agrees(
     with started(command, variables) as process:
         assert process.stdout is not None
         assert f"grpc://0.0.0.0:{port}" in process.stdout.readline()
-        with connected(f"grpc://127.0.0.1:{port}") as connection:
+        with open_connection(f"grpc://127.0.0.1:{port}") as connection:
             assert fetch(connection, "SELECT count(*) AS n FROM orders").to_pylist() == [{"n": 3}]
         check = command_of(value_of(dockerfile, "HEALTHCHECK"))
         health = [sys.executable, *check[1:]]

@@ -9,7 +9,7 @@ import lance
 import pyarrow as pa
 
 from memwal.errors import LanceGatewayError, UnavailableError
-from tests.support.gateways import EngineGateway, Gateway, wrote_nothing
+from tests.support.gateways import EngineGateway, Gateway, has_written_nothing
 from tests.support.tables import key_field
 
 State: TypeAlias = dict[int, int | None]
@@ -61,7 +61,7 @@ class Possible:
                 self._run(gateway, sql, done)
             except LanceGatewayError as error:
                 self.failed.append(str(error))
-                if isinstance(error, UnavailableError) and wrote_nothing(error):
+                if isinstance(error, UnavailableError) and has_written_nothing(error):
                     continue
                 self.states += [state for state in done if state not in self.states]
             else:

@@ -23,7 +23,7 @@ def create(root: Path) -> Path:
 
 
 def region_directory(table: Path) -> Path:
-    (region,) = manifests.region_ids(table)
+    (region,) = manifests.list_region_ids(table)
     return table / "_mem_wal" / region
 
 

@@ -174,7 +174,7 @@ def test_gateways_that_create_a_region_at_the_same_instant_create_one(
             for number, one in enumerate(gateways)
         )
     )
-    (_,) = manifests.region_ids(table)
+    (_,) = manifests.list_region_ids(table)
     first, *others = [values(one) for one in gateways]
     assert set(first) == {7}
     assert all(one == first for one in others)
@@ -284,4 +284,4 @@ def test_a_change_of_more_rows_than_a_memtable_holds_is_one_entry(root: Path, op
         watching.result()
     assert seen <= {(f"a{rows}",), (f"ab{rows}",), (f"ab{rows // 2}",)}
     assert reader.read("SELECT count(*) AS n FROM t")["n"].to_pylist() == [rows // 2]
-    assert len(manifests.region_ids(table)) == 1
+    assert len(manifests.list_region_ids(table)) == 1

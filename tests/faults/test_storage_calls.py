@@ -8,14 +8,14 @@ import pytest
 
 from planner.tables.state.catalog import Catalog
 from tests.faults.scenario import Possible, create_table
-from tests.support.faults import FaultyBackend, How, faulty
+from tests.support.faults import FaultyBackend, How, open_faulty_storage
 from tests.support.gateways import EAGER, EngineGateway
 
 
 def _play(root: Path, number: int | None, how: How) -> tuple[Possible, FaultyBackend]:
     """The script on a fresh table, with one failing call; then the check by this gateway and another one."""
     create_table(root)
-    storage, backend = faulty(root)
+    storage, backend = open_faulty_storage(root)
     gateway = EngineGateway(Catalog(storage, writing=EAGER))
     possible = Possible()
     backend.arm(lambda called, *_: how if called == number else None)

@@ -16,7 +16,7 @@ import lance
 import pyarrow as pa
 
 from memwal.errors import UnavailableError
-from tests.support.gateways import Gateway, wrote_nothing
+from tests.support.gateways import Gateway, has_written_nothing
 from tests.support.linearizability import Kind, Operation, Value, check_registers
 from tests.support.tables import key_field
 
@@ -120,7 +120,7 @@ class Client:
             result = self.gateway.write(sql)
         except UnavailableError as error:
             self.recorder.refused[self.name] += 1
-            if wrote_nothing(error):
+            if has_written_nothing(error):
                 return
             returned, result = inf, None
         else:

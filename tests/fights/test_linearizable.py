@@ -31,8 +31,8 @@ class Disturber:
         self.random.choice(self.gateways).flush(self.table.stem)
 
     def merge(self) -> None:
-        done = manifests.merged_generations(self.table)
-        for region in manifests.region_ids(self.table):
+        done = manifests.read_merged_generations(self.table)
+        for region in manifests.list_region_ids(self.table):
             flushed = manifests.read_manifest(self.table, region).flushed_generations
             waiting = [one.generation for one in flushed if one.generation > done.get(region, 0)]
             if waiting:
@@ -40,7 +40,7 @@ class Disturber:
 
     def clean_up(self) -> None:
         """Leaves the directories of what it takes out of the manifests to those who still read them."""
-        for region, merged in manifests.merged_generations(self.table).items():
+        for region, merged in manifests.read_merged_generations(self.table).items():
             try:
                 manifests.forget_generations(self.table, region, merged)
             except FileExistsError:

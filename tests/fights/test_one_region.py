@@ -13,7 +13,7 @@ from memwal.errors import UnavailableError
 from memwal.writing import WriteOptions
 from tests.fights.registers import create_registers, meanwhile, run_all
 from tests.support import manifests
-from tests.support.gateways import EngineGateway, wrote_nothing
+from tests.support.gateways import EngineGateway, has_written_nothing
 from tests.support.writer_process import (
     FencedError,
     RegionWriter,
@@ -66,7 +66,7 @@ class GatewayFighter:
             try:
                 self.gateway.write(f"INSERT INTO r VALUES ({key}, {key + 1})")
             except UnavailableError as error:
-                if not wrote_nothing(error):
+                if not has_written_nothing(error):
                     raise
                 self.refused += 1
             else:
@@ -105,7 +105,7 @@ def fight(root: Path, gateways: list[EngineGateway], writers: WriterProcess, **h
     """Let four clients of two gateways and a writer fight for a region; a third gateway only reads."""
     table = create_registers(root, regions=1)
     gateways[0].write("INSERT INTO r VALUES (-1, 0)")
-    (region,) = manifests.region_ids(table)
+    (region,) = manifests.list_region_ids(table)
     acknowledged = Acknowledged()
     fighters = [
         GatewayFighter(gateways[number % 2], itertools.count(number * 1_000_000), acknowledged)

@@ -10,7 +10,7 @@ import pytest
 from memwal.errors import UnavailableError
 from tests.fights.registers import create_registers, meanwhile, run_all
 from tests.fights.test_linearizable import Disturber
-from tests.support.gateways import EngineGateway, wrote_nothing
+from tests.support.gateways import EngineGateway, has_written_nothing
 
 OpenGateways = Callable[..., list[EngineGateway]]
 TOGETHER = range(5)
@@ -23,7 +23,7 @@ def _written(gateway: EngineGateway, sql: str) -> int:
         try:
             return gateway.write(sql)
         except UnavailableError as error:
-            if not wrote_nothing(error):
+            if not has_written_nothing(error):
                 raise
 
 

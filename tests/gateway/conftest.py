@@ -17,7 +17,7 @@ from gateway.server import GatewayServer
 from memwal.errors import UnavailableError
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
-from tests.support.servers import connected
+from tests.support.servers import open_connection
 from tests.support.tables import key_field
 
 ORDER_COUNT = 1000
@@ -90,7 +90,7 @@ def serving(
     try:
         yield server
     finally:
-        server.queries.end(UnavailableError("the test is over"))
+        server.queries.cancel_all(UnavailableError("the test is over"))
         server.shutdown()
         engine.close()
 
@@ -110,7 +110,7 @@ def uri(gateway: GatewayServer) -> str:
 @pytest.fixture
 def adbc(uri: str) -> Iterator[Any]:
     """An ADBC connection that keeps its session's cookie."""
-    with connected(uri) as connection:
+    with open_connection(uri) as connection:
         yield connection
 
 

@@ -10,7 +10,7 @@ import lance
 import pyarrow as pa
 
 from gateway.auth.calls import Security
-from gateway.auth.tls import tls_arguments
+from gateway.auth.tls import read_tls_arguments
 from gateway.config.schema import TlsSection
 from gateway.peers.forwarding import ForwardedRows, Forwarding
 from gateway.peers.peer_identity import PeerToken, Trust
@@ -21,7 +21,7 @@ from memwal.writing.observing import RegionStats
 from planner.engine import PreparedQuery, QueryEngine
 from planner.tables.state.catalog import Catalog
 from tests.support import manifests
-from tests.support.ports import free_port
+from tests.support.ports import find_free_port
 from tests.support.tables import key_field
 
 TOKEN = PeerToken("the-secret-of-these-gateways")
@@ -81,13 +81,13 @@ def peer(
     receiving: Callable[..., ForwardedRows] = ForwardedRows,
 ) -> Iterator[Peer]:
     """A gateway over a root; on any port, with TLS if there is a section for it."""
-    port = port or free_port()
+    port = port or find_free_port()
     url = f"grpc{'+tls' if tls else ''}://127.0.0.1:{port}"
     trust = Trust(token)
     if tls is not None:
         assert tls.certificate_file is not None
         assert tls.key_file is not None
-        security = Security(tls=tls_arguments(tls.certificate_file, tls.key_file, tls.client_ca_file))
+        security = Security(tls=read_tls_arguments(tls.certificate_file, tls.key_file, tls.client_ca_file))
         pair = (tls.certificate_file, tls.key_file) if tls.client_ca_file else (None, None)
         trust = Trust(token, True, ca, *pair)
     with ExitStack() as stack:
@@ -101,11 +101,11 @@ def peer(
         server = GatewayServer(
             engine,
             port=port,
-            security=replace(security or Security(), opens=partial(token.opens, url=url)),
+            security=replace(security or Security(), is_valid_pass=partial(token.is_valid_pass, url=url)),
             forwarded=receiving(engine.catalog),
         )
         stack.callback(server.shutdown)
-        stack.callback(server.queries.end, UnavailableError("the test is over"))
+        stack.callback(server.queries.cancel_all, UnavailableError("the test is over"))
         yield Peer(url, engine, server, forwarding)
 
 
@@ -124,4 +124,4 @@ def make_table(root: Path, *, buckets: int = 1, keyed: bool = True) -> Path:
 def epochs(root: Path) -> list[int]:
     """How often each region of the table was claimed, by its manifest."""
     path = root / f"{TABLE}.lance"
-    return [manifests.read_manifest(path, region).writer_epoch for region in manifests.region_ids(path)]
+    return [manifests.read_manifest(path, region).writer_epoch for region in manifests.list_region_ids(path)]

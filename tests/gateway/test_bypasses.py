@@ -28,7 +28,7 @@ from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
 from tests.gateway import rpc
 from tests.gateway.attempts import FOREIGN, NAMED, OTHER_DOORS, READS, WRITES
-from tests.support.ports import free_port
+from tests.support.ports import find_free_port
 from tests.support.servers import GatewayProcess
 from tests.support.tables import LsmTable, bucketed, key_field
 from tests.support.writer_process import WriterProcess
@@ -129,7 +129,7 @@ def index(path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def http_port() -> int:
-    return free_port()
+    return find_free_port()
 
 
 @pytest.fixture(scope="module")

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from gateway.config import Flag, load
-from gateway.config.effective_values import text
+from gateway.config.effective_values import render_reference
 from gateway.config.loader import ConfigError
 from gateway.protocol.limits import Limits
-from gateway.start.observability import http_port
-from gateway.start.run_server import limits_of
+from gateway.start.observability import choose_http_port
+from gateway.start.run_server import create_limits
 from memwal.quantities import parse_seconds, parse_size
 
 PROGRAM = str(Path(sys.executable).with_name("lance-gateway"))
@@ -104,7 +104,7 @@ class TestLayers:
         assert [parse_size(value) for value in ("64MiB", "1kB", "7", 7)] == [64 << 20, 1000, 7, 7]
 
     def test_the_defaults_of_limits_are_those_of_the_server(self) -> None:
-        assert limits_of(load([ROOT]).config) == Limits()
+        assert create_limits(load([ROOT]).config) == Limits()
 
     @pytest.mark.parametrize(
         ("chosen", "flight_port", "port"),
@@ -114,7 +114,7 @@ class TestLayers:
         self, chosen: str, flight_port: int, port: int | None
     ) -> None:
         flag = Flag("--http-port", "observability.http_port", chosen)
-        assert http_port(load([ROOT, flag]).config.observability, flight_port) == port
+        assert choose_http_port(load([ROOT, flag]).config.observability, flight_port) == port
 
 
 class TestErrors:
@@ -305,4 +305,6 @@ class TestCommands:
         assert load(file=written(tmp_path, run.stdout)).config.limits.query_timeout == 90.0
 
     def test_the_page_is_the_reference(self) -> None:
-        assert PAGE.read_text() == text(), "run: lance-gateway config reference > docs/configuration.md"
+        assert PAGE.read_text() == render_reference(), (
+            "run: lance-gateway config reference > docs/configuration.md"
+        )

@@ -21,7 +21,7 @@ from planner.engine import SessionSettings
 from protos import flight_pb2
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
-from tests.support.servers import connected
+from tests.support.servers import open_connection
 
 PREFIX = "adbc.flight.sql.session.option."
 FLAG_PREFIX = "adbc.flight.sql.session.optionbool."
@@ -47,7 +47,7 @@ def client(uri: str) -> Iterator[GatewayClient]:
 
 
 def test_a_new_session_has_the_defaults(client: GatewayClient) -> None:
-    assert client.options() == DEFAULTS
+    assert client.get_options() == DEFAULTS
 
 
 def test_options_are_set_through_adbc_and_stay(adbc: Any) -> None:
@@ -89,13 +89,13 @@ def test_a_wrong_option_is_refused_by_name(
         adbc.adbc_connection.set_options(**{PREFIX + name: value})
     with pytest.raises(InvalidInputError, match=f"{name} = '{value}': {complaint}"):
         client.set_options({name: value})
-    assert client.options() == DEFAULTS
+    assert client.get_options() == DEFAULTS
 
 
 def test_options_that_are_right_are_set_beside_those_that_are_not(client: GatewayClient) -> None:
     with pytest.raises(InvalidInputError, match="colour"):
         client.set_options({"consistency": "snapshot", "colour": "green"})
-    assert client.options()["consistency"] == "snapshot"
+    assert client.get_options()["consistency"] == "snapshot"
 
 
 def test_an_option_without_a_value_returns_to_its_default(sessions: Sessions) -> None:
@@ -167,15 +167,15 @@ def test_a_value_of_another_kind_is_refused(sessions: Sessions, value: flight_pb
 def test_sessions_are_kept_apart(uri: str, client: GatewayClient) -> None:
     client.set_options({"consistency": "snapshot"})
     with GatewayClient(uri) as other:
-        assert other.options()["consistency"] == "strong"
-    assert client.options()["consistency"] == "snapshot"
+        assert other.get_options()["consistency"] == "strong"
+    assert client.get_options()["consistency"] == "snapshot"
 
 
 def test_a_closed_session_is_not_found(client: GatewayClient) -> None:
     client.set_options({"consistency": "flushed"})
     cookies = dict(client._jar.cookies)
     result = flight_pb2.CloseSessionResult.FromString(
-        client._act("CloseSession", flight_pb2.CloseSessionRequest())
+        client._run_action("CloseSession", flight_pb2.CloseSessionRequest())
     )
     assert result.status == flight_pb2.CloseSessionResult.CLOSED
     # The answer took the cookie away, so the connection goes on with the defaults.
@@ -193,7 +193,7 @@ def test_closing_without_a_session_succeeds(wire: flight.FlightClient) -> None:
 
 def test_a_connection_closes_its_session(uri: str, gateway: Any) -> None:
     before = len(gateway.sessions)
-    with connected(uri) as connection:
+    with open_connection(uri) as connection:
         connection.adbc_connection.set_options(**{PREFIX + "consistency": "flushed"})
         assert len(gateway.sessions) == before + 1
     assert len(gateway.sessions) == before
@@ -231,7 +231,7 @@ def test_an_option_in_a_header_is_for_its_call_alone(uri: str) -> None:
     request = flight_pb2.SetSessionOptionsRequest()
     request.session_options["max_staleness_ms"].int64_value = 7
     with GatewayClient(uri) as client:
-        client.options()
+        client.get_options()
         (cookie,) = client._jar.cookies.items()
         headers = [(b"cookie", "=".join(cookie).encode()), (b"consistency", b"flushed")]
         with flight.FlightClient(uri) as bare:
@@ -240,8 +240,8 @@ def test_an_option_in_a_header_is_for_its_call_alone(uri: str) -> None:
             effective = flight_pb2.GetSessionOptionsResult.FromString(told.body.to_pybytes())
             assert effective.session_options["consistency"].string_value == "flushed"
             list(bare.do_action(flight.Action("SetSessionOptions", request.SerializeToString()), options))
-        assert client.options()["consistency"] == "strong"
-        assert client.options()["max_staleness_ms"] == "7"
+        assert client.get_options()["consistency"] == "strong"
+        assert client.get_options()["max_staleness_ms"] == "7"
 
 
 def test_other_cookies_are_no_session(uri: str) -> None:
@@ -261,11 +261,11 @@ class _Session:
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
-        self._actions = {action.name: action for action in sessions.answers()}
+        self._actions = {action.name: action for action in sessions.list_handlers()}
         self._session_id: str | None = None
 
     def settings(self) -> SessionSettings:
-        return self._sessions.settings(self._session_id, ANONYMOUS.name)
+        return self._sessions.find_settings(self._session_id, ANONYMOUS.name)
 
     def set(self, **options: flight_pb2.SessionOptionValue) -> flight_pb2.SetSessionOptionsResult:
         call = Call(
@@ -339,7 +339,7 @@ def test_types_are_those_that_the_client_can_read(
     wire: flight.FlightClient, agent: str, chosen: dict[str, str], kind: pa.DataType
 ) -> None:
     found = read_session({"user-agent": [agent], **{name: [value] for name, value in chosen.items()}})
-    types = found.settings(SessionSettings()).type_set
+    types = found.apply_to(SessionSettings()).type_set
     query = sql.CommandStatementQuery(query="SELECT utiny FROM typed")
     info = wire.get_flight_info(rpc.descriptor(query), _headers(types=types))
     assert info.schema.field("utiny").type == kind

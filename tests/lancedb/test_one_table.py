@@ -19,7 +19,7 @@ from memwal.writing import OpenTable
 from pipeline.cleaning import CleanPolicy, clean
 from pipeline.merging import merge
 from tests.lancedb.both import KEY, KINDS, SCHEMA, TENANTS, Both, Kind
-from tests.support.ingesting import Batch, table_of
+from tests.support.ingesting import Batch, build_table
 from tests.support.tables import key_field
 
 Making = Callable[..., Both]
@@ -165,7 +165,7 @@ def test_batches_of_spark_find_the_regions_of_lancedb(both: Making, kind: Kind):
     regions = table.regions()
     rows = [{"tenant": tenant, "id": 2, "v": 7} for tenant in TENANTS]
 
-    Batch(table.lake_table, table_of(rows, SCHEMA), "job", 0).run()
+    Batch(table.lake_table, build_table(rows, SCHEMA), "job", 0).run()
 
     assert table.regions() == regions
     table.acknowledged |= {(tenant, 2): 7 for tenant in TENANTS}

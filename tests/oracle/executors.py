@@ -14,7 +14,7 @@ from planner.scans.settings import parse_shortcuts
 from planner.tables.state.catalog import Catalog
 from protos import flight_sql_pb2
 from tests.gateway import rpc
-from tests.support.servers import GatewayProcess, connected
+from tests.support.servers import GatewayProcess, open_connection
 
 Consistency = Literal["strong", "flushed"]
 
@@ -66,7 +66,7 @@ class GatewayExecutor:
     def __init__(self, root: Path) -> None:
         self._resources = ExitStack()
         server = self._resources.enter_context(GatewayProcess(root))
-        self._connection = self._resources.enter_context(connected(server.uri))
+        self._connection = self._resources.enter_context(open_connection(server.uri))
 
     def run(
         self,

@@ -10,7 +10,7 @@ from pipeline.jobs.lake import LakeTable
 from tests.oracle.changes import Target
 from tests.oracle.model import Cells, Key
 from tests.oracle.predicates import Draw, value_of
-from tests.support.ingesting import Batch, table_of
+from tests.support.ingesting import Batch, build_table
 
 DELETED = "_gone"
 SEQUENCE = "_sequence"
@@ -51,7 +51,7 @@ def batch(
         key = tuple(row[name] for name in target.key)
         gone = bool(row.get(DELETED))
         newest[key] = None if gone else {one.field_id: row[one.name] for one in target.columns}
-    return Batch(table, table_of(shuffled, schema), JOB, number, options), newest
+    return Batch(table, build_table(shuffled, schema), JOB, number, options), newest
 
 
 def _row(draw: Draw, target: Target, sequence: int, *, deletes: bool) -> dict[str, Any]:

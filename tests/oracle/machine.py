@@ -165,7 +165,7 @@ class Histories(RuleBasedStateMachine):
     def clean_up(self, data: Any) -> None:
         """Merged generations leave the region manifests and the disk, old base versions too."""
         subject = data.draw(st.sampled_from(self.subjects))
-        for region in manifests.merged_generations(subject.table.path):
+        for region in manifests.read_merged_generations(subject.table.path):
             clean_up_merged(subject.table.path, region)
         if data.draw(st.booleans()):
             subject.table.dataset().cleanup_old_versions(older_than=dt.timedelta(0))
@@ -230,10 +230,10 @@ class Histories(RuleBasedStateMachine):
 
     def _run_job(self, data: Any, job: Job) -> None:
         subject = data.draw(st.sampled_from(self.subjects))
-        before = {one.table.name: manifests.merged_generations(one.table.path) for one in self.subjects}
+        before = {one.table.name: manifests.read_merged_generations(one.table.path) for one in self.subjects}
         job(data.draw, LakeTable.at(str(subject.table.path)))
         for one in self.subjects:
-            merged = manifests.merged_generations(one.table.path)
+            merged = manifests.read_merged_generations(one.table.path)
             for region, history in sorted(one.model.regions.items()):
                 up_to, known = merged.get(region, 0), before[one.table.name].get(region, 0)
                 assert known <= up_to < history.current_generation, (region, before, merged)

@@ -11,7 +11,7 @@ from hypothesis import Phase
 from planner.scans.settings import NO_SHORTCUTS, SessionSettings
 from tests.oracle.running import run_machine, soak
 from tests.oracle.writing_machine import WritingHistories
-from tests.support.gateways import EngineGateway, Gateway, served
+from tests.support.gateways import EngineGateway, Gateway, start_served_gateway
 from tests.support.writer_process import WriterProcess
 
 
@@ -44,7 +44,7 @@ def test_histories_of_sql_writes_equal_the_replay(writers: WriterProcess):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_histories_written_over_adbc_equal_the_replay(writers: WriterProcess):
-    run_histories(writers, served, examples=2, steps=8, derandomize=True)
+    run_histories(writers, start_served_gateway, examples=2, steps=8, derandomize=True)
 
 
 @pytest.mark.soak

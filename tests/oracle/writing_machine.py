@@ -138,7 +138,7 @@ class WritingHistories(Histories):
         table = LakeTable.at(str(subject.table.path))
         most = subject.table.config["max_memtable_rows"]
         batch, rows = ingesting.batch(data.draw, _target(subject), table, len(self.ingested), most)
-        tasks = batch.tasks()
+        tasks = batch.route_tasks()
         for task in tasks:
             batch.write(task)
         if data.draw(st.booleans(), label="a task is tried twice"):
@@ -156,7 +156,7 @@ class WritingHistories(Histories):
         (subject,) = (one for one in self.subjects if str(one.table.path) == batch.table.uri)
         before = self._logs(subject)
         if set(batch.rows.column_names) - {DELETED, SEQUENCE} <= {one.name for one in subject.model.columns}:
-            for task in batch.tasks():
+            for task in batch.route_tasks():
                 assert batch.write(task) == ()
         self._settle(subject, before, {})
         self.check(data)
@@ -167,7 +167,7 @@ class WritingHistories(Histories):
         """Each region's epoch, and the last position of its log."""
         table = subject.table.path
         found = {}
-        for region in manifests.region_ids(table):
+        for region in manifests.list_region_ids(table):
             log = read_log(table, region)
             found[region] = (
                 manifests.read_manifest(table, region).writer_epoch,
@@ -186,7 +186,7 @@ class WritingHistories(Histories):
         """Bring the model to what the log says of generations, and to `rows`, which must be in the log."""
         path = subject.table.path
         entries: dict[str, list[LoggedEntry]] = {}
-        for region in manifests.region_ids(path):
+        for region in manifests.list_region_ids(path):
             epoch, position = before.get(region, (0, 0))
             manifest = manifests.read_manifest(path, region)
             if manifest.writer_epoch != epoch:

@@ -53,7 +53,7 @@ def built(root: Path, writers: WriterProcess) -> Scenario:
         table.delete([{"id": one} for one in deleted])
         rows = {key: value for key, value in (rows | changed).items() if key not in deleted}
         table.close_writers()
-        if not manifests.merged_generations(table.path):
+        if not manifests.read_merged_generations(table.path):
             merge_generations(table.path, table.region_of({"id": 1}), 1)
     left = {0: "log", 12: "log", 13: "log"}
     table.put(_records(left))

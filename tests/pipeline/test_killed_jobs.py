@@ -16,7 +16,7 @@ from pipeline.jobs.runners import Threads
 from pipeline.merging import merge
 from pipeline.snapshotting import SnapshotPolicy, snapshot
 from tests.pipeline.scenario import Scenario, built, shown
-from tests.support.interrupting import Call, KilledError, When, killed_at, watched
+from tests.support.interrupting import Call, KilledError, When, kill_at, watch_calls
 from tests.support.writer_process import WriterProcess
 
 
@@ -107,7 +107,7 @@ def job(request: pytest.FixtureRequest) -> Job:
 def _calls(scenario: Scenario, job: Job, root: Path) -> list[Call]:
     table = scenario.copied(root)
     job.prepare(table)
-    with watched() as calls:
+    with watch_calls() as calls:
         job.run(table)
     job.check(table)
     assert shown(table) == scenario.rows
@@ -139,7 +139,7 @@ def _some_that_write(calls: list[Call]) -> list[int]:
 def _is_finished_after(scenario: Scenario, job: Job, root: Path, number: int, when: When) -> None:
     table = scenario.copied(root)
     job.prepare(table)
-    with watched(killed_at(number, when)) as calls, pytest.raises(KilledError):
+    with watch_calls(kill_at(number, when)) as calls, pytest.raises(KilledError):
         job.run(table)
     where = f"killed {when} call {number}, {calls.made[number].name}"
     assert shown(table) == scenario.rows, where
@@ -170,7 +170,7 @@ def _fails_clearly_at(scenario: Scenario, job: Job, root: Path, number: int) -> 
 
     table = scenario.copied(root)
     job.prepare(table)
-    with watched(fails) as calls:
+    with watch_calls(fails) as calls:
         try:
             job.run(table)
         except LanceGatewayError:

@@ -17,7 +17,7 @@ from pipeline.merging import merge
 from pipeline.snapshotting import SnapshotPolicy, snapshot
 from tests.pipeline.scenario import Rows, Scenario, built, shown
 from tests.support.gateways import EngineGateway
-from tests.support.interrupting import Call, When, watched
+from tests.support.interrupting import Call, When, watch_calls
 from tests.support.writer_process import WriterProcess
 
 Job = Callable[[LakeTable], object]
@@ -137,7 +137,7 @@ def _meanwhile(scenario: Scenario, root: Path, job: Job, change: Change, at: int
 
     told = ""
     try:
-        with watched(happens) as calls:
+        with watch_calls(happens) as calls:
             try:
                 job(table)
             except LanceGatewayError as error:
@@ -156,7 +156,7 @@ def _calls(scenario: Scenario, root: Path, job: Job) -> list[Call]:
     table = scenario.copied(root)
     if job is not _merge:
         _merge(table)
-    with watched() as calls:
+    with watch_calls() as calls:
         job(table)
     return calls.made
 

@@ -20,7 +20,7 @@ from pipeline.ingesting.writing import BatchMarkers
 from pipeline.jobs.lake import LakeTable
 from tests.pipeline.attempts import JOB, routed, task, write, write_in_steps
 from tests.support.gateways import EngineGateway
-from tests.support.written import NOTES, held, make_notes
+from tests.support.written import NOTES, make_notes, read_notes
 
 ROWS = 6
 BATCH = pa.Table.from_pylist([{"id": one, "text": "batch"} for one in range(ROWS)], schema=NOTES)
@@ -94,7 +94,7 @@ def test_an_attempt_that_rests_between_appends(table: LakeTable, gateway: Engine
             yield
 
     write_in_steps(table, BATCH, steps())
-    assert held(gateway) == EXPECTED[what]
+    assert read_notes(gateway) == EXPECTED[what]
 
 
 @pytest.mark.parametrize("what", EXPECTED)
@@ -124,7 +124,7 @@ def test_an_attempt_that_rests_when_it_looks_for_the_marker(
 
     monkeypatch.setattr(BatchMarkers, "is_complete", resting)
     write(table, BATCH)
-    assert held(gateway) == EXPECTED[what]
+    assert read_notes(gateway) == EXPECTED[what]
 
 
 def test_an_attempt_that_is_late_leaves_the_region_to_others(table: LakeTable, gateway: EngineGateway):
@@ -151,7 +151,7 @@ def test_an_attempt_that_dies_halfway_after_another_won_leaves_each_keys_last_ro
 
     with pytest.raises(ConnectionError):
         write_in_steps(table, rows, steps(), options)
-    assert held(gateway) == dict.fromkeys(range(ROWS), "2")
+    assert read_notes(gateway) == dict.fromkeys(range(ROWS), "2")
 
 
 @pytest.mark.parametrize("flush", [True, False])
@@ -175,7 +175,7 @@ def test_attempts_that_race(table: LakeTable, gateway: EngineGateway, *, flush: 
         one.join()
     if len(failures) == len(threads):
         write(table, BATCH)  # Spark would try again.
-    assert held(gateway) == SOURCE
+    assert read_notes(gateway) == SOURCE
 
 
 def test_users_and_an_attempt_take_turns(table: LakeTable, gateway: EngineGateway):
@@ -186,14 +186,14 @@ def test_users_and_an_attempt_take_turns(table: LakeTable, gateway: EngineGatewa
 
     written = write_in_steps(table, BATCH, steps())
     assert sum(one.rows for one in written) == ROWS
-    assert held(gateway) == SOURCE | {100 + step: "user" for step in range(ROWS)}
+    assert read_notes(gateway) == SOURCE | {100 + step: "user" for step in range(ROWS)}
 
 
 def test_without_a_flush_the_rows_stay_in_the_log_and_nobody_waits_for_the_region(
     table: LakeTable, gateway: EngineGateway
 ):
     write(table, BATCH, IngestOptions(flush=False))
-    assert held(gateway) == SOURCE
+    assert read_notes(gateway) == SOURCE
     assert gateway.read("SELECT id FROM notes", "flushed").num_rows == 0
     # A user's writer grants others their time, unless they say that they are done.
     other = EngineGateway(Path(table.uri).parent, WriteOptions(hold_ms=3_600_000))

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from planner.access.rights import TableAccess
 from planner.engine import QueryEngine
-from tests.support.principals import ALL, seeing
+from tests.support.principals import ALL, create_principal
 from tests.support.tables import LsmTable, bucketed, key_field
 from tests.support.writer_process import WriterProcess
 
@@ -34,7 +34,7 @@ ORDERS = pa.schema(
 VISIBLE = [0, 4, 5, 9]
 HIDDEN_WORDS = ("margin", "payroll", "wages", "boss", "secret", "right(note", "left(email")
 
-ANALYST = seeing(
+ANALYST = create_principal(
     orders=TableAccess(
         row_filter="tenant = 'a' AND right(note, 1) <> 'x'",
         masks={"email": "left(email, 1) || '***'", "code": "'0'"},
@@ -45,10 +45,10 @@ ANALYST = seeing(
     bonus=ALL,
 )
 """`bonus` is a view over a table that the analyst has no grant for."""
-FILTERED = seeing(orders=TableAccess(row_filter="tenant = 'a'"))
-MASKED = seeing(orders=TableAccess(masks={"id": "id % 2", "amount": "NULL", "email": "'hidden'"}))
-KEYLESS = seeing(orders=TableAccess(hidden_columns=frozenset({"id"})))
-NOBODY = seeing()
+FILTERED = create_principal(orders=TableAccess(row_filter="tenant = 'a'"))
+MASKED = create_principal(orders=TableAccess(masks={"id": "id % 2", "amount": "NULL", "email": "'hidden'"}))
+KEYLESS = create_principal(orders=TableAccess(hidden_columns=frozenset({"id"})))
+NOBODY = create_principal()
 
 VIEWS = {
     "recent": "SELECT id, tenant, email, amount FROM orders WHERE amount >= 0",

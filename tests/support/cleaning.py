@@ -1,4 +1,4 @@
-"""A table whose whole history is known, as tests of cleaning make and question it."""
+"""A table with a recorded history, for tests of cleaning."""
 
 import shutil
 import time
@@ -23,18 +23,18 @@ NEWEST_ONLY = CleanPolicy(retain_versions=1)
 HOUR = 3600.0
 
 
-def later(hours: float = 1.0) -> Callable[[], float]:
-    """A clock by which all that has happened is long ago."""
+def create_late_clock(hours: float = 1.0) -> Callable[[], float]:
+    """Return a clock that is so many hours ahead."""
     return lambda: time.time() + hours * HOUR
 
 
-def of(report: CleanReport, kind: Kind) -> list[Garbage]:
+def filter_kind(report: CleanReport, kind: Kind) -> list[Garbage]:
     return [one for one in report.garbage if one.kind is kind]
 
 
 @dataclass
-class Kept:
-    """A table of one region, and what it must show."""
+class CleanedTable:
+    """A table of one region, and its expected rows."""
 
     table: LsmTable
     rows: dict[int, str]
@@ -42,12 +42,12 @@ class Kept:
     versions: dict[int, dict[int, str]] = field(default_factory=dict)
 
     @staticmethod
-    def create(root: Path, writers: WriterProcess, **config: int) -> "Kept":
+    def create(root: Path, writers: WriterProcess, **config: int) -> "CleanedTable":
         rows = dict.fromkeys(range(6), "base")
         base = pa.table([list(rows), list(rows.values())], schema=SCHEMA)
         table = LsmTable.create(root, "t", base, unpartitioned(("id",), 1), writers, **config)
-        made = Kept(table, rows, dict(rows))
-        made._note()
+        made = CleanedTable(table, rows, dict(rows))
+        made._record_state()
         return made
 
     @property
@@ -78,34 +78,34 @@ class Kept:
 
     def merge(self, up_to: int, region: str | None = None) -> None:
         merge_generations(self.path, region or self.region, up_to)
-        self._note()
+        self._record_state()
 
-    def generation(self, value: str) -> None:
+    def write_generation(self, value: str) -> None:
         """A generation of four entries."""
         self.put(dict.fromkeys(range(1, 5), value))
         self.flush()
 
     def clean(self, policy: CleanPolicy = NEWEST_ONLY, *, hours: float = 1.0) -> CleanReport:
-        return clean(self.lake, policy, delete=True, clock=later(hours))
+        return clean(self.lake, policy, delete=True, clock=create_late_clock(hours))
 
     def find(self, policy: CleanPolicy = NEWEST_ONLY, *, hours: float = 1.0) -> CleanReport:
-        return clean(self.lake, policy, clock=later(hours))
+        return clean(self.lake, policy, clock=create_late_clock(hours))
 
-    def names(self) -> set[str]:
+    def list_generation_names(self) -> set[str]:
         """Of the directories of generations."""
         return {one.name for one in (self.path / "_mem_wal" / self.region).iterdir() if "_gen_" in one.name}
 
-    def positions(self) -> list[int]:
+    def list_positions(self) -> list[int]:
         """Of the entries that the log has."""
         files = (self.path / "_mem_wal" / self.region / "wal").glob("*.arrow")
         return sorted(int(one.stem[::-1], 2) for one in files)
 
-    def listed(self) -> list[int]:
+    def list_generations(self) -> list[int]:
         found = manifests.read_manifest(self.path, self.region).flushed_generations
         return [one.generation for one in found]
 
-    def copied(self, to: Path) -> "Kept":
-        """The same files, of the same times, elsewhere; its writers are closed."""
+    def copy_to(self, to: Path) -> "CleanedTable":
+        """Copy the files, with their times, to another directory; the copy's writers are closed."""
         assert not self.table.writers
         shutil.copytree(self.path, to / self.path.name)
         table = LsmTable(
@@ -115,21 +115,21 @@ class Kept:
             self.table.process,
             regions=dict(self.table.regions),
         )
-        return Kept(table, dict(self.rows), dict(self.flushed), dict(self.versions))
+        return CleanedTable(table, dict(self.rows), dict(self.flushed), dict(self.versions))
 
     def check(self, engine: QueryEngine) -> None:
-        """What the newest state is, at each level of consistency that knows it."""
+        """Check the newest state at each level of consistency."""
         for consistency, expected in (("strong", self.rows), ("flushed", self.flushed)):
             settings = SessionSettings(consistency=consistency)  # type: ignore[arg-type]
-            assert read(engine, "t", settings) == expected, consistency
+            assert read_rows(engine, "t", settings) == expected, consistency
 
-    def _note(self) -> None:
+    def _record_state(self) -> None:
         for version in range(max(self.versions, default=0) + 1, self.table.dataset().version + 1):
             self.versions[version] = dict(self.flushed)
 
 
-def read(engine: QueryEngine, what: str, settings: SessionSettings | None = None) -> dict[int, str]:
-    """The rows of a table, or of what it was."""
+def read_rows(engine: QueryEngine, what: str, settings: SessionSettings | None = None) -> dict[int, str]:
+    """Return the rows of a table, or of a version of it."""
     query = f"SELECT id, v FROM {what}"
     found = engine.prepare(query, settings or SessionSettings()).execute().read_all()
     return dict(zip(found["id"].to_pylist(), found["v"].to_pylist(), strict=True))

@@ -1,4 +1,4 @@
-"""An S3 server whose answers fail when they are told to."""
+"""An S3 server whose requests fail on command."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -47,16 +47,16 @@ class FailingS3:
             fate = self._fate(len(self.requests), method, path)
             self.requests.append((method, path))
         if fate == "refused":
-            return _failed(start_response)
+            return _send_failure(start_response)
         if fate == "throttled":
-            return _failed(start_response, "503 Slow Down", "SlowDown")
+            return _send_failure(start_response, "503 Slow Down", "SlowDown")
         if fate == "answer lost":
             list(self._application(environ, lambda *_: None))
-            return _failed(start_response)
+            return _send_failure(start_response)
         return self._application(environ, start_response)  # type: ignore[no-any-return]
 
 
-def _failed(
+def _send_failure(
     start_response: Callable[..., Any],
     status: str = "500 Internal Server Error",
     code: str = "InternalError",
@@ -68,7 +68,7 @@ def _failed(
 
 @contextmanager
 def failing_s3(bucket: str) -> Iterator[FailingS3]:
-    """A server with one bucket."""
+    """Return a server with one bucket."""
     from moto.server import DomainDispatcherApplication, create_backend_app  # noqa: PLC0415 - takes a second
     from werkzeug.serving import make_server  # noqa: PLC0415
 

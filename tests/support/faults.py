@@ -1,4 +1,4 @@
-"""Storage that fails when it is told to."""
+"""Storage that fails on command."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -66,8 +66,10 @@ class FaultyBackend:
         return guarded
 
 
-def faulty(root: Path | str, options: Mapping[str, str] | None = None) -> tuple[Storage, FaultyBackend]:
-    """A storage over a directory, and what makes it fail."""
+def open_faulty_storage(
+    root: Path | str, options: Mapping[str, str] | None = None
+) -> tuple[Storage, FaultyBackend]:
+    """Return a storage over a directory, and the backend that makes it fail."""
     storage = Storage.open(str(root), options)
     backend = FaultyBackend(storage.backend)
     return replace(storage, backend=backend), backend  # type: ignore[arg-type]

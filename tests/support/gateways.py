@@ -1,4 +1,4 @@
-"""Gateways as tests of writing see them: whatever takes SQL, in this process or over the wire."""
+"""Gateways for tests of writing: an engine in this process, or a server over ADBC."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -15,14 +15,14 @@ from planner.engine import PreparedQuery, QueryEngine, SessionSettings
 from planner.scans.settings import parse_shortcuts
 from planner.tables.sources.snapshot import Consistency
 from planner.tables.state.catalog import Catalog
-from tests.support.servers import GatewayProcess, connected
+from tests.support.servers import GatewayProcess, open_connection
 
 EAGER = WriteOptions(hold_ms=0)
 """Claims what it needs at once, so that tests need not wait for a former owner's time to pass."""
 
 
-def wrote_nothing(error: UnavailableError) -> bool:
-    """Whether an error promises that the statement may be sent again as if it never had been."""
+def has_written_nothing(error: UnavailableError) -> bool:
+    """Return whether an error promises that nothing was written, so that the statement may be repeated."""
     return isinstance(error, FencedError | NotOwnerError) or "nothing was written" in str(error)
 
 
@@ -30,7 +30,7 @@ class Gateway(Protocol):
     """Takes statements of any number of threads."""
 
     def write(self, sql: str, parameters: Sequence[Any] = ()) -> int:
-        """Run a statement that changes something; how many rows it affected."""
+        """Run a statement that writes; return the number of affected rows."""
 
     def write_many(self, sql: str, rows: pa.Table) -> int:
         """Run it once for each row of parameters."""
@@ -54,7 +54,7 @@ class EngineGateway:
     def write(self, sql: str, parameters: Sequence[Any] = ()) -> int:
         prepared = self.engine.prepare_statement(sql, self.settings)
         assert not isinstance(prepared, PreparedQuery), sql
-        return prepared.execute(tuple(map(_scalar, parameters))).affected
+        return prepared.execute(tuple(map(_encode_scalar, parameters))).affected
 
     def write_many(self, sql: str, rows: pa.Table) -> int:
         prepared = self.engine.prepare_statement(sql, self.settings)
@@ -62,7 +62,7 @@ class EngineGateway:
         return prepared.execute_many(rows).affected
 
     def read(self, sql: str, consistency: Consistency = "strong", parameters: Sequence[Any] = ()) -> pa.Table:
-        return self.run(sql, tuple(map(_scalar, parameters)), consistency=consistency)
+        return self.run(sql, tuple(map(_encode_scalar, parameters)), consistency=consistency)
 
     def run(
         self,
@@ -102,7 +102,7 @@ class ServedGateway:
 
     def write(self, sql: str, parameters: Sequence[Any] = ()) -> int:
         with self.connection().cursor() as cursor:
-            cursor.execute(sql, _row(tuple(map(_scalar, parameters))))
+            cursor.execute(sql, _encode_row(tuple(map(_encode_scalar, parameters))))
             return int(cursor.rowcount)
 
     def write_many(self, sql: str, rows: pa.Table) -> int:
@@ -116,7 +116,7 @@ class ServedGateway:
             return int(cursor.adbc_ingest(table, rows, mode=mode))
 
     def read(self, sql: str, consistency: Consistency = "strong", parameters: Sequence[Any] = ()) -> pa.Table:
-        return self.run(sql, tuple(map(_scalar, parameters)), consistency=consistency)
+        return self.run(sql, tuple(map(_encode_scalar, parameters)), consistency=consistency)
 
     def run(
         self,
@@ -138,13 +138,13 @@ class ServedGateway:
             connection.adbc_connection.set_options(**settings)
             self._local.settings = settings
         with connection.cursor() as cursor:
-            cursor.execute(sql, _row(parameters))
+            cursor.execute(sql, _encode_row(parameters))
             return cursor.fetch_arrow_table()
 
     def connection(self) -> Any:
-        """The calling thread's own."""
+        """Return the calling thread's connection."""
         if not hasattr(self._local, "connection"):
-            connection = connected(self.process.uri)
+            connection = open_connection(self.process.uri)
             with self._lock:
                 self._local.connection = self._resources.enter_context(connection)
             self._local.settings = {}
@@ -157,19 +157,19 @@ class ServedGateway:
         self._resources.close()
 
 
-def served(root: Path) -> ServedGateway:
-    """A gateway that claims at once, as `EAGER` says."""
+def start_served_gateway(root: Path) -> ServedGateway:
+    """Return a gateway that claims regions at once (`EAGER`)."""
     config = root / "gateway.toml"
     config.write_text("[writes]\nhold = 0\n")
     return ServedGateway(root, "--config", str(config))
 
 
-def _row(parameters: tuple[pa.Scalar, ...]) -> pa.RecordBatch | None:
+def _encode_row(parameters: tuple[pa.Scalar, ...]) -> pa.RecordBatch | None:
     if not parameters:
         return None
     names = [str(number) for number in range(1, len(parameters) + 1)]
     return pa.record_batch([pa.array([value]) for value in parameters], names=names)
 
 
-def _scalar(value: Any) -> pa.Scalar:
+def _encode_scalar(value: Any) -> pa.Scalar:
     return value if isinstance(value, pa.Scalar) else pa.scalar(value)

@@ -1,4 +1,4 @@
-"""Tables whose data files bear chosen names, wherever they lie: Lance reads them, but writes none such."""
+"""Tables with data files of chosen names and places, which Lance reads but does not write."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ PART = "part-0.lance"
 _FORMAT = (2, 1)
 
 
-def fragment(
+def write_fragment(
     directory: Path, rows: pa.Table, *, name: str = PART, base_id: int | None = None, ids: Sequence[int] = ()
 ) -> FragmentMetadata:
     """Write a data file and describe the fragment that consists of it.
@@ -40,25 +40,25 @@ def fragment(
 def make_table(
     path: Path, rows: pa.Table, *, name: str = PART, bases: Sequence[DatasetBasePath] = ()
 ) -> lance.LanceDataset:
-    """A table of one fragment with one file; in a directory that has one, its next version."""
+    """Return a table of one fragment with one file; in a directory that has one, its next version."""
     operation = lance.LanceOperation.Overwrite(
-        rows.schema, [fragment(path / "data", rows, name=name)], list(bases) or None
+        rows.schema, [write_fragment(path / "data", rows, name=name)], list(bases) or None
     )
     return lance.LanceDataset.commit(path, operation)
 
 
-def append(path: Path, *fragments: FragmentMetadata) -> lance.LanceDataset:
+def commit_fragments(path: Path, *fragments: FragmentMetadata) -> lance.LanceDataset:
     """Commit fragments on top of the newest version."""
     operation = lance.LanceOperation.Append(list(fragments))
     return lance.LanceDataset.commit(path, operation, read_version=lance.dataset(path).version)
 
 
-def base_at(path: Path, base_id: int, *, is_dataset_root: bool = False) -> DatasetBasePath:
-    """A base of a table."""
+def create_base_path(path: Path, base_id: int, *, is_dataset_root: bool = False) -> DatasetBasePath:
+    """Return a base path of a table."""
     return DatasetBasePath(str(path), f"base{base_id}", is_dataset_root, base_id)
 
 
-def rows_in(path: Path) -> list[dict[str, Any]]:
-    """What plain Lance reads of a table, without any cache."""
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Return what plain Lance reads of a table, without any cache."""
     read: list[dict[str, Any]] = lance.dataset(path, session=lance.Session()).to_table().to_pylist()
     return read

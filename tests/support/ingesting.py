@@ -1,4 +1,4 @@
-"""What Spark does with a batch of rows, without Spark: rows are routed, and each region has one task."""
+"""Ingestion of a batch as Spark does it, without Spark: rows are routed, and each region has one task."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ class Batch:
     number: int
     options: IngestOptions = field(default_factory=IngestOptions)
 
-    def tasks(self) -> list[pa.Table]:
+    def route_tasks(self) -> list[pa.Table]:
         """Routed rows, of one task each, as the shuffle brings them together."""
         opened = OpenTable.open(self.table.name, self.table.storage)
         columns = Columns.fitting(self.rows.schema, opened, self.options)
@@ -44,22 +44,22 @@ class Batch:
         return [ordered.filter(pa.compute.equal(ordered.column(REGION), number)) for number in found]
 
     def write(self, task: pa.Table) -> tuple[RegionReport, ...]:
-        """What one attempt of a task does."""
+        """Write the rows of a task, as one attempt does."""
         opened = OpenTable.open(self.table.name, self.table.storage)
         columns = Columns.fitting(self.rows.schema, opened, self.options)
         writer = RegionsWriter(self.table, columns, self.job, self.number, self.options, versions())
         return writer.written(iter(task.to_batches()))
 
     def run(self) -> tuple[RegionReport, ...]:
-        """All tasks; then the driver marks the batch as complete."""
+        """Run all tasks, then mark the batch as complete, as the driver does."""
         if BatchMarkers(self.table.storage, self.job).is_complete(self.number):
             return ()
-        found = [one for task in self.tasks() for one in self.write(task)]
+        found = [one for task in self.route_tasks() for one in self.write(task)]
         BatchMarkers(self.table.storage, self.job).complete(self.number)
         return tuple(found)
 
 
-def table_of(rows: Sequence[dict[str, object]], schema: pa.Schema) -> pa.Table:
-    """Rows as Spark sends them: nothing is said of NULLs or of keys."""
+def build_table(rows: Sequence[dict[str, object]], schema: pa.Schema) -> pa.Table:
+    """Return rows as Spark sends them: without key marks, every column nullable."""
     plain = pa.schema([pa.field(one.name, one.type) for one in schema])
     return pa.Table.from_pylist(list(rows), schema=plain)

@@ -79,13 +79,11 @@ class Calls:
 
 
 @contextmanager
-def watched(happens: Callable[[int, Call, When], None] = lambda *_: None) -> Iterator[Calls]:
+def watch_calls(happens: Callable[[int, Call, When], None] = lambda *_: None) -> Iterator[Calls]:
     """Call `happens` before and after each call, numbered from 0; what it calls itself is not counted."""
     calls = Calls()
 
-    def wrapped(
-        name: str, original: Callable[..., Any], *, writes: bool, is_lances: bool
-    ) -> Callable[..., Any]:
+    def wrap(name: str, original: Callable[..., Any], *, writes: bool, is_lances: bool) -> Callable[..., Any]:
         @functools.wraps(original)
         def call(*arguments: Any, **named: Any) -> Any:
             if calls.is_busy:
@@ -95,26 +93,26 @@ def watched(happens: Callable[[int, Call, When], None] = lambda *_: None) -> Ite
                 shown = " ".join(str(one) for one in arguments if isinstance(one, str))
                 made = Call(f"{name} {shown}", writes, is_lances)
                 calls.made.append(made)
-            _uncounted(calls, lambda: happens(number, made, "before"))
+            _pause_counting(calls, lambda: happens(number, made, "before"))
             answer = original(*arguments, **named)
-            _uncounted(calls, lambda: happens(number, made, "after"))
+            _pause_counting(calls, lambda: happens(number, made, "after"))
             return answer
 
         return call
 
     with ExitStack() as stack:
-        for owner, names in _watched_names():
+        for owner, names in _list_watched_names():
             for name, writes in names.items():
                 given = vars(owner)[name]
                 kept = staticmethod if isinstance(given, staticmethod) else lambda function: function
                 function = getattr(given, "__func__", given)
                 is_lances = owner is not LocalBackend
-                replaced = kept(wrapped(name, function, writes=writes, is_lances=is_lances))
+                replaced = kept(wrap(name, function, writes=writes, is_lances=is_lances))
                 stack.enter_context(mock.patch.object(owner, name, replaced))
         yield calls
 
 
-def _watched_names() -> tuple[tuple[Any, dict[str, bool]], ...]:
+def _list_watched_names() -> tuple[tuple[Any, dict[str, bool]], ...]:
     return (
         (LocalBackend, _STORAGE),
         (lance, {"dataset": False}),
@@ -124,7 +122,7 @@ def _watched_names() -> tuple[tuple[Any, dict[str, bool]], ...]:
     )
 
 
-def _uncounted(calls: Calls, happens: Callable[[], None]) -> None:
+def _pause_counting(calls: Calls, happens: Callable[[], None]) -> None:
     with calls.lock:
         calls.is_busy = True
         try:
@@ -133,8 +131,8 @@ def _uncounted(calls: Calls, happens: Callable[[], None]) -> None:
             calls.is_busy = False
 
 
-def killed_at(number: int, when: When) -> Callable[[int, Call, When], None]:
-    """Ends the job at that call."""
+def kill_at(number: int, when: When) -> Callable[[int, Call, When], None]:
+    """End the job at that call."""
 
     def happens(called: int, call: Call, now: When) -> None:
         if (called, now) == (number, when):

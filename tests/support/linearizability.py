@@ -1,4 +1,4 @@
-"""Is a concurrent history of one register one that some order of its operations explains?
+"""Checks whether some order of operations explains a concurrent history of one register.
 
 The register holds a value, or None when it is absent. The search is Wing and Gong's with memoisation: of the
 operations that could be next, try each, and never the same set of operations with the same value twice. Keys
@@ -43,7 +43,7 @@ class Operation:
         return self.returned == inf
 
     def apply(self, value: Value) -> tuple[bool, Value]:
-        """Whether the operation explains its result at this value, and the value after it."""
+        """Return whether the operation explains its result at this value, and the value after it."""
         match self.kind:
             case "read":
                 return self.result == value, value
@@ -55,18 +55,18 @@ class Operation:
                 hit = value is not None and value == self.expected
                 affected, after = int(hit), self.argument if hit else value
             case "add":
-                affected, after = int(value is not None), _sum(value, self.argument)
+                affected, after = int(value is not None), _add(value, self.argument)
             case "insert":
                 affected, after = int(value is None), self.argument if value is None else value
         return self.is_pending or self.result is None or self.result == affected, after
 
 
-def _sum(value: Value, argument: Value) -> Value:
+def _add(value: Value, argument: Value) -> Value:
     return None if value is None else value + (argument or 0)
 
 
 def is_linearizable(history: Iterable[Operation], initial: Value = None) -> bool:
-    """Whether one order of the operations explains every result and respects what happened before what."""
+    """Return whether some order of the operations explains every result and keeps their order in time."""
     # A read that got no answer says nothing.
     operations = sorted(
         (one for one in history if not (one.kind == "read" and one.is_pending)), key=lambda one: one.invoked
@@ -81,12 +81,12 @@ def is_linearizable(history: Iterable[Operation], initial: Value = None) -> bool
         if (done, value) in seen:
             continue
         seen.add((done, value))
-        stack.extend(_after_one_more(operations, done, value))
+        stack.extend(_list_next_states(operations, done, value))
     return not required
 
 
-def _after_one_more(operations: Sequence[Operation], done: int, value: Value) -> list[tuple[int, Value]]:
-    """The states that are reached by each operation that may be next."""
+def _list_next_states(operations: Sequence[Operation], done: int, value: Value) -> list[tuple[int, Value]]:
+    """Return the states after each operation that may be next."""
     first = (~done & (done + 1)).bit_length() - 1  # all before it are done
     earliest = inf
     candidates: list[int] = []
@@ -114,22 +114,23 @@ def _after_one_more(operations: Sequence[Operation], done: int, value: Value) ->
 def check_registers(
     histories: Mapping[object, Sequence[Operation]], initial: Mapping[object, Value] | None = None
 ) -> None:
-    """Every key's history is linearizable; the shortest bad beginning of one that is not is shown."""
+    """Check that every key's history is linearizable; fail with the shortest prefix that is not."""
     for key, history in histories.items():
         start = (initial or {}).get(key)
         if not is_linearizable(history, start):
             raise AssertionError(
-                f"key {key!r} (first {start!r}) is not linearizable:\n{_blamed(history, start)}"
+                f"key {key!r} (first {start!r}) is not linearizable:\n"
+                f"{_find_shortest_failure(history, start)}"
             )
 
 
-def _blamed(history: Sequence[Operation], initial: Value) -> str:
-    """The end of the shortest beginning of a history (in the order of answers) that nothing explains."""
+def _find_shortest_failure(history: Sequence[Operation], initial: Value) -> str:
+    """Return the end of the shortest prefix of a history, by order of answers, that is not linearizable."""
     ordered = sorted(history, key=lambda one: (one.returned, one.invoked))
     low, high = 0, len(ordered)
     while low < high:
         middle = (low + high) // 2
-        if is_linearizable(_begun(ordered, middle), initial):
+        if is_linearizable(_cut_history(ordered, middle), initial):
             low = middle + 1
         else:
             high = middle
@@ -137,8 +138,8 @@ def _blamed(history: Sequence[Operation], initial: Value) -> str:
     return "\n".join(map(str, ordered[start:low]))
 
 
-def _begun(ordered: Sequence[Operation], answered: int) -> list[Operation]:
-    """The first answers, and as pending whatever was on its way by then."""
+def _cut_history(ordered: Sequence[Operation], answered: int) -> list[Operation]:
+    """Return the operations up to a number of answers; those without an answer by then are pending."""
     if not answered:
         return []
     end = ordered[answered - 1].returned

@@ -1,4 +1,4 @@
-"""Region manifests and region specs as a test writes and reads them: straight from the wire messages.
+"""Region manifests and region specs, read and written as protobuf messages.
 
 The project's own reader stands on the other side of the comparison, so it is not used here.
 """
@@ -26,32 +26,32 @@ class SpecField:
     parameters: Mapping[str, str] = field(default_factory=dict)
 
 
-def manifest_path(table: Path, region: str, version: int) -> Path:
-    """The file of one version of a region's manifest."""
+def build_manifest_path(table: Path, region: str, version: int) -> Path:
+    """Return the file of one version of a region's manifest."""
     return table / "_mem_wal" / region / "manifest" / f"{f'{version:064b}'[::-1]}.binpb"
 
 
-def newest_version(table: Path, region: str) -> int:
-    """The newest version of a region's manifest, by listing; 0 when there is none."""
-    directory = manifest_path(table, region, 0).parent
+def find_newest_version(table: Path, region: str) -> int:
+    """Return the newest version of a region's manifest, by listing; 0 when there is none."""
+    directory = build_manifest_path(table, region, 0).parent
     return max((int(file.stem[::-1], 2) for file in directory.glob("*.binpb")), default=0)
 
 
-def region_ids(table: Path) -> tuple[str, ...]:
-    """The regions of a table that have a manifest."""
+def list_region_ids(table: Path) -> tuple[str, ...]:
+    """Return the regions of a table that have a manifest."""
     directories = {path.parent.parent.name for path in table.glob("_mem_wal/*/manifest/*.binpb")}
     return tuple(sorted(directories))
 
 
 def read_manifest(table: Path, region: str) -> mem_wal_pb2.RegionManifest:
-    """The newest manifest of a region."""
-    newest = manifest_path(table, region, newest_version(table, region))
+    """Return the newest manifest of a region."""
+    newest = build_manifest_path(table, region, find_newest_version(table, region))
     return mem_wal_pb2.RegionManifest.FromString(newest.read_bytes())
 
 
 def write_manifest(table: Path, manifest: mem_wal_pb2.RegionManifest) -> None:
     """Commit ``manifest`` under its version, all at once; FileExistsError when that version is taken."""
-    path = manifest_path(table, str(uuid.UUID(bytes=manifest.region_id.uuid)), manifest.version)
+    path = build_manifest_path(table, str(uuid.UUID(bytes=manifest.region_id.uuid)), manifest.version)
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f"{path.name}.tmp.{uuid.uuid4().hex}")
     draft.write_bytes(manifest.SerializeToString())
@@ -82,21 +82,21 @@ def forget_generations(table: Path, region: str, up_to: int) -> tuple[str, ...]:
     return tuple(entry.path for entry in gone)
 
 
-def index_details(table: Path) -> mem_wal_pb2.MemWalIndexDetails:
-    """The MemWAL index of the newest base version, from its manifest file."""
+def read_index_details(table: Path) -> mem_wal_pb2.MemWalIndexDetails:
+    """Return the MemWAL index of the newest base version, from its manifest file."""
     version = lance.dataset(table).version
     data = (table / "_versions" / f"{2**64 - 1 - version:020d}.manifest").read_bytes()
-    base = mem_wal_pb2.BaseManifest.FromString(_message(data, int.from_bytes(data[-16:-8], "little")))
-    section = mem_wal_pb2.IndexSection.FromString(_message(data, base.index_section))
+    base = mem_wal_pb2.BaseManifest.FromString(_build_message(data, int.from_bytes(data[-16:-8], "little")))
+    section = mem_wal_pb2.IndexSection.FromString(_build_message(data, base.index_section))
     found = next(index for index in section.indices if index.name == "__lance_mem_wal")
     return mem_wal_pb2.MemWalIndexDetails.FromString(found.index_details.value)
 
 
-def merged_generations(table: Path) -> dict[str, int]:
-    """The newest generation of each region that the base table contains."""
+def read_merged_generations(table: Path) -> dict[str, int]:
+    """Return the newest generation of each region that the base table contains."""
     return {
         str(uuid.UUID(bytes=entry.region_id.uuid)): entry.generation
-        for entry in index_details(table).merged_generations
+        for entry in read_index_details(table).merged_generations
     }
 
 
@@ -122,6 +122,6 @@ def replace_spec(dataset: lance.LanceDataset, fields: tuple[SpecField, ...], spe
     lance.LanceDataset.commit(dataset.uri, operation, read_version=dataset.version)
 
 
-def _message(data: bytes, position: int) -> bytes:
+def _build_message(data: bytes, position: int) -> bytes:
     length = int.from_bytes(data[position : position + 4], "little")
     return data[position + 4 : position + 4 + length]

@@ -1,4 +1,4 @@
-"""A table with regions, what it must hold, and whether its base table holds just that after a merge."""
+"""A table with regions and its expected rows, to check the base table after a merge."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from tests.support.writer_process import WriterProcess
 
 
 @dataclass
-class Kept:
+class MergedTable:
     """A table, and the newest row of each of its keys.
 
     Attributes:
@@ -36,11 +36,11 @@ class Kept:
         base: Iterable[Mapping[str, Any]] = (),
         *,
         stable_row_ids: bool = False,
-    ) -> "Kept":
-        """A table ``t`` with base rows."""
+    ) -> "MergedTable":
+        """Return a table ``t`` with base rows."""
         rows = pa.Table.from_pylist([dict(row) for row in base], schema=schema)
         table = LsmTable.create(root, "t", rows, layout, writers, stable_row_ids=stable_row_ids)
-        kept = Kept(table)
+        kept = MergedTable(table)
         kept.rows = {kept.key(row): row for row in rows.to_pylist()}
         return kept
 
@@ -61,7 +61,7 @@ class Kept:
             self.rows.pop(self.key(key), None)
 
     def flush(self) -> None:
-        """What was written becomes generations."""
+        """Flush all written rows to generations."""
         self.table.close_writers()
 
     def base(self) -> lance.LanceDataset:
@@ -77,14 +77,16 @@ class Kept:
             flushed = [one.generation for one in region.manifest.flushed_generations]
             assert region.merged == max(flushed, default=0), (region.region_id, flushed)
 
-    def extents(self) -> list[str]:
+    def list_extents(self) -> list[str]:
         """Files in which mergers agree."""
         directory = self.table.path / "_gateway" / "merging"
         return sorted(path.name for path in directory.iterdir()) if directory.exists() else []
 
 
-def meanwhile(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object], *, before_pass: int = 1) -> None:
-    """Have something happen once, after a pass of a merge has chosen its version and before it commits."""
+def run_between(
+    monkeypatch: pytest.MonkeyPatch, action: Callable[[], object], *, before_pass: int = 1
+) -> None:
+    """Run `action` once, after a pass of a merge has chosen its version and before it commits."""
     pinned = committing._Work._pinned
     passes = 0
 

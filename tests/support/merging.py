@@ -1,4 +1,4 @@
-"""What a compaction service does, done with Lance's merge_insert: generations move into the base table."""
+"""A merge by Lance's merge_insert, as a compaction service does it."""
 
 import shutil
 from pathlib import Path
@@ -16,7 +16,7 @@ def merge_generations(table: Path, region: str, up_to: int) -> None:
 
     Deletes go first and unmarked; the upsert carries the progress, so that data and progress are one commit.
     """
-    done = manifests.merged_generations(table).get(region, 0)
+    done = manifests.read_merged_generations(table).get(region, 0)
     entries = [
         entry
         for entry in manifests.read_manifest(table, region).flushed_generations
@@ -27,7 +27,7 @@ def merge_generations(table: Path, region: str, up_to: int) -> None:
     key = list(primary_key(dataset.schema))
     newest: dict[tuple[object, ...], dict[str, object] | None] = {}
     for entry in sorted(entries, key=lambda entry: entry.generation):
-        for row in _rows_by_field_id(table / "_mem_wal" / region / entry.path, dataset):
+        for row in _read_rows_by_field_id(table / "_mem_wal" / region / entry.path, dataset):
             newest[tuple(row[name] for name in key)] = None if row.pop("_tombstone") else row
     upserts = [row for row in newest.values() if row is not None]
     deletes = [dict(zip(key, values, strict=True)) for values, row in newest.items() if row is None]
@@ -47,16 +47,16 @@ def merge_generations(table: Path, region: str, up_to: int) -> None:
 
 
 def clean_up_merged(table: Path, region: str) -> tuple[str, ...]:
-    """Drop a region's merged generations from its manifest, then from disk; returns their names."""
-    merged = manifests.merged_generations(table).get(region, 0)
+    """Drop a region's merged generations from its manifest, then from disk; return their names."""
+    merged = manifests.read_merged_generations(table).get(region, 0)
     gone = manifests.forget_generations(table, region, merged)
     for name in gone:
         shutil.rmtree(table / "_mem_wal" / region / name)
     return gone
 
 
-def _rows_by_field_id(generation: Path, base: lance.LanceDataset) -> list[dict[str, object]]:
-    """A generation's rows under the base table's present column names; columns it never had are NULL."""
+def _read_rows_by_field_id(generation: Path, base: lance.LanceDataset) -> list[dict[str, object]]:
+    """Return a generation's rows under the base table's present column names; missing columns are NULL."""
     dataset = lance.dataset(generation)
     names = {column.id(): column.name() for column in dataset.lance_schema.fields()}
     tombstone = next(column.id() for column in dataset.lance_schema.fields() if column.name() == "_tombstone")

@@ -1,4 +1,4 @@
-"""Ports for servers that are told theirs before they listen; others ask for port 0."""
+"""Free ports for servers that can't listen on port 0."""
 
 import itertools
 import os
@@ -13,8 +13,8 @@ _worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 _offsets = itertools.count(os.getpid() % _EACH)
 
 
-def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on, and that no neighbouring test process is given."""
+def find_free_port() -> int:
+    """Return a free port of 127.0.0.1 that no other test process gets."""
     while True:
         port = _FIRST + _EACH * (_worker % _WORKERS) + next(_offsets) % _EACH
         with socket.socket() as probe:

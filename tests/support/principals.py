@@ -13,7 +13,7 @@ ALL = TableAccess()
 
 @dataclass(frozen=True, eq=False)
 class Principal:
-    """Sees the tables and views that are named, as is said of each, and writes some of them."""
+    """A principal with the given access to tables and views, and write access to some."""
 
     tables: Mapping[str, TableAccess] = field(default_factory=dict)
     user: str = "somebody"
@@ -27,13 +27,13 @@ class Principal:
         return table in self.writes
 
 
-def seeing(**tables: TableAccess) -> Principal:
-    """A principal who sees these tables."""
+def create_principal(**tables: TableAccess) -> Principal:
+    """Return a principal who sees these tables."""
     return Principal(tables)
 
 
-def shown(table: pa.Table, access: TableAccess) -> pa.Table:
-    """What a table would hold if it held only what is shown: found by DataFusion over rows in memory."""
+def filter_visible(table: pa.Table, access: TableAccess) -> pa.Table:
+    """Return the part of a table that an access shows, computed by DataFusion over rows in memory."""
     context = datafusion.SessionContext()
     frame = context.create_dataframe([table.to_batches()], name="everything")
     if access.row_filter is not None:

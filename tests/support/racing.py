@@ -1,11 +1,11 @@
-"""Threads that write and read at the same time, and what no reader may see meanwhile."""
+"""Threads that write and read at the same time, and the checks of their readers."""
 
 import threading
 from collections.abc import Callable, Mapping
 
 
 class Worker(threading.Thread):
-    """Does `work` beside the test, which hears from `end` why it failed."""
+    """Runs `work` in a thread; `end` raises its failure."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -28,7 +28,7 @@ class Worker(threading.Thread):
 
 
 class Maintenance(Worker):
-    """Writes ever higher numbers, and tells which was acknowledged last."""
+    """Writes ever higher numbers, and records the last one acknowledged."""
 
     acknowledged = 0
 
@@ -58,8 +58,8 @@ class Reader(Worker):
                 seen = newest
 
 
-def race(*workers: Worker) -> None:
-    """Let them work at the same time; raises what one of them raised."""
+def run_race(*workers: Worker) -> None:
+    """Run workers at the same time; raise the failure of any of them."""
     for worker in workers:
         worker.start()
     for worker in workers:

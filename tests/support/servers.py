@@ -81,8 +81,8 @@ class GatewayProcess:
 
 
 @contextmanager
-def connected(uri: str) -> Iterator[Any]:
-    """An ADBC connection to a gateway that keeps its session's cookie."""
+def open_connection(uri: str) -> Iterator[Any]:
+    """Return an ADBC connection to a gateway that keeps its session's cookie."""
     cookies = {DatabaseOptions.WITH_COOKIE_MIDDLEWARE.value: "true"}
     with flightsql.connect(uri, db_kwargs=cookies, autocommit=True) as connection:
         yield connection

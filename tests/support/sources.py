@@ -14,41 +14,43 @@ from pipeline.source.options import Options
 from pipeline.source.reading import PushingReader
 
 
-def source(url: str, **options: str) -> LanceGatewayDataSource:
+def open_source(url: str, **options: str) -> LanceGatewayDataSource:
     return LanceGatewayDataSource(CaseInsensitiveDict({"url": url, **options}))
 
 
 @dataclass
 class Read:
-    """A planned read; what executors do is done when it is asked for."""
+    """A planned read; its partitions are read on demand."""
 
     reader: PushingReader
     partitions: list[InputPartition]
     handed_back: list[Filter]
 
     def part(self, number: int) -> list[dict[str, Any]]:
-        return rows_of(self.reader.read(self.partitions[number]))
+        return list_rows(self.reader.read(self.partitions[number]))
 
     def rows(self) -> list[dict[str, Any]]:
         return [row for number in range(len(self.partitions)) for row in self.part(number)]
 
 
-def read(url: str, filters: Sequence[Filter] = (), schema: StructType | None = None, **options: str) -> Read:
+def plan_read(
+    url: str, filters: Sequence[Filter] = (), schema: StructType | None = None, **options: str
+) -> Read:
     """Plan a read as Spark does: schema, filters, partitions."""
-    found = source(url, **options)
+    found = open_source(url, **options)
     reader = PushingReader(Options.of(found.options), schema or found.schema())
     handed_back = list(reader.pushFilters(list(filters))) if filters else []
     return Read(reader, reader.partitions(), handed_back)
 
 
-def rows_of(batches: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
+def list_rows(batches: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
     return [row for batch in batches for row in batch.to_pylist()]
 
 
-def url_of(server: GatewayServer) -> str:
+def get_url(server: GatewayServer) -> str:
     return f"grpc://127.0.0.1:{server.port}"
 
 
-def statements(server: GatewayServer) -> list[str]:
-    """What the server has executed, oldest first."""
-    return [query.sql for query in reversed(server.queries.finished())]
+def list_statements(server: GatewayServer) -> list[str]:
+    """Return the statements that the server has executed, oldest first."""
+    return [query.sql for query in reversed(server.queries.list_finished())]

@@ -20,7 +20,7 @@ _NAMESPACE = uuid.UUID("6b1f8ce2-7a43-4a39-9d3f-3f3f6e1f0c55")
 
 
 def key_field(name: str, data_type: pa.DataType, position: int | None = None) -> pa.Field:
-    """A primary-key column; ``position`` orders the columns of a composite key, from 1."""
+    """Return a primary-key column; ``position`` orders the columns of a composite key, from 1."""
     metadata = {_KEY: "true"}
     if position is not None:
         metadata[f"{_KEY}:position"] = str(position)
@@ -57,7 +57,7 @@ def bucketed(column: str, buckets: int, *, recorded: bool) -> Layout:
     return Layout(
         name=f"bucket({column}, {buckets})" + ("" if recorded else ", not recorded"),
         initialize=lambda dataset: dataset.initialize_mem_wal(bucket_column=column, num_buckets=buckets),
-        derive=_derived_by_lance,
+        derive=_derive_by_lance,
         encode=(lambda values: {"bucket": values[0].to_bytes(4, "little", signed=True)})
         if recorded
         else None,
@@ -70,7 +70,7 @@ def by_identity(column: str, *, recorded: bool) -> Layout:
         name=f"identity({column})" + ("" if recorded else ", not recorded"),
         initialize=lambda dataset: dataset.initialize_mem_wal(identity_column=column),
         derive=lambda _, row: (row[column],),
-        encode=(lambda values: {"bucket": raw_value(values[0])}) if recorded else None,
+        encode=(lambda values: {"bucket": encode_raw_value(values[0])}) if recorded else None,
     )
 
 
@@ -80,7 +80,7 @@ def by_spec(
     *,
     widths: tuple[int, ...],
 ) -> Layout:
-    """A recorded spec that Lance cannot evaluate; ``widths`` are the bytes of its integer values."""
+    """Return a recorded spec that Lance cannot evaluate; ``widths`` are the bytes of its integer values."""
 
     def initialize(dataset: lance.LanceDataset) -> None:
         dataset.initialize_mem_wal()
@@ -88,7 +88,11 @@ def by_spec(
 
     def encode(values: tuple[Any, ...]) -> Mapping[str, bytes]:
         present = zip(fields, values, widths, strict=True)
-        return {item.field_id: raw_value(value, width) for item, value, width in present if value is not None}
+        return {
+            item.field_id: encode_raw_value(value, width)
+            for item, value, width in present
+            if value is not None
+        }
 
     return Layout(
         name=", ".join(
@@ -100,15 +104,15 @@ def by_spec(
     )
 
 
-def raw_value(value: object, width: int = 8) -> bytes:
-    """A region value as manifests store it: little-endian integers, UTF-8 strings."""
+def encode_raw_value(value: object, width: int = 8) -> bytes:
+    """Return a region value as manifests store it: little-endian integers, UTF-8 strings."""
     if isinstance(value, str):
         return value.encode()
     assert isinstance(value, int)
     return value.to_bytes(width, "little", signed=True)
 
 
-def _derived_by_lance(dataset: lance.LanceDataset, row: Row) -> tuple[Any, ...]:
+def _derive_by_lance(dataset: lance.LanceDataset, row: Row) -> tuple[Any, ...]:
     (spec,) = dataset.mem_wal_index_details()["sharding_specs"]
     names = {column.id(): column.name() for column in dataset.lance_schema.fields()}
     sources = [names[source] for item in spec["fields"] for source in item["source_ids"]]
@@ -163,21 +167,21 @@ class LsmTable:
         return self.path.stem
 
     def dataset(self) -> lance.LanceDataset:
-        """The newest base version."""
+        """Return the newest base version."""
         return lance.dataset(self.path)
 
     def put(self, rows: Iterable[Row]) -> list[tuple[str, list[Row], Acknowledgement]]:
-        """Upsert rows, each in its region; returns what each region acknowledged."""
-        parts = self._by_region(rows)
+        """Upsert rows, each in its region; return what each region acknowledged."""
+        parts = self._group_by_region(rows)
         return [(region, part, self.writer(region).put(part)) for region, part in parts.items()]
 
     def delete(self, keys: Iterable[Row]) -> list[tuple[str, list[Row], Acknowledgement]]:
-        """Delete keys, each in its region; returns what each region acknowledged."""
-        parts = self._by_region({name: key[name] for name in self.key} for key in keys)
+        """Delete keys, each in its region; return what each region acknowledged."""
+        parts = self._group_by_region({name: key[name] for name in self.key} for key in keys)
         return [(region, part, self.writer(region).delete(part)) for region, part in parts.items()]
 
     def writer(self, region: str) -> RegionWriter:
-        """The open writer of a region; opened when there is none."""
+        """Return the open writer of a region; opened when there is none."""
         writer = self.writers.get(region)
         if writer is None or writer.closed:
             writer = self.process.open(self.path, region, **self.config)
@@ -192,41 +196,41 @@ class LsmTable:
         self.writers.clear()
 
     def region_of(self, key: Row) -> str:
-        """The region of a key, created on first use."""
+        """Return the region of a key, created on first use."""
         identity = tuple(key[name] for name in self.key)
         if identity not in self._routes:
             if self._routing is None:
                 self._routing = self.dataset()
             values = self.layout.derive(self._routing, key)
             if values not in self.regions:
-                self.regions[values] = self._existing(values) or self._created(values)
+                self.regions[values] = self._find_region(values) or self._create_region(values)
             self._routes[identity] = self.regions[values]
         return self._routes[identity]
 
-    def _created(self, values: tuple[Any, ...]) -> str:
+    def _create_region(self, values: tuple[Any, ...]) -> str:
         region = str(uuid.uuid5(_NAMESPACE, f"{self.name}{values!r}"))
         if self.layout.encode is not None:
             manifests.record_region(self.path, region, 1, self.layout.encode(values))
         return region
 
-    def _existing(self, values: tuple[Any, ...]) -> str | None:
-        """The region that another writer made for these values; the only one where none are recorded."""
+    def _find_region(self, values: tuple[Any, ...]) -> str | None:
+        """Return the region that another writer created for these values, or the only one."""
         if not self.is_shared:
             return None
         wanted = {} if self.layout.encode is None else dict(self.layout.encode(values))
-        for region in manifests.region_ids(self.path):
+        for region in manifests.list_region_ids(self.path):
             recorded = manifests.read_manifest(self.path, region).region_field_entries
             if {entry.field_id: entry.value for entry in recorded} == wanted:
                 return region
         return None
 
     def generation_directory(self, region: str, generation: int) -> Path:
-        """The directory of a flushed generation, by the region's manifest."""
+        """Return the directory of a flushed generation, by the region's manifest."""
         manifest = manifests.read_manifest(self.path, region)
         (path,) = [entry.path for entry in manifest.flushed_generations if entry.generation == generation]
         return self.path / "_mem_wal" / region / path
 
-    def _by_region(self, rows: Iterable[Row]) -> dict[str, list[Row]]:
+    def _group_by_region(self, rows: Iterable[Row]) -> dict[str, list[Row]]:
         parts: dict[str, list[Row]] = {}
         for row in rows:
             parts.setdefault(self.region_of(row), []).append(row)
@@ -234,7 +238,7 @@ class LsmTable:
 
 
 def primary_key(schema: pa.Schema) -> tuple[str, ...]:
-    """The key columns of a schema, in key order."""
+    """Return the key columns of a schema, in key order."""
     marked = [
         (int(column.metadata.get(f"{_KEY}:position".encode(), b"0")), column.name)
         for column in schema

@@ -17,12 +17,12 @@ class LoggedEntry:
 
 
 def read_log(table: Path, region: str, after: int = 0) -> list[LoggedEntry]:
-    """The entries behind a position, in order."""
+    """Return the entries behind a position, in order."""
     files = {int(path.stem[::-1], 2): path for path in (table / "_mem_wal" / region / "wal").glob("*.arrow")}
-    return [_read(files[position], position) for position in sorted(files) if position > after]
+    return [_read_entry(files[position], position) for position in sorted(files) if position > after]
 
 
-def _read(path: Path, position: int) -> LoggedEntry:
+def _read_entry(path: Path, position: int) -> LoggedEntry:
     with pa.ipc.open_stream(path.read_bytes()) as reader:
         metadata = reader.schema.metadata
         is_fence = b"fence_sentinel" in metadata

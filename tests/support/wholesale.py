@@ -45,7 +45,7 @@ _EPOCH = dt.date(1992, 1, 1)
 _DAYS = (dt.date(1998, 8, 2) - _EPOCH).days
 
 
-def schemas() -> dict[str, pa.Schema]:
+def create_schemas() -> dict[str, pa.Schema]:
     """Table name -> schema, with the primary keys marked."""
     integer, text, date = pa.int64(), pa.string(), pa.date32()
 
@@ -87,7 +87,7 @@ def schemas() -> dict[str, pa.Schema]:
 
 
 def generate(scale: float, seed: int) -> dict[str, pa.Table]:
-    """The eight tables with about ``6,000,000 * scale`` line items; equal for equal seeds."""
+    """Return the eight tables with about ``6,000,000 * scale`` line items; equal for equal seeds."""
     maker = _Maker(np.random.default_rng(seed))
     suppliers, customers = int(10_000 * scale), int(150_000 * scale)
     parts, orders = int(200_000 * scale), int(1_500_000 * scale)
@@ -106,8 +106,10 @@ def generate(scale: float, seed: int) -> dict[str, pa.Table]:
     }
     columns["lineitem"] = maker.lineitem(columns["orders"], parts, suppliers)
     return {
-        name: pa.table([_array(columns[name][field.name], field.type) for field in schema], schema=schema)
-        for name, schema in schemas().items()
+        name: pa.table(
+            [_build_array(columns[name][field.name], field.type) for field in schema], schema=schema
+        )
+        for name, schema in create_schemas().items()
     }
 
 
@@ -224,7 +226,7 @@ class _Maker:
         return self._phrases(count, *[WORDS] * 4)
 
 
-def _array(values: Sequence[object], data_type: pa.DataType) -> pa.Array:
+def _build_array(values: Sequence[object], data_type: pa.DataType) -> pa.Array:
     """Days since 1992 become dates, cents become money, the rest is taken as it is."""
     if pa.types.is_date(data_type):
         return pa.array(np.asarray(values, np.int32) + (_EPOCH - dt.date(1970, 1, 1)).days, pa.int32()).cast(

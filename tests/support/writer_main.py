@@ -30,14 +30,14 @@ class Writers:
         return self.status(name)
 
     def put(self, name: str, rows: str) -> dict[str, Any]:
-        return self._write(name, lambda writer: writer.put(_table(rows)))
+        return self._write(name, lambda writer: writer.put(_decode_table(rows)))
 
     def delete(self, name: str, rows: str) -> dict[str, Any]:
-        return self._write(name, lambda writer: writer.delete(_table(rows)))
+        return self._write(name, lambda writer: writer.delete(_decode_table(rows)))
 
     def append(self, name: str, rows: str) -> dict[str, Any]:
         """Put rows while others may claim the region."""
-        self._writers[name].put(_table(rows))
+        self._writers[name].put(_decode_table(rows))
         return {}
 
     def close(self, name: str) -> dict[str, Any]:
@@ -50,32 +50,32 @@ class Writers:
         return {}
 
     def status(self, name: str) -> dict[str, Any]:
-        """The generation that is now being filled, once every full one is flushed."""
+        """Return the generation that is now being filled, once every full one is flushed."""
         writer = self._writers[name]
         while (stats := writer.memtable_stats())["frozen_count"]:
             time.sleep(0.001)  # Spinning would take the processor from the flush.
         return {"current_generation": stats["generation"]}
 
     def _write(self, name: str, write: Any) -> dict[str, Any]:
-        before = _last_position(self._wals[name])
+        before = _read_last_position(self._wals[name])
         write(self._writers[name])
-        after = _last_position(self._wals[name])
+        after = _read_last_position(self._wals[name])
         if after != before + 1:
             raise AssertionError(f"one write made the WAL entries {before + 1}..{after}")
-        return {"generation": _generation(self._wals[name], after), **self.status(name)}
+        return {"generation": _find_generation(self._wals[name], after), **self.status(name)}
 
 
-def _table(encoded: str) -> pa.Table:
+def _decode_table(encoded: str) -> pa.Table:
     # Lance's FFI import panics on decimals that sit at 8-byte boundaries.
     options = pa.ipc.IpcReadOptions(ensure_alignment=pa.ipc.Alignment.At64Byte)
     return pa.ipc.open_stream(base64.b64decode(encoded), options=options).read_all()
 
 
-def _last_position(wal: Path) -> int:
+def _read_last_position(wal: Path) -> int:
     return max((int(entry.stem[::-1], 2) for entry in wal.glob("*.arrow")), default=0)
 
 
-def _generation(wal: Path, position: int) -> int:
+def _find_generation(wal: Path, position: int) -> int:
     with pa.ipc.open_stream((wal / f"{position:064b}"[::-1]).with_suffix(".arrow").read_bytes()) as entry:
         return int(entry.schema.metadata[b"generation"])
 

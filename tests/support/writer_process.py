@@ -133,7 +133,7 @@ class RegionWriter:
     def append(self, rows: list[dict[str, Any]]) -> None:
         """Upsert rows, durably, while others may claim the region."""
         table = pa.Table.from_pylist(rows, schema=self.schema)
-        self.process.command(do="append", name=self.name, rows=_encoded(table))
+        self.process.command(do="append", name=self.name, rows=_encode_rows(table))
 
     def delete(self, keys: pa.Table | list[dict[str, Any]]) -> Acknowledgement:
         """Write tombstones for keys, durably."""
@@ -153,13 +153,13 @@ class RegionWriter:
 
     def _write(self, command: str, rows: pa.Table) -> Acknowledgement:
         acknowledgement = Acknowledgement(
-            **self.process.command(do=command, name=self.name, rows=_encoded(rows))
+            **self.process.command(do=command, name=self.name, rows=_encode_rows(rows))
         )
         self.current_generation = acknowledgement.current_generation
         return acknowledgement
 
 
-def _encoded(rows: pa.Table) -> str:
+def _encode_rows(rows: pa.Table) -> str:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as stream:
         stream.write_table(rows)

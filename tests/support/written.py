@@ -14,14 +14,14 @@ NOTES = pa.schema(
 
 
 def make_notes(root: Path, name: str, regions: int = 2) -> str:
-    """Make an empty table `name` with the columns of `NOTES`; returns the name."""
+    """Make an empty table `name` with the columns of `NOTES`; return the name."""
     dataset = lance.write_dataset(NOTES.empty_table(), root / f"{name}.lance")
     dataset.initialize_mem_wal(bucket_column="id", num_buckets=regions)
     return name
 
 
-def held(gateway: Gateway) -> dict[int, str]:
-    """The texts of table `notes` by their ids, of which none is there twice."""
+def read_notes(gateway: Gateway) -> dict[int, str]:
+    """Return id -> text of table `notes`; fail if an id is there twice."""
     rows = gateway.read("SELECT id, text FROM notes").to_pylist()
     assert len({row["id"] for row in rows}) == len(rows)
     return {row["id"]: row["text"] for row in rows}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.gateway.conftest import serving
-from tests.support.servers import connected
+from tests.support.servers import open_connection
 
 _NAMES = (f"t{number}" for number in count(1))
 
@@ -21,7 +21,7 @@ def uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def adbc(uri: str) -> Iterator[Any]:
     """A connection that keeps its session's cookie; tests leave its options as they were."""
-    with connected(uri) as connection:
+    with open_connection(uri) as connection:
         yield connection
 
 

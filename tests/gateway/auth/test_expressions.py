@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.auth.policy_expressions import Expression, literal
+from gateway.auth.policy_expressions import Expression, quote_literal
 from memwal.errors import InvalidInputError
 from planner.sql.tokens import tokenize
 
@@ -62,7 +62,7 @@ def test_what_is_no_expression_over_a_row_is_refused(text: str, complaint: str) 
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=40))
 def test_a_name_stays_a_value_whatever_it_contains(name: str) -> None:
-    sql = "owner = " + literal(name)
+    sql = "owner = " + quote_literal(name)
     words = tokenize(sql).words
     assert words == ("OWNER", "=", "'", "")
-    assert duckdb.sql(f"SELECT {literal(name)}").fetchall() == [(name,)]
+    assert duckdb.sql(f"SELECT {quote_literal(name)}").fetchall() == [(name,)]

@@ -13,7 +13,7 @@ from gateway.auth.gateway_tokens import (
     ApiTokens,
     IssuedTokens,
     create_token,
-    digest_of,
+    hash_token,
     parse_tokens,
     revoke_token,
 )
@@ -91,7 +91,7 @@ def test_a_static_token_is_created_found_and_revoked(tmp_path: Path) -> None:
     tokens = parse_tokens(path.read_text(), str(path))
     assert token not in repr(tokens)
     assert ApiTokens(lambda: tokens).find(token) == Identity("builder", frozenset({"a", "b"}), "token")
-    assert ApiTokens(lambda: tokens).find(digest_of(token)) is None
+    assert ApiTokens(lambda: tokens).find(hash_token(token)) is None
     with pytest.raises(InvalidInputError, match=r"'ci' is in .* already"):
         create_token(path, "ci", "builder", frozenset())
     revoke_token(path, "ci")
@@ -136,7 +136,7 @@ def test_nonsense_is_refused_without_showing_a_secret(text: str, complaint: str)
 
 
 def test_expiry_knows_time_zones() -> None:
-    text = f"[tokens.a]\nsha256 = '{digest_of('t')}'\nuser = 'u'\nexpires = 2026-01-01T01:00:00+01:00"
+    text = f"[tokens.a]\nsha256 = '{hash_token('t')}'\nuser = 'u'\nexpires = 2026-01-01T01:00:00+01:00"
     tokens = parse_tokens(text, "tokens.toml")
     before, after = utc(2025, 12, 31, 23, 59), utc(2026, 1, 1)
     assert ApiTokens(lambda: tokens, now=lambda: before).find("t") is not None

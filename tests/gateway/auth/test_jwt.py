@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from pyarrow import flight
 
 from gateway.auth.credentials import UnauthenticatedError
-from gateway.auth.gateway_tokens import digest_of
+from gateway.auth.gateway_tokens import hash_token
 from gateway.auth.jwt import JwtVerifier, open_keys
 from gateway.protocol.identity import Identity
 from gateway.server import GatewayServer
@@ -149,7 +149,7 @@ def test_a_token_that_was_verified_counts_until_it_ends_or_its_key_goes(signer: 
     source.key = jwt.PyJWK(signer.public())
     assert verifier.verify(token) == first
     clock.now += 601
-    assert not verifier._still_counts(verifier._verified[digest_of(token)])
+    assert not verifier._is_current(verifier._verified[hash_token(token)])
     clock.now -= 601
     source.key = jwt.PyJWK(Signer("key-1").public())
     with pytest.raises(UnauthenticatedError):

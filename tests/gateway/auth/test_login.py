@@ -217,12 +217,12 @@ def test_a_session_belongs_to_its_user(server: GatewayServer) -> None:
         bob._jar.cookies.update(alice._jar.cookies)
         for attempt in (
             lambda: bob.query("SELECT 1"),
-            bob.options,
+            bob.get_options,
             lambda: bob.set_options({"schema": "main"}),
         ):
             with pytest.raises(KeyError, match=r"session .* is not known"):
                 attempt()
-        assert alice.options()["consistency"] == "flushed"
+        assert alice.get_options()["consistency"] == "flushed"
 
 
 def test_too_many_wrong_passwords_close_the_door_for_a_while(guarded: Guarded, users_file: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.auth.credentials import Throttle, UnauthenticatedError, address_of
+from gateway.auth.credentials import Throttle, UnauthenticatedError, parse_peer_address
 from memwal.errors import InvalidInputError
 from tests.gateway.auth.conftest import Clock
 
@@ -10,7 +10,7 @@ from tests.gateway.auth.conftest import Clock
 def fail(throttle: Throttle, subject: str, times: int) -> None:
     for _ in range(times):
         throttle.check(subject)
-        throttle.failed(subject)
+        throttle.record_failure(subject)
 
 
 def test_failures_are_allowed_up_to_a_number(clock: Clock) -> None:
@@ -39,7 +39,7 @@ def test_failures_at_the_same_moment_do_not_add_up_for_ever(clock: Clock) -> Non
     throttle = Throttle("user", 2, 10.0, clock=clock)
     # Many that had passed before the first of them failed.
     for _ in range(100):
-        throttle.failed("a")
+        throttle.record_failure("a")
     clock.now += 5.0
     throttle.check("a")
 
@@ -80,4 +80,4 @@ def test_a_throttle_allows_something(failures: int, window: float) -> None:
     ],
 )
 def test_an_address_is_what_its_owner_cannot_change(peer: str, address: str) -> None:
-    assert address_of(peer) == address
+    assert parse_peer_address(peer) == address

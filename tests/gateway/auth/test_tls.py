@@ -12,7 +12,7 @@ import trustme
 from pyarrow import flight
 
 from gateway.auth.gateway_tokens import create_token
-from gateway.auth.tls import tls_arguments
+from gateway.auth.tls import read_tls_arguments
 from gateway.auth.users import User, write_user
 from gateway.cli.client import GatewayClient, Login
 from gateway.config.schema import TlsSection
@@ -254,7 +254,7 @@ def test_files_that_do_not_fit_are_refused_at_the_beginning(
     assert certificate is not None
     assert key is not None
     assert mutual_tls.key_file is not None
-    assert set(tls_arguments(certificate, key)) == {"tls_certificates"}
+    assert set(read_tls_arguments(certificate, key)) == {"tls_certificates"}
     junk = tmp_path / "junk.pem"
     junk.write_text("junk")
     for arguments, complaint in (
@@ -264,4 +264,4 @@ def test_files_that_do_not_fit_are_refused_at_the_beginning(
         ((certificate, key, junk), "client authorities '.*junk.pem' cannot be used"),
     ):
         with pytest.raises(InvalidInputError, match=complaint):
-            tls_arguments(*arguments)
+            read_tls_arguments(*arguments)

@@ -21,7 +21,14 @@ from prompt_toolkit.output import DummyOutput
 
 from gateway.cli.client import GatewayClient
 from gateway.cli.render import Format, write
-from gateway.cli.shell import Quit, Shell, history_path, is_complete, prompt_session, split_statements
+from gateway.cli.shell import (
+    Quit,
+    Shell,
+    create_prompt_session,
+    find_history_path,
+    is_complete,
+    split_statements,
+)
 from memwal.errors import InvalidInputError, NotFoundError
 from tests.gateway.conftest import serving
 
@@ -206,15 +213,15 @@ def test_a_quit_leaves(shell: Shell) -> None:
 
 
 def test_the_history_is_kept_in_the_state_directory() -> None:
-    assert history_path({"XDG_STATE_HOME": "/state"}) == Path("/state/lance-gateway/history")
-    assert history_path({}) == Path.home() / ".local/state/lance-gateway/history"
+    assert find_history_path({"XDG_STATE_HOME": "/state"}) == Path("/state/lance-gateway/history")
+    assert find_history_path({}) == Path.home() / ".local/state/lance-gateway/history"
 
 
 def _typed(keys: str, history: Path, shell: Shell) -> None:
     """Lets `keys` be typed into the interactive shell until it ends."""
     with create_pipe_input() as pipe, create_app_session(input=pipe, output=DummyOutput()):
         pipe.send_text(keys)
-        shell.interact(prompt_session(history))
+        shell.interact(create_prompt_session(history))
 
 
 def test_a_statement_may_span_lines_and_is_remembered(shell: Shell, tmp_path: Path) -> None:
@@ -372,4 +379,4 @@ def test_the_client_refuses_an_address_that_is_none() -> None:
 
 def test_the_client_names_the_tables_there_are(uri: str) -> None:
     with GatewayClient(uri) as client, pytest.raises(NotFoundError, match=r"'nowhere'.*orders"):
-        client.columns("nowhere")
+        client.read_schema("nowhere")

@@ -23,14 +23,14 @@ def bindings() -> Bindings:
 
 
 def test_the_newest_set_is_current_and_older_ones_can_be_had(bindings: Bindings) -> None:
-    assert bindings.current(b"a") == 0
+    assert bindings.current_number(b"a") == 0
     first, second = values(1), values(2)
     assert bindings.add(b"a", first)
     assert bindings.add(b"a", second)
-    assert bindings.current(b"a") == 2
+    assert bindings.current_number(b"a") == 2
     assert bindings.get(b"a", 1) is first
     assert bindings.get(b"a", 2) is second
-    assert bindings.current(b"b") == 0
+    assert bindings.current_number(b"b") == 0
 
 
 def test_a_statement_keeps_its_last_eight_sets(bindings: Bindings) -> None:

@@ -225,16 +225,18 @@ class Later:
         self.call = Call(
             "here", ANONYMOUS, FULL_ACCESS, None, settings, lambda _name, _value: None, lambda: False
         )
-        planned = self.endpoints.divided(EVERYTHING, engine.prepare(EVERYTHING), DEFAULT_SETTINGS, self.call)
+        planned = self.endpoints.divide_result(
+            EVERYTHING, engine.prepare(EVERYTHING), DEFAULT_SETTINGS, self.call
+        )
         assert planned is not None
         self.ticket = planned.ticket
 
     def redeem(self, ticket: bytes) -> flight.FlightDataStream:
-        entry, _ = self.endpoints.answers()
+        entry, _ = self.endpoints.list_handlers()
         return entry.stream(rpc.unpacked(own.PartTicket, ticket), self.call)
 
     def renew(self, ticket: bytes) -> flight_pb2.FlightEndpoint:
-        _, action = self.endpoints.answers()
+        _, action = self.endpoints.list_handlers()
         endpoint = flight_pb2.FlightEndpoint(ticket=flight_pb2.Ticket(ticket=ticket))
         request = flight_pb2.RenewFlightEndpointRequest(endpoint=endpoint)
         body = action.run(request, self.call)

@@ -37,13 +37,13 @@ class Observer:
     def __init__(self) -> None:
         self.started = threading.Semaphore(0)
         self.ended = threading.Semaphore(0)
-        self.finished: list[Query] = []
+        self.list_finished: list[Query] = []
 
     def on_started(self, query: Query) -> None:
         self.started.release()
 
     def on_finished(self, query: Query) -> None:
-        self.finished.append(query)
+        self.list_finished.append(query)
         self.ended.release()
 
     def await_start(self) -> None:
@@ -51,7 +51,7 @@ class Observer:
 
     def await_end(self) -> Query:
         assert self.ended.acquire(timeout=120)
-        return self.finished[-1]
+        return self.list_finished[-1]
 
 
 @contextmanager
@@ -94,8 +94,8 @@ def test_a_statement_is_remembered_with_what_it_did(lake: Path) -> None:
     with observed(lake) as (server, client, observer):
         rpc.query(client, "SELECT id, amount FROM orders WHERE id < 10")
         query = observer.await_end()
-        assert server.queries.finished() == (query,)
-        assert server.queries.active() == ()
+        assert server.queries.list_finished() == (query,)
+        assert server.queries.list_active() == ()
     assert query.sql == "SELECT id, amount FROM orders WHERE id < 10"
     assert (query.state, query.error, query.user) == (QueryState.FINISHED, None, "anonymous")
     assert (query.rows, query.bytes > 0) == (10, True)
@@ -126,7 +126,7 @@ def test_a_statement_that_is_cancelled_ends(lake: Path, text: str) -> None:
     with observed(lake) as (server, client, observer):
         running = Background(client, text)
         observer.await_start()
-        (query,) = server.queries.active()
+        (query,) = server.queries.list_active()
         assert server.queries.cancel(query.statement_id, QueryCancelledError("the operator stopped it"))
         error = running.ended()
         assert isinstance(error, flight.FlightCancelledError)
@@ -168,7 +168,7 @@ def test_a_session_may_want_less_time_than_the_server_allows(lake: Path) -> None
     request = flight_pb2.SetSessionOptionsRequest(session_options={"query_timeout_ms": option})
     with observed(lake, query_timeout_seconds=1000) as (server, client, _):
         rpc.act(client, "SetSessionOptions", request.SerializeToString())
-        ((session_id, _, _),) = server.sessions.all()
+        ((session_id, _, _),) = server.sessions.list_all()
         call = flight.FlightCallOptions(
             headers=[(b"cookie", f"arrow_flight_session_id={session_id}".encode())]
         )
@@ -184,9 +184,12 @@ def test_statements_beyond_the_number_that_may_run_wait_for_their_turn(lake: Pat
         first.read_chunk()
         observer.await_start()
         second = Background(client, "SELECT 1")
-        while len(server.queries.active()) < 2:
+        while len(server.queries.list_active()) < 2:
             threading.Event().wait(0.01)
-        assert [query.state for query in server.queries.active()] == [QueryState.RUNNING, QueryState.QUEUED]
+        assert [query.state for query in server.queries.list_active()] == [
+            QueryState.RUNNING,
+            QueryState.QUEUED,
+        ]
         first.cancel()
         assert second.ended() is None
         assert second.rows == 1
@@ -217,9 +220,9 @@ def test_a_statement_that_is_cancelled_while_it_waits_never_runs(lake: Path) -> 
         first.read_chunk()
         observer.await_start()
         second = Background(client, "SELECT 1")
-        while len(server.queries.active()) < 2:
+        while len(server.queries.list_active()) < 2:
             threading.Event().wait(0.01)
-        waiting = server.queries.active()[1]
+        waiting = server.queries.list_active()[1]
         server.queries.cancel(waiting.id, QueryCancelledError("changed my mind"))
         assert isinstance(second.ended(), flight.FlightCancelledError)
         assert waiting.started_at is None
@@ -235,7 +238,7 @@ def test_a_client_that_does_not_read_holds_no_slot(
         stalled = rpc.stream(client, sql.CommandStatementQuery(query=TRICKLE))
         stalled.read_chunk()
         assert rpc.query(client, "SELECT 1 AS one").to_pylist() == [{"one": 1}]
-        assert len(server.queries.active()) == 1
+        assert len(server.queries.list_active()) == 1
         stalled.cancel()
 
 

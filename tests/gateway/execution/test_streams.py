@@ -12,7 +12,7 @@ import pytest
 from pyarrow import flight
 
 from gateway.execution.running_queries import Queries
-from gateway.execution.streams import Streams, slices
+from gateway.execution.streams import Streams, slice_batch
 from gateway.protocol.commands import Call
 from gateway.protocol.identity import ANONYMOUS
 from gateway.protocol.limits import Limits
@@ -32,21 +32,21 @@ def test_a_batch_is_sliced_at_the_limit(rows: int, expected: list[int]) -> None:
     width = 100_000
     batch = pa.record_batch({"a": pa.array([b"x" * width] * rows, pa.binary(width))})
     limit = pa.ipc.get_record_batch_size(batch.slice(0, 10)) if rows > 10 else 10**7
-    parts = list(slices(batch, limit))
+    parts = list(slice_batch(batch, limit))
     assert [part.num_rows for part in parts] == expected
     assert all(pa.ipc.get_record_batch_size(part) <= limit for part in parts)
 
 
 def test_rows_of_very_different_width_are_sliced_to_fit() -> None:
     batch = pa.record_batch({"a": [b"x" * (200_000 if number % 50 == 0 else 10) for number in range(1000)]})
-    parts = list(slices(batch, MIB))
+    parts = list(slice_batch(batch, MIB))
     assert all(pa.ipc.get_record_batch_size(part) <= MIB for part in parts)
     assert pa.Table.from_batches(parts).column(0).to_pylist() == batch.column(0).to_pylist()
 
 
 def test_a_single_row_is_never_divided() -> None:
     batch = pa.record_batch({"a": [b"x" * 1000, b"y" * 1000]})
-    assert [part.num_rows for part in slices(batch, 100)] == [1, 1]
+    assert [part.num_rows for part in slice_batch(batch, 100)] == [1, 1]
 
 
 def test_batches_of_vectors_stay_below_four_mebibytes_on_the_wire(wire: flight.FlightClient) -> None:
@@ -110,7 +110,7 @@ def test_readers_follow_one_another() -> None:
         flight.FlightClient(f"grpc://127.0.0.1:{server.port}") as client,
     ):
         assert client.do_get(flight.Ticket(b"")).read_all().num_rows == 30_000
-        assert server.queries.active() == ()
+        assert server.queries.list_active() == ()
 
 
 def test_an_error_in_the_middle_reaches_the_client_as_it_is() -> None:
@@ -145,10 +145,10 @@ def test_a_stream_stops_its_work_when_the_client_goes_away() -> None:
         with flight.FlightClient(f"grpc://127.0.0.1:{server.port}") as client:
             reader = client.do_get(flight.Ticket(b""))
             reader.read_chunk()
-            assert len(server.queries.active()) == 1
+            assert len(server.queries.list_active()) == 1
             reader.cancel()
             del reader
-        while server.queries.active():
+        while server.queries.list_active():
             threading.Event().wait(0.01)
         server._readers = ()
         gc.collect()
@@ -166,6 +166,6 @@ def test_streams_that_are_told_to_end_fail_as_unavailable() -> None:
     ):
         reader = client.do_get(flight.Ticket(b""))
         reader.read_chunk()
-        server.queries.end(UnavailableError("the gateway is stopping; run the query again elsewhere"))
+        server.queries.cancel_all(UnavailableError("the gateway is stopping; run the query again elsewhere"))
         with pytest.raises(flight.FlightUnavailableError, match="the gateway is stopping"):
             reader.read_all()

@@ -74,17 +74,17 @@ def watch() -> Iterator[Watch]:
             stack.callback(catalog.close)
             observability = Observability(loaded.config.observability, catalog, 0, events)
             stack.callback(observability.close)
-            engine = observability.engine(None, None)
+            engine = observability.create_engine(None, None)
             engine.add_system_tables(SystemSettings(loaded))
             server = GatewayServer(
                 engine,
-                observers=observability.query_observers(),
+                observers=observability.list_query_observers(),
                 on_call_finished=observability.metrics.on_call_finished,
-                rpc_observers=observability.rpc_observers(),
+                rpc_observers=observability.map_rpc_observers(),
             )
             observability.watch(server)
             stack.callback(server.shutdown)
-            stack.callback(lambda: server.queries.end(UnavailableError("the test is over")))
+            stack.callback(lambda: server.queries.cancel_all(UnavailableError("the test is over")))
             return Watched(server, observability)
 
         yield start

@@ -115,12 +115,12 @@ def test_tracebacks_keep_their_lines(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_long_statements_are_cut() -> None:
-    assert statements.shortened("SELECT\n\t1") == "SELECT 1"
-    cut = statements.shortened("x" * 5000)
+    assert statements.shorten_statement("SELECT\n\t1") == "SELECT 1"
+    cut = statements.shorten_statement("x" * 5000)
     assert len(cut) < 1100
     assert cut.endswith("... (5000 characters)")
 
 
 def test_a_session_is_not_given_away() -> None:
-    assert statements.shown_session("secret-cookie-of-a-client") == "secret-c"
-    assert statements.shown_session(None) is None
+    assert statements.shorten_session_id("secret-cookie-of-a-client") == "secret-c"
+    assert statements.shorten_session_id(None) is None

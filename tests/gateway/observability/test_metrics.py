@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pyarrow import flight
 
-from gateway.protocol.errors import client_error, status_of
+from gateway.protocol.errors import find_status, to_client_error
 from memwal.errors import LanceGatewayError
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
@@ -70,7 +70,7 @@ def test_searches_are_counted_by_kind(watch: Watch, root: Path) -> None:
 def test_every_refusal_is_counted_under_its_own_status(status: str) -> None:
     """Whatever pyarrow makes of it: an alert on INTERNAL is for failures of the gateway itself."""
     kind = type("Refusal", (LanceGatewayError,), {"status": status})
-    assert status_of(client_error(kind("no"), "DoGet")) == status
+    assert find_status(to_client_error(kind("no"), "DoGet")) == status
 
 
 def test_a_statement_that_runs_is_seen(watched: Watched, client: flight.FlightClient) -> None:
@@ -152,4 +152,4 @@ def test_every_metric_says_what_it_means(watched: Watched) -> None:
     ],
 )
 def test_errors_have_the_name_of_their_status(error: Exception | None, status: str) -> None:
-    assert status_of(error) == status
+    assert find_status(error) == status

@@ -24,7 +24,7 @@ from protos import forwarding_pb2 as wire
 from protos.flight_sql import pack
 from tests.gateway.auth.conftest import write_tls
 from tests.gateway.peer_gateways import TABLE, TOKEN, Peer, epochs, make_table, peer
-from tests.support.ports import free_port
+from tests.support.ports import find_free_port
 
 ID = b"0123456789abcdef"
 CLAIM = OwnershipPolicy.CLAIM
@@ -264,7 +264,7 @@ class TestAnOwnerThatIsGone:
     def test_nobody_at_an_address_means_that_nothing_was_written(self) -> None:
         forwarding = Forwarding(Trust(TOKEN), 5.0)
         with pytest.raises(UnreachableError, match="takes no rows at grpc://127"):
-            forwarding.forward(f"grpc://127.0.0.1:{free_port()}", TABLE, "region", Changes(rows(1)))
+            forwarding.forward(f"grpc://127.0.0.1:{find_free_port()}", TABLE, "region", Changes(rows(1)))
         forwarding.close()
 
     def test_rows_do_not_leave_without_tls_where_this_gateway_has_it(self) -> None:
@@ -374,7 +374,7 @@ def request(owner: Peer, request_id: bytes, upserts: int) -> wire.ForwardChanges
 
 
 def options(token: PeerToken | None, url: str) -> flight.FlightCallOptions:
-    headers = [] if token is None else [(b"authorization", f"Bearer {token.pass_for(url)}".encode())]
+    headers = [] if token is None else [(b"authorization", f"Bearer {token.issue_pass(url)}".encode())]
     return flight.FlightCallOptions(timeout=10, headers=headers)
 
 

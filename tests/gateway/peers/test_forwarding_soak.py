@@ -15,7 +15,7 @@ from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.peer_gateways import TABLE, make_table
 from tests.support.gateways import EngineGateway
-from tests.support.ports import free_port
+from tests.support.ports import find_free_port
 from tests.support.servers import GatewayProcess
 
 ROUNDS = 30
@@ -29,7 +29,7 @@ class Cluster:
 
     def __init__(self, root: Path, count: int) -> None:
         self._root = root
-        self.ports = [free_port() for _ in range(count)]
+        self.ports = [find_free_port() for _ in range(count)]
         self._running = [self._started(port) for port in self.ports]
 
     def _started(self, port: int) -> GatewayProcess:

@@ -16,7 +16,7 @@ from memwal.errors import UnavailableError
 from memwal.writing import NotOwnerError, OwnershipPolicy
 from tests.gateway.peer_gateways import TABLE, Peer, epochs, make_table, peer
 from tests.support import manifests
-from tests.support.ports import free_port
+from tests.support.ports import find_free_port
 
 CLAIM, FORWARD, REFUSE = OwnershipPolicy.CLAIM, OwnershipPolicy.FORWARD, OwnershipPolicy.REFUSE
 Open = Callable[..., Peer]
@@ -128,7 +128,7 @@ class TestRefuse:
 
     def test_a_gateway_that_was_killed_knows_its_regions_again(self, root: Path, opened: Open) -> None:
         make_table(root)
-        port = free_port()
+        port = find_free_port()
         before = opened(REFUSE, port=port)
         insert(before, 1)
         # As after a crash: nothing was flushed or let go.
@@ -230,7 +230,7 @@ class TestStorms:
         path = make_table(root)
         gateways = [opened(policy) for _ in range(3)]
         insert(gateways[0], -1)
-        (region,) = manifests.region_ids(path)
+        (region,) = manifests.list_region_ids(path)
         with _RawWriter(path, region) as raw:
             ids = side_by_side(gateways, rows=6, threads=3)
         expected = sorted([-1, *ids, *raw.acknowledged])

@@ -17,31 +17,31 @@ def token() -> PeerToken:
 
 
 def test_a_pass_opens_the_gateway_that_it_was_made_for(token: PeerToken) -> None:
-    assert token.opens(Bearer(token.pass_for(URL)), URL)
+    assert token.is_valid_pass(Bearer(token.issue_pass(URL)), URL)
 
 
 def test_a_pass_says_nothing_of_the_secret(token: PeerToken) -> None:
-    assert SECRET not in token.pass_for(URL)
+    assert SECRET not in token.issue_pass(URL)
     assert SECRET not in repr(token)
 
 
 def test_a_pass_that_was_lured_to_another_address_opens_nothing(token: PeerToken) -> None:
-    assert not token.opens(Bearer(token.pass_for("grpc://elsewhere:31337")), URL)
+    assert not token.is_valid_pass(Bearer(token.issue_pass("grpc://elsewhere:31337")), URL)
 
 
 def test_a_pass_made_with_another_secret_opens_nothing(token: PeerToken) -> None:
     other = PeerToken(SECRET + "!")
-    assert not token.opens(Bearer(other.pass_for(URL)), URL)
+    assert not token.is_valid_pass(Bearer(other.issue_pass(URL)), URL)
 
 
 @pytest.mark.parametrize(("ahead", "opens"), [(-700, False), (-100, True), (100, True), (700, False)])
 def test_a_pass_lasts_for_minutes_and_forgives_clocks(
     token: PeerToken, monkeypatch: pytest.MonkeyPatch, ahead: int, opens: bool
 ) -> None:
-    presented = Bearer(token.pass_for(URL))
+    presented = Bearer(token.issue_pass(URL))
     now = peer_identity.time.time()
     monkeypatch.setattr(peer_identity.time, "time", lambda: now + ahead)
-    assert token.opens(presented, URL) is opens
+    assert token.is_valid_pass(presented, URL) is opens
 
 
 @pytest.mark.parametrize(
@@ -56,12 +56,12 @@ def test_a_pass_lasts_for_minutes_and_forgives_clocks(
     ],
 )
 def test_nothing_else_is_a_pass(token: PeerToken, presented: object) -> None:
-    assert not token.opens(presented, URL)
+    assert not token.is_valid_pass(presented, URL)
 
 
 def test_a_changed_expiry_breaks_the_signature(token: PeerToken) -> None:
-    kind, expires, signature = token.pass_for(URL).split(".")
-    assert not token.opens(Bearer(f"{kind}.{int(expires) + 1}.{signature}"), URL)
+    kind, expires, signature = token.issue_pass(URL).split(".")
+    assert not token.is_valid_pass(Bearer(f"{kind}.{int(expires) + 1}.{signature}"), URL)
 
 
 @pytest.mark.parametrize(

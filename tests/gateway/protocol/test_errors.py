@@ -12,7 +12,7 @@ import pytest
 from adbc_driver_manager import AdbcStatusCode
 from pyarrow import flight
 
-from gateway.protocol.errors import answering, client_error
+from gateway.protocol.errors import to_client_error, translate_errors
 from gateway.protocol.limits import Limits
 from gateway.server import GatewayServer
 from memwal.errors import (
@@ -91,19 +91,19 @@ def test_an_error_while_the_rows_are_computed(cursor: Any) -> None:
     ],
 )
 def test_each_error_has_its_way_to_the_client(error: Exception, kind: type[Exception]) -> None:
-    assert isinstance(client_error(error, "DoGet"), kind)
+    assert isinstance(to_client_error(error, "DoGet"), kind)
 
 
 def test_an_answer_is_answered_once() -> None:
-    answer = client_error(NotFoundError("x"), "DoGet")
-    assert client_error(answer, "GetFlightInfo") is answer
+    answer = to_client_error(NotFoundError("x"), "DoGet")
+    assert to_client_error(answer, "GetFlightInfo") is answer
 
 
 def test_an_unexpected_error_is_named_by_an_identifier_that_the_log_explains(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     failed = "^the gateway failed while serving DoGet"
-    with pytest.raises(flight.FlightInternalError, match=failed) as caught, answering("DoGet"):
+    with pytest.raises(flight.FlightInternalError, match=failed) as caught, translate_errors("DoGet"):
         {}["secret detail"]
     (identifier,) = re.findall(r"error ([0-9a-f]{8})", str(caught.value))
     assert "secret" not in str(caught.value)
@@ -117,7 +117,7 @@ class _Failing(flight.FlightServerBase):
         super().__init__("grpc://127.0.0.1:0")
 
     def get_flight_info(self, context: Any, descriptor: Any) -> Any:
-        with answering("GetFlightInfo"):
+        with translate_errors("GetFlightInfo"):
             raise self._error from OSError("/srv/secret.py")
 
 
@@ -256,6 +256,6 @@ def test_a_panic_of_datafusion_is_answered_like_any_failure(caplog: pytest.LogCa
     class PanicException(BaseException):
         pass
 
-    with pytest.raises(flight.FlightInternalError, match="its log describes"), answering("DoGet"):
+    with pytest.raises(flight.FlightInternalError, match="its log describes"), translate_errors("DoGet"):
         raise PanicException("index out of bounds")
     assert "DataFusion panicked: index out of bounds" in caplog.text

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.protocol.limits import Keeping
+from gateway.protocol.limits import ExpiringCache
 from memwal.errors import InvalidInputError
 
 
@@ -15,7 +15,7 @@ class Clock:
 
 
 def test_a_value_is_kept_until_it_is_taken_out() -> None:
-    kept: Keeping[str, int] = Keeping(2, 10)
+    kept: ExpiringCache[str, int] = ExpiringCache(2, 10)
     kept.put("a", 1)
     assert kept.get("a") == 1
     assert kept.pop("a") == 1
@@ -24,7 +24,7 @@ def test_a_value_is_kept_until_it_is_taken_out() -> None:
 
 
 def test_the_value_unused_longest_leaves_first() -> None:
-    kept: Keeping[str, int] = Keeping(2, 10)
+    kept: ExpiringCache[str, int] = ExpiringCache(2, 10)
     kept.put("a", 1)
     kept.put("b", 2)
     kept.get("a")
@@ -35,7 +35,7 @@ def test_the_value_unused_longest_leaves_first() -> None:
 
 def test_an_idle_value_is_forgotten_and_a_used_one_is_not() -> None:
     clock = Clock()
-    kept: Keeping[str, int] = Keeping(10, 10, clock=clock)
+    kept: ExpiringCache[str, int] = ExpiringCache(10, 10, clock=clock)
     kept.put("used", 1)
     kept.put("idle", 2)
     clock.now = 8
@@ -48,11 +48,11 @@ def test_an_idle_value_is_forgotten_and_a_used_one_is_not() -> None:
 @pytest.mark.parametrize(("capacity", "idle_seconds"), [(0, 1.0), (1, 0.0)])
 def test_a_place_without_room_or_time_is_refused(capacity: int, idle_seconds: float) -> None:
     with pytest.raises(InvalidInputError, match="must be positive"):
-        Keeping(capacity, idle_seconds)
+        ExpiringCache(capacity, idle_seconds)
 
 
 def test_only_a_value_that_is_still_kept_is_replaced() -> None:
-    kept: Keeping[str, int] = Keeping(2, 10)
+    kept: ExpiringCache[str, int] = ExpiringCache(2, 10)
     kept.put("a", 1)
     assert kept.replace("a", 2)
     assert kept.pop("a") == 2

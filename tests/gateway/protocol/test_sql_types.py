@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from gateway.protocol.sql_types import ALL_TYPES, SqlType, precision_and_scale, type_name
+from gateway.protocol.sql_types import ALL_TYPES, SqlType, find_type_name, precision_and_scale
 from memwal.errors import InvalidInputError
 
 NAMES = [
@@ -41,7 +41,7 @@ NAMES = [
 def test_a_type_has_a_name_and_a_length(
     data_type: pa.DataType, name: str, precision: int | None, scale: int | None
 ) -> None:
-    assert type_name(data_type) == name
+    assert find_type_name(data_type) == name
     assert precision_and_scale(data_type) == (precision, scale)
 
 

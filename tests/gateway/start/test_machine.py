@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.start.run_server import memory_bytes
+from gateway.start.run_server import read_memory_bytes
 
 MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
@@ -20,7 +20,7 @@ def test_a_container_may_have_less_than_the_machine(tmp_path: Path, text: str | 
     limit = tmp_path / "memory.max"
     if text is not None:
         limit.write_text(text)
-    assert memory_bytes(limit) == expected
+    assert read_memory_bytes(limit) == expected
 
 
 def test_as_many_files_may_be_open_as_the_user_may_have() -> None:

@@ -19,7 +19,7 @@ from tests.gateway import rpc
 from tests.gateway.peer_gateways import TABLE, epochs, make_table, peer
 from tests.support import manifests
 from tests.support.gateways import EngineGateway, ServedGateway
-from tests.support.ports import free_port
+from tests.support.ports import find_free_port
 
 # Whoever waits for that has waited in vain.
 HOUR = ("--set", "writes.hold=1h", "--http-port", "off")
@@ -61,7 +61,7 @@ def ids(root: Path) -> list[int]:
 
 def regions(root: Path) -> list[mem_wal_pb2.RegionManifest]:
     path = root / f"{TABLE}.lance"
-    return [manifests.read_manifest(path, region) for region in manifests.region_ids(path)]
+    return [manifests.read_manifest(path, region) for region in manifests.list_region_ids(path)]
 
 
 class TestSigterm:
@@ -145,7 +145,7 @@ class TestSeveral:
         make_table(root)
 
         def forwarding() -> ServedGateway:
-            port = free_port()
+            port = find_free_port()
             return start(
                 *("--port", str(port), "--http-port", "off", "--set", "writes.ownership=forward"),
                 *("--set", f"writes.advertise_url=grpc://127.0.0.1:{port}"),

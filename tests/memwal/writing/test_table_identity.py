@@ -22,7 +22,7 @@ from pipeline.jobs.lake import LakeTable
 from pipeline.merging import merge
 from tests.memwal.writing.reading import rows_by_key
 from tests.memwal.written import WrittenTable
-from tests.support.cleaning import later
+from tests.support.cleaning import create_late_clock
 from tests.support.gateways import EngineGateway
 
 Writing = Callable[..., TableWriter]
@@ -37,7 +37,7 @@ def upkeep(table: WrittenTable) -> None:
     lake = LakeTable.at(table.uri)
     merge(lake)
     lance.dataset(table.uri).optimize.compact_files()
-    clean(lake, CleanPolicy(grace_seconds=0, retain_versions=1), delete=True, clock=later())
+    clean(lake, CleanPolicy(grace_seconds=0, retain_versions=1), delete=True, clock=create_late_clock())
     assert len(lance.dataset(table.uri).versions()) == 1
 
 

@@ -4,17 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cleaning import Kept
+from tests.support.cleaning import CleanedTable
 from tests.support.writer_process import WriterProcess
 
 
 @pytest.fixture
-def kept(root: Path, writers: WriterProcess) -> Kept:
+def kept(root: Path, writers: WriterProcess) -> CleanedTable:
     """Generations 1 and 2 are merged, 3 is not, and one row is in the log alone."""
-    made = Kept.create(root, writers)
-    made.generation("first")
-    made.generation("second")
+    made = CleanedTable.create(root, writers)
+    made.write_generation("first")
+    made.write_generation("second")
     made.merge(2)
-    made.generation("third")
+    made.write_generation("third")
     made.put({9: "log"})
     return made

@@ -14,26 +14,28 @@ from memwal.storage.files import Storage
 from pipeline.cleaning import CleanPolicy, Kind, clean, find, remove
 from pipeline.cli import app
 from pipeline.jobs.lake import Lake
-from tests.support.cleaning import NEWEST_ONLY, SCHEMA, Kept, later
+from tests.support.cleaning import NEWEST_ONLY, SCHEMA, CleanedTable, create_late_clock
 from tests.support.tables import LsmTable, unpartitioned
 from tests.support.writer_process import WriterProcess
 
 
-def test_only_what_was_found_is_removed_and_only_if_it_is_garbage_still(kept: Kept):
-    garbage = find(kept.lake, NEWEST_ONLY, clock=later())
+def test_only_what_was_found_is_removed_and_only_if_it_is_garbage_still(kept: CleanedTable):
+    garbage = find(kept.lake, NEWEST_ONLY, clock=create_late_clock())
     log = [one for one in garbage if one.kind is Kind.LOG]
     (first, *_) = log
-    removed = remove(kept.lake, [replace(first, last=first.first + 1, files=2)], NEWEST_ONLY, clock=later())
+    removed = remove(
+        kept.lake, [replace(first, last=first.first + 1, files=2)], NEWEST_ONLY, clock=create_late_clock()
+    )
     assert [(one.first, one.last) for one in removed] == [(first.first, first.first + 1)]
-    assert kept.listed() == [1, 2, 3]
+    assert kept.list_generations() == [1, 2, 3]
     kept.table.dataset().tags.create("kept", 3)
-    removed = remove(kept.lake, garbage, NEWEST_ONLY, clock=later())
+    removed = remove(kept.lake, garbage, NEWEST_ONLY, clock=create_late_clock())
     assert not any(one.kind is Kind.GENERATIONS for one in removed), "a tag holds them since"
     assert 3 in [one["version"] for one in kept.table.dataset().versions()]
     assert remove(kept.lake, [], NEWEST_ONLY) == ()
 
 
-def test_kinds_are_chosen(kept: Kept):
+def test_kinds_are_chosen(kept: CleanedTable):
     for kind in Kind:
         report = kept.find(replace(NEWEST_ONLY, kinds=(kind,)))
         assert {one.kind for one in report.garbage} <= {kind}
@@ -59,21 +61,21 @@ def test_a_table_without_mem_wal_is_refused(root: Path):
 def test_a_table_that_nobody_has_written_to_has_no_garbage(root: Path, writers: WriterProcess):
     LsmTable.create(root, "new", SCHEMA.empty_table(), unpartitioned(("id",), 1), writers)
     Storage.open(str(root)).put("new.lance/_mem_wal/6b1f8ce2-7a43-4a39-9d3f-3f3f6e1f0c55/wal/x", b"")
-    assert not find(Lake.open(str(root)).table("new"), clock=later())
+    assert not find(Lake.open(str(root)).table("new"), clock=create_late_clock())
 
 
-def test_the_command_lists_by_default_and_removes_when_told(kept: Kept, root: Path):
+def test_the_command_lists_by_default_and_removes_when_told(kept: CleanedTable, root: Path):
     cli = CliRunner()
     listed = cli.invoke(app, ["clean", "t", "--root", str(root), "--grace", "0s", "--retain-versions", "1"])
     assert listed.exit_code == 0, listed.output
     assert "generation 1 is merged" in listed.output
     assert "would be removed; --delete removes them" in listed.output
-    assert kept.listed() == [1, 2, 3]
+    assert kept.list_generations() == [1, 2, 3]
     options = ["--root", str(root), "--grace", "0s", "--retain-versions", "1", "--delete", "--json"]
     done = json.loads(cli.invoke(app, ["clean", *options]).output)
     assert done["removed"]
     assert {one["kind"] for one in done["garbage"]} >= {"versions", "generations", "log"}
-    assert kept.listed() == [3]
+    assert kept.list_generations() == [3]
     for wrong, said in (
         (["--grace", "soon"], "--grace: pipeline.clean.grace = 'soon': it is no duration"),
         (["--kind", "wals"], "wals"),

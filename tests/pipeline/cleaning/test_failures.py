@@ -21,8 +21,8 @@ from pipeline.jobs.runners import Threads
 from pipeline.merging import merge
 from planner.tables.state.catalog import Catalog
 from tests.support import manifests
-from tests.support.cleaning import NEWEST_ONLY, Kept, Open, later, of, read
-from tests.support.faults import FaultyBackend, How, faulty
+from tests.support.cleaning import NEWEST_ONLY, CleanedTable, Open, create_late_clock, filter_kind, read_rows
+from tests.support.faults import FaultyBackend, How, open_faulty_storage
 from tests.support.gateways import EAGER, EngineGateway
 from tests.support.writer_process import WriterProcess
 
@@ -31,15 +31,15 @@ FILES_ONLY = replace(NEWEST_ONLY, kinds=tuple(kind for kind in Kind if kind is n
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory, shared_writers: WriterProcess) -> Kept:
+def prepared(tmp_path_factory: pytest.TempPathFactory, shared_writers: WriterProcess) -> CleanedTable:
     """A table that has garbage of each kind, of which some can go now and some must go first."""
     root = tmp_path_factory.mktemp("prepared")
-    made = Kept.create(root, shared_writers)
-    made.generation("first")
+    made = CleanedTable.create(root, shared_writers)
+    made.write_generation("first")
     made.merge(1)
     made.clean()
     for value in ("second", "third"):
-        made.generation(value)
+        made.write_generation(value)
     made.merge(2)
     made.lake.storage.put("_gateway/ingest/once-5ba3e2d4/0.done", b"")
     storage = made.lake.storage
@@ -51,21 +51,21 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, shared_writers: WriterPro
     return made
 
 
-def stopped(prepared: Kept, root: Path) -> tuple[Kept, LakeTable, FaultyBackend]:
+def stopped(prepared: CleanedTable, root: Path) -> tuple[CleanedTable, LakeTable, FaultyBackend]:
     """A copy of the table, and storage that can be told to fail."""
-    copy = prepared.copied(root)
-    storage, backend = faulty(copy.path)
+    copy = prepared.copy_to(root)
+    storage, backend = open_faulty_storage(copy.path)
     return copy, LakeTable("t", storage), backend
 
 
 def everything(table: LakeTable, *, hours: float = 30) -> None:
-    clean(table, FILES_ONLY, delete=True, runner=Threads(1), clock=later(hours))
+    clean(table, FILES_ONLY, delete=True, runner=Threads(1), clock=create_late_clock(hours))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["before", "after"])
 def test_whatever_call_is_the_last_the_next_run_finds_the_rest(
-    prepared: Kept, tmp_path: Path, open_engine: Open, how: How
+    prepared: CleanedTable, tmp_path: Path, open_engine: Open, how: How
 ):
     whole, table, backend = stopped(prepared, tmp_path / "whole")
     backend.arm(lambda *_: None)
@@ -101,11 +101,11 @@ def files(path: Path) -> set[str]:
 
 def test_a_flush_that_comes_first_is_kept(root: Path, writers: WriterProcess, open_engine: Open):
     """The live writer commits the version that cleaning was about to commit."""
-    kept = Kept.create(root, writers)
-    kept.generation("first")
+    kept = CleanedTable.create(root, writers)
+    kept.write_generation("first")
     kept.merge(1)
     kept.put({1: "second"})
-    storage, backend = faulty(kept.path)
+    storage, backend = open_faulty_storage(kept.path)
     flushed = []
 
     def flush_first(_number: int, name: str, path: str) -> None:
@@ -114,17 +114,17 @@ def test_a_flush_that_comes_first_is_kept(root: Path, writers: WriterProcess, op
             kept.flush()
 
     backend.arm(flush_first)
-    clean(LakeTable("t", storage), NEWEST_ONLY, delete=True, clock=later())
+    clean(LakeTable("t", storage), NEWEST_ONLY, delete=True, clock=create_late_clock())
     assert flushed
-    assert kept.listed() == [2]
+    assert kept.list_generations() == [2]
     kept.check(open_engine(root))
     everything(kept.lake)
     kept.check(open_engine(root))
 
 
 def test_a_flush_that_comes_second_is_kept_too(root: Path, writers: WriterProcess, open_engine: Open):
-    kept = Kept.create(root, writers)
-    kept.generation("first")
+    kept = CleanedTable.create(root, writers)
+    kept.write_generation("first")
     kept.merge(1)
     kept.put({1: "second"})
     epoch = manifests.read_manifest(kept.path, kept.region).writer_epoch
@@ -132,13 +132,15 @@ def test_a_flush_that_comes_second_is_kept_too(root: Path, writers: WriterProces
     assert manifests.read_manifest(kept.path, kept.region).writer_epoch == epoch, "the writer's own"
     kept.put({2: "second"})
     kept.flush()
-    assert kept.listed() == [2]
+    assert kept.list_generations() == [2]
     kept.check(open_engine(root))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["flush", "claim", "merge", "clean"])
-def test_others_may_come_between_any_two_calls(prepared: Kept, tmp_path: Path, open_engine: Open, what: str):
+def test_others_may_come_between_any_two_calls(
+    prepared: CleanedTable, tmp_path: Path, open_engine: Open, what: str
+):
     copy, table, backend = stopped(prepared, tmp_path / "whole")
     backend.arm(lambda *_: None)
     everything(table)
@@ -147,7 +149,7 @@ def test_others_may_come_between_any_two_calls(prepared: Kept, tmp_path: Path, o
         copy, table, backend = stopped(prepared, tmp_path / str(number))
         copy.put({3: "log"})
 
-        def between(at: int, _name: str, _path: str, number: int = number, copy: Kept = copy) -> None:
+        def between(at: int, _name: str, _path: str, number: int = number, copy: CleanedTable = copy) -> None:
             if at != number:
                 return
             if what == "flush":
@@ -165,20 +167,20 @@ def test_others_may_come_between_any_two_calls(prepared: Kept, tmp_path: Path, o
             everything(table)
         backend.disarm()
         engine = open_engine(copy.path.parent)
-        assert read(engine, "t") == copy.rows, number
+        assert read_rows(engine, "t") == copy.rows, number
         copy.table.close_writers()
         copy.merge(manifests.read_manifest(copy.path, copy.region).current_generation - 1)
         for hours in (31, 32):
             copy.clean(hours=hours)
-        assert read(engine, "t") == copy.rows, number
-        assert copy.names() == set()
+        assert read_rows(engine, "t") == copy.rows, number
+        assert copy.list_generation_names() == set()
 
 
 def test_manifests_that_change_all_the_time_are_left_for_the_next_run(root: Path, writers: WriterProcess):
-    kept = Kept.create(root, writers)
-    kept.generation("first")
+    kept = CleanedTable.create(root, writers)
+    kept.write_generation("first")
     kept.merge(1)
-    storage, backend = faulty(kept.path)
+    storage, backend = open_faulty_storage(kept.path)
 
     def claim_first(_number: int, name: str, path: str) -> None:
         if name == "put_if_absent" and "manifest" in path:
@@ -189,8 +191,8 @@ def test_manifests_that_change_all_the_time_are_left_for_the_next_run(root: Path
 
     backend.arm(claim_first)
     with pytest.raises(UnavailableError, match=f"region {kept.region}.*run clean again"):
-        clean(LakeTable("t", storage), NEWEST_ONLY, delete=True, clock=later())
-    assert kept.listed() == [1]
+        clean(LakeTable("t", storage), NEWEST_ONLY, delete=True, clock=create_late_clock())
+    assert kept.list_generations() == [1]
 
 
 @pytest.mark.slow
@@ -198,7 +200,7 @@ def test_rows_survive_while_all_jobs_run_at_once_without_any_grace(
     root: Path, writers: WriterProcess, open_engine: Open
 ):
     """One writes and flushes, one merges, one cleans, one reads, none waits for another."""
-    kept = Kept.create(root, writers, max_memtable_rows=7)
+    kept = CleanedTable.create(root, writers, max_memtable_rows=7)
     kept.put({1: "first"})
     stop = threading.Event()
     failures: list[Exception] = []
@@ -221,14 +223,14 @@ def test_rows_survive_while_all_jobs_run_at_once_without_any_grace(
     policy = CleanPolicy(grace_seconds=60, retain_versions=3)
     threads = [
         repeat(lambda: merge(kept.lake)),
-        repeat(lambda: clean(kept.lake, policy, delete=True, clock=later(0.01))),
+        repeat(lambda: clean(kept.lake, policy, delete=True, clock=create_late_clock(0.01))),
     ]
     engine = open_engine(root)
     try:
         for number in range(120):
             kept.put({number % 9: f"v{number}"})
             if number % 10 == 9:
-                assert read(engine, "t") == kept.rows
+                assert read_rows(engine, "t") == kept.rows
     finally:
         stop.set()
         for thread in threads:
@@ -237,8 +239,8 @@ def test_rows_survive_while_all_jobs_run_at_once_without_any_grace(
     kept.table.close_writers()
     merge(kept.lake)
     for hours in (1, 2):
-        clean(kept.lake, policy, delete=True, clock=later(hours))
-    assert read(engine, "t") == kept.rows == read(open_engine(root), "t")
+        clean(kept.lake, policy, delete=True, clock=create_late_clock(hours))
+    assert read_rows(engine, "t") == kept.rows == read_rows(open_engine(root), "t")
     assert {one["id"]: one["v"] for one in kept.table.dataset().to_table().to_pylist()} == kept.rows
 
 
@@ -261,11 +263,13 @@ def test_tables_on_s3_are_cleaned(on_s3: tuple[EngineGateway, LakeTable]):
         gateway.flush("t")
         merge(table)
     expected = gateway.read("SELECT * FROM t ORDER BY id").to_pylist()
-    found = find(table, NEWEST_ONLY, clock=later())
+    found = find(table, NEWEST_ONLY, clock=create_late_clock())
     assert {one.kind for one in found} >= {Kind.VERSIONS, Kind.GENERATIONS, Kind.LOG, Kind.MANIFESTS}
-    assert remove(table, found, NEWEST_ONLY, clock=later()) == found
+    assert remove(table, found, NEWEST_ONLY, clock=create_late_clock()) == found
     assert gateway.read("SELECT * FROM t ORDER BY id").to_pylist() == expected
-    (report, again) = (clean(table, NEWEST_ONLY, delete=True, clock=later(hours)) for hours in (2, 3))
+    (report, again) = (
+        clean(table, NEWEST_ONLY, delete=True, clock=create_late_clock(hours)) for hours in (2, 3)
+    )
     assert {one.kind for one in report.garbage} >= {Kind.DIRECTORIES}
     assert not again.garbage
     for region in list_regions(table.storage):
@@ -279,9 +283,9 @@ def test_tables_on_s3_are_cleaned(on_s3: tuple[EngineGateway, LakeTable]):
     assert not clean(table, NEWEST_ONLY, delete=True).garbage, "and by that of storage"
 
 
-def test_parts_of_the_job_travel_to_other_processes(prepared: Kept):
+def test_parts_of_the_job_travel_to_other_processes(prepared: CleanedTable):
     table = prepared.lake
-    now = int(later()() * 1e6)
+    now = int(create_late_clock()() * 1e6)
     base = read_base(table, past_of(table, list_versions(table.dataset())))
     job = LookAtRegion(table, base, FILES_ONLY, now)
     sent = pickle.loads(pickle.dumps(job))
@@ -292,8 +296,8 @@ def test_parts_of_the_job_travel_to_other_processes(prepared: Kept):
 
 @pytest.mark.slow
 def test_a_log_of_many_entries_is_one_line(root: Path, writers: WriterProcess):
-    kept = Kept.create(root, writers)
-    kept.generation("first")
+    kept = CleanedTable.create(root, writers)
+    kept.write_generation("first")
     manifest = manifests.read_manifest(kept.path, kept.region)
     log = kept.path / "_mem_wal" / kept.region / "wal"
     (entry,) = (one for one in log.iterdir() if one.name.startswith("1000"))
@@ -304,7 +308,7 @@ def test_a_log_of_many_entries_is_one_line(root: Path, writers: WriterProcess):
     manifest.replay_after_wal_entry_position = manifest.wal_entry_position_last_seen = many
     manifests.write_manifest(kept.path, manifest)
     kept.merge(1)
-    (run,) = of(kept.find(), Kind.LOG)
+    (run,) = filter_kind(kept.find(), Kind.LOG)
     assert (run.first, run.last, run.files) == (1, many - 1, many - 1)
     kept.clean()
-    assert kept.positions() == [many]
+    assert kept.list_positions() == [many]

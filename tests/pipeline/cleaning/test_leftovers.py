@@ -4,10 +4,10 @@ import json
 
 from memwal.writing.region.ownership import OwnerRecord, write_owner
 from tests.support import manifests
-from tests.support.cleaning import Kept
+from tests.support.cleaning import CleanedTable
 
 
-def test_drafts_go_when_they_are_old(kept: Kept):
+def test_drafts_go_when_they_are_old(kept: CleanedTable):
     region = kept.path / "_mem_wal" / kept.region
     drafts = [
         region / "wal" / f"{'0' * 64}.arrow.tmp.5ba3e2d4-1111-2222-3333-444455556666",
@@ -22,7 +22,7 @@ def test_drafts_go_when_they_are_old(kept: Kept):
     assert not any(one.exists() for one in drafts)
 
 
-def test_records_of_former_owners_go(kept: Kept):
+def test_records_of_former_owners_go(kept: CleanedTable):
     epoch = manifests.read_manifest(kept.path, kept.region).writer_epoch
     storage = kept.lake.storage
     for one in (epoch - 1, epoch):
@@ -32,7 +32,7 @@ def test_records_of_former_owners_go(kept: Kept):
     assert json.loads(left.read_bytes())["epoch"] == epoch
 
 
-def test_the_newest_marker_of_a_stream_stays_and_others_for_a_day(kept: Kept):
+def test_the_newest_marker_of_a_stream_stays_and_others_for_a_day(kept: CleanedTable):
     storage = kept.lake.storage
     for one in ("stream/0", "stream/9", "stream/10", "once-5ba3e2d4/0"):
         storage.put(f"_gateway/ingest/{one}.done", b"")

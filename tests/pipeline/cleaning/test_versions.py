@@ -10,19 +10,19 @@ import pytest
 from memwal.errors import NotFoundError, PreconditionError, UnavailableError
 from pipeline.cleaning import CleanPolicy, Kind
 from pipeline.cleaning.versions import expired, list_versions, old_versions, remove_versions
-from tests.support.cleaning import HOUR, NEWEST_ONLY, Kept, Open, of, read
+from tests.support.cleaning import HOUR, NEWEST_ONLY, CleanedTable, Open, filter_kind, read_rows
 from tests.support.writer_process import WriterProcess
 
 
 def test_every_version_and_tag_that_is_kept_shows_what_it_showed(
     root: Path, writers: WriterProcess, open_engine: Open
 ):
-    kept = Kept.create(root, writers)
+    kept = CleanedTable.create(root, writers)
     for number in range(1, 6):
-        kept.generation(f"g{number}")
+        kept.write_generation(f"g{number}")
         if number == 2:
             kept.table.dataset().update_config({"noted": "yes"})
-            kept._note()
+            kept._record_state()
             kept.table.dataset().tags.create("release", kept.table.dataset().version)
         elif number > 2:
             kept.merge(number - 1)
@@ -36,23 +36,25 @@ def test_every_version_and_tag_that_is_kept_shows_what_it_showed(
             assert tagged in left
             assert left[-retain:] == list(kept.versions)[-retain:]
             for version in left:
-                assert read(engine, f"t FOR VERSION AS OF {version}") == kept.versions[version], version
-            assert read(engine, "t FOR VERSION AS OF 'release'") == kept.versions[tagged]
-    assert {name.rpartition("_")[2] for name in kept.names()} == {"1", "2", "5"}, "the tag's, and the newest"
+                assert read_rows(engine, f"t FOR VERSION AS OF {version}") == kept.versions[version], version
+            assert read_rows(engine, "t FOR VERSION AS OF 'release'") == kept.versions[tagged]
+    assert {name.rpartition("_")[2] for name in kept.list_generation_names()} == {"1", "2", "5"}, (
+        "the tag's, and the newest"
+    )
     kept.table.dataset().tags.delete("release")
     for hours in (1, 2):
         kept.clean(hours=hours)
-    assert {name.rpartition("_")[2] for name in kept.names()} == {"5"}
+    assert {name.rpartition("_")[2] for name in kept.list_generation_names()} == {"5"}
 
 
 def test_a_moment_whose_version_is_gone_is_refused_and_never_shown_in_part(
     root: Path, writers: WriterProcess, open_engine: Open
 ):
-    kept = Kept.create(root, writers)
+    kept = CleanedTable.create(root, writers)
     kept.table.dataset().tags.create("first", 2)
     moments = {}
     for number in range(1, 7):
-        kept.generation(f"g{number}")
+        kept.write_generation(f"g{number}")
         moments[time.time_ns() // 1000] = dict(kept.flushed)
         kept.merge(number)
         if number == 3:
@@ -63,18 +65,18 @@ def test_a_moment_whose_version_is_gone_is_refused_and_never_shown_in_part(
     for moment, expected in moments.items():
         text = pa.scalar(moment, pa.timestamp("us")).as_py()
         try:
-            shown = read(open_engine(root), f"t FOR TIMESTAMP AS OF '{text}'")
+            shown = read_rows(open_engine(root), f"t FOR TIMESTAMP AS OF '{text}'")
         except (PreconditionError, NotFoundError):
             refused += 1
         else:
             assert shown == expected, text
     assert 0 < refused < len(moments)
-    assert read(open_engine(root), "t FOR VERSION AS OF 'first'") == kept.versions[2]
+    assert read_rows(open_engine(root), "t FOR VERSION AS OF 'first'") == kept.versions[2]
 
 
-def test_versions_go_by_age_and_by_number_and_never_those_that_readers_have(kept: Kept):
+def test_versions_go_by_age_and_by_number_and_never_those_that_readers_have(kept: CleanedTable):
     def gone(policy: CleanPolicy, hours: float) -> list[int]:
-        return [one.first for one in of(kept.find(policy, hours=hours), Kind.VERSIONS)]
+        return [one.first for one in filter_kind(kept.find(policy, hours=hours), Kind.VERSIONS)]
 
     newest = kept.table.dataset().version
     assert gone(CleanPolicy(), 167) == []
@@ -88,7 +90,7 @@ def test_versions_go_by_age_and_by_number_and_never_those_that_readers_have(kept
     assert gone(CleanPolicy(retain_versions=1), 3) == [1, *range(3, newest)]
 
 
-def test_bytes_are_those_that_come_free(kept: Kept):
+def test_bytes_are_those_that_come_free(kept: CleanedTable):
     kept.table.close_writers()
     kept.table.dataset().optimize.compact_files()
 
@@ -108,7 +110,7 @@ def test_bytes_are_those_that_come_free(kept: Kept):
             assert freed == report.bytes
 
 
-def test_versions_that_another_run_removed_meanwhile_are_left_out(kept: Kept):
+def test_versions_that_another_run_removed_meanwhile_are_left_out(kept: CleanedTable):
     table = kept.lake
     versions = list_versions(table.dataset())
     gone = expired(versions, NEWEST_ONLY, time.time_ns() // 1000 + 3_600_000_000)
@@ -122,7 +124,7 @@ def test_versions_that_another_run_removed_meanwhile_are_left_out(kept: Kept):
     assert [one.first for one in old_versions(table, versions, gone[-1:])] == numbers[-1:]
 
 
-def test_a_version_that_is_there_and_cannot_be_read_is_told(kept: Kept):
+def test_a_version_that_is_there_and_cannot_be_read_is_told(kept: CleanedTable):
     table = kept.lake
     versions = list_versions(table.dataset())
     gone = expired(versions, NEWEST_ONLY, time.time_ns() // 1000 + 3_600_000_000)

@@ -20,7 +20,7 @@ from tests.pipeline.attempts import routed, task, write
 from tests.pipeline.failing_tasks import DyingWriter, FailingWriter
 from tests.support.gateways import EngineGateway
 from tests.support.tables import key_field
-from tests.support.written import NOTES, held, make_notes
+from tests.support.written import NOTES, make_notes, read_notes
 
 EAGER = IngestOptions(hold_ms=0)
 KINDS = pa.schema(
@@ -50,7 +50,7 @@ def test_the_last_row_of_each_key_counts(spark: SparkSession, table: LakeTable, 
     rows = [(one % 10, f"{one}", one % 10 == 5 and one > 30, one) for one in range(40)]
     frame = spark.createDataFrame(rows, "id INT, text STRING, gone BOOLEAN, seq INT").repartition(5)
     report = ingest(frame, table, IngestOptions(order_by=("seq",), deleted_column="gone", hold_ms=0))
-    assert held(gateway) == {99: "old"} | {one: str(one + 30) for one in range(10) if one != 5}
+    assert read_notes(gateway) == {99: "old"} | {one: str(one + 30) for one in range(10) if one != 5}
     assert (report.table, report.rows, report.deleted, report.is_skipped) == ("notes", 9, 1, False)
     state = TableState.read(table)
     assert {one.region_id for one in report.regions} == set(state.regions)
@@ -91,7 +91,7 @@ def test_where_one_row_does_not_fit_none_is_written(
     message = "table 'notes': column 'id' can't be NULL, but the row with id = None has no value there"
     with pytest.raises(InvalidInputError, match=message):
         ingest(frame, table)
-    assert held(gateway) == {}
+    assert read_notes(gateway) == {}
     (ended,) = BatchMarkers.jobs(table.storage)  # No attempt that is left somewhere writes any more.
     assert BatchMarkers(table.storage, ended).is_complete(0)
 
@@ -114,7 +114,7 @@ def test_a_task_that_is_tried_again_loses_and_doubles_nothing(
     attempts = {one.name for one in tmp_path.iterdir() if one.is_file()}
     assert attempts == {"0-0", "0-1", "1-0", "1-1"}
     assert report.rows == 20
-    assert held(gateway) == {one: str(one + 40) for one in range(20)}
+    assert read_notes(gateway) == {one: str(one + 40) for one in range(20)}
 
 
 @pytest.mark.slow
@@ -127,7 +127,7 @@ def test_a_batch_that_is_complete_is_not_written_again(
     gateway.write("UPDATE notes SET text = 'newer'")
     again = ingest(frame, table, EAGER, job="nightly", batch=20240229)
     assert (again.is_skipped, again.rows) == (True, 0)
-    assert held(gateway) == dict.fromkeys(range(5), "newer")
+    assert read_notes(gateway) == dict.fromkeys(range(5), "newer")
 
 
 def test_an_executor_with_another_pylance_writes_nothing(table: LakeTable):

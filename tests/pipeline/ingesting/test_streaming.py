@@ -12,7 +12,7 @@ from pipeline.ingesting import IngestOptions, IngestReport, stream
 from pipeline.ingesting.writing import BatchMarkers
 from pipeline.jobs.lake import LakeTable
 from tests.support.gateways import EngineGateway
-from tests.support.written import held, make_notes
+from tests.support.written import make_notes, read_notes
 
 NOW = {"availableNow": True}
 
@@ -63,7 +63,7 @@ def test_a_query_goes_on_where_it_was(feed: Feed, gateway: EngineGateway):
     feed.add("b", {"id": 2, "text": "b"}, {"id": 3, "text": "b"})
     assert [(one.batch, one.rows) for one in feed.run()] == [(1, 2)]
     assert feed.run() == []
-    assert held(gateway) == {1: "a", 2: "b", 3: "b"}
+    assert read_notes(gateway) == {1: "a", 2: "b", 3: "b"}
 
 
 @pytest.mark.slow
@@ -83,12 +83,12 @@ def test_a_driver_that_dies_between_rows_and_checkpoint(
     with pytest.raises(UnavailableError, match=r"^the driver is gone$"):
         feed.run()
     monkeypatch.undo()
-    assert held(gateway) == {1: "a", 2: "a"}
+    assert read_notes(gateway) == {1: "a", 2: "a"}
     if is_noted:
         gateway.write("UPDATE notes SET text = 'newer' WHERE id = 1")
     (again,) = feed.run()
     assert (again.batch, again.is_skipped, again.rows) == (0, is_noted, 0 if is_noted else 2)
-    assert held(gateway) == {1: "newer" if is_noted else "a", 2: "a"}
+    assert read_notes(gateway) == {1: "newer" if is_noted else "a", 2: "a"}
 
 
 @pytest.mark.slow
@@ -98,7 +98,7 @@ def test_a_new_checkpoint_reads_everything_anew(feed: Feed, gateway: EngineGatew
     gateway.write("UPDATE notes SET text = 'newer'")
     (again,) = feed.run("another checkpoint")
     assert (again.batch, again.is_skipped) == (0, False)
-    assert held(gateway) == {1: "a"}
+    assert read_notes(gateway) == {1: "a"}
 
 
 @pytest.mark.slow

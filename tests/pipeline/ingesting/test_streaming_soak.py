@@ -17,7 +17,7 @@ from pipeline.merging import MergePolicy, merge
 from pipeline.snapshotting import SnapshotPolicy
 from tests.fights.registers import meanwhile
 from tests.pipeline.racer import GRACE_SECONDS
-from tests.support.gateways import EngineGateway, Gateway, served
+from tests.support.gateways import EngineGateway, Gateway, start_served_gateway
 from tests.support.written import make_notes
 
 IDS = 40
@@ -122,7 +122,7 @@ def test_a_stream_under_queries_and_upkeep_ends_as_its_source(
 def test_a_long_stream_under_queries_and_upkeep_ends_as_its_source(
     spark: SparkSession, root: Path, tmp_path: Path
 ):
-    gateway = served(root)
+    gateway = start_served_gateway(root)
     try:
         _stream_all(spark, root, tmp_path, gateway, files=200)
     finally:

@@ -12,7 +12,7 @@ from pipeline.jobs.runners import Threads
 from pipeline.merging import MergePolicy, merge
 from pipeline.merging.winners import check_key
 from tests.support.gateways import EngineGateway
-from tests.support.merged import Kept
+from tests.support.merged import MergedTable
 from tests.support.tables import LsmTable, bucketed, key_field, unpartitioned
 from tests.support.writer_process import WriterProcess
 
@@ -24,12 +24,12 @@ def row(key: int, value: str | None) -> dict[str, object]:
 
 
 @pytest.fixture
-def kept(root: Path, writers: WriterProcess) -> Kept:
+def kept(root: Path, writers: WriterProcess) -> MergedTable:
     layout = bucketed("id", 3, recorded=True)
-    return Kept.create(root, writers, layout, SCHEMA, [row(one, "base") for one in range(10)])
+    return MergedTable.create(root, writers, layout, SCHEMA, [row(one, "base") for one in range(10)])
 
 
-def test_the_base_table_has_the_newest_rows_and_the_progress(kept: Kept):
+def test_the_base_table_has_the_newest_rows_and_the_progress(kept: MergedTable):
     for value in ("first", "second"):
         kept.put(*(row(one, value) for one in range(5, 15)))
         kept.delete({"id": 7})
@@ -40,7 +40,7 @@ def test_the_base_table_has_the_newest_rows_and_the_progress(kept: Kept):
     assert (report.upserted, report.deleted, len(report.batches)) == (9, 1, 1)
 
 
-def test_a_second_merge_finds_nothing(kept: Kept):
+def test_a_second_merge_finds_nothing(kept: MergedTable):
     kept.put(row(1, "new"))
     kept.flush()
     merge(kept.lake_table)
@@ -49,7 +49,7 @@ def test_a_second_merge_finds_nothing(kept: Kept):
     assert (report.batches, report.left, kept.base().version) == ((), 0, version)
 
 
-def test_a_key_may_be_deleted_and_written_again_in_any_order(kept: Kept):
+def test_a_key_may_be_deleted_and_written_again_in_any_order(kept: MergedTable):
     kept.delete({"id": 1}, {"id": 2})
     kept.put(row(20, "short-lived"))
     kept.flush()
@@ -62,7 +62,7 @@ def test_a_key_may_be_deleted_and_written_again_in_any_order(kept: Kept):
     kept.check()
 
 
-def test_generations_of_nothing_but_tombstones_are_merged(kept: Kept):
+def test_generations_of_nothing_but_tombstones_are_merged(kept: MergedTable):
     kept.delete({"id": 1}, {"id": 404})
     kept.flush()
     report = merge(kept.lake_table)
@@ -70,7 +70,7 @@ def test_generations_of_nothing_but_tombstones_are_merged(kept: Kept):
     assert (report.upserted, report.deleted) == (0, 1)
 
 
-def test_queries_answer_the_same_before_and_after(root: Path, kept: Kept):
+def test_queries_answer_the_same_before_and_after(root: Path, kept: MergedTable):
     kept.put(*(row(one, "new") for one in range(8, 12)))
     kept.delete({"id": 3})
     kept.flush()
@@ -83,7 +83,7 @@ def test_queries_answer_the_same_before_and_after(root: Path, kept: Kept):
     gateway.close()
 
 
-def test_only_chosen_regions_are_merged(kept: Kept):
+def test_only_chosen_regions_are_merged(kept: MergedTable):
     kept.put(*(row(one, "new") for one in range(10)))
     kept.flush()
     chosen = kept.table.region_of({"id": 1})
@@ -95,14 +95,14 @@ def test_only_chosen_regions_are_merged(kept: Kept):
     kept.check()
 
 
-def test_a_region_that_is_not_there_is_refused(kept: Kept):
+def test_a_region_that_is_not_there_is_refused(kept: MergedTable):
     kept.put(row(1, "new"))
     with pytest.raises(NotFoundError, match="'t' has no region 'nowhere'; it has "):
         merge(kept.lake_table, regions=["nowhere"])
 
 
 @pytest.mark.parametrize("policy", [MergePolicy(batch_rows=1), MergePolicy(batch_bytes=1)])
-def test_the_smallest_batches_lead_to_the_same_table(kept: Kept, policy: MergePolicy):
+def test_the_smallest_batches_lead_to_the_same_table(kept: MergedTable, policy: MergePolicy):
     for value in ("first", "second", "third"):
         kept.put(*(row(one, value) for one in range(5, 15)))
         kept.delete({"id": 9}, {"id": 2})
@@ -110,14 +110,14 @@ def test_the_smallest_batches_lead_to_the_same_table(kept: Kept, policy: MergePo
     report = merge(kept.lake_table, policy, runner=Threads(2))
     kept.check()
     assert len(report.batches) == report.generations
-    assert kept.extents() == []
+    assert kept.list_extents() == []
 
 
 def test_a_composite_key_of_any_types(root: Path, writers: WriterProcess):
     types = {"n": pa.int16(), "flag": pa.bool_(), "text": pa.large_string(), "raw": pa.binary()}
     fields = [key_field(name, kind, at + 1) for at, (name, kind) in enumerate(types.items())]
     schema = pa.schema([*fields, pa.field("v", pa.int32())])
-    kept = Kept.create(root, writers, unpartitioned(tuple(types), 1), schema)
+    kept = MergedTable.create(root, writers, unpartitioned(tuple(types), 1), schema)
 
     def one(
         n: int, v: int, *, flag: bool = True, text: str = "ä", raw: bytes = b"\x00\xff"
@@ -148,7 +148,9 @@ def test_a_composite_key_of_any_types(root: Path, writers: WriterProcess):
 )
 def test_keys_of_one_type(root: Path, writers: WriterProcess, kind: pa.DataType, values: list[object]):
     schema = pa.schema([key_field("id", kind), pa.field("v", pa.string())])
-    kept = Kept.create(root, writers, unpartitioned(("id",), 1), schema, [{"id": values[0], "v": "base"}])
+    kept = MergedTable.create(
+        root, writers, unpartitioned(("id",), 1), schema, [{"id": values[0], "v": "base"}]
+    )
     kept.put(*({"id": value, "v": "new"} for value in values))
     kept.flush()
     kept.delete({"id": values[0]})
@@ -160,7 +162,7 @@ def test_keys_of_one_type(root: Path, writers: WriterProcess, kind: pa.DataType,
 
 def test_rows_keep_their_stable_row_ids(root: Path, writers: WriterProcess):
     base = [row(one, "base") for one in range(4)]
-    kept = Kept.create(root, writers, unpartitioned(("id",), 1), SCHEMA, base, stable_row_ids=True)
+    kept = MergedTable.create(root, writers, unpartitioned(("id",), 1), SCHEMA, base, stable_row_ids=True)
 
     def row_ids() -> dict[int, int]:
         found = kept.base().to_table(with_row_id=True)
@@ -179,7 +181,7 @@ def test_rows_keep_their_stable_row_ids(root: Path, writers: WriterProcess):
 
 def test_a_table_with_a_key_index_is_merged_by_looking_keys_up(root: Path, writers: WriterProcess):
     base = [row(one, "base") for one in range(1000)]
-    kept = Kept.create(root, writers, unpartitioned(("id",), 1), SCHEMA, base)
+    kept = MergedTable.create(root, writers, unpartitioned(("id",), 1), SCHEMA, base)
     kept.base().create_scalar_index("id", "BTREE")
     kept.put(row(1, "new"), row(2000, "new"))
     kept.delete({"id": 2})
@@ -192,7 +194,7 @@ def test_a_table_with_a_key_index_is_merged_by_looking_keys_up(root: Path, write
     kept.check()
 
 
-def test_what_is_larger_than_a_batch_is_streamed(kept: Kept):
+def test_what_is_larger_than_a_batch_is_streamed(kept: MergedTable):
     kept.put(*(row(one, "x" * 100) for one in range(500)))
     kept.delete({"id": 3})
     kept.flush()

@@ -12,7 +12,7 @@ from memwal.stored_fields import StoredField
 from pipeline.merging import merge
 from pipeline.merging.generations import Reader
 from tests.support.gateways import EngineGateway
-from tests.support.merged import Kept
+from tests.support.merged import MergedTable
 from tests.support.tables import key_field, unpartitioned
 from tests.support.writer_process import WriterProcess
 
@@ -42,8 +42,10 @@ def row(key: int) -> dict[str, object]:
 
 
 @pytest.fixture
-def kept(root: Path, writers: WriterProcess) -> Kept:
-    kept = Kept.create(root, writers, unpartitioned(("id",), 1), SCHEMA, [row(one) for one in range(4)])
+def kept(root: Path, writers: WriterProcess) -> MergedTable:
+    kept = MergedTable.create(
+        root, writers, unpartitioned(("id",), 1), SCHEMA, [row(one) for one in range(4)]
+    )
     kept.put(row(2), row(50), {"id": 51, **dict.fromkeys(SCHEMA.names[1:])})
     kept.delete({"id": 1})
     kept.flush()
@@ -81,7 +83,7 @@ def drop_a_child(base: lance.LanceDataset) -> None:
     "change", [rename, swap_names, drop, drop_and_add_again, rename_a_child, drop_a_child]
 )
 def test_readers_see_the_same_before_and_after(
-    root: Path, kept: Kept, change: Callable[[lance.LanceDataset], None]
+    root: Path, kept: MergedTable, change: Callable[[lance.LanceDataset], None]
 ):
     change(kept.base())
     gateway = EngineGateway(root)
@@ -94,7 +96,7 @@ def test_readers_see_the_same_before_and_after(
     gateway.close()
 
 
-def test_generations_from_before_and_after_a_change_are_merged_together(kept: Kept):
+def test_generations_from_before_and_after_a_change_are_merged_together(kept: MergedTable):
     kept.base().alter_columns({"path": "v", "name": "w"})
     kept.base().drop_columns(["points", "vector", "point"])
     kept.base().add_columns(pa.schema([pa.field("more", pa.int32())]))
@@ -107,7 +109,7 @@ def test_generations_from_before_and_after_a_change_are_merged_together(kept: Ke
     kept.check()
 
 
-def test_values_that_don_t_fit_the_column_are_told_of(kept: Kept):
+def test_values_that_don_t_fit_the_column_are_told_of(kept: MergedTable):
     """Lance changes no types of tables with MemWAL, but others may write generations too."""
     reader = Reader.of(kept.lake_table, kept.base())
     (number,) = [field for field in reader.fields if field.name == "n"]

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pipeline.cli import app
-from tests.support.merged import Kept
+from tests.support.merged import MergedTable
 from tests.support.tables import key_field, unpartitioned
 from tests.support.writer_process import WriterProcess
 
@@ -17,8 +17,8 @@ SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.string())])
 
 
 @pytest.fixture
-def kept(root: Path, writers: WriterProcess) -> Kept:
-    kept = Kept.create(root, writers, unpartitioned(("id",), 1), SCHEMA, [{"id": 1, "v": "base"}])
+def kept(root: Path, writers: WriterProcess) -> MergedTable:
+    kept = MergedTable.create(root, writers, unpartitioned(("id",), 1), SCHEMA, [{"id": 1, "v": "base"}])
     kept.put({"id": 2, "v": "new"}, {"id": 3, "v": "new"})
     kept.delete({"id": 1})
     kept.flush()
@@ -29,7 +29,7 @@ def run(root: Path, *arguments: str) -> Result:
     return CliRunner().invoke(app, ["merge", "--root", str(root), *arguments])
 
 
-def test_a_line_says_what_was_done(root: Path, kept: Kept):
+def test_a_line_says_what_was_done(root: Path, kept: MergedTable):
     first = run(root)
     assert first.exit_code == 0
     assert first.stdout.startswith("t: 2 rows upserted, 1 deleted: 1 generation of 1 region in 1 commit, ")
@@ -57,7 +57,7 @@ def test_json_says_the_same(root: Path):
     "arguments",
     [["--min-generations", "2"], ["--min-rows", "9"], ["--min-bytes", "1MiB"], ["--max-lag", "1h"]],
 )
-def test_a_table_may_be_left_alone(root: Path, kept: Kept, arguments: list[str]):
+def test_a_table_may_be_left_alone(root: Path, kept: MergedTable, arguments: list[str]):
     version = kept.base().version
     assert run(root, *arguments).stdout == (
         "t: 1 generation pending, which is less than what was asked for\n"
@@ -65,7 +65,7 @@ def test_a_table_may_be_left_alone(root: Path, kept: Kept, arguments: list[str])
     assert kept.base().version == version
 
 
-def test_a_file_may_say_when_to_merge_and_force_overrules_it(root: Path, kept: Kept):
+def test_a_file_may_say_when_to_merge_and_force_overrules_it(root: Path, kept: MergedTable):
     file = root / "gateway.toml"
     file.write_text(f"root = '{root}'\n[pipeline.merge]\nmin_generations = 2\nmax_lag = '1h'\n")
     command = ["merge", "--config", str(file)]
@@ -74,7 +74,7 @@ def test_a_file_may_say_when_to_merge_and_force_overrules_it(root: Path, kept: K
     kept.check()
 
 
-def test_tables_without_mem_wal_are_passed_over_unless_they_are_named(root: Path, kept: Kept):
+def test_tables_without_mem_wal_are_passed_over_unless_they_are_named(root: Path, kept: MergedTable):
     lance.write_dataset(pa.table({"a": [1]}), root / "plain.lance")
     found = run(root)
     assert (found.exit_code, found.stderr) == (0, "")
@@ -85,7 +85,7 @@ def test_tables_without_mem_wal_are_passed_over_unless_they_are_named(root: Path
     assert found.stderr.count("\n") == 1
 
 
-def test_a_table_that_fails_does_not_keep_the_others(root: Path, kept: Kept, writers: WriterProcess):
+def test_a_table_that_fails_does_not_keep_the_others(root: Path, kept: MergedTable, writers: WriterProcess):
     path = root / "log.lance"
     lance.write_dataset(pa.table({"a": pa.array([], pa.int64())}), path).initialize_mem_wal()
     writer = writers.open(path, "00000000-0000-4000-8000-000000000001")

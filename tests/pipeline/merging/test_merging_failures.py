@@ -11,8 +11,8 @@ from memwal.errors import CorruptDataError, UnavailableError
 from pipeline.merging import MergePolicy, merge
 from tests.faults.blocking import in_the_way
 from tests.support import manifests
-from tests.support.faults import faulty
-from tests.support.merged import Kept, meanwhile
+from tests.support.faults import open_faulty_storage
+from tests.support.merged import MergedTable, run_between
 from tests.support.tables import key_field, unpartitioned
 from tests.support.writer_process import WriterProcess
 
@@ -20,31 +20,31 @@ SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.string())])
 
 
 @pytest.fixture
-def kept(root: Path, writers: WriterProcess) -> Kept:
+def kept(root: Path, writers: WriterProcess) -> MergedTable:
     base = [{"id": one, "v": "base"} for one in range(5)]
-    kept = Kept.create(root, writers, unpartitioned(("id",), 1), SCHEMA, base)
+    kept = MergedTable.create(root, writers, unpartitioned(("id",), 1), SCHEMA, base)
     kept.put({"id": 1, "v": "new"}, {"id": 9, "v": "new"})
     kept.delete({"id": 2})
     kept.flush()
     return kept
 
 
-def generation(kept: Kept) -> tuple[str, Path]:
-    (region,) = manifests.region_ids(kept.table.path)
+def generation(kept: MergedTable) -> tuple[str, Path]:
+    (region,) = manifests.list_region_ids(kept.table.path)
     return region, kept.table.generation_directory(region, 1)
 
 
-def test_a_generation_that_is_missing_is_named(kept: Kept):
+def test_a_generation_that_is_missing_is_named(kept: MergedTable):
     region, directory = generation(kept)
     shutil.rmtree(directory)
     with pytest.raises(CorruptDataError) as raised:
         merge(kept.lake_table)
     for named in ("'t'", region, "generation 1", str(directory)):
         assert named in str(raised.value)
-    assert manifests.merged_generations(kept.table.path) == {}
+    assert manifests.read_merged_generations(kept.table.path) == {}
 
 
-def test_a_data_file_that_is_missing_is_named(kept: Kept):
+def test_a_data_file_that_is_missing_is_named(kept: MergedTable):
     region, directory = generation(kept)
     for file in (directory / "data").iterdir():
         file.unlink()
@@ -52,21 +52,21 @@ def test_a_data_file_that_is_missing_is_named(kept: Kept):
         merge(kept.lake_table)
 
 
-def test_a_generation_that_is_damaged_is_named(kept: Kept):
+def test_a_generation_that_is_damaged_is_named(kept: MergedTable):
     region, directory = generation(kept)
     for file in (directory / "data").iterdir():
         file.write_bytes(b"\x00" * file.stat().st_size)
     with pytest.raises(CorruptDataError, match=f"generation 1 of region {region}"):
         merge(kept.lake_table)
-    assert manifests.merged_generations(kept.table.path) == {}
+    assert manifests.read_merged_generations(kept.table.path) == {}
 
 
 @pytest.mark.parametrize("policy", [MergePolicy(), MergePolicy(batch_bytes=1)], ids=["at once", "streamed"])
 def test_a_generation_that_goes_missing_during_a_merge_is_named(
-    kept: Kept, policy: MergePolicy, monkeypatch: pytest.MonkeyPatch
+    kept: MergedTable, policy: MergePolicy, monkeypatch: pytest.MonkeyPatch
 ):
     region, directory = generation(kept)
-    meanwhile(monkeypatch, lambda: directory.rename(directory.with_name("aside")), before_pass=2)
+    run_between(monkeypatch, lambda: directory.rename(directory.with_name("aside")), before_pass=2)
     with pytest.raises(CorruptDataError, match=f"generation 1 of region {region} is missing"):
         merge(kept.lake_table, policy)
     directory.with_name("aside").rename(directory)
@@ -75,7 +75,7 @@ def test_a_generation_that_goes_missing_during_a_merge_is_named(
 
 
 @pytest.mark.parametrize("directory", ["data", "_deletions"])
-def test_a_base_table_that_can_t_be_written_is_left_as_it_was(kept: Kept, directory: str):
+def test_a_base_table_that_can_t_be_written_is_left_as_it_was(kept: MergedTable, directory: str):
     with in_the_way(kept.table.path / directory), pytest.raises(UnavailableError, match="merge again"):
         merge(kept.lake_table)
     merge(kept.lake_table)
@@ -84,8 +84,10 @@ def test_a_base_table_that_can_t_be_written_is_left_as_it_was(kept: Kept, direct
 
 @pytest.mark.parametrize("how", ["before", "after"])
 @pytest.mark.parametrize("call", ["put_if_absent", "list", "directories", "read", "delete"])
-def test_storage_that_fails_once_is_told_of_and_the_next_merge_finishes(kept: Kept, call: str, how: str):
-    storage, backend = faulty(kept.table.path)
+def test_storage_that_fails_once_is_told_of_and_the_next_merge_finishes(
+    kept: MergedTable, call: str, how: str
+):
+    storage, backend = open_faulty_storage(kept.table.path)
     table = replace(kept.lake_table, storage=storage)
     failed = False
 
@@ -107,4 +109,4 @@ def test_storage_that_fails_once_is_told_of_and_the_next_merge_finishes(kept: Ke
     assert failed
     merge(table)
     kept.check()
-    assert kept.extents() == []
+    assert kept.list_extents() == []

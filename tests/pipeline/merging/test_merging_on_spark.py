@@ -9,7 +9,7 @@ import pytest
 from memwal.errors import CorruptDataError
 from pipeline.merging import merge
 from pipeline.spark.runner import OnSpark
-from tests.support.merged import Kept
+from tests.support.merged import MergedTable
 from tests.support.tables import key_field, unpartitioned
 from tests.support.writer_process import WriterProcess
 
@@ -22,7 +22,7 @@ SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.string())])
 @pytest.mark.slow
 def test_executors_find_what_threads_would(root: Path, writers: WriterProcess, spark: "SparkSession"):
     base = [{"id": one, "v": "base"} for one in range(10)]
-    kept = Kept.create(root, writers, unpartitioned(("id",), 1), SCHEMA, base)
+    kept = MergedTable.create(root, writers, unpartitioned(("id",), 1), SCHEMA, base)
     for value in ("first", "second"):
         kept.put(*({"id": one, "v": value} for one in range(5, 15)))
         kept.delete({"id": 7}, {"id": 2})

@@ -7,7 +7,7 @@ from memwal.errors import InvalidInputError
 from pipeline.jobs.lake import TableState
 from pipeline.merging import MergePolicy, merge
 from pipeline.merging.batches import Batch, Weight, batches, weigh
-from tests.support.merged import Kept
+from tests.support.merged import MergedTable
 from tests.support.tables import key_field, unpartitioned
 from tests.support.writer_process import WriterProcess
 
@@ -15,10 +15,10 @@ SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.string())])
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory, shared_writers: WriterProcess) -> Kept:
+def kept(tmp_path_factory: pytest.TempPathFactory, shared_writers: WriterProcess) -> MergedTable:
     """Two regions of two generations with 4 and 6 rows each."""
     root = tmp_path_factory.mktemp("root")
-    kept = Kept.create(root, shared_writers, unpartitioned(("id",), 2), SCHEMA)
+    kept = MergedTable.create(root, shared_writers, unpartitioned(("id",), 2), SCHEMA)
     by_region: dict[str, list[int]] = {}
     for key in range(100):
         by_region.setdefault(kept.table.region_of({"id": key}), []).append(key)
@@ -45,7 +45,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory, shared_writers: WriterProcess
     ],
 )
 def test_any_trigger_that_is_set_may_decide(
-    kept: Kept, policy: MergePolicy, merges: bool, monkeypatch: pytest.MonkeyPatch
+    kept: MergedTable, policy: MergePolicy, merges: bool, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("pipeline.merging.job._rounds", lambda *_: iter(()))
     version = kept.base().version
@@ -65,7 +65,7 @@ def test_any_trigger_that_is_set_may_decide(
     ],
 )
 def test_batches_are_as_large_as_they_may_be(
-    kept: Kept, rows: int, numbers: list[list[tuple[int, ...]]], monkeypatch: pytest.MonkeyPatch
+    kept: MergedTable, rows: int, numbers: list[list[tuple[int, ...]]], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("pipeline.merging.batches.agree", lambda _storage, _region, _first, through: through)
     table = kept.lake_table

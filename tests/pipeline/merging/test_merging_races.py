@@ -14,7 +14,7 @@ from memwal.errors import LanceGatewayError, UnavailableError
 from pipeline.jobs.lake import TableState
 from pipeline.merging import MergePolicy, committing, job, merge
 from tests.support.gateways import EngineGateway
-from tests.support.merged import Kept, meanwhile
+from tests.support.merged import MergedTable, run_between
 from tests.support.merging import clean_up_merged
 from tests.support.tables import key_field, unpartitioned
 from tests.support.writer_process import WriterProcess
@@ -27,13 +27,13 @@ def row(key: int, value: str) -> dict[str, object]:
 
 
 @pytest.fixture
-def kept(root: Path, writers: WriterProcess) -> Kept:
+def kept(root: Path, writers: WriterProcess) -> MergedTable:
     base = [row(one, "base") for one in range(10)]
-    return Kept.create(root, writers, unpartitioned(("id",), 2), SCHEMA, base)
+    return MergedTable.create(root, writers, unpartitioned(("id",), 2), SCHEMA, base)
 
 
 def test_a_delete_that_lags_spares_what_a_faster_merger_merged_since(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
+    kept: MergedTable, monkeypatch: pytest.MonkeyPatch
 ):
     kept.delete({"id": 1})
     kept.put(row(3, "new"))  # so that the progress is not recorded by the delete itself
@@ -44,12 +44,12 @@ def test_a_delete_that_lags_spares_what_a_faster_merger_merged_since(
         kept.flush()
         merge(kept.lake_table)
 
-    meanwhile(monkeypatch, be_faster)
+    run_between(monkeypatch, be_faster)
     merge(kept.lake_table)
     kept.check()
 
 
-def test_a_key_that_a_slower_merger_inserts_stays_deleted(kept: Kept, monkeypatch: pytest.MonkeyPatch):
+def test_a_key_that_a_slower_merger_inserts_stays_deleted(kept: MergedTable, monkeypatch: pytest.MonkeyPatch):
     kept.put(row(50, "short-lived"))
     kept.flush()
 
@@ -58,13 +58,13 @@ def test_a_key_that_a_slower_merger_inserts_stays_deleted(kept: Kept, monkeypatc
         kept.flush()
         merge(kept.lake_table)
 
-    meanwhile(monkeypatch, delete_it)
+    run_between(monkeypatch, delete_it)
     merge(kept.lake_table)
     kept.check()
 
 
 def test_a_key_that_a_merger_with_an_older_view_inserts_stays_deleted(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
+    kept: MergedTable, monkeypatch: pytest.MonkeyPatch
 ):
     """Lance lets a region's 1 be recorded, and 2 after it, by mergers that know nothing of each other."""
     kept.put(row(50, "short-lived"))
@@ -83,12 +83,12 @@ def test_a_key_that_a_merger_with_an_older_view_inserts_stays_deleted(
             )
             merge(kept.lake_table)
 
-    meanwhile(monkeypatch, merge_with_the_older_view, before_pass=2)
+    run_between(monkeypatch, merge_with_the_older_view, before_pass=2)
     merge(kept.lake_table)
     kept.check()
 
 
-def test_a_merger_ends_where_one_that_began_earlier_does(kept: Kept, monkeypatch: pytest.MonkeyPatch):
+def test_a_merger_ends_where_one_that_began_earlier_does(kept: MergedTable, monkeypatch: pytest.MonkeyPatch):
     region = kept.table.region_of({"id": 1})
     kept.put(row(1, "first"))
     kept.flush()
@@ -100,21 +100,23 @@ def test_a_merger_ends_where_one_that_began_earlier_does(kept: Kept, monkeypatch
         report = merge(kept.lake_table)
         seen.append([one.generations[region] for one in report.batches])
 
-    meanwhile(monkeypatch, be_faster)
+    run_between(monkeypatch, be_faster)
     report = merge(kept.lake_table)
     kept.check()
     assert seen == [[1, 2]]
     assert report.batches == ()
-    assert kept.extents() == []
+    assert kept.list_extents() == []
 
 
-def test_what_a_dead_merger_had_agreed_to_holds_for_the_next(kept: Kept, monkeypatch: pytest.MonkeyPatch):
+def test_what_a_dead_merger_had_agreed_to_holds_for_the_next(
+    kept: MergedTable, monkeypatch: pytest.MonkeyPatch
+):
     kept.put(row(1, "first"))
     kept.flush()
     monkeypatch.setattr(job, "commit", dies)
     with pytest.raises(Death):
         merge(kept.lake_table)
-    (extent,) = kept.extents()
+    (extent,) = kept.list_extents()
     assert extent == f"{kept.table.region_of({'id': 1})}.1"
     monkeypatch.undo()
     kept.put(row(1, "second"))
@@ -122,11 +124,11 @@ def test_what_a_dead_merger_had_agreed_to_holds_for_the_next(kept: Kept, monkeyp
     report = merge(kept.lake_table)
     kept.check()
     assert len(report.batches) == 2
-    assert kept.extents() == []
+    assert kept.list_extents() == []
 
 
 def test_a_merger_that_dies_between_its_passes_leaves_every_answer_right(
-    root: Path, kept: Kept, monkeypatch: pytest.MonkeyPatch
+    root: Path, kept: MergedTable, monkeypatch: pytest.MonkeyPatch
 ):
     kept.delete({"id": 1})
     kept.put(row(2, "new"), row(50, "new"))
@@ -153,62 +155,62 @@ def dies(*_: object, **__: object) -> None:
     raise Death
 
 
-def compact(kept: Kept) -> None:
+def compact(kept: MergedTable) -> None:
     kept.base().optimize.compact_files()
 
 
-def index(kept: Kept) -> None:
+def index(kept: MergedTable) -> None:
     kept.base().create_scalar_index("id", "BTREE")
 
 
-def optimize(kept: Kept) -> None:
+def optimize(kept: MergedTable) -> None:
     gateway = EngineGateway(kept.table.path.parent)
     gateway.write("OPTIMIZE t")
     gateway.close()
 
 
-def add_column(kept: Kept) -> None:
+def add_column(kept: MergedTable) -> None:
     kept.base().add_columns(pa.schema([pa.field("more", pa.int32())]))
     for one in kept.rows.values():
         one["more"] = None
 
 
-def rename_column(kept: Kept) -> None:
+def rename_column(kept: MergedTable) -> None:
     kept.base().alter_columns({"path": "v", "name": "w"})
     for one in kept.rows.values():
         one["w"] = one.pop("v")
 
 
-def drop_column(kept: Kept) -> None:
+def drop_column(kept: MergedTable) -> None:
     kept.base().drop_columns(["n"])
     for one in kept.rows.values():
         del one["n"]
 
 
-def replace_column(kept: Kept) -> None:
+def replace_column(kept: MergedTable) -> None:
     kept.base().drop_columns(["n"])
     kept.base().add_columns(pa.schema([pa.field("n", pa.string())]))
     for one in kept.rows.values():
         one["n"] = None
 
 
-def update_around_mem_wal(kept: Kept) -> None:
+def update_around_mem_wal(kept: MergedTable) -> None:
     kept.base().update({"v": "'around'"}, where="id = 9")
     kept.rows[9,]["v"] = "around"
 
 
-def delete_around_mem_wal(kept: Kept) -> None:
+def delete_around_mem_wal(kept: MergedTable) -> None:
     kept.base().delete("id = 9")
     del kept.rows[9,]
 
 
-def append_around_mem_wal(kept: Kept) -> None:
+def append_around_mem_wal(kept: MergedTable) -> None:
     lance.write_dataset(
         pa.Table.from_pylist([row(50, "around")], schema=SCHEMA), kept.table.path, mode="append"
     )
 
 
-def insert_around_mem_wal(kept: Kept) -> None:
+def insert_around_mem_wal(kept: MergedTable) -> None:
     rows = pa.Table.from_pylist([row(50, "around"), row(1, "around")], schema=SCHEMA)
     job = kept.base().merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
     job.execute(rows)
@@ -223,12 +225,15 @@ def insert_around_mem_wal(kept: Kept) -> None:
     ],
 )  # fmt: skip
 def test_the_table_may_change_during_a_pass(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch, change: Callable[[Kept], None], before_pass: int
+    kept: MergedTable,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[MergedTable], None],
+    before_pass: int,
 ):
     kept.delete({"id": 1}, {"id": 2})
     kept.put(row(3, "new"), row(50, "new"))
     kept.flush()
-    meanwhile(monkeypatch, lambda: change(kept), before_pass=before_pass)
+    run_between(monkeypatch, lambda: change(kept), before_pass=before_pass)
     merge(kept.lake_table)
     if change is insert_around_mem_wal and before_pass == 2:
         kept.rows[1,] = row(1, "around")  # it was written after the delete
@@ -236,7 +241,7 @@ def test_the_table_may_change_during_a_pass(
 
 
 def test_an_older_version_that_is_restored_meanwhile_is_merged_into_anew(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
+    kept: MergedTable, monkeypatch: pytest.MonkeyPatch
 ):
     older = kept.base()
     kept.put(*(row(one, "new") for one in range(10)))
@@ -244,13 +249,13 @@ def test_an_older_version_that_is_restored_meanwhile_is_merged_into_anew(
     merge(kept.lake_table)
     kept.put(row(2, "newer"))
     kept.flush()
-    meanwhile(monkeypatch, older.restore)
+    run_between(monkeypatch, older.restore)
     merge(kept.lake_table)
     merge(kept.lake_table)  # regions that had nothing to merge before
     kept.check()
 
 
-def test_a_merge_gives_up_when_the_table_never_rests(kept: Kept, monkeypatch: pytest.MonkeyPatch):
+def test_a_merge_gives_up_when_the_table_never_rests(kept: MergedTable, monkeypatch: pytest.MonkeyPatch):
     kept.put(row(3, "new"), row(50, "new"))
     kept.flush()
     monkeypatch.setattr(committing.time, "sleep", lambda _: None)
@@ -268,7 +273,7 @@ def test_a_merge_gives_up_when_the_table_never_rests(kept: Kept, monkeypatch: py
 
 
 def test_generations_that_were_merged_and_removed_meanwhile_are_no_loss(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
+    kept: MergedTable, monkeypatch: pytest.MonkeyPatch
 ):
     kept.put(row(3, "new"), row(50, "new"), row(51, "new"))
     kept.flush()
@@ -289,7 +294,7 @@ def test_generations_that_were_merged_and_removed_meanwhile_are_no_loss(
 
 
 @pytest.mark.slow
-def test_three_mergers_at_once_while_rows_are_written(kept: Kept):
+def test_three_mergers_at_once_while_rows_are_written(kept: MergedTable):
     stop = threading.Event()
     errors: list[LanceGatewayError] = []
     policies = (MergePolicy(), MergePolicy(batch_rows=3), MergePolicy(min_generations=2))
@@ -313,11 +318,11 @@ def test_three_mergers_at_once_while_rows_are_written(kept: Kept):
         thread.join()
     merge(kept.lake_table)
     kept.check()
-    assert kept.extents() == []
+    assert kept.list_extents() == []
 
 
 @pytest.mark.slow
-def test_mergers_in_processes_of_their_own(root: Path, kept: Kept):
+def test_mergers_in_processes_of_their_own(root: Path, kept: MergedTable):
     for turn in range(4):
         kept.put(*(row(one, f"turn {turn}") for one in range(turn, 20, 2)))
         kept.delete(*({"id": one} for one in range(turn + 1, 20, 3)))
@@ -327,4 +332,4 @@ def test_mergers_in_processes_of_their_own(root: Path, kept: Kept):
     mergers = [subprocess.Popen([sys.executable, "-c", program, *command]) for _ in range(2)]
     assert [one.wait() for one in mergers] == [0, 0]
     kept.check()
-    assert kept.extents() == []
+    assert kept.list_extents() == []

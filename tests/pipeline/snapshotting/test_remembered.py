@@ -14,7 +14,7 @@ from pipeline.snapshotting import snapshot
 from planner.engine import QueryEngine
 from planner.scans.settings import SessionSettings
 from tests.pipeline.snapshotting.remembered import ALWAYS, SCHEMA, details_of, rows
-from tests.support.servers import GatewayProcess, connected, fetch
+from tests.support.servers import GatewayProcess, fetch, open_connection
 from tests.support.tables import LsmTable, bucketed
 from tests.support.writer_process import WriterProcess
 
@@ -90,7 +90,7 @@ class TestWhatIsRemembered:
     def test_clients_of_a_gateway_read_them(
         self, root: Path, table: LakeTable, written: LsmTable, serve: Callable[..., GatewayProcess]
     ):
-        with connected(serve(root).uri) as connection:
+        with open_connection(serve(root).uri) as connection:
             connection.adbc_connection.set_options(
                 **{"adbc.flight.sql.session.option.consistency": "snapshot"}
             )

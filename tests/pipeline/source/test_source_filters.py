@@ -16,7 +16,7 @@ from pyspark.sql import datasource as of
 from gateway.server import GatewayServer
 from pipeline.source.filters import condition
 from tests.gateway.conftest import serving
-from tests.support.sources import read, url_of
+from tests.support.sources import get_url, plan_read
 from tests.support.tables import LsmTable, bucketed, key_field
 from tests.support.writer_process import WriterProcess
 
@@ -155,7 +155,7 @@ def spark_rows() -> list[dict[str, Any]]:
 def test_pushed_and_handed_back_filters_give_what_spark_gives(
     server: GatewayServer, chosen: list[of.Filter]
 ) -> None:
-    planned = read(url_of(server), chosen, table="t", endpoints="2", columns="key")
+    planned = plan_read(get_url(server), chosen, table="t", endpoints="2", columns="key")
     told = {row["key"] for row in planned.rows()}
     rows = {row["key"]: row for row in spark_rows()}
     left = [key for key in told if all(is_true(one, rows[key]) for one in planned.handed_back)]

@@ -12,7 +12,7 @@ import pytest
 
 from tests.gateway.conftest import ORDER_COUNT, orders, serving, typed_rows
 from tests.jdbc import drivers
-from tests.support.sources import statements
+from tests.support.sources import list_statements
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +45,7 @@ def test_spark_reads_over_jdbc_in_parts(jar: Path, root: Path) -> None:
     with serving(root) as server:
         url = f"jdbc:arrow-flight-sql://127.0.0.1:{server.port}/?useEncryption=false"
         told = spark_over_jdbc(jar, url)
-        asked = " ; ".join(statements(server))
+        asked = " ; ".join(list_statements(server))
     assert told["schema"] == "struct<id:bigint,customer:string,amount:double>"
     assert (told["partitions"], told["count"]) == (4, ORDER_COUNT)
     assert told["late"] == [one for one in range(990, 1000) if one % 7 == 3]

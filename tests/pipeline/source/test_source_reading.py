@@ -21,7 +21,7 @@ from pipeline.source.reading import DirectParts, Parts, Whole
 from tests.gateway.conftest import serving
 from tests.support import manifests
 from tests.support.merging import clean_up_merged, merge_generations
-from tests.support.sources import read, statements, url_of
+from tests.support.sources import get_url, list_statements, plan_read
 from tests.support.tables import LsmTable, bucketed, key_field
 from tests.support.writer_process import WriterProcess
 
@@ -74,7 +74,7 @@ def test_parts_are_disjoint_and_complete_while_others_write(
     items: LsmTable, server: GatewayServer, endpoints: str, mode: str
 ) -> None:
     options = {"mode": mode, "root": str(items.path.parent)} if mode == "direct" else {}
-    planned = read(url_of(server), table="items", endpoints=endpoints, **options)
+    planned = plan_read(get_url(server), table="items", endpoints=endpoints, **options)
     assert 1 <= len(planned.partitions) <= int(endpoints)
     assert {type(one) for one in planned.partitions} == {DirectParts if options else Parts}
     write_on(items)
@@ -86,15 +86,15 @@ def test_parts_are_disjoint_and_complete_while_others_write(
 
 def test_only_columns_that_are_wanted_are_asked_for(server: GatewayServer) -> None:
     filters = [GreaterThan(("id",), 55)]
-    planned = read(url_of(server), filters, table="items", columns="n, id", endpoints="2")
+    planned = plan_read(get_url(server), filters, table="items", columns="n, id", endpoints="2")
     assert planned.handed_back == []
     assert list(planned.rows()[0]) == ["n", "id"]
-    assert set(statements(server)) == {'SELECT "id", "n" FROM "items" WHERE "id" > 55'}
+    assert set(list_statements(server)) == {'SELECT "id", "n" FROM "items" WHERE "id" > 55'}
 
 
 def test_a_join_is_one_partition_that_is_run_when_it_is_read(server: GatewayServer) -> None:
     query = "SELECT n, count(*) AS c FROM items GROUP BY n;"
-    planned = read(url_of(server), [GreaterThan(("c",), 20)], query=query, endpoints="8")
+    planned = plan_read(get_url(server), [GreaterThan(("c",), 20)], query=query, endpoints="8")
     assert planned.partitions == [Whole(planned.partitions[0].statement)]  # type: ignore[attr-defined]
     assert planned.rows() == planned.rows() == [{"n": 0, "c": 46}]
 
@@ -110,7 +110,7 @@ def test_a_join_is_one_partition_that_is_run_when_it_is_read(server: GatewayServ
 def test_other_ways_to_say_what_is_read(
     server: GatewayServer, options: dict[str, str], rows: int | None
 ) -> None:
-    found = read(url_of(server), [EqualTo(("nothing",), 1)], **options).rows()
+    found = plan_read(get_url(server), [EqualTo(("nothing",), 1)], **options).rows()
     assert rows is None or len(found) == rows
 
 
@@ -131,14 +131,14 @@ def test_other_ways_to_say_what_is_read(
 )
 def test_what_cannot_be_read_is_refused(server: GatewayServer, options: dict[str, str], words: str) -> None:
     with pytest.raises(LanceGatewaySourceError, match=words):
-        read(**{"url": url_of(server), **options})
-    assert pairs(read(url_of(server), table="items").rows()) == EXPECTED
+        plan_read(**{"url": get_url(server), **options})
+    assert pairs(plan_read(get_url(server), table="items").rows()) == EXPECTED
 
 
 def test_a_task_that_comes_late_renews_its_ticket(server: GatewayServer) -> None:
-    planned = read(url_of(server), table="items", endpoints="3")
+    planned = plan_read(get_url(server), table="items", endpoints="3")
     assert all(end.expires_at > time.time() for one in planned.partitions for end in one.endpoints)  # type: ignore[attr-defined]
-    with Gateway(url_of(server), planned.reader.options) as gateway:
+    with Gateway(get_url(server), planned.reader.options) as gateway:
         for number, one in enumerate(planned.partitions):
             assert isinstance(one, Parts)
             late = tuple(dataclasses.replace(end, expires_at=time.time() - 1000) for end in one.endpoints)
@@ -154,7 +154,7 @@ def test_a_clock_that_is_behind_learns_of_the_expiry_from_the_gateway(
     clock = {**(Endpoints.__init__.__kwdefaults__ or {}), "clock": lambda: time.time() + ahead[0]}
     monkeypatch.setattr(Endpoints.__init__, "__kwdefaults__", clock)
     with serving(items.path.parent) as server:
-        planned = read(url_of(server), table="items", endpoints="2")
+        planned = plan_read(get_url(server), table="items", endpoints="2")
         ahead[0] = ENDPOINT_SECONDS + 100
         assert pairs(planned.rows()) == EXPECTED
 
@@ -162,28 +162,28 @@ def test_a_clock_that_is_behind_learns_of_the_expiry_from_the_gateway(
 def test_a_snapshot_that_is_gone_is_an_error_and_never_other_rows(
     items: LsmTable, server: GatewayServer
 ) -> None:
-    planned = read(url_of(server), table="items", endpoints="3")
+    planned = plan_read(get_url(server), table="items", endpoints="3")
     write_on(items)
     for region in items.regions.values():
         clean_up_merged(items.path, region)
     with serving(items.path.parent) as other:
-        planned.reader.options = dataclasses.replace(planned.reader.options, urls=(url_of(other),))
+        planned.reader.options = dataclasses.replace(planned.reader.options, urls=(get_url(other),))
         with pytest.raises(LanceGatewaySourceError, match="run the query again"):
             planned.rows()
 
 
 def test_other_gateways_over_the_root_take_over(items: LsmTable, server: GatewayServer) -> None:
     with serving(items.path.parent) as other:
-        urls = f"grpc://127.0.0.1:1,{url_of(server)},{url_of(other)}"
-        planned = read(urls, table="items", endpoints="4", retries="0")
+        urls = f"grpc://127.0.0.1:1,{get_url(server)},{get_url(other)}"
+        planned = plan_read(urls, table="items", endpoints="4", retries="0")
         assert pairs(planned.rows()) == EXPECTED
-        assert statements(server)
-        assert statements(other)
+        assert list_statements(server)
+        assert list_statements(other)
 
 
 def test_a_gateway_that_is_not_there_is_named_after_some_tries() -> None:
     with pytest.raises(LanceGatewaySourceError, match=r"gateway grpc://127.0.0.1:1: .*onnect"):
-        read("grpc://127.0.0.1:1", table="items", retries="1")
+        plan_read("grpc://127.0.0.1:1", table="items", retries="1")
 
 
 class Breaking:
@@ -260,24 +260,28 @@ def test_a_stream_that_breaks_off_later_fails_the_task(monkeypatch: pytest.Monke
 def test_rows_of_the_direct_mode_never_pass_through_the_gateway(
     items: LsmTable, server: GatewayServer
 ) -> None:
-    planned = read(url_of(server), table="items", mode="direct", root=str(items.path.parent), endpoints="3")
+    planned = plan_read(
+        get_url(server), table="items", mode="direct", root=str(items.path.parent), endpoints="3"
+    )
     items.put([{"id": 1, "n": 7}])
     assert pairs(planned.rows()) == EXPECTED
     # What the version is, was asked for; no part was redeemed.
-    assert statements(server) == []
+    assert list_statements(server) == []
 
 
 def test_an_engine_serves_all_parts_that_a_worker_reads(items: LsmTable, server: GatewayServer) -> None:
     direct._engine.cache_clear()
-    planned = read(url_of(server), table="items", mode="direct", root=str(items.path.parent), endpoints="3")
+    planned = plan_read(
+        get_url(server), table="items", mode="direct", root=str(items.path.parent), endpoints="3"
+    )
     planned.rows()
     info = direct._engine.cache_info()
     assert (info.misses, info.hits) == (1, len(planned.partitions) - 1)
 
 
 def test_rows_that_are_found_by_key_come_from_the_gateway(items: LsmTable, server: GatewayServer) -> None:
-    planned = read(
-        url_of(server), [EqualTo(("id",), 55)], table="items", mode="direct", root=str(items.path.parent)
+    planned = plan_read(
+        get_url(server), [EqualTo(("id",), 55)], table="items", mode="direct", root=str(items.path.parent)
     )
     assert planned.rows() == [{"id": 55, "n": 1}]
 
@@ -285,7 +289,7 @@ def test_rows_that_are_found_by_key_come_from_the_gateway(items: LsmTable, serve
 @pytest.mark.parametrize("query", ["SELECT count(*) FROM items", "SELECT * FROM items LIMIT 5"])
 def test_the_direct_mode_reads_scans_only(items: LsmTable, server: GatewayServer, query: str) -> None:
     with pytest.raises(LanceGatewaySourceError, match=r"mode = 'direct' reads .* use mode = 'gateway'"):
-        read(url_of(server), query=query, mode="direct", root=str(items.path.parent))
+        plan_read(get_url(server), query=query, mode="direct", root=str(items.path.parent))
 
 
 def test_another_version_is_refused_by_name() -> None:
@@ -294,7 +298,7 @@ def test_another_version_is_refused_by_name() -> None:
 
 
 def test_another_root_is_refused(server: GatewayServer, tmp_path: Path) -> None:
-    planned = read(url_of(server), table="items", mode="direct", root=str(tmp_path / "none"))
+    planned = plan_read(get_url(server), table="items", mode="direct", root=str(tmp_path / "none"))
     with pytest.raises(LanceGatewaySourceError, match=r"root '.*none' does not exist"):
         planned.rows()
 

@@ -16,7 +16,7 @@ from pipeline.source.client import LanceGatewaySourceError
 from pipeline.source.reading import Whole
 from tests.gateway.auth.conftest import QUICK, write_tls
 from tests.gateway.conftest import ORDER_COUNT, orders, serving
-from tests.support.sources import Read, read
+from tests.support.sources import Read, plan_read
 
 PASSWORD = "correct horse"
 POLICY = """
@@ -52,7 +52,9 @@ def server(folder: Path) -> Iterator[GatewayServer]:
 
 def orders_of(user: str, server: GatewayServer, folder: Path, **options: str) -> Read:
     login = {"user": user, "password": PASSWORD, "tls_ca": str(folder / "ca.pem")}
-    return read(f"grpc+tls://127.0.0.1:{server.port}", table="orders", endpoints="3", **{**login, **options})
+    return plan_read(
+        f"grpc+tls://127.0.0.1:{server.port}", table="orders", endpoints="3", **{**login, **options}
+    )
 
 
 def test_a_user_reads_in_parts_over_tls(server: GatewayServer, folder: Path) -> None:
@@ -66,7 +68,7 @@ def test_the_password_may_stay_in_the_environment(
 ) -> None:
     monkeypatch.setenv("LANCE_GATEWAY_PASSWORD", PASSWORD)
     ca = str(folder / "ca.pem")
-    planned = read(f"grpc+tls://127.0.0.1:{server.port}", table="orders", user="olga", tls_ca=ca)
+    planned = plan_read(f"grpc+tls://127.0.0.1:{server.port}", table="orders", user="olga", tls_ca=ca)
     assert len(planned.rows()) == ORDER_COUNT
     assert PASSWORD.encode() not in pickle.dumps(planned.reader) + pickle.dumps(planned.partitions)
 

@@ -15,7 +15,7 @@ from gateway.server import GatewayServer
 from pipeline.source import register
 from tests.adbc.values import VALUES, typed_table
 from tests.gateway.conftest import ORDER_COUNT, orders, serving
-from tests.support.sources import statements, url_of
+from tests.support.sources import get_url, list_statements
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,7 +37,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(lake: Path) -> Iterator[GatewayServer]:
-    with serving(lake) as started, GatewayClient(url_of(started)) as client:
+    with serving(lake) as started, GatewayClient(get_url(started)) as client:
         client.execute(
             "CREATE TABLE written (id BIGINT PRIMARY KEY, n INT) WITH (region_by = 'bucket(id, 2)')"
         )
@@ -50,7 +50,7 @@ def load(spark: "SparkSession", server: GatewayServer) -> Load:
     register(spark)
 
     def loaded(**options: str) -> "DataFrame":
-        reader = spark.read.format("lance_gateway").option("url", url_of(server))
+        reader = spark.read.format("lance_gateway").option("url", get_url(server))
         for name, value in options.items():
             reader = reader.option(name, value)
         return reader.load()
@@ -61,12 +61,12 @@ def load(spark: "SparkSession", server: GatewayServer) -> Load:
 def test_spark_finds_the_source_and_divides_a_table(
     spark: "SparkSession", server: GatewayServer, load: Load
 ) -> None:
-    found = spark.read.format("lance_gateway").option("url", url_of(server)).load("orders")
+    found = spark.read.format("lance_gateway").option("url", get_url(server)).load("orders")
     assert found.columns == ["id", "customer", "amount"]
     parts = load(table="orders", endpoints="4")
     assert parts.rdd.getNumPartitions() > 1
     assert parts.count() == ORDER_COUNT
-    options = f"OPTIONS (url '{url_of(server)}', table 'orders')"
+    options = f"OPTIONS (url '{get_url(server)}', table 'orders')"
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW o USING lance_gateway {options}")
     assert spark.sql("SELECT count(*) AS n FROM o WHERE id >= 990").collect()[0].n == 10
 
@@ -80,20 +80,20 @@ def test_filters_reach_the_gateway_and_change_no_answer(
         return sorted(row.id for row in load(table="orders").where(wanted).collect())
 
     pushed = ids()
-    assert '"id" <> 806' in statements(server)[-1]
+    assert '"id" <> 806' in list_statements(server)[-1]
     spark.conf.set(PUSHDOWN, "false")
     try:
         assert ids() == pushed
     finally:
         spark.conf.set(PUSHDOWN, "true")
-    assert "WHERE" not in statements(server)[-1]
+    assert "WHERE" not in list_statements(server)[-1]
     assert len(pushed) > 10
 
 
 def test_only_the_columns_of_a_given_schema_are_read(spark: "SparkSession", server: GatewayServer) -> None:
-    reader = spark.read.format("lance_gateway").option("url", url_of(server)).schema("amount double")
+    reader = spark.read.format("lance_gateway").option("url", get_url(server)).schema("amount double")
     assert reader.load("orders").selectExpr("sum(amount) AS s").collect()[0].s == 224550.0
-    assert statements(server)[-1] == 'SELECT "amount" FROM "orders"'
+    assert list_statements(server)[-1] == 'SELECT "amount" FROM "orders"'
 
 
 def plain(value: Any) -> Any:
@@ -106,7 +106,7 @@ def plain(value: Any) -> Any:
 
 
 def test_values_of_every_type_are_those_of_adbc(server: GatewayServer, load: Load) -> None:
-    with flightsql.connect(url_of(server), autocommit=True) as connection, connection.cursor() as cursor:
+    with flightsql.connect(get_url(server), autocommit=True) as connection, connection.cursor() as cursor:
         cursor.execute(f"SELECT {', '.join(READABLE)} FROM typed ORDER BY id")
         expected = cursor.fetch_arrow_table().to_pylist()
     # Spark's own Arrow way back to Python keeps time zones apart from values.
@@ -116,11 +116,11 @@ def test_values_of_every_type_are_those_of_adbc(server: GatewayServer, load: Loa
 
 
 def test_executors_read_files_in_direct_mode(server: GatewayServer, lake: Path, load: Load) -> None:
-    before = len(statements(server))
+    before = len(list_statements(server))
     direct = load(table="orders", mode="direct", root=str(lake), endpoints="3")
     assert direct.groupBy("customer").count().count() == 7
     assert direct.where("id >= 500 AND amount IS NOT NULL").count() == 450
-    assert len(statements(server)) == before
+    assert len(list_statements(server)) == before
 
 
 def test_an_error_stands_in_front(load: Load) -> None:
@@ -147,7 +147,7 @@ def test_a_dataframe_is_written_and_written_again(
 ) -> None:
     frame = spark.range(1000).selectExpr("id", "CAST(id % 7 AS int) AS n").repartition(2)
     for _ in range(2):
-        frame.write.format("lance_gateway").option("url", url_of(server)).mode("append").save("written")
+        frame.write.format("lance_gateway").option("url", get_url(server)).mode("append").save("written")
     assert load(query="SELECT count(*) AS c, sum(n) AS s FROM written").collect()[0].asDict() == {
         "c": 1000,
         "s": 2997,
@@ -159,7 +159,7 @@ def test_a_stream_is_written(
 ) -> None:
     spark.range(5).selectExpr("id + 5000 AS id", "1 AS n").write.parquet(str(tmp_path / "in"))
     stream = spark.readStream.schema("id long, n int").parquet(str(tmp_path / "in")).writeStream
-    stream = stream.format("lance_gateway").option("url", url_of(server)).option("table", "written")
+    stream = stream.format("lance_gateway").option("url", get_url(server)).option("table", "written")
     query = stream.option("checkpointLocation", str(tmp_path / "state")).trigger(availableNow=True).start()
     query.awaitTermination()
     assert load(table="written").where("id >= 5000").count() == 5

@@ -17,7 +17,7 @@ from pipeline.source.client import LanceGatewaySourceError
 from pipeline.source.types import arrow_schema, spark_schema
 from pipeline.source.writing import GatewayStreamWriter, GatewayWriter, Written
 from tests.gateway.conftest import serving
-from tests.support.sources import source, url_of
+from tests.support.sources import get_url, open_source
 
 CREATE = """CREATE TABLE items (id BIGINT PRIMARY KEY, u BIGINT UNSIGNED, v FLOAT[2], at TIMESTAMP,
             price DECIMAL(12, 2)) WITH (region_by = 'bucket(id, 2)')"""
@@ -32,18 +32,18 @@ ROW = {
 
 @pytest.fixture
 def server(root: Path) -> Iterator[GatewayServer]:
-    with serving(root) as started, GatewayClient(url_of(started)) as client:
+    with serving(root) as started, GatewayClient(get_url(started)) as client:
         client.execute(CREATE)
         yield started
 
 
 def stored(server: GatewayServer, columns: str = "*") -> list[dict[str, Any]]:
-    with GatewayClient(url_of(server)) as client:
+    with GatewayClient(get_url(server)) as client:
         return client.query(f"SELECT {columns} FROM items ORDER BY id").read_all().to_pylist()
 
 
 def schema_of(server: GatewayServer, *names: str) -> StructType:
-    found = source(url_of(server), table="items").schema()
+    found = open_source(get_url(server), table="items").schema()
     return StructType([one for one in found.fields if not names or one.name in names])
 
 
@@ -54,7 +54,7 @@ def batches(rows: list[dict[str, Any]], schema: StructType) -> Iterator[pa.Recor
 def writer(
     server: GatewayServer, schema: StructType, *, overwrite: bool = False, **options: str
 ) -> GatewayWriter:
-    made = source(url_of(server), **{"table": "items", **options}).writer(schema, overwrite)
+    made = open_source(get_url(server), **{"table": "items", **options}).writer(schema, overwrite)
     assert isinstance(made, GatewayWriter)
     return made
 
@@ -84,7 +84,9 @@ def test_tasks_without_rows_send_nothing(server: GatewayServer) -> None:
 
 def test_a_stream_writes_batch_by_batch(server: GatewayServer) -> None:
     schema = schema_of(server, "id")
-    made = source(url_of(server), table="items", checkpointLocation="/there").streamWriter(schema, False)
+    made = open_source(get_url(server), table="items", checkpointLocation="/there").streamWriter(
+        schema, False
+    )
     assert isinstance(made, GatewayStreamWriter)
     for batch in range(2):
         made.commit([made.write(batches([{"id": batch}], schema))], batch)

@@ -20,7 +20,7 @@ from tests.planner.access_lake import (
     asker,
     write_lake,
 )
-from tests.support.principals import ALL, Principal, seeing
+from tests.support.principals import ALL, Principal, create_principal
 from tests.support.writer_process import WriterProcess
 
 
@@ -143,7 +143,7 @@ def test_a_view_does_not_lend_the_rights_of_its_author(engine: QueryEngine):
 
 
 def test_a_view_with_restrictions_stays_closed(engine: QueryEngine):
-    access = seeing(recent=TableAccess(row_filter="id = 1"), orders=ALL)
+    access = create_principal(recent=TableAccess(row_filter="id = 1"), orders=ALL)
     with pytest.raises(PreconditionError, match="restricts rows or columns of view 'recent'"):
         engine.prepare("SELECT * FROM recent", access=access)
 
@@ -339,7 +339,7 @@ def test_a_policy_that_does_not_fit_closes_the_table(
 ):
     for sql in ("SELECT id FROM orders", "SELECT count(*) FROM orders", "SELECT id FROM orders WHERE id = 9"):
         with caplog.at_level(logging.ERROR), pytest.raises(PreconditionError) as caught:
-            engine.prepare(sql, access=seeing(orders=access)).execute().read_all()
+            engine.prepare(sql, access=create_principal(orders=access)).execute().read_all()
         assert str(caught.value).startswith("the access policy of table 'orders' does not fit the table")
         assert "secret" not in str(caught.value)
     assert "the access policy of table 'orders' can't be applied: " in caplog.text
@@ -348,7 +348,7 @@ def test_a_policy_that_does_not_fit_closes_the_table(
 def test_a_policy_that_fails_for_a_row_closes_the_table(
     engine: QueryEngine, caplog: pytest.LogCaptureFixture
 ):
-    access = seeing(orders=TableAccess(masks={"amount": "CAST(code AS INT)"}))
+    access = create_principal(orders=TableAccess(masks={"amount": "CAST(code AS INT)"}))
     with caplog.at_level(logging.ERROR):
         message = refusal(engine, "SELECT amount FROM orders", access)
     assert message.startswith("the access policy of table 'orders' does not fit the table")

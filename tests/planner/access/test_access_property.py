@@ -19,7 +19,7 @@ from planner.access.rights import FULL_ACCESS, Access, TableAccess
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
 from tests.planner.access_queries import ACCESS_TO_T, ACCESS_TO_U, statements
-from tests.support.principals import ALL, seeing, shown
+from tests.support.principals import ALL, create_principal, filter_visible
 from tests.support.tables import LsmTable, bucketed, key_field
 from tests.support.writer_process import WriterProcess
 
@@ -70,7 +70,7 @@ class Lake:
         root = self._path / str(next(self._numbers))
         root.mkdir()
         for name, access in accesses.items():
-            held = shown(self._full[name], access)
+            held = filter_visible(self._full[name], access)
             if access.is_unrestricted:  # Others are not told where NULL is refused.
                 held = held.cast(self._declared[name])
             lance.write_dataset(held, root / f"{name}.lance")
@@ -126,7 +126,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory, shared_writers: WriterProcess
 def check(lake: Lake, t: TableAccess, u: TableAccess, asked: list[str]) -> None:
     twin = lake.twin(t=t, u=u)
     try:
-        principal = seeing(t=t, u=u, v=ALL)
+        principal = create_principal(t=t, u=u, v=ALL)
         for sql in asked:
             assert outcome(lake.engine, sql, principal) == outcome(twin, sql, FULL_ACCESS), (sql, t, u)
         # A join without rows on one side stops the other one early, at a moment that differs from run to run.

@@ -26,7 +26,7 @@ from tests.planner.access_lake import (
     write_lake,
 )
 from tests.support.manifests import SpecField
-from tests.support.principals import seeing
+from tests.support.principals import create_principal
 from tests.support.tables import LsmTable, by_spec, key_field
 from tests.support.writer_process import WriterProcess
 
@@ -161,7 +161,7 @@ def test_a_filter_of_which_storage_says_all(ask: Ask):
     ],
 )
 def test_filters_of_all_kinds(ask: Ask, row_filter: str, expected: int):
-    access = seeing(orders=TableAccess(row_filter=row_filter))
+    access = create_principal(orders=TableAccess(row_filter=row_filter))
     assert ask("SELECT count(*) FROM orders", access) == [(expected,)]
     assert len(ask("SELECT * FROM orders", access)) == expected
     found = [one for number in range(11) for one in ask(f"SELECT id FROM orders WHERE id = {number}", access)]
@@ -177,7 +177,7 @@ def test_counts_count_what_is_visible(ask: Ask):
 
 
 def test_masks_see_true_values_and_hidden_columns(ask: Ask):
-    access = seeing(
+    access = create_principal(
         orders=TableAccess(
             masks={"amount": "CAST(margin * 10 AS INT)", "email": "CASE WHEN tenant = 'a' THEN email END"},
             hidden_columns=frozenset({"margin"}),
@@ -188,7 +188,7 @@ def test_masks_see_true_values_and_hidden_columns(ask: Ask):
 
 
 def test_a_mask_is_cast_to_the_type_of_its_column(engine: QueryEngine):
-    access = seeing(orders=TableAccess(masks={"amount": "id * 2.5", "email": "id"}))
+    access = create_principal(orders=TableAccess(masks={"amount": "id * 2.5", "email": "id"}))
     plan = engine.prepare(
         "SELECT amount, email FROM orders WHERE tenant = 'a' ORDER BY amount", access=access
     )
@@ -206,7 +206,7 @@ def test_a_mask_is_cast_to_the_type_of_its_column(engine: QueryEngine):
 )
 def test_nothing_is_left_beneath_a_null(engine: QueryEngine, mask: str):
     """Clients receive the buffers of columns, and those may hold more than the values that are shown."""
-    access = seeing(orders=TableAccess(masks={"email": mask, "amount": "nullif(amount, 5)"}))
+    access = create_principal(orders=TableAccess(masks={"email": mask, "amount": "nullif(amount, 5)"}))
     for sql in ("SELECT email, amount FROM orders", "SELECT email, amount FROM orders WHERE id IN (7, 8, 0)"):
         for batch in engine.prepare(sql, access=access).execute():
             sent = batch.serialize().to_pybytes()
@@ -229,7 +229,7 @@ def test_no_buffer_holds_a_hidden_row(root: Path, open_engine: Callable[[Path], 
     lance.write_dataset(pa.table(columns), root / "words.lance")
     engine = open_engine(root)
     for row_filter in ("id % 2 = 0", "id IN (0, 2)", "id = 0", "text = 'seen'", "lower(word) = 'seen'"):
-        access = seeing(words=TableAccess(row_filter=row_filter))
+        access = create_principal(words=TableAccess(row_filter=row_filter))
         for sql in ("SELECT * FROM words", "SELECT word, words, parts FROM words WHERE id >= 0 ORDER BY id"):
             for batch in engine.prepare(sql, access=access).execute():
                 assert b"seen" in batch.serialize().to_pybytes()
@@ -271,7 +271,7 @@ def test_a_row_that_moved_to_a_hidden_region_does_not_come_back(
     table.close_writers()
     table.put([{"id": 2, "tenant": "c"}])
     ask = asker(open_engine(root))
-    only_a = seeing(moving=TableAccess(row_filter="tenant = 'a'"))
+    only_a = create_principal(moving=TableAccess(row_filter="tenant = 'a'"))
     for access, condition in ((only_a, "true"), (FULL_ACCESS, "tenant = 'a'")):
         assert ids(ask(f"SELECT id FROM moving WHERE {condition}", access)) == [0, 3]
         assert ids(ask(f"SELECT id FROM moving WHERE id IN (1, 2, 3) AND {condition}", access)) == [3]
@@ -292,18 +292,18 @@ def test_masks_of_every_type(root: Path, open_engine: Callable[[Path], QueryEngi
     schema = engine.prepare("SELECT * FROM typed").schema
     for mask, expected in (("NULL", [None, None]), ("CASE WHEN id = 2 THEN {} END", [None, None])):
         masks = {name: mask.format(name) for name in TYPES}
-        plan = engine.prepare("SELECT * FROM typed", access=seeing(typed=TableAccess(masks=masks)))
+        plan = engine.prepare("SELECT * FROM typed", access=create_principal(typed=TableAccess(masks=masks)))
         assert plan.schema == schema
         found = plan.execute().read_all()
         assert all(found.column(name).to_pylist() == expected for name in TYPES)
-    kept = seeing(typed=TableAccess(masks={name: f"coalesce({name}, {name})" for name in TYPES}))
+    kept = create_principal(typed=TableAccess(masks={name: f"coalesce({name}, {name})" for name in TYPES}))
     shown = engine.prepare("SELECT * FROM typed", access=kept).execute().read_all()
     assert shown == engine.execute("SELECT * FROM typed").read_all()
 
 
 def test_a_table_of_which_no_column_is_shown_still_has_rows(ask: Ask, engine: QueryEngine):
     names = engine.visible(FULL_ACCESS).table("orders").declared_schema.names
-    access = seeing(orders=TableAccess(row_filter="tenant = 'a'", hidden_columns=frozenset(names)))
+    access = create_principal(orders=TableAccess(row_filter="tenant = 'a'", hidden_columns=frozenset(names)))
     assert ask("SELECT count(*) FROM orders", access) == [(5,)]
     assert ask("DESCRIBE orders", access) == []
 

@@ -18,7 +18,7 @@ from planner.engine import QueryEngine
 from planner.predicates.predicate import describe
 from planner.predicates.row_filter import PredicateFilter
 from tests.planner.recording import pushed
-from tests.support.principals import seeing
+from tests.support.principals import create_principal
 from tests.support.tables import LsmTable, by_identity, key_field
 from tests.support.writer_process import WriterProcess
 
@@ -97,7 +97,7 @@ def test_rows_with_the_words_of_plans_are_shown(tmp_path: Path, open_engine: Cal
     engine = open_engine(tmp_path)
     for number, text in enumerate(PRINTED):
         for row_filter in (f"tenant = '{text}'", f"concat(tenant, '') = '{text}'"):
-            access = seeing(t=TableAccess(row_filter=row_filter))
+            access = create_principal(t=TableAccess(row_filter=row_filter))
             found = engine.prepare("SELECT n FROM t", access=access).execute().read_all()
             assert found.column("n").to_pylist() == [number], row_filter
 
@@ -194,7 +194,7 @@ def test_a_filter_prunes_regions_and_finds_keys(
     table = LsmTable.create(root, "t", base, by_identity("tenant", recorded=True), writers)
     table.put([{"tenant": name, "id": 2} for name in "abc"])
     engine = open_engine(root)
-    access = seeing(t=TableAccess(row_filter="tenant = 'b'"))
+    access = create_principal(t=TableAccess(row_filter="tenant = 'b'"))
     control = RunControl()
     found = engine.prepare("SELECT id FROM t", access=access).execute(control=control).read_all()
     assert sorted(found.column("id").to_pylist()) == [1, 2]

@@ -12,7 +12,7 @@ from planner.access.rights import TableAccess
 from planner.engine import QueryEngine
 from planner.plans.scan_parts import ScanPart
 from tests.planner.parts_table import carried, offered, write
-from tests.support.principals import seeing
+from tests.support.principals import create_principal
 from tests.support.tables import bucketed, unpartitioned
 from tests.support.writer_process import WriterProcess
 
@@ -73,10 +73,10 @@ def test_a_restricted_table_is_neither_divided_nor_read_in_parts(
     sql = "SELECT id, n, s FROM t"
     part = offered(engine.prepare(sql), 4).parts[0]
     for access in (TableAccess(row_filter="n < 5"), TableAccess(masks={"s": "'hidden'"})):
-        query = engine.prepare(sql, access=seeing(t=access))
+        query = engine.prepare(sql, access=create_principal(t=access))
         assert query.parts(4) is None
         with pytest.raises(PreconditionError, match="not read in parts"):
             query.execute_part(carried(part))
     with pytest.raises(NotFoundError):
-        engine.prepare(sql, access=seeing())
+        engine.prepare(sql, access=create_principal())
     written.table.close_writers()

@@ -175,7 +175,7 @@ def test_any_history_in_any_number_of_parts(
         if chance.random() < 0.3:
             for region in table.regions.values():
                 flushed = manifests.read_manifest(table.path, region).flushed_generations
-                merged = manifests.merged_generations(table.path).get(region, 0)
+                merged = manifests.read_merged_generations(table.path).get(region, 0)
                 if any(one.generation > merged for one in flushed):
                     merge_generations(table.path, region, flushed[-1].generation)
                     if chance.random() < 0.5:

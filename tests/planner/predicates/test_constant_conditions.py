@@ -9,7 +9,7 @@ import pytest
 from planner.access.rights import TableAccess
 from planner.engine import QueryEngine
 from planner.scans.settings import DEFAULT_SETTINGS
-from tests.support.principals import seeing
+from tests.support.principals import create_principal
 from tests.support.tables import LsmTable, key_field, unpartitioned
 from tests.support.writer_process import WriterProcess
 
@@ -31,7 +31,7 @@ def engine(root: Path, open_engine: Callable[[Path], QueryEngine], writers: Writ
     "condition", ["FALSE", "1 = 2", "coalesce(DATE '2024-02-29', NULL) < DATE '1970-01-01'"]
 )
 def test_a_row_filter_that_never_holds_shows_no_row(engine: QueryEngine, condition: str) -> None:
-    access = seeing(t=TableAccess(row_filter=condition))
+    access = create_principal(t=TableAccess(row_filter=condition))
     for _ in range(4):  # as often as it takes until columns are kept in memory
         for sql in (
             "SELECT count(*) AS n FROM t",

@@ -17,14 +17,14 @@ from memwal.storage.files import Storage
 from planner.predicates.pruning import RegionAssignment, RegionAssignments
 from planner.tables.state.catalog import Catalog
 from planner.tables.state.table import Table
-from tests.support.tables import key_field, raw_value
+from tests.support.tables import encode_raw_value, key_field
 
 SCHEMA = pa.schema([key_field("id", pa.int64())])
 FIRST, SECOND = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "12")
 
 
 def commit(path: Path, region_id: str, bucket: int, *, version: int = 1) -> None:
-    values = {"bucket": raw_value(bucket, 4)}
+    values = {"bucket": encode_raw_value(bucket, 4)}
     manifest = RegionManifest(region_id, version, 0, 0, 0, 1, region_spec_id=1, region_values=values)
     assert commit_manifest(Storage.open(str(path)), manifest)
 
@@ -57,7 +57,7 @@ def buckets(table: Table) -> dict[str, int]:
 def test_while_regions_last_it_is_the_same_object(path: Path, table: Table):
     assigned(table)
     known = assigned(table)
-    assert known.regions == (RegionAssignment(FIRST, 1, {"bucket": raw_value(1, 4)}),)
+    assert known.regions == (RegionAssignment(FIRST, 1, {"bucket": encode_raw_value(1, 4)}),)
     commit(path, FIRST, 1, version=2)
     table.snapshot([FIRST])
     assert assigned(table) is known
@@ -122,7 +122,7 @@ class TestWhatIsNotRecorded:
     OTHER_SPEC = replace(BUCKET, spec_id=2)
 
     def named(self, bucket: int) -> str:
-        found = lancedb_region_id(self.BUCKET, (raw_value(bucket, 4),))
+        found = lancedb_region_id(self.BUCKET, (encode_raw_value(bucket, 4),))
         assert found is not None
         return found
 
@@ -132,18 +132,18 @@ class TestWhatIsNotRecorded:
 
     def test_ids_stand_for_it(self) -> None:
         third = self.named(3)
-        recorded = RegionManifest(FIRST, 1, 0, 0, 0, 1, (), 1, {"bucket": raw_value(1, 4)})
+        recorded = RegionManifest(FIRST, 1, 0, 0, 0, 1, (), 1, {"bucket": encode_raw_value(1, 4)})
         assert self.of(recorded, RegionManifest(third, 1, 0, 0, 0, 1, (), 1)) == {
-            FIRST: {"bucket": raw_value(1, 4)},
-            third: {"bucket": raw_value(3, 4)},
+            FIRST: {"bucket": encode_raw_value(1, 4)},
+            third: {"bucket": encode_raw_value(3, 4)},
         }
 
     def test_what_is_recorded_or_found_out_counts_more(self) -> None:
-        third, found = self.named(3), {"bucket": raw_value(2, 4)}
+        third, found = self.named(3), {"bucket": encode_raw_value(2, 4)}
         silent = RegionManifest(third, 1, 0, 0, 0, 1, (), 1)
         assert self.of(silent, found={third: found, FIRST: {}}) == {third: found}
-        recorded = replace(silent, region_values={"bucket": raw_value(0, 4)})
-        assert self.of(recorded, found={third: found}) == {third: {"bucket": raw_value(0, 4)}}
+        recorded = replace(silent, region_values={"bucket": encode_raw_value(0, 4)})
+        assert self.of(recorded, found={third: found}) == {third: {"bucket": encode_raw_value(0, 4)}}
 
     @pytest.mark.parametrize("spec_id", [0, 2, 7])
     def test_ids_tell_nothing_under_a_spec_that_lancedb_does_not_write(self, spec_id: int) -> None:
@@ -151,7 +151,7 @@ class TestWhatIsNotRecorded:
         assert self.of(RegionManifest(third, 1, 0, 0, 0, 1, (), spec_id)) == {third: {}}
 
     def test_a_region_may_have_two_ids(self) -> None:
-        first = RegionManifest(FIRST, 1, 0, 0, 0, 1, (), 1, {"bucket": raw_value(3, 4)})
+        first = RegionManifest(FIRST, 1, 0, 0, 0, 1, (), 1, {"bucket": encode_raw_value(3, 4)})
         second = RegionManifest(self.named(3), 1, 0, 0, 0, 1, (), 1)
         assert RegionAssignments.of((first, second), (self.BUCKET,)).has_doubles
         assert not RegionAssignments.of((first, second)).has_doubles

@@ -29,10 +29,10 @@ from planner.tables.visibility import key_search, visibility
 from planner.writes.dml.prepared_write import PreparedChange
 from planner.writes.dml.reading.key_rows import KeyRows
 from tests.planner.search.policy_lake import Lake
-from tests.support.principals import seeing
+from tests.support.principals import create_principal
 from tests.support.writer_process import WriterProcess
 
-SOMEBODY = seeing(
+SOMEBODY = create_principal(
     docs=TableAccess(
         row_filter="tenant = 'a' AND note <> 'x'",
         masks={"pages": "pages % 5"},

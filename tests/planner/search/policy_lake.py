@@ -16,7 +16,7 @@ from memwal.errors import LanceGatewayError
 from planner.access.rights import FULL_ACCESS, Access, TableAccess
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
-from tests.support.principals import shown
+from tests.support.principals import filter_visible
 from tests.support.tables import LsmTable, bucketed, key_field
 from tests.support.writer_process import WriterProcess
 
@@ -99,7 +99,7 @@ class Lake:
         """A lake whose table has the visible rows, the masked values, and the same indexes."""
         root = self._path / str(next(self._numbers))
         root.mkdir()
-        seen = shown(self.rows, access)
+        seen = filter_visible(self.rows, access)
         lance.write_dataset(seen, root / "docs.lance")
         add_indexes(root / "docs.lance")
         return QueryEngine(Catalog.open(str(root)))

@@ -180,7 +180,7 @@ class ReplayedTable:
 
     def _unmerged(self, region: str) -> list[int]:
         """Numbers of the generations that the base table does not contain."""
-        done = manifests.merged_generations(self.table.path).get(region, 0)
+        done = manifests.read_merged_generations(self.table.path).get(region, 0)
         entries = manifests.read_manifest(self.table.path, region).flushed_generations
         return [entry.generation for entry in entries if entry.generation > done]
 

@@ -13,7 +13,7 @@ from planner.engine import QueryEngine, SessionSettings
 from planner.tables.state.catalog import Catalog
 from tests.memwal.written import WrittenTable, keyed_schema
 from tests.planner.search.replayed import DIMENSION, Ask, ReplayedTable, asking, axis
-from tests.support.servers import GatewayProcess, connected, fetch
+from tests.support.servers import GatewayProcess, fetch, open_connection
 from tests.support.tables import (
     Row,
     bucketed,
@@ -126,7 +126,7 @@ def test_two_gateways_find_what_the_replay_finds(root: Path, writers: WriterProc
         for table in history(root, writers, "composite, by tenant"):
             while len(asks) < 2:
                 uri = stack.enter_context(GatewayProcess(root)).uri
-                connection = stack.enter_context(connected(uri))
+                connection = stack.enter_context(open_connection(uri))
                 asks.append(lambda sql, connection=connection: fetch(connection, sql))
             check(table, asks)
 

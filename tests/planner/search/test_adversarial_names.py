@@ -14,7 +14,7 @@ from memwal.errors import UnsupportedError
 from planner.access.rights import FULL_ACCESS, Access, TableAccess
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
-from tests.support.principals import seeing
+from tests.support.principals import create_principal
 from tests.support.tables import LsmTable, bucketed, key_field
 from tests.support.writer_process import WriterProcess
 
@@ -49,7 +49,7 @@ DOCS = pa.schema(
 QUERY = [0.4, 0.1, -0.3, 0.8]
 SEARCH = f"lance_vector_search('{TABLE}', 'vec', {QUERY}, k => 5)"
 QUOTED = '"' + COLUMN.replace('"', '""') + '"'
-RESTRICTED = seeing(docs=TableAccess(row_filter="tenant <> 'b' AND right(title, 6) <> 'hidden'"))
+RESTRICTED = create_principal(docs=TableAccess(row_filter="tenant <> 'b' AND right(title, 6) <> 'hidden'"))
 
 Row = dict[str, Any]
 Condition = Callable[[Row], bool]

@@ -9,7 +9,7 @@ import pytest
 
 from planner.engine import QueryEngine
 from tests.planner.search.replayed import DIMENSION, Ask, ReplayedTable, asking, axis
-from tests.support.racing import Maintenance, Reader, race
+from tests.support.racing import Maintenance, Reader, run_race
 from tests.support.results import rows_of
 from tests.support.tables import Row
 from tests.support.writer_process import WriterProcess
@@ -104,7 +104,7 @@ def test_every_search_sees_one_whole_write_and_never_an_older_one(
     upkeep = Upkeep(table, rounds=40)
     searches = Searches(asking(engine))
     looks = {"by vector": searches.by_vector, "by word": searches.by_word, "by both": searches.by_both}
-    race(upkeep, *(Reader(upkeep, looks) for _ in range(readers)))
+    run_race(upkeep, *(Reader(upkeep, looks) for _ in range(readers)))
 
 
 @pytest.mark.slow

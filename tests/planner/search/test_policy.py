@@ -10,8 +10,8 @@ import pytest
 
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
 from planner.access.rights import FULL_ACCESS, TableAccess
-from tests.planner.search.policy_lake import QUERY, RARE, Lake, answer, shown
-from tests.support.principals import ALL, Principal, seeing
+from tests.planner.search.policy_lake import QUERY, RARE, Lake, answer, filter_visible
+from tests.support.principals import ALL, Principal, create_principal
 from tests.support.writer_process import WriterProcess
 
 OF_ANALYST = TableAccess(
@@ -19,7 +19,7 @@ OF_ANALYST = TableAccess(
     masks={"title": "'T?'", "pages": "pages % 2", "secret": "vec"},
     hidden_columns=frozenset({"note"}),
 )
-ANALYST = seeing(docs=OF_ANALYST, near=ALL, bonus=ALL)
+ANALYST = create_principal(docs=OF_ANALYST, near=ALL, bonus=ALL)
 """`bonus` is a view that searches a table for which the analyst has no grant."""
 NEAREST = f"lance_vector_search('docs', 'vec', {QUERY}, k => 5)"
 WORDS = f"lance_fts('docs', 'body', '{RARE} lake', k => 5)"
@@ -41,7 +41,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory, shared_writers: WriterProcess
 
 @pytest.fixture(scope="module")
 def visible(lake: Lake) -> set[int]:
-    return set(shown(lake.rows, OF_ANALYST).column("id").to_pylist())
+    return set(filter_visible(lake.rows, OF_ANALYST).column("id").to_pylist())
 
 
 def found(lake: Lake, sql: str, access: Any = ANALYST) -> list[dict[str, Any]]:
@@ -120,7 +120,7 @@ def test_a_score_does_not_tell_of_hidden_rows(lake: Lake):
 
 def test_who_asked_before_makes_no_difference(lake: Lake, visible: set[int]):
     """The second run of a statement is planned another way, and caches are shared."""
-    other = seeing(docs=TableAccess(row_filter="tenant = 'b'"))
+    other = create_principal(docs=TableAccess(row_filter="tenant = 'b'"))
     for search in (NEAREST, WORDS, BOTH):
         statements = [
             lake.engine.prepare(f"SELECT id FROM {search}", access=access)
@@ -294,7 +294,7 @@ def test_explain_does_not_show_how(lake: Lake, explain: str, search: str):
 
 def test_a_policy_that_does_not_fit_closes_searches_too(lake: Lake):
     for rows in ("absent = 1", "CAST(body AS INT) = 1"):
-        broken = seeing(docs=TableAccess(row_filter=rows))
+        broken = create_principal(docs=TableAccess(row_filter=rows))
         for search in (NEAREST, WORDS, BOTH):
             message = str(refusal(lake, f"SELECT id FROM {search}", broken))
             assert "the access policy of table 'docs' does not fit the table" in message

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from planner.access.rights import TableAccess
 from tests.planner.search.policy_lake import QUERY, RARE, Lake, answer
-from tests.support.principals import seeing
+from tests.support.principals import create_principal
 from tests.support.writer_process import WriterProcess
 
 ROWS = (
@@ -105,7 +105,7 @@ def check(lake: Lake, access: TableAccess, asked: list[str]) -> None:
     twin = lake.twin(access)
     try:
         for sql in asked:
-            assert answer(lake.engine, sql, seeing(docs=access)) == answer(twin, sql), sql
+            assert answer(lake.engine, sql, create_principal(docs=access)) == answer(twin, sql), sql
     finally:
         twin.close()
 

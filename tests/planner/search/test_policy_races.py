@@ -10,7 +10,7 @@ import pytest
 
 from planner.access.rights import TableAccess
 from tests.planner.search.policy_lake import QUERY, RARE, Lake, docs
-from tests.support.principals import seeing
+from tests.support.principals import create_principal
 from tests.support.writer_process import WriterProcess
 
 SEARCHES = (
@@ -35,7 +35,7 @@ WRITES = 30
 @pytest.mark.slow
 def test_nobody_finds_what_is_hidden_from_them(tmp_path: Path, writers: WriterProcess):
     lake = Lake(tmp_path, writers)
-    principals = {rows: seeing(docs=TableAccess(row_filter=rows)) for rows in SHOWN}
+    principals = {rows: create_principal(docs=TableAccess(row_filter=rows)) for rows in SHOWN}
     wrong: list[object] = []
 
     def search(seed: int) -> None:

@@ -15,7 +15,7 @@ from argon2 import PasswordHasher
 
 from gateway.auth.users import User, write_user
 from planner.access.rights import TableAccess
-from tests.planner.search.policy_lake import QUERY, RARE, Lake, shown
+from tests.planner.search.policy_lake import QUERY, RARE, Lake, filter_visible
 from tests.support.servers import GatewayProcess
 from tests.support.writer_process import WriterProcess
 
@@ -84,7 +84,7 @@ def connect(folder: Path, lake: Lake) -> Iterator[Connect]:
 
 @pytest.fixture(scope="module")
 def visible(lake: Lake) -> list[int]:
-    return sorted(shown(lake.rows, OF_ANALYST).column("id").to_pylist())
+    return sorted(filter_visible(lake.rows, OF_ANALYST).column("id").to_pylist())
 
 
 def ask(connection: Any, text: str, parameters: Any = ()) -> list[Any]:

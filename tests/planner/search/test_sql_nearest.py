@@ -15,7 +15,7 @@ from planner.search import nearest_leaf
 from planner.search.nearest import MAX_ROWS
 from planner.tables.state.catalog import Catalog
 from tests.planner.titled import Case, read_titled
-from tests.support.principals import seeing
+from tests.support.principals import create_principal
 from tests.support.tables import LsmTable, bucketed, key_field
 from tests.support.writer_process import WriterProcess
 
@@ -202,7 +202,7 @@ def test_a_table_without_rows_that_lack_vectors_needs_no_order_of_nulls(engine: 
 
 
 def test_a_masked_vector_is_not_searched(engine: QueryEngine):
-    access = seeing(items=TableAccess(masks={"vec": "NULL"}))
+    access = create_principal(items=TableAccess(masks={"vec": "NULL"}))
     query = engine.prepare(f"EXPLAIN {SEARCHED['operator']}", access=access)
     assert "policy" in query.execute().read_all()["plan"].to_pylist()[-1]
     shown = engine.prepare(f"SELECT id, vec FROM items ORDER BY vec <-> {V}, id LIMIT 2", access=access)
@@ -212,7 +212,7 @@ def test_a_masked_vector_is_not_searched(engine: QueryEngine):
 
 
 def test_a_row_filter_applies_before_ranking(engine: QueryEngine):
-    access = seeing(items=TableAccess(row_filter="n = 2"))
+    access = create_principal(items=TableAccess(row_filter="n = 2"))
     found = engine.prepare(SEARCHED["operator"], access=access).execute().read_all().to_pylist()
     assert found == rows_of(engine, f"SELECT id FROM items WHERE n = 2 ORDER BY vec <-> {V} LIMIT 5")
 

@@ -12,7 +12,7 @@ from planner.access.rights import TableAccess
 from planner.binding import bound_statement
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
-from tests.support.principals import seeing
+from tests.support.principals import create_principal
 
 VECTORS = np.random.default_rng(7).normal(size=(40, 4)).astype("f4")
 
@@ -120,7 +120,7 @@ def test_explain_shows_the_search(engine: QueryEngine):
 
 
 def test_hidden_rows_give_no_vectors(engine: QueryEngine):
-    access = seeing(items=TableAccess(row_filter="id <> 7"))
+    access = create_principal(items=TableAccess(row_filter="id <> 7"))
     query = engine.prepare(search("SELECT vec FROM items WHERE id IN (7, 8)"), access=access)
     assert query.execute().read_all()["id"].to_pylist() == [one for one in nearest(8, 4) if one != 7][:3]
 

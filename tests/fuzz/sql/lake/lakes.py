@@ -16,7 +16,7 @@ from tests.fuzz.sql.grammar.queries import Queries
 from tests.fuzz.sql.grammar.sources import Shape
 from tests.fuzz.sql.grammar.tree import AbstainError, Node, Reader, render
 from tests.fuzz.sql.lake.tables import Key, TableSpec
-from tests.support.hand_made import append, base_at, fragment, make_table
+from tests.support.hand_made import commit_fragments, create_base_path, make_table, write_fragment
 from tests.support.tables import LsmTable, Row
 from tests.support.writer_process import WriterProcess
 
@@ -182,8 +182,8 @@ def _write_in_two_bases(root: Path, name: str, rows: pa.Table) -> None:
     """Two files of the same name, which those of other such tables have as well: one in a base elsewhere."""
     path, elsewhere = root / f"{name}.lance", root / f"{name}-elsewhere"
     half = rows.num_rows // 2
-    make_table(path, rows.slice(0, half), bases=[base_at(elsewhere, 1)])
-    append(path, fragment(elsewhere, rows.slice(half), base_id=1))
+    make_table(path, rows.slice(0, half), bases=[create_base_path(elsewhere, 1)])
+    commit_fragments(path, write_fragment(elsewhere, rows.slice(half), base_id=1))
 
 
 def _put(rng: random.Random, held: HeldTable) -> None:

@@ -19,7 +19,7 @@ def test_it_is_remembered_with_the_rows_that_it_changed(root: Path, notes: str) 
         text = f"INSERT INTO {notes} (id) VALUES (1), (2)"
         rpc.query(client, text)
         query = observer.await_end()
-        assert server.queries.finished() == (query,)
+        assert server.queries.list_finished() == (query,)
     assert (query.sql, query.state, query.affected) == (text, QueryState.FINISHED, 2)
     assert query.rows == 0
 
@@ -39,9 +39,9 @@ def test_it_waits_for_its_turn_and_can_be_stopped_before_it_writes(root: Path, n
 
         waiting = threading.Thread(target=insert)
         waiting.start()
-        while len(server.queries.active()) < 2:
+        while len(server.queries.list_active()) < 2:
             threading.Event().wait(0.01)
-        (query,) = [one for one in server.queries.active() if one.state is QueryState.QUEUED]
+        (query,) = [one for one in server.queries.list_active() if one.state is QueryState.QUEUED]
         with flight.FlightClient(f"grpc://127.0.0.1:{server.port}") as operator:
             assert rpc.update(operator, f"KILL QUERY '{query.id}'") == 1
         waiting.join(120)
@@ -80,7 +80,7 @@ def test_a_client_that_sends_slowly_does_not_keep_others_waiting(
         writer.write_table(bound(1))
         observer.await_start()
         assert rpc.query(client, "SELECT 1 AS one").to_pydict() == {"one": [1]}
-        assert len(server.queries.active()) == 1
+        assert len(server.queries.list_active()) == 1
         with writer:
             writer.write_table(bound(3))
             writer.done_writing()
@@ -96,7 +96,7 @@ def test_an_upload_that_is_killed_ends_with_its_next_batch_and_writes_nothing(ro
         writer, _ = client.do_put(rpc.descriptor(command), bound(1).schema)
         writer.write_table(bound(3))
         observer.await_start()
-        (query,) = server.queries.active()
+        (query,) = server.queries.list_active()
         assert rpc.update(client, f"KILL QUERY '{query.id}'") == 1
         writer.done_writing()
         with pytest.raises(flight.FlightCancelledError, match="was killed"):

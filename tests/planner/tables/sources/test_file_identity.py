@@ -19,8 +19,15 @@ from planner.engine import QueryEngine
 from planner.tables.sources.keys import LOOKUPS_BEFORE
 from planner.tables.state.catalog import Catalog
 from planner.tables.state.table import NewestBase
-from tests.support.hand_made import PART, append, base_at, fragment, make_table, rows_in
-from tests.support.principals import seeing
+from tests.support.hand_made import (
+    PART,
+    commit_fragments,
+    create_base_path,
+    make_table,
+    read_rows,
+    write_fragment,
+)
+from tests.support.principals import create_principal
 from tests.support.results import rows_of
 from tests.support.tables import LsmTable, key_field, unpartitioned
 from tests.support.writer_process import WriterProcess
@@ -38,8 +45,8 @@ Row = dict[str, Any]
 
 X_ONLY = TableAccess(row_filter="tenant = 'x'", masks={"title": "upper(title)"})
 FILTERED_ONLY = TableAccess(row_filter="tenant = 'x'")
-MASKED = seeing(a=X_ONLY, b=X_ONLY, t=X_ONLY)
-FILTERED = seeing(a=FILTERED_ONLY, b=FILTERED_ONLY, t=FILTERED_ONLY)
+MASKED = create_principal(a=X_ONLY, b=X_ONLY, t=X_ONLY)
+FILTERED = create_principal(a=FILTERED_ONLY, b=FILTERED_ONLY, t=FILTERED_ONLY)
 PRINCIPALS: tuple[Access, ...] = (FULL_ACCESS, MASKED, FILTERED)
 
 
@@ -123,12 +130,12 @@ def test_two_tables_have_files_of_one_name(root: Path, open_engine: Open, first:
         index_texts(root / f"{name}.lance")
     engine = open_engine(root)
     for name in [first, *stored, *stored]:
-        check(engine, name, rows_in(root / f"{name}.lance"), text=True)
+        check(engine, name, read_rows(root / f"{name}.lance"), text=True)
         look_up_often(engine, name)
     for name in stored:
         lance.dataset(root / f"{name}.lance").delete("id = 4" if name == "a" else "id = 5")
     for name in [first, *stored, *stored]:
-        check(engine, name, rows_in(root / f"{name}.lance"), text=True)
+        check(engine, name, read_rows(root / f"{name}.lance"), text=True)
 
 
 @pytest.mark.parametrize("first", ["a", "b"])
@@ -136,11 +143,11 @@ def test_a_copied_table_gets_other_rows_in_its_file(root: Path, open_engine: Ope
     make_table(root / "a.lance", rows(range(1, 9), "ants"))
     engine = open_engine(root)
     if first == "a":
-        check(engine, "a", rows_in(root / "a.lance"))
+        check(engine, "a", read_rows(root / "a.lance"))
     shutil.copytree(root / "a.lance", root / "b.lance")
     make_table(root / "b.lance", rows(range(1, 9), "bees", odd="y", even="x"))
     for name in [first, "a", "b", "a", "b"]:
-        check(engine, name, rows_in(root / f"{name}.lance"))
+        check(engine, name, read_rows(root / f"{name}.lance"))
 
 
 def test_a_shallow_clone_has_its_files_and_indexes_in_a_base(root: Path, open_engine: Open) -> None:
@@ -152,7 +159,7 @@ def test_a_shallow_clone_has_its_files_and_indexes_in_a_base(root: Path, open_en
     engine = open_engine(root)
     for _ in range(2):
         for name in ("a", "b", "a", "b"):
-            check(engine, name, rows_in(root / f"{name}.lance"), text=True)
+            check(engine, name, read_rows(root / f"{name}.lance"), text=True)
         lance.dataset(root / "b.lance").delete("id IN (4, 5)")
 
 
@@ -164,7 +171,7 @@ def test_a_table_is_made_anew_with_the_same_names(root: Path, open_engine: Open,
         make_table(root / "t.lance", rows(range(1, 9 if made == 0 else count + made), word))
         index_texts(root / "t.lance")
         for _ in range(3):
-            check(engine, "t", rows_in(root / "t.lance"), text=True)
+            check(engine, "t", read_rows(root / "t.lance"), text=True)
         look_up_often(engine, "t")
 
 
@@ -173,7 +180,7 @@ def test_a_table_is_dropped_in_sql_and_made_anew(root: Path, open_engine: Open) 
     for count, word in [(9, "ants"), (300, "bees"), (4, "cats")]:
         make_table(root / "t.lance", rows(range(1, count), word))
         for _ in range(3):
-            check(engine, "t", rows_in(root / "t.lance"))
+            check(engine, "t", read_rows(root / "t.lance"))
         engine.prepare_statement("DROP TABLE t").execute()
 
 
@@ -183,11 +190,11 @@ def test_a_table_has_two_names(root: Path, open_engine: Open) -> None:
     engine = open_engine(root)
     for keys in (range(20, 25), range(30, 31)):
         for name in ("a", "b", "a", "b"):
-            check(engine, name, rows_in(root / "a.lance"))
+            check(engine, name, read_rows(root / "a.lance"))
         lance.write_dataset(rows(keys, "more"), root / "a.lance", mode="append")
         lance.dataset(root / "b.lance").delete(f"id = {keys.start - 17}")
     for name in ("b", "a"):
-        check(engine, name, rows_in(root / "a.lance"))
+        check(engine, name, read_rows(root / "a.lance"))
 
 
 def with_bases(root: Path, name: str = "t") -> Path:
@@ -195,11 +202,11 @@ def with_bases(root: Path, name: str = "t") -> Path:
     path = root / f"{name}.lance"
     make_table(path, rows(range(1, 9), "oaks"))
     one, two = root / f"{name}_one", root / f"{name}_two"
-    lance.dataset(path).add_bases([base_at(one, 1), base_at(two, 2, is_dataset_root=True)])
-    append(
+    lance.dataset(path).add_bases([create_base_path(one, 1), create_base_path(two, 2, is_dataset_root=True)])
+    commit_fragments(
         path,
-        fragment(one, rows(range(101, 109), "elms", odd="y", even="x"), base_id=1),
-        fragment(two / "data", rows(range(201, 240), "firs"), base_id=2),
+        write_fragment(one, rows(range(101, 109), "elms", odd="y", even="x"), base_id=1),
+        write_fragment(two / "data", rows(range(201, 240), "firs"), base_id=2),
     )
     return path
 
@@ -209,19 +216,19 @@ def test_a_table_lies_in_several_bases(root: Path, open_engine: Open) -> None:
     index_texts(path)
     engine = open_engine(root)
     for _ in range(3):
-        check(engine, "t", rows_in(path), text=True)
+        check(engine, "t", read_rows(path), text=True)
         look_up_often(engine, "t")
     elsewhere = open_engine(root)
     offer = engine.prepare("SELECT * FROM t").parts(3)
     assert offer is not None
     parts = [elsewhere.prepare("SELECT * FROM t").execute_part(part).read_all() for part in offer.parts]
     assert sorted(row["id"] for part in parts for row in part.to_pylist()) == [
-        row["id"] for row in rows_in(path)
+        row["id"] for row in read_rows(path)
     ]
     for condition in ("id IN (2, 102, 203)", "id = 101"):
         lance.dataset(path).delete(condition)
         for _ in range(2):
-            check(engine, "t", rows_in(path), text=True)
+            check(engine, "t", read_rows(path), text=True)
 
 
 def test_fresh_rows_supersede_those_of_their_base(
@@ -230,7 +237,7 @@ def test_fresh_rows_supersede_those_of_their_base(
     path = with_bases(root)
     lance.dataset(path).initialize_mem_wal()
     table = LsmTable(path, ("id",), unpartitioned(("id",), 1), writers)
-    expected = {row["id"]: row for row in rows_in(path)}
+    expected = {row["id"]: row for row in read_rows(path)}
     engine = open_engine(root)
     check(engine, "t", list(expected.values()))
     for keys in ([1, 103], [204, 105, 300]):
@@ -277,11 +284,11 @@ def _divide(path: Path, root: Path) -> None:
     written = generation.to_table()
     stored = [one.metadata for one in generation.get_fragments()]
     ids = stored[0].files[0].fields
-    generation.add_bases([base_at(root / "left", 1), base_at(root / "right", 2)])
+    generation.add_bases([create_base_path(root / "left", 1), create_base_path(root / "right", 2)])
     half = written.num_rows // 2
     parts = [
-        fragment(root / "left", written.slice(0, half), base_id=1, ids=ids),
-        fragment(root / "right", written.slice(half), base_id=2, ids=ids),
+        write_fragment(root / "left", written.slice(0, half), base_id=1, ids=ids),
+        write_fragment(root / "right", written.slice(half), base_id=2, ids=ids),
     ]
     lance.LanceDataset.commit(
         path,
@@ -320,7 +327,7 @@ def test_as_many_rows_are_deleted_elsewhere(root: Path, open_engine: Open) -> No
     for condition in ("id = 1", "id = 2", "id IN (3, 4)", "id IN (1, 2)"):
         lance.dataset(path).delete(condition)
         for _ in range(2):
-            check(engine, "t", rows_in(path), text=True)
+            check(engine, "t", read_rows(path), text=True)
         lance.dataset(path, version=whole).restore()
 
 
@@ -367,7 +374,7 @@ def test_a_table_is_replaced_while_it_is_opened(root: Path) -> None:
 def test_a_new_version_takes_the_columns_that_are_kept(root: Path, open_engine: Open) -> None:
     path = with_bases(root)
     engine = open_engine(root)
-    expected = rows_in(path)
+    expected = read_rows(path)
     statements = ("SELECT * FROM t", "SELECT sum(id) FROM t")
     for sql in statements * 3:
         read(engine, sql, FULL_ACCESS)
@@ -416,7 +423,7 @@ def test_types_that_print_alike_are_not_the_same() -> None:
 def test_every_key_is_a_frozen_dataclass(root: Path, writers: WriterProcess, open_engine: Open) -> None:
     table = LsmTable.create(root, "t", rows(range(1, 9), "ants"), unpartitioned(("id",), 1), writers)
     index_texts(table.path)
-    expected = {row["id"]: row for row in rows_in(table.path)}
+    expected = {row["id"]: row for row in read_rows(table.path)}
     for keys in ([2, 20], [3, 30]):
         fresh = rows(keys, "bees").to_pylist()
         table.put(fresh)
@@ -439,6 +446,6 @@ def test_every_key_is_a_frozen_dataclass(root: Path, writers: WriterProcess, ope
 def test_a_file_in_a_base_that_is_not_there_is_told(root: Path) -> None:
     path = root / "t.lance"
     dataset = make_table(path, rows(range(1, 9), "ants"))
-    described = fragment(root / "lost", rows([1], "bees"), base_id=7)
+    described = write_fragment(root / "lost", rows([1], "bees"), base_id=7)
     with pytest.raises(CorruptDataError, match="base 7"):
         FragmentFiles.of(described, Place.new(str(path)), bases_of(dataset))

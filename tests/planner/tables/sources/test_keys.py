@@ -60,16 +60,16 @@ class Waiting(Executor):
     """Does what it is given when it is told to."""
 
     def __init__(self) -> None:
-        self.tasks: list[Callable[[], object]] = []
+        self.route_tasks: list[Callable[[], object]] = []
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        self.tasks.append(lambda: fn(*args, **kwargs))
+        self.route_tasks.append(lambda: fn(*args, **kwargs))
         return Future()
 
     def run(self) -> None:
         """Do the only task."""
-        (task,) = self.tasks
-        self.tasks.clear()
+        (task,) = self.route_tasks
+        self.route_tasks.clear()
         task()
 
 
@@ -79,7 +79,7 @@ def test_keys_are_read_once_when_the_last_of_so_many_lookups_asks(tmp_path: Path
     places = KeyPlaces(ByteCache(1 << 20), executor)
     for asked in range(1, 2 * LOOKUPS_BEFORE):
         assert ask(places, base, 7) is None
-        assert len(executor.tasks) == (asked >= LOOKUPS_BEFORE)
+        assert len(executor.route_tasks) == (asked >= LOOKUPS_BEFORE)
     executor.run()
     assert ask(places, base, 7) == {base.fragments[1].fragment_id: [0]}
     # Who asked that often need not wait so long for the next version.
@@ -88,10 +88,10 @@ def test_keys_are_read_once_when_the_last_of_so_many_lookups_asks(tmp_path: Path
     newer = opened(path)
     for _ in range(3):
         assert ask(places, newer, 11) is None
-        assert len(executor.tasks) == 1
+        assert len(executor.route_tasks) == 1
     executor.run()
     assert ask(places, newer, 11) == {newer.fragments[-1].fragment_id: [0]}
-    assert executor.tasks == []
+    assert executor.route_tasks == []
 
 
 def test_keys_that_left_the_cache_wait_for_as_many_lookups_again(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_keys_that_left_the_cache_wait_for_as_many_lookups_again(tmp_path: Path)
     # The one that missed them is the first.
     for asked in range(1, LOOKUPS_BEFORE + 3):
         assert ask(places, base, 9) is None
-        assert len(executor.tasks) == (asked >= LOOKUPS_BEFORE)
+        assert len(executor.route_tasks) == (asked >= LOOKUPS_BEFORE)
 
 
 def test_tables_are_counted_apart(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_tables_are_counted_apart(tmp_path: Path) -> None:
     places = KeyPlaces(ByteCache(1 << 20), executor)
     for _ in range(LOOKUPS_BEFORE - 1):
         assert (ask(places, one, 9), ask(places, other, 9)) == (None, None)
-    assert executor.tasks == []
+    assert executor.route_tasks == []
     assert ask(places, one, 9) is None
     executor.run()
     assert ask(places, other, 9) is None
@@ -134,7 +134,7 @@ def test_only_signed_integers_are_kept(tmp_path: Path, kind: pa.DataType) -> Non
     places = KeyPlaces(ByteCache(1 << 20), executor)
     wanted = KeySet(pa.table([pa.array([1]).cast(kind)], names=["id"]))
     assert [places.find(base, wanted) for _ in range(LOOKUPS_BEFORE)] == [None] * LOOKUPS_BEFORE
-    assert len(executor.tasks) == pa.types.is_signed_integer(kind)
+    assert len(executor.route_tasks) == pa.types.is_signed_integer(kind)
 
 
 def test_keys_of_several_columns_are_left_to_lance(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_keys_of_several_columns_are_left_to_lance(tmp_path: Path) -> None:
     places = KeyPlaces(ByteCache(1 << 20), executor)
     wanted = KeySet(pa.table({"a": [1], "b": [2]}))
     assert [places.find(base, wanted) for _ in range(LOOKUPS_BEFORE)] == [None] * LOOKUPS_BEFORE
-    assert executor.tasks == []
+    assert executor.route_tasks == []
 
 
 def test_no_keys_are_nowhere(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_keys_are_read_where_they_take_a_quarter_of_the_cache(tmp_path: Path, ro
     places = KeyPlaces(ByteCache(100 * 12 * LARGEST_SHARE + room), executor)
     for _ in range(LOOKUPS_BEFORE):
         assert ask(places, base, 7) is None
-    assert len(executor.tasks) == (room == 0)
+    assert len(executor.route_tasks) == (room == 0)
 
 
 def test_keys_that_would_fill_the_cache_are_left_to_lance(tmp_path: Path) -> None:

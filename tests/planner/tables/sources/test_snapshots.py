@@ -12,7 +12,7 @@ from planner.engine import QueryEngine
 from planner.tables.sources.snapshot import TableSnapshot
 from planner.tables.state.catalog import Catalog
 from planner.tables.state.table import Table
-from tests.support.faults import faulty
+from tests.support.faults import open_faulty_storage
 from tests.support.merging import merge_generations
 from tests.support.tables import LsmTable, bucketed, key_field
 from tests.support.writer_process import WriterProcess
@@ -104,7 +104,7 @@ def test_a_snapshot_may_be_taken_again_while_it_is_young(table: Table, written: 
 
 
 def test_logs_in_which_nothing_was_written_are_asked_in_one_go(root: Path, written: LsmTable) -> None:
-    storage, backend = faulty(root)
+    storage, backend = open_faulty_storage(root)
     catalog = Catalog(storage)
     table = catalog.table("t")
     regions = taken(table).regions

@@ -12,7 +12,7 @@ from memwal.base.table_mark import mark_table
 from memwal.errors import NotFoundError
 from memwal.storage.files import VERSIONS, Storage
 from planner.tables.state.table import NewestBase
-from tests.support.faults import faulty
+from tests.support.faults import open_faulty_storage
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_it_is_the_same_object_while_nothing_is_committed(path: Path) -> None:
 
 
 def test_while_nothing_is_committed_three_files_are_looked_at(path: Path) -> None:
-    storage, backend = faulty(path)
+    storage, backend = open_faulty_storage(path)
     found = NewestBase("t", storage, lance.Session())
     manifest = found.find().manifest
     assert manifest is not None

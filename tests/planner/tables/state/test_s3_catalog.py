@@ -9,7 +9,7 @@ from planner.engine import QueryEngine, SessionSettings
 from planner.plans.scan_parts import ScanPart
 from planner.tables.state.catalog import Catalog
 from tests.memwal.written import WrittenTable, keyed_schema
-from tests.support.principals import ALL, seeing
+from tests.support.principals import ALL, create_principal
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +52,7 @@ def test_a_forged_part_leads_to_no_other_table(
     uri, options = s3_location
     secret = WrittenTable.create(f"{uri}/secret.lance", keyed_schema(pa.field("id", pa.int64())), options)
     lance.write_dataset(secret.rows(id=[666], qty=[666]), secret.uri, mode="append", storage_options=options)
-    query = engine.prepare("SELECT * FROM t", access=seeing(t=ALL))
+    query = engine.prepare("SELECT * FROM t", access=create_principal(t=ALL))
     offer = query.parts(2)
     assert offer is not None
     message = offer.parts[0].to_message()

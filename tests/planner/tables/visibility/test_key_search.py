@@ -30,11 +30,11 @@ class Counting(Executor):
     """Does at once what it is given, and counts it."""
 
     def __init__(self) -> None:
-        self.tasks = 0
+        self.route_tasks = 0
 
     def map(self, fn: Callable[..., Any], *iterables: Iterable[Any], **_: Any) -> Any:
         results = [fn(*one) for one in zip(*iterables, strict=True)]
-        self.tasks += len(results)
+        self.route_tasks += len(results)
         return iter(results)
 
 
@@ -80,10 +80,10 @@ def test_keys_are_read_once_and_several_fragments_at_a_time(tmp_path: Path, kind
     search = KeySearch(ByteCache(1 << 20), executor)
     first, second = base.fragments
     search.read(base, [first])  # by whoever asks for it
-    assert executor.tasks == 0
+    assert executor.route_tasks == 0
     search.read(base, base.fragments)
     search.read(base, base.fragments)
-    assert executor.tasks == 2
+    assert executor.route_tasks == 2
     for file in (tmp_path / "t.lance" / "data").iterdir():
         file.unlink()
 
@@ -101,7 +101,7 @@ def test_one_that_is_missing_of_several_is_left_to_who_asks(tmp_path: Path) -> N
     search = KeySearch(ByteCache(1 << 20), executor)
     search.in_fragment(base, base.fragments[0], pa.array([5]))
     search.read(base, base.fragments)
-    assert executor.tasks == 0
+    assert executor.route_tasks == 0
 
 
 @pytest.mark.parametrize("kind", [pa.int64(), pa.string()])

@@ -29,7 +29,7 @@ def merge_everything(root: Path) -> None:
     """Merge all flushed generations of table t into its base table."""
     table = root / "t.lance"
     for region in [path.name for path in (table / "_mem_wal").iterdir()]:
-        done = manifests.merged_generations(table).get(region, 0)
+        done = manifests.read_merged_generations(table).get(region, 0)
         flushed = [one.generation for one in manifests.read_manifest(table, region).flushed_generations]
         if max(flushed, default=0) > done:
             merge_generations(table, region, max(flushed))

@@ -11,7 +11,7 @@ from memwal.errors import NotFoundError, UnavailableError
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
 from tests.planner.writes.ddl.conftest import EAGER, Gateway
-from tests.support.faults import How, faulty
+from tests.support.faults import How, open_faulty_storage
 
 Sql = Any
 MAKE = "CREATE TABLE {} t (id INT PRIMARY KEY, name TEXT) WITH (region_by = 'bucket(id, 2)')"
@@ -71,7 +71,7 @@ def test_any_call_may_fail(root: Path, statement: str, check: Callable[[Sql, Sql
     while failed:
         path = root / str(number)
         path.mkdir()
-        storage, backend = faulty(path)
+        storage, backend = open_faulty_storage(path)
         sql = Gateway(path, QueryEngine(Catalog(storage, writing=EAGER)))
         again = Gateway(path, QueryEngine(Catalog.open(str(path), writing=EAGER)))
         try:

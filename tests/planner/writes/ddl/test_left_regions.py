@@ -16,7 +16,7 @@ from pipeline.cleaning import CleanPolicy, clean
 from pipeline.jobs.lake import LakeTable, NoMemWalError
 from pipeline.merging import merge
 from tests.planner.writes.ddl.conftest import Gateway
-from tests.support.cleaning import later
+from tests.support.cleaning import create_late_clock
 
 SCHEMA = pa.schema(
     [
@@ -118,7 +118,9 @@ class TestATableThatLostItsMemWal:
             check()
         assert sorted(sql.details("t").merged_generations.values())[2:] == [EVERYTHING, EVERYTHING]
         for hours in (1, 3):  # Directories go after they were taken out of manifests.
-            clean(LakeTable.at(uri), CleanPolicy(retain_versions=1), delete=True, clock=later(hours))
+            clean(
+                LakeTable.at(uri), CleanPolicy(retain_versions=1), delete=True, clock=create_late_clock(hours)
+            )
             check()
         assert not list(Path(uri, "_mem_wal").glob("*/*_gen_*"))
 
