@@ -73,7 +73,7 @@ _STATEMENTS: Mapping[str, Prepare] = MappingProxyType(
 )
 
 
-def _after_with(
+def _prepare_after_with(
     engine: QueryPlanner, sql: str, settings: SessionSettings, access: Access
 ) -> PreparedWrite | None:
     """WITH before a statement that writes, or before a query."""
@@ -85,7 +85,7 @@ def _after_with(
     return None if family is None else family(engine, sql, settings, access)
 
 
-def _after_explain(
+def _prepare_after_explain(
     engine: QueryPlanner, sql: str, settings: SessionSettings, access: Access
 ) -> PreparedWrite | None:
     """EXPLAIN of a statement that writes, or of a query."""
@@ -95,7 +95,7 @@ def _after_explain(
     if not text:
         return None
     word = read_statement(text).reader().word
-    family = _after_with if word == "WITH" else _STATEMENTS.get(word)
+    family = _prepare_after_with if word == "WITH" else _STATEMENTS.get(word)
     statement = None if family is None else family(engine, text, settings, access)
     if statement is None:
         return None
@@ -108,8 +108,8 @@ def _after_explain(
 DML: Mapping[str, Prepare] = MappingProxyType(
     {
         **{word.lower(): prepare for word, prepare in _STATEMENTS.items()},
-        "with": _after_with,
-        "explain": _after_explain,
+        "with": _prepare_after_with,
+        "explain": _prepare_after_explain,
     }
 )
 
@@ -175,7 +175,7 @@ class WriteCache:
         if found is None:
             return None
         try:
-            return found if _holds(engine, found, access) else None
+            return found if _is_current(engine, found, access) else None
         except LanceGatewayError:
             # Preparing it anew tells the client what is wrong.
             return None
@@ -189,7 +189,7 @@ class WriteCache:
             (self._kept if comes_again else self._passing)[PreparedFor(sql, settings, access)] = write
 
 
-def _holds(engine: QueryPlanner, write: PreparedRows, access: Access) -> bool:
+def _is_current(engine: QueryPlanner, write: PreparedRows, access: Access) -> bool:
     """Whether the table is what it was, and every query means what it meant."""
     check_may_write(engine, write.target, access)
     into = write.into
@@ -240,7 +240,7 @@ class QueryEngine(QueryPlanner):
         if write is None:
             write = prepare_write(self, sql, settings, access)
             if write is None:
-                return self._planned(key, promised)
+                return self._prepare_and_keep(key, promised)
             if Shortcut.KEPT_WRITES in settings.shortcuts:
                 self._writes.put(sql, settings, access, write)
         if promised is not None and promised != write.digest:

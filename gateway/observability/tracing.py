@@ -222,8 +222,8 @@ class TracedEngine(QueryEngine):
         super().__init__(catalog, partitions=partitions, memory_bytes=memory_bytes)
         self._tracing = tracing
 
-    def _planned(self, key: PreparedFor, promised: bytes | None) -> PreparedQuery:
-        planned = super()._planned
+    def _prepare_and_keep(self, key: PreparedFor, promised: bytes | None) -> PreparedQuery:
+        planned = super()._prepare_and_keep
         shown = key.statement if isinstance(key.statement, str) else "a Substrait plan"
         return self._tracing.planned(shown, lambda: planned(key, promised))
 

@@ -50,8 +50,8 @@ def divided(expression: pc.Expression | None, policy: TablePolicy | None, schema
     if policy is None:
         return Conditions(statement)
     if statement is None:
-        return Conditions(_filter(policy.predicate, policy.pushed))
-    if not _may_read(statement, policy.masks.keys()):
+        return Conditions(_make_filter(policy.predicate, policy.pushed))
+    if not _may_depend_on(statement, policy.masks.keys()):
         asked = statement.expression
         whole = asked if policy.pushed is None else policy.pushed & asked
         return Conditions(PredicateFilter(decode(whole, schema), whole))
@@ -60,17 +60,17 @@ def divided(expression: pc.Expression | None, policy: TablePolicy | None, schema
     )
     harmless = [one for one in operands if is_understood(one) and not columns_of(one) & policy.masks.keys()]
     below = conjunction([policy.predicate, *harmless])
-    return Conditions(_filter(below, policy.pushed), statement)
+    return Conditions(_make_filter(below, policy.pushed), statement)
 
 
-def _filter(predicate: Predicate, expression: pc.Expression | None) -> PredicateFilter | None:
+def _make_filter(predicate: Predicate, expression: pc.Expression | None) -> PredicateFilter | None:
     """A filter of policy conjuncts and others; the others may be dropped, since they apply above as well."""
     if predicate == TRUE:
         return None
     return PredicateFilter(predicate, pc.scalar(value=True) if expression is None else expression)
 
 
-def _may_read(statement: PredicateFilter, columns: AbstractSet[str]) -> bool:
+def _may_depend_on(statement: PredicateFilter, columns: AbstractSet[str]) -> bool:
     """Whether any of the columns is read; true as well where that can't be told."""
     node = read_expression(statement.expression)
     return bool(columns) and (node is None or _is_opaque(node) or not columns.isdisjoint(statement.columns))

@@ -93,11 +93,11 @@ def plan_policy(schema: pa.Schema, access: TableAccess) -> TablePolicy:
         InvalidInputError: what does not fit, in the policy's own words.
     """
     masks = tuple(sorted(access.masks.items()))
-    return _planned(schema, access.row_filter, masks, access.hidden_columns)
+    return _plan_policy(schema, access.row_filter, masks, access.hidden_columns)
 
 
 @lru_cache(maxsize=_PLANS)
-def _planned(
+def _plan_policy(
     schema: pa.Schema, row_filter: str | None, masks: tuple[tuple[str, str], ...], hidden: frozenset[str]
 ) -> TablePolicy:
     for does, named in (("hides", sorted(hidden)), ("masks", [column for column, _ in masks])):
@@ -112,16 +112,16 @@ def _planned(
         try:
             refuse_misread(tokenize(text))
         except LanceGatewayError as error:
-            raise _unusable(f"{what} {text!r}", error) from error
+            raise _policy_error(f"{what} {text!r}", error) from error
     row_filter = None if row_filter is None else separated(row_filter)
     masks = tuple((column, separated(expression)) for column, expression in masks)
-    fitted = {column: _mask(schema, column, expression) for column, expression in masks}
+    fitted = {column: _plan_mask(schema, column, expression) for column, expression in masks}
     visible = pa.schema([field for field in schema if field.name not in hidden])
-    pushed, condition, columns = _row_filter(schema, row_filter)
+    pushed, condition, columns = _plan_row_filter(schema, row_filter)
     return TablePolicy(visible, pushed, decode(pushed, schema), condition, columns, fitted)
 
 
-def _row_filter(
+def _plan_row_filter(
     schema: pa.Schema, text: str | None
 ) -> tuple[pc.Expression | None, str | None, frozenset[str]]:
     """What is pushed, what else is to be evaluated, and the columns of the latter."""
@@ -131,8 +131,8 @@ def _row_filter(
 
     def plan() -> tuple[pc.Expression | None, bool, frozenset[str]]:
         leaf = _Recorder(schema)
-        frame = _frame(leaf)
-        parsed = _parsed(frame, what, text)
+        frame = _make_frame(leaf)
+        parsed = _parse_expression(frame, what, text)
         filtered = frame.filter(parsed)
         if isinstance(filtered.optimized_logical_plan().to_variant(), EmptyRelation):
             return pc.scalar(value=False), True, frozenset()
@@ -140,15 +140,15 @@ def _row_filter(
             shape = direct_shape(filtered)
             if shape is not None and shape.table == _TABLE and not shape.counts:
                 return leaf.filter, True, frozenset()
-        return leaf.filter, False, _columns_of(parsed)
+        return leaf.filter, False, _find_columns(parsed)
 
     try:
         pushed, complete, columns = on_own_thread(plan)
         if complete:
             return pushed, None, frozenset()
-        evaluate(_nulls(schema, columns), text, {})
+        evaluate(_make_null_row(schema, columns), text, {})
     except Exception as error:
-        raise _unusable(what, error) from error
+        raise _policy_error(what, error) from error
     return pushed, text, columns
 
 
@@ -169,19 +169,21 @@ def _is_pushed(filtered: DataFrame, leaf: _Recorder) -> bool:
     return True
 
 
-def _mask(schema: pa.Schema, column: str, expression: str) -> Mask:
+def _plan_mask(schema: pa.Schema, column: str, expression: str) -> Mask:
     kind = schema.field(column).type
     what = f"mask {expression!r} of column {column!r} ({kind})"
     try:
-        columns = on_own_thread(lambda: _columns_of(_parsed(_frame(_Recorder(schema)), what, expression)))
+        columns = on_own_thread(
+            lambda: _find_columns(_parse_expression(_make_frame(_Recorder(schema)), what, expression))
+        )
         # NULLs tell whether the types fit, and what an expression without columns is worth.
-        _, values = evaluate(_nulls(schema, columns), None, {column: (expression, kind)})
+        _, values = evaluate(_make_null_row(schema, columns), None, {column: (expression, kind)})
     except Exception as error:
-        raise _unusable(what, error) from error
+        raise _policy_error(what, error) from error
     return Mask(expression, kind, columns, None if columns else values[column])
 
 
-def _parsed(frame: DataFrame, what: str, text: str) -> Expr:
+def _parse_expression(frame: DataFrame, what: str, text: str) -> Expr:
     """An expression of a policy: it is planned once and applied to row after row.
 
     Raises:
@@ -195,25 +197,25 @@ def _parsed(frame: DataFrame, what: str, text: str) -> Expr:
     return parsed
 
 
-def _columns_of(expression: Expr) -> frozenset[str]:
+def _find_columns(expression: Expr) -> frozenset[str]:
     """Columns that an expression names: also those that its plan needs no more, once it is simplified."""
     parts = subexpressions(expression)
     return frozenset(one.to_variant().name() for one in parts if one.variant_name() == "Column")
 
 
-def _frame(leaf: _Recorder) -> DataFrame:
+def _make_frame(leaf: _Recorder) -> DataFrame:
     context = policy_context()
     context.register_dataset(_TABLE, leaf)
     return context.table(_TABLE)
 
 
-def _nulls(schema: pa.Schema, columns: frozenset[str]) -> pa.RecordBatch:
+def _make_null_row(schema: pa.Schema, columns: frozenset[str]) -> pa.RecordBatch:
     """One row without values."""
     names = [name for name in schema.names if name in columns] or [schema.names[0]]
     return pa.record_batch([pa.nulls(1, schema.field(name).type) for name in names], names=names)
 
 
-def _unusable(what: str, error: Exception) -> InvalidInputError:
+def _policy_error(what: str, error: Exception) -> InvalidInputError:
     if isinstance(error, InvalidInputError):
         return error
     reason = str(error).strip().partition("\n")[0]

@@ -193,19 +193,19 @@ class VisibleCatalog:
 
     def table_names(self) -> tuple[str, ...]:
         """Tables with a grant, sorted."""
-        return self._granted(self._catalog.table_names())
+        return self._filter_granted(self._catalog.table_names())
 
     def view_names(self) -> tuple[str, ...]:
         """Views with a grant, sorted. What they read is checked like the principal's own statements."""
-        return self._granted(self._catalog.view_names())
+        return self._filter_granted(self._catalog.view_names())
 
     def names(self) -> tuple[str, ...]:
         """Tables and views with a grant, sorted."""
-        return self._granted(self._catalog.names())
+        return self._filter_granted(self._catalog.names())
 
     def has_table(self, name: str) -> bool:
         """Whether a table of that name exists for the principal; it need not be one that can be read."""
-        return self._rights(name) is not None and self._catalog.has_table(name)
+        return self._find_access(name) is not None and self._catalog.has_table(name)
 
     def find(self, name: str) -> SecuredTable | None:
         """The table of that name in its newest version; None where there is none for the principal.
@@ -215,7 +215,7 @@ class VisibleCatalog:
         """
         found = self._found.get((name, None))
         if found is None:
-            access = self._rights(name)
+            access = self._find_access(name)
             if access is None or not self._catalog.has_table(name):
                 return None
             try:
@@ -240,7 +240,7 @@ class VisibleCatalog:
         known = self._found.get((name, as_of))
         if known is not None:
             return known
-        access = self._rights(name)
+        access = self._find_access(name)
         try:
             found = None if access is None else self._catalog.table(name)
         except NotFoundError:  # it lists tables without a grant
@@ -261,7 +261,7 @@ class VisibleCatalog:
         Raises:
             PreconditionError: the policy restricts rows or columns of the view.
         """
-        access = self._rights(name)
+        access = self._find_access(name)
         sql = None if access is None else self.views.get(name) or self._catalog.view_sql(name)
         if access is not None and sql is not None:
             check_view_access(name, access)
@@ -303,10 +303,10 @@ class VisibleCatalog:
         """One of them."""
         return self._system[name]
 
-    def _granted(self, names: Sequence[str]) -> tuple[str, ...]:
-        return tuple(name for name in names if self._rights(name) is not None)
+    def _filter_granted(self, names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(name for name in names if self._find_access(name) is not None)
 
-    def _rights(self, name: str) -> TableAccess | None:
+    def _find_access(self, name: str) -> TableAccess | None:
         return UNRESTRICTED if type(self.access) is FullAccess else self.access.of(name)
 
 

@@ -123,7 +123,7 @@ class _Binder:
     def describe(self, text: SqlText) -> list[Piece | Slot]:
         """DESCRIBE table: a view is described through its query."""
         i = 2 if text.words[1] == "TABLE" else 1
-        site = _whole_name(text, i)
+        site = _read_whole_name(text, i)
         named = self.names.resolve(site, text, ViewTrail())
         if named is None:
             return [Piece(text.sql, 0, verbatim=True)]
@@ -132,12 +132,12 @@ class _Binder:
             private = self.names.add_reference(named.name)
             return [Piece(f"DESCRIBE {quote(private)}", origin, verbatim=False)]
         pieces: list[Piece | Slot] = [Piece("DESCRIBE SELECT * FROM ", origin, verbatim=False)]
-        return pieces + self._expand(named, origin, ViewTrail(), alias=True)
+        return pieces + self._expand_view(named, origin, ViewTrail(), alias=True)
 
     def show(self, text: SqlText) -> list[Piece | Slot]:
         """SHOW TABLES and its siblings go to DataFusion as they are; a table that they name must exist."""
         if text.words[1] == "COLUMNS" and text.words[2] in {"FROM", "IN"}:
-            self.names.resolve(_whole_name(text, 3), text, ViewTrail())
+            self.names.resolve(_read_whole_name(text, 3), text, ViewTrail())
         return [Piece(text.sql, 0, verbatim=True)]
 
     def _rewrite(self, text: SqlText, start: int, trail: ViewTrail) -> list[Piece | Slot]:
@@ -148,7 +148,7 @@ class _Binder:
         found = find_references(
             text, start, taken=frozenset(names.common_tables) if trail.names else frozenset()
         )
-        _check(text, words)
+        _refuse_dangerous(text, words)
         names.common_tables |= found.common_tables
         self._sites += len(found.tables)
         if trail.names and self._sites > MAX_RELATIONS:
@@ -159,15 +159,15 @@ class _Binder:
         if found.functions:
             found, searches = without_subqueries(found)
         for site in found.tables:
-            pieces = self._table(site, text, trail)
+            pieces = self._rewrite_table(site, text, trail)
             if pieces is not None:
                 edits.append(Edit(tokens[site.first].start, tokens[site.last].end + 1, pieces))
         called: list[tuple[int, int]] = []
         for call, searched in searches:
-            pieces = self._search(call, searched, text, trail)
+            pieces = self._rewrite_search(call, searched, text, trail)
             called.append((tokens[call.first].start, tokens[call.closing].end + 1))
             edits.append(Edit(*called[-1], pieces))
-        edits.extend(_respelt(found, text))
+        edits.extend(_respell_names(found, text))
         if found.chains:
             edits.extend(names.shorten_columns(found, text))
         tell = Names(
@@ -199,25 +199,25 @@ class _Binder:
 
     # Tables
 
-    def _table(self, site: TableSite, text: SqlText, trail: ViewTrail) -> list[Piece | Slot] | None:
+    def _rewrite_table(self, site: TableSite, text: SqlText, trail: ViewTrail) -> list[Piece | Slot] | None:
         """What stands in place of a table's name; None leaves it alone."""
         origin = text.tokens[site.first].start
         if site.common_table is not None:
-            self._check_now(site, text, "a common table expression")
+            self._refuse_as_of(site, text, "a common table expression")
             if site.common_table == site.parts[0]:
                 return None
             alias = "" if site.has_alias else f" AS {quote(site.parts[-1])}"
             return [Piece(quote(site.common_table) + alias, origin, verbatim=False)]
         named = self.names.resolve(site, text, trail)
         if named is None:
-            self._check_now(site, text, "a system table")
+            self._refuse_as_of(site, text, "a system table")
             # The catalog's name is ours; DataFusion keeps its system tables under its own.
             if len(site.parts) == 2 or site.parts[-2] == SYSTEM_SCHEMA:
                 return None
             return [Piece(f"{INFORMATION_SCHEMA}.{quote(site.parts[-1])}", origin, verbatim=False)]
         if named.table is None:
-            self._check_now(site, text, "a view (what it reads may say AS OF itself)")
-            return self._expand(named, origin, trail, alias=not site.has_alias)
+            self._refuse_as_of(site, text, "a view (what it reads may say AS OF itself)")
+            return self._expand_view(named, origin, trail, alias=not site.has_alias)
         if not trail.names:
             self.base_site = site, named.table
         if site.as_of is not None:
@@ -226,11 +226,11 @@ class _Binder:
         alias = "" if site.has_alias else f" AS {quote(site.parts[-1])}"
         return [Piece(f'"{private}"{alias}', origin, verbatim=False)]
 
-    def _check_now(self, site: TableSite, text: SqlText, kind: str) -> None:
+    def _refuse_as_of(self, site: TableSite, text: SqlText, kind: str) -> None:
         if site.as_of is not None:
             raise text.error(site.first, f"Only tables are read as of a version or a time; {kind} stands")
 
-    def _search(
+    def _rewrite_search(
         self, site: FunctionSite, function: SearchFunction, text: SqlText, trail: ViewTrail
     ) -> list[Piece | Slot]:
         """What stands in place of a search function's call."""
@@ -258,7 +258,9 @@ class _Binder:
         private = self.names.add_reference(named.name, replace(call, table=named.name), vectors)
         return [Piece(quote(private) + alias, text.start(site.first), verbatim=False)]
 
-    def _expand(self, view: Meaning, origin: int, trail: ViewTrail, *, alias: bool) -> list[Piece | Slot]:
+    def _expand_view(
+        self, view: Meaning, origin: int, trail: ViewTrail, *, alias: bool
+    ) -> list[Piece | Slot]:
         """A view as a derived table. The line break ends a comment that ends the view's text."""
         inner = trail.enter(view.name)
         pieces = self._rewrite(inner.read(view.view.strip()), 0, inner)
@@ -271,7 +273,7 @@ class _Binder:
         return [Piece("(", origin, verbatim=False), *body, Piece(after, origin, verbatim=False)]
 
 
-def _check(text: SqlText, words: frozenset[str]) -> None:
+def _refuse_dangerous(text: SqlText, words: frozenset[str]) -> None:
     """Refuse what DataFusion would not survive, or read otherwise."""
     if len(text.words) > SHALLOW_WORDS:
         check_depth(text)
@@ -279,7 +281,7 @@ def _check(text: SqlText, words: frozenset[str]) -> None:
         refuse_misread(text)
 
 
-def _respelt(found: References, text: SqlText) -> Iterator[Edit]:
+def _respell_names(found: References, text: SqlText) -> Iterator[Edit]:
     """Common table expressions by the names that they get, and functions as DataFusion finds them."""
     names = list(found.renamed.items())
     names += [(one.first, one.name) for one in found.functions if search_function(one.name) is None]
@@ -290,7 +292,7 @@ def _respelt(found: References, text: SqlText) -> Iterator[Edit]:
             yield Edit.replace(token.start, token.end + 1, shown)
 
 
-def _whole_name(text: SqlText, i: int) -> TableSite:
+def _read_whole_name(text: SqlText, i: int) -> TableSite:
     """The table name that fills the rest of the statement from token `i` on."""
     if not text.is_name(i):
         raise text.error(i, "The name of a table is expected")

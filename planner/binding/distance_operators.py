@@ -57,7 +57,7 @@ _NOT_BEHIND = frozenset(
 def called_distances(text: SqlText) -> Iterator[str]:
     """The names of distance functions that a statement calls, and those of its operators."""
     for i, word in enumerate(text.words):
-        operator = _operator(text, i)
+        operator = _find_operator(text, i)
         if operator is not None:
             yield _OPERATORS[operator].value
         elif word and _is_call(text, i):
@@ -126,7 +126,7 @@ class _Rewriting:
         operators = [
             (i, operator)
             for i in range(len(words))
-            if (operator := _operator(self._text, i)) is not None and not self._is_skipped(i)
+            if (operator := _find_operator(self._text, i)) is not None and not self._is_skipped(i)
         ]
         casts = [i for i, word in enumerate(words) if self._is_vector_cast(i, word)]
         calls = [i for i in range(len(words)) if _is_call(self._text, i) and not self._is_skipped(i)]
@@ -137,11 +137,11 @@ class _Rewriting:
         if operators:
             self._find_operands()
             for i, operator in operators:
-                yield from self._operation(i, operator)
+                yield from self._rewrite_operation(i, operator)
         for i in calls:
-            yield from self._arguments(i + 1)
+            yield from self._rewrite_arguments(i + 1)
         for i in casts:
-            yield from self._cast(i)
+            yield from self._rewrite_cast(i)
 
     def _is_skipped(self, index: int) -> bool:
         return any(first <= index <= last for first, last in self._skipped)
@@ -159,13 +159,13 @@ class _Rewriting:
 
     # Values
 
-    def _cast(self, index: int) -> Iterator[Edit]:
+    def _rewrite_cast(self, index: int) -> Iterator[Edit]:
         """`'[1, 2]'::vector(2)`, `$1::vector`; anything else is a list already."""
         text = self._text
-        yield from self._typed_value(index - 1)
-        yield Edit(text.start(index), text.end(self._after_type(index + 1) - 1), [])
+        yield from self._cast_value(index - 1)
+        yield Edit(text.start(index), text.end(self._skip_type(index + 1) - 1), [])
 
-    def _arguments(self, opening: int) -> Iterator[Edit]:
+    def _rewrite_arguments(self, opening: int) -> Iterator[Edit]:
         """Arguments of a distance function that are nothing but text or a parameter."""
         closing = self._closing.get(opening, opening)
         first = opening + 1
@@ -173,19 +173,19 @@ class _Rewriting:
         while first < closing:
             while i < closing and self._words[i] != ",":
                 i = self._closing.get(i, i) + 1
-            yield from self._value(first, i)
+            yield from self._rewrite_value(first, i)
             first = i = i + 1
 
-    def _value(self, first: int, end: int) -> Iterator[Edit]:
+    def _rewrite_value(self, first: int, end: int) -> Iterator[Edit]:
         """A value that is nothing but text, a parameter, or a long list of numbers becomes a vector."""
         if end - first == 1 or (self._words[first] == "$" and end - first == 2):
-            yield from self._typed_value(end - 1)
+            yield from self._cast_value(end - 1)
         elif end - first > _LONG:
-            numbers = self._numbers(first, end)
+            numbers = self._read_numbers(first, end)
             if numbers is not None:
-                yield self._in_place(first, end - 1, self._keep(numbers))
+                yield self._replace(first, end - 1, self._keep(numbers))
 
-    def _numbers(self, first: int, end: int) -> list[float] | None:
+    def _read_numbers(self, first: int, end: int) -> list[float] | None:
         """The elements of `[1, -2.5, ...]`, with ARRAY before it or not; None where it is something else."""
         text, words = self._text, self._words
         first += words[first] == "ARRAY"
@@ -195,10 +195,10 @@ class _Rewriting:
             return None
         return read_vector(text.sql[text.start(first) : text.end(end - 1)])
 
-    def _in_place(self, first: int, last: int, replacement: str) -> Edit:
+    def _replace(self, first: int, last: int, replacement: str) -> Edit:
         return Edit.replace(self._text.start(first), self._text.end(last), replacement)
 
-    def _typed_value(self, last: int) -> Iterator[Edit]:
+    def _cast_value(self, last: int) -> Iterator[Edit]:
         """Text and parameters become vectors. `last` is the token that ends the value."""
         text, words = self._text, self._words
         if last < 0 or last in self._typed:
@@ -215,23 +215,23 @@ class _Rewriting:
             if numbers is None:
                 raise text.error(last, "A vector such as '[0.1, 0.2, ...]' is expected; other text stands")
             shown = array_text(numbers) if len(numbers) < _LONG else self._keep(numbers)
-            yield self._in_place(last, last, shown)
+            yield self._replace(last, last, shown)
 
     # Operators
 
-    def _operation(self, index: int, operator: str) -> Iterator[Edit]:
+    def _rewrite_operation(self, index: int, operator: str) -> Iterator[Edit]:
         text = self._text
         behind = index + (1 if operator in _WHOLE else 3)
-        first, end = self._first.get(index - 1), self._operand_end(behind)
+        first, end = self._first.get(index - 1), self._find_operand_end(behind)
         if operator == _NULL_SAFE and not self._has_vector(first, index, behind, end):
             return
         if first is None or end is None or not self._stands_alone(first, end):
-            raise _unclear(text, index, operator)
+            raise _operand_error(text, index, operator)
         name = f"{_OPERATORS[operator].value}("
         yield Edit.insert(text.start(first), name)
-        yield from self._value(first, index)
-        yield self._in_place(index, behind - 1, ",")
-        yield from self._value(behind, end)
+        yield from self._rewrite_value(first, index)
+        yield self._replace(index, behind - 1, ",")
+        yield from self._rewrite_value(behind, end)
         yield Edit.insert(text.end(end - 1), ")")
 
     def _stands_alone(self, first: int, end: int) -> bool:
@@ -239,7 +239,7 @@ class _Rewriting:
         return (
             (not first or self._words[first - 1] in _BEFORE)
             and self._words[end] not in _NOT_BEHIND
-            and _operator(self._text, end) is None
+            and _find_operator(self._text, end) is None
         )
 
     def _has_vector(self, first: int | None, index: int, behind: int, end: int | None) -> bool:
@@ -267,11 +267,11 @@ class _Rewriting:
         for i in range(len(self._text.tokens)):
             if i and self._words[i - 1] in {".", "::"}:
                 continue
-            end = self._operand_end(i)
+            end = self._find_operand_end(i)
             if end is not None:
                 self._first.setdefault(end - 1, i)
 
-    def _operand_end(self, first: int) -> int | None:
+    def _find_operand_end(self, first: int) -> int | None:
         """The token behind a single value: a name, call, literal or bracket, maybe cast."""
         words, text = self._words, self._text
         word = words[first]
@@ -284,7 +284,7 @@ class _Rewriting:
         elif word == "$":
             end = first + 2
         elif text.is_name(first) and word not in _NO_OPERANDS:
-            end = self._after_name(first)
+            end = self._skip_name(first)
             if words[end] == "(":
                 end = self._closing.get(end, -1) + 1
         else:
@@ -293,20 +293,20 @@ class _Rewriting:
             if words[end] == "[":
                 end = self._closing.get(end, -1) + 1
             elif words[end] == "::":
-                end = self._after_type(end + 1)
+                end = self._skip_type(end + 1)
             elif words[end] == "." and text.is_name(end + 1):
                 end += 2
             else:
                 return end
         return None
 
-    def _after_name(self, first: int) -> int:
+    def _skip_name(self, first: int) -> int:
         end = first + 1
         while self._words[end] == "." and self._text.is_name(end + 1):
             end += 2
         return end
 
-    def _after_type(self, first: int) -> int:
+    def _skip_type(self, first: int) -> int:
         """The token behind a type such as FLOAT[3], VECTOR(3) or DOUBLE PRECISION[]."""
         words, last = self._words, len(self._text.tokens)
         end = min(first + 1, last)
@@ -317,7 +317,7 @@ class _Rewriting:
         return min(end, last)
 
 
-def _operator(text: SqlText, index: int) -> str | None:
+def _find_operator(text: SqlText, index: int) -> str | None:
     """The operator that begins at a token."""
     words = text.words
     if words[index] in _WHOLE:
@@ -337,7 +337,7 @@ def _is_call(text: SqlText, index: int) -> bool:
     return text.name(index) in DISTANCES and (not index or text.words[index - 1] != ".")
 
 
-def _unclear(text: SqlText, index: int, operator: str) -> InvalidInputError:
+def _operand_error(text: SqlText, index: int, operator: str) -> InvalidInputError:
     message = (
         f"{operator} takes a column, a literal, a parameter or a call on either side: put parentheses around "
         f"what it compares, and around a distance that is computed with, as in 1 - (a {operator} b); it"

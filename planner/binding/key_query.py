@@ -57,7 +57,7 @@ class KeyQuery:
                 given = parameters[constant] if isinstance(constant, int) else constant
                 if not given.is_valid:
                     continue
-                value = _exact(given, field.type)
+                value = _cast_exactly(given, field.type)
                 if value is None:
                     return None
                 values.append(value)
@@ -70,7 +70,7 @@ class KeyQuery:
         return pa.Table.from_arrays(columns, schema=fields)
 
 
-def _exact(value: pa.Scalar, dtype: pa.DataType) -> pa.Scalar | None:
+def _cast_exactly(value: pa.Scalar, dtype: pa.DataType) -> pa.Scalar | None:
     """The value in the key's type, where the comparison has only one reading."""
     types = pa.types
     if types.is_floating(dtype) or types.is_nested(dtype) or types.is_dictionary(dtype):
@@ -114,21 +114,21 @@ def find_key_query(
     reader = _Reader(text, site, table, columns, slots)
     if text.words[0] != "SELECT" or len(set(columns)) < len(columns):
         return None
-    selected = reader.select_list()
+    selected = reader.read_select_list()
     if selected is None or reader.at != site.first:
         return None
     reader.at = site.last + 1
-    if not reader.alias() or not reader.take("WHERE"):
+    if not reader.skip_alias() or not reader.take("WHERE"):
         return None
     conditions: dict[str, tuple[pa.Scalar | int, ...]] = {}
     while True:
-        condition = reader.condition()
+        condition = reader.read_condition()
         if condition is None or condition[0] in conditions:
             return None
         conditions[condition[0]] = condition[1]
         if not reader.take("AND"):
             break
-    limit = reader.limit()
+    limit = reader.read_limit()
     most = max(map(len, conditions.values()))
     if limit is None or limit < most or text.words[reader.at] or set(conditions) != set(primary_key):
         return None
@@ -158,11 +158,11 @@ class _Reader:
         self.at += found
         return found
 
-    def alias(self) -> bool:
+    def skip_alias(self) -> bool:
         """Steps over the table's alias; an alias with column names is another form."""
-        return not self._site.has_alias or self._alias_name() is not None
+        return not self._site.has_alias or self._read_alias() is not None
 
-    def select_list(self) -> tuple[tuple[str, str], ...] | None:
+    def read_select_list(self) -> tuple[tuple[str, str], ...] | None:
         """The selected columns, up to and over FROM."""
         if self._site.has_alias:
             after = self._site.last + 1
@@ -175,14 +175,14 @@ class _Reader:
             if self.take("*"):
                 selected += [(name, name) for name in self._columns]
             else:
-                column = self._column(star=True)
+                column = self._read_column(star=True)
                 if column is None:
                     return None
                 if column == "*":
                     selected += [(name, name) for name in self._columns]
                 else:
                     named = self._words[self.at] not in {",", "FROM"}
-                    output = self._alias_name() if named else column
+                    output = self._read_alias() if named else column
                     if not output:
                         return None
                     selected.append((column, output))
@@ -193,20 +193,20 @@ class _Reader:
         outputs = [output for _, output in selected]
         return tuple(selected) if len(set(outputs)) == len(outputs) else None
 
-    def condition(self) -> tuple[str, tuple[pa.Scalar | int, ...]] | None:
+    def read_condition(self) -> tuple[str, tuple[pa.Scalar | int, ...]] | None:
         """`column = constant`, `constant = column` or `column IN (constants)`."""
-        constant = self._constant()
+        constant = self._read_constant()
         if constant is not None:
-            column = self._column() if self.take("=") else None
+            column = self._read_column() if self.take("=") else None
             return None if column is None else (column, (constant,))
-        column = self._column()
+        column = self._read_column()
         if column is not None and self.take("="):
-            constant = self._constant()
+            constant = self._read_constant()
             return None if constant is None else (column, (constant,))
         if column is None or not self.take("IN") or not self.take("("):
             return None
         constants = []
-        while (constant := self._constant()) is not None:
+        while (constant := self._read_constant()) is not None:
             constants.append(constant)
             if self.take(")"):
                 return column, tuple(constants)
@@ -214,7 +214,7 @@ class _Reader:
                 return None
         return None
 
-    def limit(self) -> int | None:
+    def read_limit(self) -> int | None:
         """The limit that ends the statement, a large number without one, None for other forms."""
         if not self.take("LIMIT"):
             return _INT64_MAX
@@ -223,14 +223,14 @@ class _Reader:
         self.at += 1
         return int(self._text.tokens[self.at - 1].text)
 
-    def _alias_name(self) -> str | None:
+    def _read_alias(self) -> str | None:
         explicit = self.take("AS")
         if self.at not in self._names or (not explicit and self._words[self.at] in _CLAUSE_STARTS):
             return None
         self.at += 1
         return self._names[self.at - 1]
 
-    def _column(self, *, star: bool = False) -> str | None:
+    def _read_column(self, *, star: bool = False) -> str | None:
         """A possibly qualified column of the table; "*" for `t.*` where that is allowed."""
         words = self._words
         if self.at not in self._names:
@@ -246,7 +246,7 @@ class _Reader:
         self.at = i + 1
         return name
 
-    def _constant(self) -> pa.Scalar | int | None:
+    def _read_constant(self) -> pa.Scalar | int | None:
         """A parameter's ordinal or a literal; nothing is consumed when neither stands here."""
         if self.at in self._slots:
             ordinal = self._slots[self.at]

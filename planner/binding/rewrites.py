@@ -61,7 +61,7 @@ class Rewrite:
     edits: Callable[[SqlText, Names], Iterator[Edit]]
 
 
-def _distances(text: SqlText, names: Names) -> Iterator[Edit]:
+def _rewrite_distances(text: SqlText, names: Names) -> Iterator[Edit]:
     names.distances.update(called_distances(text))
     return distance_edits(text, names.vectors, names.keep, names.replaced)
 
@@ -77,7 +77,7 @@ REWRITES: Final = (
     Rewrite(frozenset({"IN"}), lambda text, _: separate_lists(text)),
     Rewrite(
         DISTANCE_WORDS,
-        _distances,
+        _rewrite_distances,
     ),
     Rewrite(frozenset({"COUNT", "CASE", "COALESCE", "NVL", "IFNULL"}), lambda text, _: scalar_totals(text)),
     Rewrite(

@@ -80,15 +80,15 @@ class BoundPlan:
             frame.optimized_logical_plan()
             frame.schema()
         except Exception as error:
-            raise self._refused(str(error)) from error
+            raise self._plan_error(str(error)) from error
         except BaseException as error:
             # DataFusion's reader of plans panics where it meets what it did not expect.
             if type(error).__name__ != "PanicException":
                 raise
-            raise self._refused("it is not well-formed") from error
+            raise self._plan_error("it is not well-formed") from error
         return frame
 
-    def _refused(self, reason: str) -> InvalidInputError | UnsupportedError:
+    def _plan_error(self, reason: str) -> InvalidInputError | UnsupportedError:
         text = _WRAPPERS.sub("", _PRIVATE_NAME.sub(r"\1", reason))
         if text.startswith(_NOT_IMPLEMENTED):
             return UnsupportedError(f"{self.sql}: {text.removeprefix(_NOT_IMPLEMENTED).strip()}")
@@ -118,16 +118,16 @@ def bind_plan(plan: bytes, resolver: NameResolver) -> BoundPlan:
         raise InvalidInputError(
             f"{name} cannot be read: {len(plan)} bytes that are no serialized substrait.Plan"
         ) from error
-    _check_memberships(document, name, _connectives(document), is_plain=False)
+    _check_memberships(document, name, _find_connectives(document), is_plain=False)
     relations: dict[str, BoundStatement] = {}
-    for read in _reads(document):
+    for read in _find_reads(document):
         if "virtualTable" in read["read"]:
             # Its rows are in the plan itself.
             continue
-        parts = _name_of(read["read"], name)
+        parts = _read_table_name(read["read"], name)
         table = ".".join(quote(part) for part in parts)
         private = f"{_NOT_PLAIN.sub('_', fold(parts[-1]))}#{len(relations) + 1}"
-        columns = ", ".join(map(quote, _columns(read["read"], name))) or "*"
+        columns = ", ".join(map(quote, _read_columns(read["read"], name))) or "*"
         relations[private] = bind(f"SELECT {columns} FROM {table}", resolver)  # noqa: S608 - quoted just above
         read["read"]["namedTable"]["names"] = [private]
         _move_projection(read, name)
@@ -142,7 +142,7 @@ def substrait_version() -> str:
     return ".".join(str(version.get(part, 0)) for part in ("majorNumber", "minorNumber", "patchNumber"))
 
 
-def _connectives(document: Mapping[str, Any]) -> frozenset[int]:
+def _find_connectives(document: Mapping[str, Any]) -> frozenset[int]:
     """The references of a plan to the functions AND and OR."""
     functions = [one.get("extensionFunction", {}) for one in document.get("extensions", ())]
     # A name may have the types of its arguments behind it.
@@ -159,7 +159,7 @@ def _check_memberships(node: Any, plan: str, connectives: frozenset[int], *, is_
     Args:
         node: of the plan.
         plan: its name.
-        connectives: see `_connectives`.
+        connectives: see `_find_connectives`.
         is_plain: whether the node is a condition where NULL counts as false.
     """
     if isinstance(node, list):
@@ -179,20 +179,20 @@ def _check_memberships(node: Any, plan: str, connectives: frozenset[int], *, is_
             _check_memberships(child, plan, connectives, is_plain=inherits)
 
 
-def _reads(node: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - JSON
+def _find_reads(node: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - JSON
     """Every relation {"read": ...} of a plan, inner ones too."""
     if isinstance(node, dict):
         # Children first: the relation itself may be rewritten.
         for child in list(node.values()):
-            yield from _reads(child)
+            yield from _find_reads(child)
         if isinstance(node.get("read"), dict):
             yield node
     elif isinstance(node, list):
         for child in node:
-            yield from _reads(child)
+            yield from _find_reads(child)
 
 
-def _name_of(read: Mapping[str, Any], plan: str) -> tuple[str, ...]:
+def _read_table_name(read: Mapping[str, Any], plan: str) -> tuple[str, ...]:
     """The parts of a table's name."""
     names = read.get("namedTable", {}).get("names", ())
     if not names:
@@ -203,7 +203,7 @@ def _name_of(read: Mapping[str, Any], plan: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _columns(read: Mapping[str, Any], plan: str) -> list[str]:
+def _read_columns(read: Mapping[str, Any], plan: str) -> list[str]:
     """The columns that a plan takes a table to have; the names of their parts stand between them."""
     schema = read.get("baseSchema", {})
     names = iter(schema.get("names", ()))
@@ -211,21 +211,21 @@ def _columns(read: Mapping[str, Any], plan: str) -> list[str]:
         columns = []
         for kind in schema.get("struct", {}).get("types", ()):
             columns.append(next(names))
-            _skip_parts(kind, names)
+            _skip_inner_names(kind, names)
     except StopIteration:
         raise InvalidInputError(f"{plan} has columns without names in the schema of a table") from None
     return columns
 
 
-def _skip_parts(kind: Mapping[str, Any], names: Iterator[str]) -> None:
+def _skip_inner_names(kind: Mapping[str, Any], names: Iterator[str]) -> None:
     """Leaves out the names of the fields inside a type."""
     for inner in kind.get("struct", {}).get("types", ()):
         next(names)
-        _skip_parts(inner, names)
+        _skip_inner_names(inner, names)
     for container in ("list", "map"):
         for part in ("type", "key", "value"):
             if part in kind.get(container, {}):
-                _skip_parts(kind[container][part], names)
+                _skip_inner_names(kind[container][part], names)
 
 
 def _move_projection(relation: dict[str, Any], plan: str) -> None:

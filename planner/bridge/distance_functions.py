@@ -89,15 +89,15 @@ def register_distances(context: SessionContext, names: Iterable[str], run: Faili
         run: its execution, which is told why a call failed.
     """
     for name in names:
-        context.register_udf(_function(name, run))
+        context.register_udf(_make_function(name, run))
 
 
-def _function(name: str, run: Failing) -> ScalarUDF:
+def _make_function(name: str, run: Failing) -> ScalarUDF:
     distance = DISTANCES[name]
 
     def call(left: pa.ListArray, right: pa.ListArray) -> pa.Array:
         try:
-            return _between(name, distance, left, right)
+            return _compute(name, distance, left, right)
         except LanceGatewayError as error:
             run.failure = run.failure or error
             raise
@@ -106,7 +106,7 @@ def _function(name: str, run: Failing) -> ScalarUDF:
     return udf(call, [vectors, vectors], pa.float64(), "immutable", name)
 
 
-def _between(name: str, distance: Distance, left: pa.ListArray, right: pa.ListArray) -> pa.Array:
+def _compute(name: str, distance: Distance, left: pa.ListArray, right: pa.ListArray) -> pa.Array:
     """One distance per row; NULL where either vector is."""
     rows = len(left)
     known = pc.and_(left.is_valid(), right.is_valid())
@@ -116,13 +116,13 @@ def _between(name: str, distance: Distance, left: pa.ListArray, right: pa.ListAr
         left, right = left.filter(known), right.filter(known)
     distances = np.zeros(rows)
     missing = np.ones(rows, dtype=bool)
-    for chosen, one, other in _alike(name, left, right):
+    for chosen, one, other in _group_by_dimension(name, left, right):
         where = chosen if places is None else places[chosen]
-        distances[where], missing[where] = _distances(distance, one, other)
+        distances[where], missing[where] = _compute_alike(distance, one, other)
     return pa.array(distances, mask=missing)
 
 
-def _alike(
+def _group_by_dimension(
     name: str, left: pa.ListArray, right: pa.ListArray
 ) -> Iterator[tuple[np.ndarray | slice, pa.ListArray, pa.ListArray]]:
     """Rows whose vectors have one dimension, and these vectors; nearly always that is all rows."""
@@ -145,10 +145,12 @@ def _alike(
         yield rows, left.take(pa.array(rows)), right.take(pa.array(rows))
 
 
-def _distances(distance: Distance, left: pa.ListArray, right: pa.ListArray) -> tuple[np.ndarray, np.ndarray]:
+def _compute_alike(
+    distance: Distance, left: pa.ListArray, right: pa.ListArray
+) -> tuple[np.ndarray, np.ndarray]:
     """Distances of vectors of one dimension, and which of them are NULL."""
-    one, unknown = _matrix(left)
-    other, unknown_too = _matrix(right)
+    one, unknown = _read_matrix(left)
+    other, unknown_too = _read_matrix(right)
     missing = unknown | unknown_too
     if distance in _ANGLES:
         lengths = np.sqrt(_product(one, one)) * np.sqrt(_product(other, other))
@@ -159,7 +161,7 @@ def _distances(distance: Distance, left: pa.ListArray, right: pa.ListArray) -> t
     return _COMPUTE[distance](one, other), missing
 
 
-def _matrix(vectors: pa.ListArray) -> tuple[np.ndarray, np.ndarray]:
+def _read_matrix(vectors: pa.ListArray) -> tuple[np.ndarray, np.ndarray]:
     """One row per vector, and which rows have a NULL in them."""
     values = vectors.flatten()
     rows = len(vectors)

@@ -126,36 +126,36 @@ class _TypeReader:
         if not self._skip("("):
             return None
         try:
-            return self._nested(name)
+            return self._read_nested(name)
         except (KeyError, ValueError, pa.ArrowInvalid):
             return None
 
-    def _nested(self, name: str) -> pa.DataType | None:
+    def _read_nested(self, name: str) -> pa.DataType | None:
         if name in {"List", "LargeList", "FixedSizeList"}:
-            item = self._field()
+            item = self._read_field()
             if item is None or name != "FixedSizeList":
                 return None if item is None else (pa.list_ if name == "List" else pa.large_list)(item)
-            return pa.list_(item, int(self._argument()))
+            return pa.list_(item, int(self._read_argument()))
         if name == "Struct":
-            return self._struct()
+            return self._read_struct()
         if name == "Dictionary":
             self.read()
             self._skip(", ")
             return self.read()
-        return _scalar_type(name, self._argument)
+        return _read_scalar_type(name, self._read_argument)
 
-    def _struct(self) -> pa.DataType | None:
+    def _read_struct(self) -> pa.DataType | None:
         self._skip("[")
         fields = []
         while self._text[self._at] != "]":
-            field = self._field()
+            field = self._read_field()
             if field is None:
                 return None
             fields.append(field)
             self._skip(", ")
         return pa.struct(fields)
 
-    def _field(self) -> pa.Field | None:
+    def _read_field(self) -> pa.Field | None:
         """Field { name: "a", data_type: Int64, nullable: true }; a list's item has no name in print."""
         head = _FIELD.match(self._text, self._at)
         if head is None:
@@ -168,7 +168,7 @@ class _TypeReader:
         name = "item" if head[1] is None else head[1].replace('\\"', '"')
         return None if dtype is None else pa.field(name, dtype)
 
-    def _argument(self) -> str:
+    def _read_argument(self) -> str:
         match = _ARGUMENT.match(self._text, self._at)
         if match is None:
             return ""
@@ -182,7 +182,7 @@ class _TypeReader:
         return found
 
 
-def _scalar_type(name: str, argument: Callable[[], str]) -> pa.DataType | None:
+def _read_scalar_type(name: str, argument: Callable[[], str]) -> pa.DataType | None:
     """A type with arguments that are no types, e.g. Decimal128(10, 2)."""
     if name == "Timestamp":
         unit, zone = _UNITS[argument()], argument()
@@ -284,11 +284,11 @@ def _natural_text(value: pa.Scalar) -> str:  # noqa: PLR0912 -- one line per fam
         entries = value.values
         return f"map({_array(entries.field(0), dtype.key_type)}, {_array(entries.field(1), dtype.item_type)})"
     if types.is_list(dtype) or types.is_large_list(dtype) or types.is_fixed_size_list(dtype):
-        return f"make_array({', '.join(_elements(value.values))})"
+        return f"make_array({', '.join(_list_elements(value.values))})"
     raise UnsupportedError(f"A parameter of type {dtype} has no literal; bind it as another type")
 
 
-def _elements(values: pa.Array) -> Iterable[str]:
+def _list_elements(values: pa.Array) -> Iterable[str]:
     """Texts of a list's elements; flat ones stay short, since the list is cast as a whole."""
     if pa.types.is_floating(values.type):
         return ["NULL" if v is None else _float(v) for v in pc.cast(values, pa.float64()).to_pylist()]
@@ -298,7 +298,7 @@ def _elements(values: pa.Array) -> Iterable[str]:
 
 
 def _array(values: pa.Array, dtype: pa.DataType) -> str:
-    return f"arrow_cast(make_array({', '.join(_elements(values))}), 'List({_type_name(dtype)})')"
+    return f"arrow_cast(make_array({', '.join(_list_elements(values))}), 'List({_type_name(dtype)})')"
 
 
 def _number(value: int) -> str:
@@ -357,7 +357,7 @@ def _type_name(dtype: pa.DataType) -> str:
     if types.is_dictionary(dtype):
         return _type_name(dtype.value_type)
     if types.is_struct(dtype):
-        fields = (f'"{_escaped(field.name)}": nullable {_type_name(field.type)}' for field in dtype)
+        fields = (f'"{_escape_field_name(field.name)}": nullable {_type_name(field.type)}' for field in dtype)
         return f"Struct({', '.join(fields)})"
     if types.is_map(dtype):
         entries = (
@@ -367,7 +367,7 @@ def _type_name(dtype: pa.DataType) -> str:
     raise UnsupportedError(f"A parameter of type {dtype} has no literal; bind it as another type")
 
 
-def _escaped(name: str) -> str:
+def _escape_field_name(name: str) -> str:
     if '"' in name or "\\" in name:
         raise UnsupportedError(
             f"A parameter with a struct field named {name!r} has no literal; rename the field"

@@ -78,7 +78,7 @@ def _expressions(plan: LogicalPlan) -> Iterator[Any]:
             yield from (*node.group_by_exprs(), *node.aggregate_exprs())
         case Join():
             yield from (side for pair in node.on() for side in pair)
-            yield from _given(node.filter())
+            yield from _as_sequence(node.filter())
         case Sort():
             yield from (one.expr() for one in node.sort_exprs())
         case Values():
@@ -91,7 +91,7 @@ def _expressions(plan: LogicalPlan) -> Iterator[Any]:
         yield from _expressions(child)
 
 
-def _given(expression: Any) -> Iterable[Any]:  # noqa: ANN401
+def _as_sequence(expression: Any) -> Iterable[Any]:  # noqa: ANN401
     return () if expression is None else (expression,)
 
 

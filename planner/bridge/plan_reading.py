@@ -108,21 +108,21 @@ def serialized(expression: Expression) -> bytes | None:
         None where DataFusion can't serialize it.
     """
     try:
-        told: bytes = Expr(expression).to_bytes(_serializing())
+        told: bytes = Expr(expression).to_bytes(_serialization_context())
     except Exception:  # noqa: BLE001 - DataFusion's bindings raise nothing more special
         return None
     return told
 
 
 @cache
-def _serializing() -> SessionContext:
+def _serialization_context() -> SessionContext:
     # Otherwise functions in Python would be pickled.
     return SessionContext().with_python_udf_inlining(enabled=False)
 
 
 def schema_of(plan: LogicalPlan) -> pa.Schema:
     """Return the columns that a plan gives."""
-    return _serializing().create_dataframe_from_logical_plan(plan).schema()
+    return _serialization_context().create_dataframe_from_logical_plan(plan).schema()
 
 
 def literal_value(expression: Expression) -> object:
@@ -195,7 +195,7 @@ class Chain:
             if isinstance(node, SubqueryAlias):
                 relation = None
             elif isinstance(node, Projection):
-                found = _output(node, relation, name)
+                found = _find_output(node, relation, name)
                 return None if found is None else (place, found)
         return name
 
@@ -262,7 +262,7 @@ def chains_of(plan: LogicalPlan) -> Iterator[Chain]:
         yield from chains_of(child)
 
 
-def _output(node: Projection, relation: str | None, name: str) -> Expression | None:
+def _find_output(node: Projection, relation: str | None, name: str) -> Expression | None:
     """The expression behind a column that a projection gives; None where several may be meant."""
     same = [(_relation(one), without_aliases(one)) for one in node.projections() if output_name(one) == name]
     exact = [one for of, one in same if of == relation]
@@ -319,7 +319,7 @@ def subquery_plans(plan: LogicalPlan) -> Iterator[LogicalPlan]:
     """
     for node in every_node(plan):
         for expression in _expressions(node):
-            for subquery in _subqueries(expression, _OF_VALUES):
+            for subquery in _find_subqueries(expression, _OF_VALUES):
                 shown = _one_row().select(Expr(subquery).alias("value")).optimized_logical_plan()
                 yield shown
                 yield from subquery_plans(shown)
@@ -350,7 +350,7 @@ def compared_with_a_subquery(plan: LogicalPlan) -> Iterator[Chain]:
     """
     for node in every_node(plan):
         condition = node.to_variant()
-        if isinstance(condition, Filter) and any(_subqueries(condition.predicate(), _SUBQUERIES)):
+        if isinstance(condition, Filter) and any(_find_subqueries(condition.predicate(), _SUBQUERIES)):
             chain = chain_from(node.inputs()[0])
             if chain is not None:
                 yield chain
@@ -363,7 +363,7 @@ def _joins_a_value(node: object) -> bool:
     return condition is None or (condition.variant_name() == "Literal" and literal_value(condition) is True)
 
 
-def _subqueries(expression: Expression, wanted: AbstractSet[str]) -> Iterator[Expression]:
+def _find_subqueries(expression: Expression, wanted: AbstractSet[str]) -> Iterator[Expression]:
     kind = expression.variant_name()
     if kind in wanted:
         yield expression
@@ -373,7 +373,7 @@ def _subqueries(expression: Expression, wanted: AbstractSet[str]) -> Iterator[Ex
         except Exception:  # noqa: BLE001 - of some variants the bindings show none, and raise nothing special
             return
         for operand in operands:
-            yield from _subqueries(operand, wanted)
+            yield from _find_subqueries(operand, wanted)
 
 
 def _expressions(plan: LogicalPlan) -> Iterator[Expression]:

@@ -68,13 +68,13 @@ def direct_shape(frame: DataFrame) -> DirectShape | None:
             case Aggregate() if not counts and _is_row_count(node):
                 counts = True
             case TableScan() if (counts or not projected) and node.fetch() is None:
-                return _shape(node, counts=counts)
+                return _make_shape(node, counts=counts)
             case _:
                 return None
         (plan,) = plan.inputs()
 
 
-def _shape(scan: TableScan, *, counts: bool) -> DirectShape | None:
+def _make_shape(scan: TableScan, *, counts: bool) -> DirectShape | None:
     columns = () if counts else tuple(name for _, name in scan.projection())
     if not (columns or counts):
         # No columns, or all of them: the node does not say which.

@@ -55,7 +55,7 @@ def evaluate(
     """
     if not batch.num_rows:
         return batch, {name: pa.array([], kind) for name, (_, kind) in expressions.items()}
-    found = on_own_thread(lambda: _evaluated(batch, condition, expressions))
+    found = on_own_thread(lambda: _evaluate_numbered(batch, condition, expressions))
     rows = batch if condition is None else batch.take(found.column(0).combine_chunks())
     # DataFusion makes NULLs by hiding values that stay where they are (NULLIF, CASE without ELSE), and would
     # send them to clients beneath the NULLs: a copy has nothing there.
@@ -75,32 +75,34 @@ def fulfilling(batch: pa.RecordBatch, condition: str) -> pa.BooleanArray:
     """
     found = np.zeros(batch.num_rows, dtype=np.bool_)
     if batch.num_rows:
-        rows = on_own_thread(lambda: _evaluated(batch, condition, {}))
+        rows = on_own_thread(lambda: _evaluate_numbered(batch, condition, {}))
         found[rows.column(0).to_numpy()] = True
     return pa.array(found)
 
 
-def _evaluated(
+def _evaluate_numbered(
     batch: pa.RecordBatch, condition: str | None, expressions: Mapping[str, tuple[str, pa.DataType]]
 ) -> pa.Table:
     """The numbers of the rows that remain, and the expressions' values for them."""
-    number = _unused_name(batch.schema.names)
+    number = _find_unused_name(batch.schema.names)
     numbered = batch.append_column(number, pa.array(np.arange(batch.num_rows)))
     context = _PER_THREAD.context
     frame = context.create_dataframe([[numbered]], name=_TABLE)
     try:
         rows = frame if condition is None else frame.filter(frame.parse_sql_expr(condition))
-        return rows.select(col(quote(number)), *_aliased(frame, expressions)).to_arrow_table()
+        return rows.select(col(quote(number)), *_parse_expressions(frame, expressions)).to_arrow_table()
     finally:
         context.deregister_table(_TABLE)
 
 
-def _aliased(frame: DataFrame, expressions: Mapping[str, tuple[str, pa.DataType]]) -> Iterator[Expr]:
+def _parse_expressions(
+    frame: DataFrame, expressions: Mapping[str, tuple[str, pa.DataType]]
+) -> Iterator[Expr]:
     for place, (text, kind) in enumerate(expressions.values()):
         yield frame.parse_sql_expr(text).cast(kind).alias(f"value {place}")
 
 
-def _unused_name(names: list[str]) -> str:
+def _find_unused_name(names: list[str]) -> str:
     name = "number"
     while name in names:
         name += "_"

@@ -140,14 +140,14 @@ class CheckedQuery:
             return None
         return query.keys(values, self.catalog.anew().table(query.table).base.schema)
 
-    def _task(
+    def _make_task(
         self, parameters: Sequence[pa.Scalar], settings: SessionSettings | None, control: RunControl | None
     ) -> Task:
         takes_none = not parameters and not len(self.parameter_schema)
         values = () if takes_none else typed_values(parameters, self.parameter_schema)
         return Task(values, settings or self._settings, control or RunControl(), self.catalog.anew())
 
-    def _replanned(
+    def _plan_again(
         self,
         run: QueryRun,
         parameters: Sequence[pa.Scalar],
@@ -170,7 +170,7 @@ class CheckedQuery:
             raise altered(self.sql)
         return frame
 
-    def _check(self, schema: pa.Schema) -> None:
+    def _check_promise(self, schema: pa.Schema) -> None:
         if not self._is_promised(schema):
             raise altered(self.sql)
 

@@ -143,19 +143,19 @@ class Frames:
             LanceGatewayError: DataFusion refuses it.
         """
         if isinstance(bound, BoundPlan):
-            return self._plan_of_relations(bound, run, catalog, pushdown=pushdown)
+            return self._plan_substrait(bound, run, catalog, pushdown=pushdown)
         untyped = parameters is None and bound.parameter_count > 0
         text, values = (bound.render(), {}) if untyped else bound.with_values(parameters or ())
         rules = [] if moving else [MOVING_RULE]
         if moving and TOTALS.search(text):
             rules = [_EMPTYING_RULE]
         united = _UNITED_ORDER.search(text) is not None
-        context = self._context(typing=untyped, sorts_whole=united, without=rules)
+        context = self._make_context(typing=untyped, sorts_whole=united, without=rules)
         leaves: dict[str, TableLeaf] = {}
         schemas: list[pa.Schema] = []
         for reference in bound.references:
             known = None if typing or untyped else parameters or ()
-            leaf = self._leaf(bound, reference, run, known, catalog)
+            leaf = self._make_leaf(bound, reference, run, known, catalog)
             _register(context, reference.private_name, leaf, pushdown=pushdown)
             leaves[reference.private_name] = leaf
             schemas.append(leaf.schema)
@@ -163,7 +163,7 @@ class Frames:
         if bound.system_tables or bound.lists_tables:
             self._add_system_tables(context, run, catalog, pushdown=pushdown)
         if bound.lists_tables:
-            self._describe_everything(context, run, catalog)
+            self._list_tables_and_views(context, run, catalog)
         if bound.distances:
             register_distances(context, bound.distances, run)
         try:
@@ -174,7 +174,7 @@ class Frames:
             if untyped:
                 return frame
             searches = any(reference.search is not None for reference in bound.references)
-            may_move, without = moving and not typing, partial(self._without, frame)
+            may_move, without = moving and not typing, partial(self._optimize_without, frame)
             has_instants = any(pa.types.is_timestamp(one.type) for schema in schemas for one in schema)
             if (has_instants or SUSPECT.search(text)) and check_plan(
                 frame, text, schemas, without, may_move=may_move, is_fixed=searches
@@ -200,7 +200,7 @@ class Frames:
                 types |= dict(zip(vectors.ordinals, told, strict=True))
         return types
 
-    def _leaf(
+    def _make_leaf(
         self,
         bound: BoundStatement,
         reference: TableReference,
@@ -210,7 +210,7 @@ class Frames:
     ) -> TableLeaf:
         """What stands for one of a statement's references; nothing is searched without parameters."""
         if reference.search is not None:
-            call = self._answered(reference, run, parameters, catalog)
+            call = self._run_vector_subquery(reference, run, parameters, catalog)
             return search_leaf(run, call, parameters, catalog)
         named = (reference.table, reference.as_of)
         # EXPLAIN prints no table name at a leaf; the number of fragments tells tables apart there.
@@ -223,7 +223,7 @@ class Frames:
             kind = DeclaredLeaf
         return kind(run, catalog.table(*named), self.partitions + marker)
 
-    def _answered(
+    def _run_vector_subquery(
         self,
         reference: TableReference,
         run: QueryRun,
@@ -255,7 +255,7 @@ class Frames:
         found = pa.Table.from_batches(batches, batches[0].schema if batches else self.schema(frame))
         return call.answered(query_vectors(call.function.value, found))
 
-    def _plan_of_relations(
+    def _plan_substrait(
         self, bound: BoundPlan, run: QueryRun, catalog: VisibleCatalog, *, pushdown: bool
     ) -> DataFrame:
         """A Substrait plan, over the plans of what it reads."""
@@ -263,15 +263,15 @@ class Frames:
             name: self.plan(statement, run, None, catalog, pushdown=pushdown)
             for name, statement in bound.relations.items()
         }
-        context = self._context(typing=False, sorts_whole=True)
+        context = self._make_context(typing=False, sorts_whole=True)
         frame = OptimizedOnce(bound.frame(context, relations).df)
         schemas = [relation.schema() for relation in relations.values()]
-        check_plan(frame, None, schemas, partial(self._without, frame), may_move=True, is_fixed=True)
+        check_plan(frame, None, schemas, partial(self._optimize_without, frame), may_move=True, is_fixed=True)
         return frame
 
-    def _without(self, frame: DataFrame, rule: str) -> LogicalPlan:
+    def _optimize_without(self, frame: DataFrame, rule: str) -> LogicalPlan:
         """The optimised plan of a statement, without a rule."""
-        context = self._context(typing=False, sorts_whole=False, without=(rule,))
+        context = self._make_context(typing=False, sorts_whole=False, without=(rule,))
         return context.create_dataframe_from_logical_plan(frame.logical_plan()).optimized_logical_plan()
 
     def _add_system_tables(
@@ -282,7 +282,7 @@ class Frames:
             leaf = SystemLeaf(run, catalog.system_table(name), catalog.access)
             _register(context, f"{SYSTEM_SCHEMA}.{quote(name)}", leaf, pushdown=pushdown)
 
-    def _describe_everything(self, context: SessionContext, run: QueryRun, catalog: VisibleCatalog) -> None:
+    def _list_tables_and_views(self, context: SessionContext, run: QueryRun, catalog: VisibleCatalog) -> None:
         """Let DataFusion's information_schema list all tables and views that can be read."""
         catalog = catalog.anew()  # What is only listed is not kept.
         for name in catalog.table_names():
@@ -301,7 +301,9 @@ class Frames:
             context.register_view(quote(name), frame)
             context.deregister_table(f"{name}#view")
 
-    def _context(self, *, typing: bool, sorts_whole: bool, without: Sequence[str] = ()) -> SessionContext:
+    def _make_context(
+        self, *, typing: bool, sorts_whole: bool, without: Sequence[str] = ()
+    ) -> SessionContext:
         """A context of the statement's own.
 
         Args:

@@ -94,9 +94,9 @@ class PreparedQuery(DividedQuery):
         Raises:
             LanceGatewayError: what is wrong with the statement or its parameters.
         """
-        task = self._task(parameters, settings, None)
+        task = self._make_task(parameters, settings, None)
         run = self._frames.run(settings, task.control)
-        frame = self._replanned(run, task.parameters, task.catalog)
+        frame = self._plan_again(run, task.parameters, task.catalog)
         try:
             control.undisturbed(frame.execution_plan)
         except LanceGatewayError:
@@ -135,19 +135,19 @@ class PreparedQuery(DividedQuery):
             InvalidInputError: too few or too many parameters, or a value of the wrong type.
             PreconditionError: a table changed its columns since the statement was prepared.
         """
-        task = self._task(parameters, settings, control)
+        task = self._make_task(parameters, settings, control)
         if self._explains:
             return self._explain(task)
         if self.constant is not None and _CONSTANTS in task.settings.shortcuts:
             return self.constant.table.to_reader()
         batches = again_if_files_vanish(
-            self._started(task), lambda: self._started(replace(task, catalog=self.catalog.anew()))
+            self._start(task), lambda: self._start(replace(task, catalog=self.catalog.anew()))
         )
         if self._bound.is_constant and Shortcut.CONSTANTS in task.settings.shortcuts:
-            batches = self._kept(batches)
+            batches = self._keep_constant(batches)
         return pa.RecordBatchReader.from_batches(self.schema, batches)
 
-    def _kept(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _keep_constant(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The same batches; if it is one small batch, it answers every later run."""
         first = next(batches, None)
         if first is None:
@@ -161,16 +161,16 @@ class PreparedQuery(DividedQuery):
         elif first.nbytes <= MAX_CONSTANT_BYTES:
             self.constant = Constant(pa.Table.from_batches([first]), first.nbytes)
 
-    def _started(self, task: Task) -> Iterator[pa.RecordBatch]:
+    def _start(self, task: Task) -> Iterator[pa.RecordBatch]:
         """Planned, and read lazily."""
-        batches = self._lookup(task)
+        batches = self._look_up_keys(task)
         if batches is None:
-            batches = self._searched(task)
+            batches = self._search_without_plan(task)
         if batches is None:
-            batches = self._batches(*self._plan(task), task)
+            batches = self._read_batches(*self._plan(task), task)
         return batches
 
-    def _lookup(self, task: Task) -> Iterator[pa.RecordBatch] | None:
+    def _look_up_keys(self, task: Task) -> Iterator[pa.RecordBatch] | None:
         """Answer without DataFusion, where the statement is a point lookup and nothing else."""
         query = self._bound.key_query
         if query is None or not task.settings.shortcuts.issuperset(
@@ -186,7 +186,9 @@ class PreparedQuery(DividedQuery):
         if base is not self._checked:
             if not set(columns).issubset(base.schema.names):
                 raise altered(self.sql)
-            self._check(pa.schema([base.schema.field(one).with_name(name) for one, name in query.columns]))
+            self._check_promise(
+                pa.schema([base.schema.field(one).with_name(name) for one, name in query.columns])
+            )
             self._checked = base
         if not keys.num_rows:
             return iter(())
@@ -194,7 +196,7 @@ class PreparedQuery(DividedQuery):
         scan = run.add_scan(table, base, columns, keys=KeySet(keys))
         return (conform(batch, self.schema) for batch in scan.batches(0))
 
-    def _searched(self, task: Task) -> Iterator[pa.RecordBatch] | None:
+    def _search_without_plan(self, task: Task) -> Iterator[pa.RecordBatch] | None:
         """Answer without DataFusion, where an earlier run has told that the statement is but a search."""
         (reference, *_) = self._bound.references or (None,)
         if self._search is None or reference is None or reference.search is None:
@@ -206,7 +208,7 @@ class PreparedQuery(DividedQuery):
         schema = self._search.schema(leaf.schema)
         if schema is None:
             raise altered(self.sql)
-        self._check(schema)
+        self._check_promise(schema)
         return (conform(batch, self.schema) for batch in self._search.batches(leaf))
 
     def _plan(self, task: Task, *, pushdown: bool = True) -> tuple[DataFrame, QueryRun]:
@@ -221,12 +223,12 @@ class PreparedQuery(DividedQuery):
                     run.belong_to(task.control)
                     return frame, run
         run = self._frames.run(task.settings, task.control)
-        frame = self._replanned(run, task.parameters, task.catalog, pushdown=pushdown)
+        frame = self._plan_again(run, task.parameters, task.catalog, pushdown=pushdown)
         return frame, run
 
-    def _batches(self, frame: DataFrame, run: QueryRun, task: Task) -> Iterator[pa.RecordBatch]:
+    def _read_batches(self, frame: DataFrame, run: QueryRun, task: Task) -> Iterator[pa.RecordBatch]:
         try:
-            batches, run = self._opened_either_way(frame, run, task)
+            batches, run = self._open_with_fallback(frame, run, task)
             for batch in batches:
                 yield conform(batch, self.schema)
         except LanceGatewayError:
@@ -236,7 +238,7 @@ class PreparedQuery(DividedQuery):
         except Exception as error:
             raise translated(error, self._bound, run.control.error or run.failure) from error
 
-    def _opened_either_way(
+    def _open_with_fallback(
         self, frame: DataFrame, run: QueryRun, task: Task
     ) -> tuple[Iterator[pa.RecordBatch], QueryRun]:
         """Physically planned, without pushdown where it fails otherwise, and the run that reads.
@@ -246,7 +248,7 @@ class PreparedQuery(DividedQuery):
         without pushdown as well, and told then.
         """
         try:
-            return self._opened(frame, run, task), run
+            return self._open(frame, run, task), run
         except LanceGatewayError:
             raise
         except Exception:
@@ -254,17 +256,17 @@ class PreparedQuery(DividedQuery):
                 raise
         frame, run = self._plan(task, pushdown=False)
         try:
-            return self._opened(frame, run, task), run
+            return self._open(frame, run, task), run
         except Exception as error:
             raise translated(error, self._bound, run.control.error or run.failure) from error
 
-    def _opened(self, frame: DataFrame, run: QueryRun, task: Task) -> Iterator[pa.RecordBatch]:
+    def _open(self, frame: DataFrame, run: QueryRun, task: Task) -> Iterator[pa.RecordBatch]:
         """Physically planned, not yet read."""
         shape = None
         if len(self._bound.references) == 1:
             (reference,) = self._bound.references
             if reference.search is not None:
-                return self._opened_search(reference.search, frame, run, task)
+                return self._open_search(reference.search, frame, run, task)
             shape = direct_shape(frame)
             if shape is not None and shape.table != reference.private_name:
                 # The optimiser has found that the table is not needed, and another one is.
@@ -280,7 +282,7 @@ class PreparedQuery(DividedQuery):
         table = task.catalog.table(reference.table, reference.as_of)
         return direct_batches(shape, frame, run, table)
 
-    def _opened_search(
+    def _open_search(
         self, search: SearchCall, frame: DataFrame, run: QueryRun, task: Task
     ) -> Iterator[pa.RecordBatch]:
         """The statement's only reference is a search; if that is all, later runs need no plan."""
@@ -290,7 +292,7 @@ class PreparedQuery(DividedQuery):
             self._search = direct_search(frame, search, run)
         return batches
 
-    def _collected(self, batches: Iterator[pa.RecordBatch]) -> pa.Table:
+    def _collect(self, batches: Iterator[pa.RecordBatch]) -> pa.Table:
         return pa.Table.from_batches([conform(batch, self.schema) for batch in batches], self.schema)
 
     def _explain(self, task: Task) -> pa.RecordBatchReader:
@@ -298,11 +300,11 @@ class PreparedQuery(DividedQuery):
             task.control.metrics = MetricsSet()
         frame, run = self._plan(task)
         try:
-            opened, run = self._opened_either_way(frame, run, task)
-            plans = self._collected(opened)
+            opened, run = self._open_with_fallback(frame, run, task)
+            plans = self._collect(opened)
             if _UNPLANNED in plans.column("plan_type").to_pylist():
                 frame, run = self._plan(task, pushdown=False)
-                plans = self._collected(self._opened(frame, run, task))
+                plans = self._collect(self._open(frame, run, task))
         except Exception as error:
             raise translated(error, self._bound, run.control.error or run.failure) from error
         table = explained(plans, run, self._frames.partitions)

@@ -162,7 +162,7 @@ class QueryPlanner:
             PreconditionError: the result has other columns than were promised.
         """
         key = PreparedFor(sql, settings, access)
-        return self._plans.get(key, promised) or self._planned(key, promised)
+        return self._plans.get(key, promised) or self._prepare_and_keep(key, promised)
 
     def prepare_plan(
         self,
@@ -180,9 +180,9 @@ class QueryPlanner:
             LanceGatewayError: as `prepare`.
         """
         key = PreparedFor(plan, settings, access)
-        return self._plans.get(key, promised) or self._planned(key, promised)
+        return self._plans.get(key, promised) or self._prepare_and_keep(key, promised)
 
-    def _planned(self, key: PreparedFor, promised: bytes | None) -> PreparedQuery:
+    def _prepare_and_keep(self, key: PreparedFor, promised: bytes | None) -> PreparedQuery:
         statement, settings = key.statement, key.settings
         visible = self.visible(key.access)
         telling: AbstractContextManager[None] = nullcontext()
@@ -238,12 +238,12 @@ class QueryPlanner:
             LanceGatewayError: the table can't be read.
         """
 
-        def looked_up() -> Iterator[pa.RecordBatch]:
+        def look_up() -> Iterator[pa.RecordBatch]:
             newest = replace(table)  # it keeps the version that it finds
             run = self._frames.run(settings, control)
             return run.add_scan(newest, newest.base, list(columns), keys=keys).batches(0)
 
-        return list(again_if_files_vanish(looked_up(), looked_up))
+        return list(again_if_files_vanish(look_up(), look_up))
 
     def add_system_tables(self, *tables: SystemTable) -> None:
         """Offer more tables in the schema `system`, besides those that describe the catalog."""

@@ -135,21 +135,21 @@ def translated(error: BaseException, bound: Bound, failure: LanceGatewayError | 
     short = _WRAPPERS.sub("", message).strip()
     mismatch = _NO_SIGNATURE.match(short)
     if mismatch is not None:
-        return InvalidInputError(_mismatched(mismatch[1], mismatch[2]))
+        return InvalidInputError(_describe_mismatch(mismatch[1], mismatch[2]))
     if _EXHAUSTED in text:
-        return ResourcesExhaustedError(_exhausted(short))
+        return ResourcesExhaustedError(_describe_exhaustion(short))
     if _PANIC not in text and any(mark in text for mark in (*_PLANNING, *_DATA)):
         return InvalidInputError(short)
     return QueryFailedError(short)
 
 
-def _mismatched(function: str, text: str) -> str:
+def _describe_mismatch(function: str, text: str) -> str:
     """Why none of a function's signatures fits, each reason once."""
     reasons = dict.fromkeys(reason.rstrip(".") for reason in _REASON.findall(text))
     return f"the function {function!r} does not take these arguments: it {', or '.join(reasons)}"
 
 
-def _exhausted(text: str) -> str:
+def _describe_exhaustion(text: str) -> str:
     """DataFusion's complaint of a limit, in the words of those who may change it."""
     found = _ALLOCATION.search(text)
     if found is None:

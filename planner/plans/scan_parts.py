@@ -57,7 +57,7 @@ def direct_batches(
         table: the statement's only one, with what may be seen of it.
     """
     scan = direct_scan(shape, frame, run, table)
-    return _counted(scan) if shape.counts else _all_batches(scan)
+    return _count_rows(scan) if shape.counts else _read_all(scan)
 
 
 def direct_scan(shape: DirectShape, frame: DataFrame, run: QueryRun, table: SecuredTable) -> TableScan:
@@ -69,12 +69,12 @@ def direct_scan(shape: DirectShape, frame: DataFrame, run: QueryRun, table: Secu
     return scan
 
 
-def _counted(scan: TableScan) -> Iterator[pa.RecordBatch]:
-    rows = sum(batch.num_rows for batch in _all_batches(scan))
+def _count_rows(scan: TableScan) -> Iterator[pa.RecordBatch]:
+    rows = sum(batch.num_rows for batch in _read_all(scan))
     yield pa.record_batch([pa.array([rows], pa.int64())], names=["count"])
 
 
-def _all_batches(scan: TableScan) -> Iterator[pa.RecordBatch]:
+def _read_all(scan: TableScan) -> Iterator[pa.RecordBatch]:
     for partition in range(scan.partitions):
         yield from scan.batches(partition)
 
@@ -161,13 +161,13 @@ class DividedQuery(CheckedQuery):
             return None
         if not isinstance(bound, BoundStatement) or not is_divisible(bound):
             return None
-        task = self._task(parameters, chosen, None)
+        task = self._make_task(parameters, chosen, None)
         table = task.catalog.table(bound.references[0].table)
         if not table.access.is_unrestricted:
             return None
         run = self._frames.run(chosen, task.control)
         try:
-            frame = self._replanned(run, task.parameters, task.catalog)
+            frame = self._plan_again(run, task.parameters, task.catalog)
             return offered(bound, frame, run, table, count)
         except LanceGatewayError:
             raise
@@ -183,10 +183,10 @@ class DividedQuery(CheckedQuery):
         Raises:
             UnavailableError: it is no longer there.
         """
-        _, table = self._read_by(part, self.catalog.anew())
+        _, table = self._resolve_table(part, self.catalog.anew())
         return table.table.reopen(part.snapshot)
 
-    def _read_by(self, part: ScanPart, catalog: VisibleCatalog) -> tuple[BoundStatement, SecuredTable]:
+    def _resolve_table(self, part: ScanPart, catalog: VisibleCatalog) -> tuple[BoundStatement, SecuredTable]:
         bound = self._bound
         tables = [reference.table for reference in bound.references]
         if not isinstance(bound, BoundStatement) or tables != [part.snapshot.table]:
@@ -219,11 +219,11 @@ class DividedQuery(CheckedQuery):
         Raises:
             UnavailableError: the snapshot, or what the statement meant, is no longer there.
         """
-        task = self._task(parameters, settings, control)
-        bound, table = self._read_by(part, task.catalog)
+        task = self._make_task(parameters, settings, control)
+        bound, table = self._resolve_table(part, task.catalog)
         run = self._frames.run(task.settings, task.control)
         run.division = Division(snapshot or self.reopen(part), part.snapshot.scanned_regions, part.count)
-        frame = self._replanned(run, task.parameters, task.catalog)
+        frame = self._plan_again(run, task.parameters, task.catalog)
         scan = part_scan(bound, frame, run, table, part)
 
         def batches() -> Iterator[pa.RecordBatch]:

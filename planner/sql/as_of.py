@@ -58,7 +58,7 @@ class AsOf:
         Raises:
             InvalidInputError: the expression has no such value.
         """
-        return _evaluated(self.expression) if self.expression is not None else self.moment
+        return _evaluate_moment(self.expression) if self.expression is not None else self.moment
 
 
 def read_as_of(text: SqlText, i: int) -> tuple[AsOf, int] | None:
@@ -87,7 +87,7 @@ def read_as_of(text: SqlText, i: int) -> tuple[AsOf, int] | None:
     start = after + 2
     if words[start] in {"$", "?"}:
         raise text.error(start, f"{kind} AS OF takes a constant, and no parameter; one stands")
-    return _version(text, start) if kind in _VERSIONS else _moment(text, start)
+    return _read_version(text, start) if kind in _VERSIONS else _read_moment(text, start)
 
 
 def moment_text(moment: int) -> str:
@@ -102,7 +102,7 @@ def microseconds(at: datetime) -> int:
     return (aware - _EPOCH) // timedelta(microseconds=1)
 
 
-def _version(text: SqlText, i: int) -> tuple[AsOf, int]:
+def _read_version(text: SqlText, i: int) -> tuple[AsOf, int]:
     written = text.tokens[i].text if i < len(text.tokens) else ""
     if text.words[i] == STRING:
         return AsOf(tag=written), i + 1
@@ -112,22 +112,24 @@ def _version(text: SqlText, i: int) -> tuple[AsOf, int]:
     raise text.error(i, message)
 
 
-def _moment(text: SqlText, i: int) -> tuple[AsOf, int]:
+def _read_moment(text: SqlText, i: int) -> tuple[AsOf, int]:
     words = text.words
     if words[i] == STRING:
-        return _literal(text, i), i + 1
+        return _read_literal(text, i), i + 1
     if words[i] in _TYPED:
         at = i + 1
         if words[at : at + 3] in {("WITH", "TIME", "ZONE"), ("WITHOUT", "TIME", "ZONE")}:
             at += 3
         if words[at] == STRING:
-            end = _interval(text, at + 1)
-            return (_literal(text, at), at + 1) if end == at + 1 else (_expression(text, i, end), end)
-    end = _interval(text, _primary(text, i))
-    return _expression(text, i, end), end
+            end = _skip_intervals(text, at + 1)
+            return (
+                (_read_literal(text, at), at + 1) if end == at + 1 else (_read_expression(text, i, end), end)
+            )
+    end = _skip_intervals(text, _skip_primary(text, i))
+    return _read_expression(text, i, end), end
 
 
-def _literal(text: SqlText, i: int) -> AsOf:
+def _read_literal(text: SqlText, i: int) -> AsOf:
     written = text.tokens[i].text.strip()
     try:
         return AsOf(moment=microseconds(datetime.fromisoformat(written)))
@@ -139,7 +141,7 @@ def _literal(text: SqlText, i: int) -> AsOf:
         raise text.error(i, message) from None
 
 
-def _primary(text: SqlText, i: int) -> int:
+def _skip_primary(text: SqlText, i: int) -> int:
     """The index behind a bracketed expression or a call."""
     opening = i if text.words[i] == "(" else i + 1
     if (
@@ -165,18 +167,18 @@ def _primary(text: SqlText, i: int) -> int:
     raise text.error(opening, "The bracket is not closed: it opens")
 
 
-def _interval(text: SqlText, i: int) -> int:
+def _skip_intervals(text: SqlText, i: int) -> int:
     """The index behind `+ INTERVAL '..'` and `- INTERVAL '..'`, as many as there are."""
     while text.words[i] in {"+", "-"} and text.words[i + 1 : i + 3] == ("INTERVAL", STRING):
         i += 3
     return i
 
 
-def _expression(text: SqlText, start: int, end: int) -> AsOf:
+def _read_expression(text: SqlText, start: int, end: int) -> AsOf:
     return AsOf(expression=text.sql[text.start(start) : text.end(end - 1)])
 
 
-def _evaluated(expression: str) -> int:
+def _evaluate_moment(expression: str) -> int:
     try:
         context = SessionContext()
         batches = context.sql(

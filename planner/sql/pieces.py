@@ -88,10 +88,10 @@ def spliced(sql: str, edits: Sequence[Edit]) -> list[Piece | Slot]:
         ValueError: two edits change the same characters.
     """
     # What is inserted before a token stands before what replaces it.
-    return _spliced(sql, sorted(edits, key=lambda edit: edit.span), 0, len(sql))
+    return _splice_range(sql, sorted(edits, key=lambda edit: edit.span), 0, len(sql))
 
 
-def _spliced(sql: str, edits: Sequence[Edit], first: int, last: int) -> list[Piece | Slot]:
+def _splice_range(sql: str, edits: Sequence[Edit], first: int, last: int) -> list[Piece | Slot]:
     pieces: list[Piece | Slot] = []
     position = first
     for edit in edits:
@@ -102,7 +102,7 @@ def _spliced(sql: str, edits: Sequence[Edit], first: int, last: int) -> list[Pie
             pieces.append(Piece(sql[position : edit.begin], position, verbatim=True))
         for one in edit.pieces:
             if isinstance(one, Copy):
-                copied = _spliced(sql, _within(edits, one), one.begin, one.end)
+                copied = _splice_range(sql, _find_edits_within(edits, one), one.begin, one.end)
                 pieces.extend(replace(each, mend=True) if one.mend else each for each in copied)
             else:
                 pieces.append(one)
@@ -113,7 +113,7 @@ def _spliced(sql: str, edits: Sequence[Edit], first: int, last: int) -> list[Pie
     return pieces
 
 
-def _within(edits: Sequence[Edit], copy: Copy) -> list[Edit]:
+def _find_edits_within(edits: Sequence[Edit], copy: Copy) -> list[Edit]:
     ends = {(copy.begin, copy.begin), (copy.end, copy.end)}
     return [
         edit for edit in edits if copy.begin <= edit.begin and edit.end <= copy.end and edit.span not in ends

@@ -25,17 +25,17 @@ _NO_OPENING = frozenset({"", ")", "]", "}"})
 _CLOSERS = {"(": ")", "[": "]", "{": "}"}
 
 
-def _set(words: str) -> frozenset[str]:
+def _split_words(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-_END_OF_FROM = _set("""
+_END_OF_FROM = _split_words("""
     WHERE GROUP HAVING ORDER LIMIT OFFSET FETCH UNION EXCEPT INTERSECT MINUS WINDOW QUALIFY SELECT FOR SORT
     CLUSTER DISTRIBUTE PREWHERE
 """)
-_NO_TABLE_NAMES = _set("SELECT FROM WHERE INTO LIMIT HAVING ON JOIN GROUP ORDER UNION")
+_NO_TABLE_NAMES = _split_words("SELECT FROM WHERE INTO LIMIT HAVING ON JOIN GROUP ORDER UNION")
 # Words that DataFusion's parser does not take for a table's alias unless AS stands before them.
-_NO_IMPLICIT_ALIAS = _set("""
+_NO_IMPLICIT_ALIAS = _split_words("""
     WITH EXPLAIN ANALYZE SELECT WHERE GROUP SORT HAVING ORDER PIVOT UNPIVOT TOP LATERAL VIEW LIMIT OFFSET
     FETCH UNION EXCEPT INTERSECT MINUS ON JOIN INNER CROSS FULL LEFT RIGHT NATURAL USING CLUSTER DISTRIBUTE
     GLOBAL ANTI SEMI RETURNING OUTPUT ASOF MATCH_CONDITION OUTER SET QUALIFY WINDOW END FOR PARTITION ARRAY
@@ -109,10 +109,10 @@ def find_references(text: SqlText, start: int = 0, *, taken: frozenset[str] = fr
         UnsupportedError: SELECT ... INTO.
     """
     walk = _Walk(text, taken)
-    end = walk.level(start, "", {})
+    end = walk.read_level(start, "", {})
     if end < len(text.tokens):
         raise text.error(end, f"Unexpected {text.tokens[end].text!r}")
-    walk.relations(0, start)
+    walk.count_relations(0, start)
     return walk.found
 
 
@@ -137,7 +137,7 @@ class _Walk:
         self._depth = 0
         self._relations: dict[str, int] = {}  # of each CTE
 
-    def level(
+    def read_level(
         self,
         start: int,
         close: str,
@@ -157,7 +157,7 @@ class _Walk:
             raise self.text.error(start, f"Brackets are nested more than {_MAX_DEPTH} deep")
         i = start
         if words[i] == "WITH" and not factor:
-            i, scope = self._common_tables(i, scope)
+            i, scope = self._read_common_tables(i, scope)
             if words[i] in _WRITES:
                 message = f"{words[i]} is no query, and a query is expected here; it stands"
                 raise UnsupportedError(at_position(self.text.sql, self.text.start(i), message))
@@ -167,21 +167,21 @@ class _Walk:
                 scope, later = {**scope, later[1]: later[2]}, None
             if state.expects_table:
                 state.expects_table = False
-                i = self._table(i, scope)
+                i = self._read_table(i, scope)
             word = words[i]
             if word == close:
                 self._depth -= 1
                 return i
             if word in _CLOSERS:
-                i = self._group(i, scope)
+                i = self._read_group(i, scope)
                 continue
             if word in _NO_OPENING:
-                raise self._unbalanced(start, i, close)
+                raise self._unbalanced_error(start, i, close)
             if words[i - 1] != "." or i == state.first:
-                self._see(i, word, state)
+                self._follow_word(i, word, state)
             i += 1
 
-    def _see(self, i: int, word: str, state: _Level) -> None:
+    def _follow_word(self, i: int, word: str, state: _Level) -> None:
         """Follows one word of a level: does a table stand next, or does FROM end?"""
         if word == ",":
             state.expects_table = state.in_from
@@ -199,16 +199,16 @@ class _Walk:
             message = "SELECT ... INTO is not offered: use CREATE TABLE ... AS SELECT; INTO stands"
             raise UnsupportedError(at_position(self.text.sql, self.text.start(i), message))
         elif self.words[i + 1] == ".":
-            self._chain(i)
+            self._record_chain(i)
 
-    def _group(self, i: int, scope: Mapping[str, str]) -> int:
+    def _read_group(self, i: int, scope: Mapping[str, str]) -> int:
         """Walks one bracketed group and returns the index after it."""
-        return self.level(i + 1, _CLOSERS[self.words[i]], scope) + 1
+        return self.read_level(i + 1, _CLOSERS[self.words[i]], scope) + 1
 
     def _is_distinct_from(self, i: int) -> bool:
         return self.words[i - 1] == "DISTINCT" and self.words[i - 2] in {"IS", "NOT"}
 
-    def _chain(self, i: int) -> None:
+    def _record_chain(self, i: int) -> None:
         """Records a dotted name, for uses like main.orders.id or lance.main.orders.*."""
         words = self.words
         if i not in self._names:
@@ -223,18 +223,18 @@ class _Walk:
 
     # Tables in FROM
 
-    def _table(self, i: int, scope: Mapping[str, str]) -> int:
+    def _read_table(self, i: int, scope: Mapping[str, str]) -> int:
         """Reads one table factor and its alias; returns the index after what was read."""
         words = self.words
         if words[i] == "LATERAL" or (words[i] == "TABLE" and words[i + 1] == "("):
             i += 1
         if words[i] == "(":
-            return self._parenthesis(i, scope)
+            return self._read_parenthesis(i, scope)
         if words[i] == "VALUES" and words[i + 1] == "(":
-            i = self._group(i + 1, scope)
+            i = self._read_group(i + 1, scope)
             while words[i] == "," and words[i + 1] == "(":
-                i = self._group(i + 1, scope)
-            return self._alias(i)[0]
+                i = self._read_group(i + 1, scope)
+            return self._skip_alias(i)[0]
         if i not in self._names or words[i] in _NO_TABLE_NAMES:
             return i  # no table name: DataFusion says what is wrong
         first, parts = i, [self._names[i]]
@@ -242,13 +242,13 @@ class _Walk:
             i += 2
             parts.append(self._names[i])
         if words[i + 1] == "(":  # a table function; its arguments may hold subqueries
-            after = self._group(i + 1, scope)
+            after = self._read_group(i + 1, scope)
             if words[after] in AS_OF_STARTS and read_as_of(self.text, after) is not None:
                 message = (
                     "Only tables are read as of a version or a time, and functions are not; AS OF stands"
                 )
                 raise self.text.error(after, message)
-            end, has_alias = self._alias(after)
+            end, has_alias = self._skip_alias(after)
             if len(parts) == 1:
                 self.found.functions.append(FunctionSite(first, i + 1, after - 1, parts[0], has_alias))
             return end
@@ -261,10 +261,10 @@ class _Walk:
             site.last = i
         self.found.tables.append(site)
         self.found.aliases.add(parts[-1])
-        i, site.has_alias = self._alias(i + 1)
+        i, site.has_alias = self._skip_alias(i + 1)
         return i
 
-    def _alias(self, i: int) -> tuple[int, bool]:
+    def _skip_alias(self, i: int) -> tuple[int, bool]:
         """Steps over `AS alias` or `alias` and says whether one stood there."""
         words = self.words
         explicit = words[i] == "AS"
@@ -276,14 +276,14 @@ class _Walk:
             return name + 1, True
         return name, False
 
-    def _parenthesis(self, i: int, scope: Mapping[str, str]) -> int:
+    def _read_parenthesis(self, i: int, scope: Mapping[str, str]) -> int:
         """Reads a derived table or a parenthesised join."""
         before = len(self.found.tables)
         if self.words[i + 1] in QUERY_STARTS:
-            end = self._group(i, scope)
+            end = self._read_group(i, scope)
         else:
-            end = self.level(i + 1, ")", scope, factor=True) + 1
-        after, has_alias = self._alias(end)
+            end = self.read_level(i + 1, ")", scope, factor=True) + 1
+        after, has_alias = self._skip_alias(end)
         sites = self.found.tables[before:]
         if has_alias and len(sites) == 1:
             inside = (*self.words[i : sites[0].first], *self.words[sites[0].last + 1 : end])
@@ -293,7 +293,7 @@ class _Walk:
 
     # WITH
 
-    def _common_tables(self, i: int, scope: Mapping[str, str]) -> tuple[int, Mapping[str, str]]:
+    def _read_common_tables(self, i: int, scope: Mapping[str, str]) -> tuple[int, Mapping[str, str]]:
         """Reads a WITH clause; returns the index after it and the scope of what follows."""
         words, text = self.words, self.text
         outer = self._taken | frozenset(scope)
@@ -306,27 +306,27 @@ class _Walk:
             name = self._names[i]
             shown = name
             if name in outer:
-                shown = self._fresh(name, outer)
+                shown = self._make_unused_name(name, outer)
                 self.found.renamed[i] = shown
             self.found.common_tables.update((name, shown))
             self.found.aliases.add(name)
             i += 1
             if words[i] == "(" and words[i + 1] not in {*QUERY_STARTS, "("}:
-                i = self._group(i, scope)
+                i = self._read_group(i, scope)
             while words[i] in {"AS", "NOT", "MATERIALIZED"}:
                 i += 1
             if words[i] != "(":
                 raise text.error(i, f"The common table expression {name!r} needs AS (SELECT ...)")
-            later = (self._recursive_branch(i), name, shown) if recursive else None
+            later = (self._find_recursive_branch(i), name, shown) if recursive else None
             before, body = len(self.found.tables), i
-            i = self.level(i + 1, ")", scope, later=later) + 1
-            self._relations[shown] = self.relations(before, body)
+            i = self.read_level(i + 1, ")", scope, later=later) + 1
+            self._relations[shown] = self.count_relations(before, body)
             scope = {**scope, name: shown}
             if words[i] != ",":
                 return i, scope
             i += 1
 
-    def relations(self, first: int, start: int) -> int:
+    def count_relations(self, first: int, start: int) -> int:
         """How many relations DataFusion plans for the tables found from number `first` on.
 
         It plans a CTE anew wherever that is named: CTEs that name the one before them twice multiply.
@@ -341,7 +341,7 @@ class _Walk:
             raise self.text.error(start, f"{message} the {MAX_RELATIONS} that are allowed, in the query")
         return count
 
-    def _recursive_branch(self, i: int) -> int:
+    def _find_recursive_branch(self, i: int) -> int:
         """Index of the last UNION of the parenthesis that opens at `i`; past the end where there is none."""
         depth, union = 0, len(self.words)
         for j in range(i, len(self.words)):
@@ -356,13 +356,13 @@ class _Walk:
                 union = j
         return union
 
-    def _fresh(self, name: str, outer: frozenset[str]) -> str:
+    def _make_unused_name(self, name: str, outer: frozenset[str]) -> str:
         number = 2
         while (fresh := f"{name}#cte{number}") in outer or fresh in self.found.common_tables:
             number += 1
         return fresh
 
-    def _unbalanced(self, start: int, i: int, close: str) -> InvalidInputError:
+    def _unbalanced_error(self, start: int, i: int, close: str) -> InvalidInputError:
         if not self.words[i]:
             return self.text.error(start - 1, f"The bracket is not closed with {close!r}: it opens")
         wanted = f"{close!r} is expected" if close else "no bracket is open"

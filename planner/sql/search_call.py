@@ -176,7 +176,7 @@ class SearchCall:
             if isinstance(value, Parameter):
                 types[value.ordinal] = self._type_of(name)
             else:
-                types |= dict.fromkeys(_parameters_of(value), pa.float64())
+                types |= dict.fromkeys(_find_parameters(value), pa.float64())
         return types
 
     @property
@@ -201,24 +201,24 @@ class SearchCall:
         known = {
             name: value
             for name, value in self.arguments.items()
-            if values is not None or not (isinstance(value, Subquery) or [*_parameters_of(value)])
+            if values is not None or not (isinstance(value, Subquery) or [*_find_parameters(value)])
         }
-        return {name: _filled(value, values or ()) for name, value in known.items()}
+        return {name: _fill_in(value, values or ()) for name, value in known.items()}
 
 
-def _parameters_of(value: Argument) -> Iterator[int]:
+def _find_parameters(value: Argument) -> Iterator[int]:
     if isinstance(value, Parameter):
         yield value.ordinal
     elif isinstance(value, tuple) and not isinstance(value, QueryVectors):
         for one in value:
-            yield from _parameters_of(one)
+            yield from _find_parameters(one)
 
 
-def _filled(value: Argument, values: Sequence[Value]) -> Value:
+def _fill_in(value: Argument, values: Sequence[Value]) -> Value:
     if isinstance(value, Parameter):
         return values[value.ordinal]
     if isinstance(value, tuple) and not isinstance(value, QueryVectors):
-        return tuple(_filled(one, values) for one in value)
+        return tuple(_fill_in(one, values) for one in value)
     assert not isinstance(value, Subquery)  # noqa: S101 (it is answered before values are asked for)
     return value
 
@@ -246,7 +246,7 @@ def read_call(
     while at < closing:
         start = at
         if at in text.names and text.words[at + 1] in _ASSIGNMENTS:
-            name = _option(text, at, function)
+            name = _read_option(text, at, function)
             named = True
             at += 2
         elif named:
@@ -261,7 +261,7 @@ def read_call(
             )
         if name in arguments:
             raise text.error(start, f"{function.value}: {name} is given twice; the second one stands")
-        arguments[name], at = reader.value(at)
+        arguments[name], at = reader.read_value(at)
         if isinstance(arguments[name], Subquery) and name not in _VECTORS[function]:
             raise text.error(start, f"{function.value}: {name} can't be a subquery; one")
         if at < closing:
@@ -279,7 +279,7 @@ def read_call(
     return SearchCall(function, table, MappingProxyType(arguments))
 
 
-def _option(text: SqlText, at: int, function: SearchFunction) -> str:
+def _read_option(text: SqlText, at: int, function: SearchFunction) -> str:
     name = fold(text.names[at])
     name = _ALIASES.get(name, name)
     known = (*_OPTIONS[function], *_POSITIONAL[function])
@@ -301,14 +301,14 @@ class _Reader:
         self._words = text.words
         self._slots = slots
 
-    def value(self, at: int) -> tuple[Argument, int]:
+    def read_value(self, at: int) -> tuple[Argument, int]:
         """The constant that begins at a token, and the token after it."""
-        value, at = self._plain(at)
+        value, at = self._read_plain(at)
         while self._words[at] == "::":
-            at = self._after_type(at + 1)
+            at = self._skip_type(at + 1)
         return value, at
 
-    def _plain(self, at: int) -> tuple[Argument, int]:
+    def _read_plain(self, at: int) -> tuple[Argument, int]:
         words, text = self._words, self._text
         word = words[at]
         if at in self._slots:
@@ -320,19 +320,19 @@ class _Reader:
             first = at + sign
             last = first + (words[first] == ".")
             if words[last] == "0":
-                number = _number(text, first, last)
+                number = _read_number(text, first, last)
                 return (-number if word == "-" else number), last + 1
         if word in _CONSTANTS:
             return _CONSTANTS[word], at + 1
         if word == "ARRAY" and words[at + 1] == "[":
-            return self._list(at + 1)
+            return self._read_list(at + 1)
         if word == "[":
-            return self._list(at)
+            return self._read_list(at)
         if word == "(" and words[at + 1] in QUERY_STARTS:
             end = text.closing(at)
             return Subquery(at + 1, end), end + 1
         if word == "(":
-            value, after = self.value(at + 1)
+            value, after = self.read_value(at + 1)
             if words[after] == ")":
                 return value, after + 1
         expected = "A constant (number, string, list) or a parameter is expected here"
@@ -340,11 +340,11 @@ class _Reader:
             expected += "; vectors of other rows are given as a subquery, (SELECT vec FROM ...)"
         raise text.error(at, f"{expected}; this")
 
-    def _list(self, at: int) -> tuple[Argument, int]:
+    def _read_list(self, at: int) -> tuple[Argument, int]:
         values: list[Argument] = []
         at += 1
         while self._words[at] != "]":
-            value, at = self.value(at)
+            value, at = self.read_value(at)
             values.append(value)
             if self._words[at] == ",":
                 at += 1
@@ -352,7 +352,7 @@ class _Reader:
                 raise self._text.error(at, "The values of a list are separated by commas; this")
         return tuple(values), at + 1
 
-    def _after_type(self, at: int) -> int:
+    def _skip_type(self, at: int) -> int:
         """Steps over a type such as FLOAT[4], DOUBLE PRECISION[] or DECIMAL(10, 2)."""
         if at not in self._text.names:
             raise self._text.error(at, "The name of a type is expected after ::; this")
@@ -367,7 +367,7 @@ class _Reader:
         return at
 
 
-def _number(text: SqlText, first: int, last: int) -> int | float:
+def _read_number(text: SqlText, first: int, last: int) -> int | float:
     shown = text.sql[text.tokens[first].start : text.tokens[last].end + 1]
     try:
         return int(shown) if shown.isdecimal() else float(shown)

@@ -122,7 +122,7 @@ class StatementReader:
         """
         first, cases = self.at, 0
         while word := self.words[self.at]:
-            if not cases and self._stops(stops):
+            if not cases and self._is_at_stop(stops):
                 break
             if word in _OPENERS:
                 self.at = self.closing() + 1
@@ -167,7 +167,7 @@ class StatementReader:
                 if inner.at == part.stop:
                     raise inner.unexpected("Something is expected after the comma")
 
-    def _stops(self, stops: tuple[tuple[str, ...], ...]) -> bool:
+    def _is_at_stop(self, stops: tuple[tuple[str, ...], ...]) -> bool:
         if self.at and self.words[self.at - 1] == ".":
             return False
         for stop in stops:

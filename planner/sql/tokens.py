@@ -162,7 +162,7 @@ def tokenize(sql: str) -> SqlText:
     try:
         tokens = _PER_THREAD.tokenizer.tokenize(_PARAMETER_DOLLAR.sub(_PARAMETER, sql))
     except TokenError as error:
-        raise InvalidInputError(_unterminated(sql, error)) from error
+        raise InvalidInputError(_describe_unterminated(sql, error)) from error
     words: list[str] = []
     names: dict[int, str] = {}
     for index, token in enumerate(tokens):
@@ -198,7 +198,7 @@ def _refuse_prefix(sql: str, prefix: Token, token: Token) -> None:
         raise UnsupportedError(at_position(sql, prefix.start, message))
 
 
-def _unterminated(sql: str, error: TokenError) -> str:
+def _describe_unterminated(sql: str, error: TokenError) -> str:
     """Says where the quote or comment that never ends begins."""
     found = _TOKEN_ERROR.match(str(error.__context__))
     if found is None:

@@ -58,7 +58,7 @@ class Tables(OfTables):
             ]
         )
 
-    def _rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
+    def _list_rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
         secured = visible.table(name)
         base = secured.base
         row = {
@@ -72,7 +72,7 @@ class Tables(OfTables):
             row |= {
                 "base_rows": base.dataset.count_rows(),
                 "base_fragments": len(base.fragments),
-                "region_specs": [_described(spec, base) for spec in details.region_specs],
+                "region_specs": [_describe_spec(spec, base) for spec in details.region_specs],
                 "maintained_indexes": list(details.maintained_indexes),
                 "regions": len(manifests),
                 "unmerged_generations": sum(
@@ -110,7 +110,7 @@ class Regions(OfTables):
             ]
         )
 
-    def _rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
+    def _list_rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
         if not in_full(visible, name):
             return
         table = visible.table(name).table
@@ -128,7 +128,9 @@ class Regions(OfTables):
                 "region_id": region_id,
                 "region_spec_id": manifest.region_spec_id,
                 "region_values": list(
-                    _values(manifest.region_spec_id, known.get(region_id, manifest.region_values), details)
+                    _list_values(
+                        manifest.region_spec_id, known.get(region_id, manifest.region_values), details
+                    )
                 ),
                 "status": "sealed" if manifest.sealed else "active",
                 "writer_epoch": manifest.writer_epoch,
@@ -141,7 +143,7 @@ class Regions(OfTables):
                 "unflushed_entries": len(entries),
                 "unflushed_rows": sum(0 if one.rows is None else one.rows.num_rows for one in entries),
                 "index_catchup": [
-                    f"{index}={generation}" for index, generation in _catchup(details, region_id).items()
+                    f"{index}={generation}" for index, generation in _find_catchup(details, region_id).items()
                 ],
             }
 
@@ -169,7 +171,7 @@ class Generations(OfTables):
             ]
         )
 
-    def _rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
+    def _list_rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
         if not in_full(visible, name):
             return
         table = visible.table(name).table
@@ -181,7 +183,7 @@ class Generations(OfTables):
             for manifest in table.manifests()
             for one in manifest.flushed_generations
         ]
-        opened = table.storage.each(lambda one: _opened(table, *one), listed)
+        opened = table.storage.each(lambda one: _open_generation(table, *one), listed)
         now = datetime.now(UTC)
         for (region_id, flushed), generation in zip(listed, opened, strict=True):
             merged = flushed.is_merged(details.newest_merged(region_id))
@@ -194,7 +196,7 @@ class Generations(OfTables):
                 "merged": merged,
                 "indexed_by": [
                     index
-                    for index, newest in _catchup(details, region_id).items()
+                    for index, newest in _find_catchup(details, region_id).items()
                     if newest >= flushed.generation
                 ],
             }
@@ -205,7 +207,7 @@ class Generations(OfTables):
             yield row
 
 
-def _opened(table: Table, region_id: str, flushed: FlushedGeneration) -> GenerationDataset | None:
+def _open_generation(table: Table, region_id: str, flushed: FlushedGeneration) -> GenerationDataset | None:
     """The generation; None where it can't be read (merged ones may be removed at any moment)."""
     try:
         generation = table.generation(region_id, flushed)
@@ -217,12 +219,12 @@ def _opened(table: Table, region_id: str, flushed: FlushedGeneration) -> Generat
     return generation
 
 
-def _catchup(details: MemWalIndexDetails, region_id: str) -> Mapping[str, int]:
+def _find_catchup(details: MemWalIndexDetails, region_id: str) -> Mapping[str, int]:
     """Index -> newest merged generation of a region that it covers."""
     return {index: details.newest_covered(index, region_id) for index in details.index_catchup}
 
 
-def _described(spec: RegionSpec, base: BaseTable) -> str:
+def _describe_spec(spec: RegionSpec, base: BaseTable) -> str:
     fields = [
         field_text(one, [base.field_names.get(source, f"field {source}") for source in one.source_ids])
         for one in spec.fields
@@ -230,7 +232,7 @@ def _described(spec: RegionSpec, base: BaseTable) -> str:
     return f"{spec.spec_id}: {', '.join(fields)}"
 
 
-def _values(spec_id: int, values: Mapping[str, bytes], details: MemWalIndexDetails) -> Iterator[str]:
+def _list_values(spec_id: int, values: Mapping[str, bytes], details: MemWalIndexDetails) -> Iterator[str]:
     spec = details.specs.get(spec_id)
     fields = {} if spec is None else {one.field_id: one for one in spec.fields}
     for field_id, raw in values.items():

@@ -38,13 +38,13 @@ class OfTables(ABC):
         rows: list[dict[str, Any]] = []
         for name in visible.table_names():
             try:
-                rows += self._rows(name, visible)
+                rows += self._list_rows(name, visible)
             except (LanceGatewayError, FileNotFoundError) as error:
                 logger.warning("table %r is left out of a system table: %s", name, error)
         return pa.Table.from_pylist(rows, self.schema)
 
     @abstractmethod
-    def _rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
+    def _list_rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
         """Rows of one table."""
 
 
@@ -76,7 +76,7 @@ class Indexes(OfTables):
             ]
         )
 
-    def _rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
+    def _list_rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
         if not in_full(visible, name):
             return
         base = visible.table(name).base
@@ -122,7 +122,7 @@ class Versions(OfTables):
             ]
         )
 
-    def _rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
+    def _list_rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
         base = visible.table(name).base
         tags = tags_of(base)
         shows_all = in_full(visible, name)
@@ -137,11 +137,11 @@ class Versions(OfTables):
             if shows_all:
                 row["rows"] = one.rows
                 if one.version > base.version - _OPERATIONS:
-                    row["operation"] = _operation(base.dataset, one.version)
+                    row["operation"] = _read_operation(base.dataset, one.version)
             yield row
 
 
-def _operation(dataset: Any, version: int) -> str | None:  # noqa: ANN401 (lance types)
+def _read_operation(dataset: Any, version: int) -> str | None:  # noqa: ANN401 (lance types)
     """What made a version, in Lance's words; None where it is not recorded."""
     try:
         transaction = dataset.read_transaction(version)

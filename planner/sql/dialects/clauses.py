@@ -105,7 +105,7 @@ def _select(select: exp.Select, source: DialectSource) -> None:
     order = select.args.get("order")
     if order is not None and len(order.expressions) == 1:
         _order_by_all(select, order.expressions[0], source)
-    _unnested(select, source)
+    _unnest(select, source)
 
 
 def _group(group: exp.Group, select: exp.Select, source: DialectSource) -> None:
@@ -115,11 +115,11 @@ def _group(group: exp.Group, select: exp.Select, source: DialectSource) -> None:
     for key in ("rollup", "cube"):
         for total in group.args.get(key) or ():
             if not total.expressions:
-                total.set("expressions", [_grouped(one, select) for one in group.expressions])
+                total.set("expressions", [_resolve_position(one, select) for one in group.expressions])
                 group.set("expressions", None)
 
 
-def _grouped(one: exp.Expr, select: exp.Select) -> exp.Expr:
+def _resolve_position(one: exp.Expr, select: exp.Select) -> exp.Expr:
     """What a place in the list of columns stands for, since DataFusion knows places in GROUP BY alone."""
     place = literal_number(one)
     if place is not None and 0 < place <= len(select.expressions):
@@ -144,7 +144,7 @@ def _order_by_all(select: exp.Select, ordered: exp.Expr, source: DialectSource) 
     select.args["order"].set("expressions", places)
 
 
-def _unnested(select: exp.Select, source: DialectSource) -> None:
+def _unnest(select: exp.Select, source: DialectSource) -> None:
     """A correlated UNNEST or EXPLODE beside a table moves into a derived table that projects it.
 
     ``FROM t CROSS JOIN UNNEST(t.list) AS u(x)`` becomes

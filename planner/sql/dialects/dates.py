@@ -57,7 +57,7 @@ def moment(node: exp.Expr, unit: str) -> str:
     return f"date_trunc('microsecond', {native(node)})" if unit in _BELOW_DAY else operand(node)
 
 
-def _shifted(sign: str, *, to_date: bool = False) -> Rule:
+def _shift(sign: str, *, to_date: bool = False) -> Rule:
     def rule(node: exp.Expr, source: DialectSource) -> exp.Expr:
         unit, amount = unit_of(node, source, "DAY"), node.expression
         if isinstance(amount, exp.Interval):
@@ -95,7 +95,7 @@ def _add_months(node: exp.Expr, source: DialectSource) -> exp.Expr:
     return raw(f"(CAST({native(node.this)} AS DATE) + {interval(node.expression, 'MONTH')})")
 
 
-def _truncated(*, to_date: bool = False) -> Rule:
+def _truncate(*, to_date: bool = False) -> Rule:
     def rule(node: exp.Expr, source: DialectSource) -> exp.Expr:
         if node.args.get("zone") is not None:
             source.refuse(node, "truncating in another time zone is not offered")
@@ -112,7 +112,7 @@ def _truncated(*, to_date: bool = False) -> Rule:
 
 def _date_trunc(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
     # Where the input decides about the type of the result, a moment it is: the type is not known here.
-    return _truncated(to_date=source.dialect in {"bigquery", "spark"})(node, source)
+    return _truncate(to_date=source.dialect in {"bigquery", "spark"})(node, source)
 
 
 def strftime(node: exp.Expr, source: DialectSource) -> str:
@@ -142,7 +142,7 @@ def _to_char(node: exp.Expr, source: DialectSource) -> exp.Expr:
     return call("to_char", node.this, strftime(node, source))
 
 
-def _formatted(function: str) -> Rule:
+def _format(function: str) -> Rule:
     def rule(node: exp.Expr, source: DialectSource) -> exp.Expr:
         return call(function, node.this, strftime(node, source))
 
@@ -163,7 +163,7 @@ def _to_timestamp(node: exp.Expr, source: DialectSource) -> exp.Expr:
     return raw(f"CAST({native(node.this)} AS TIMESTAMP)")
 
 
-def _extracted(node: exp.Expr, source: DialectSource) -> exp.Expr:
+def _extract(node: exp.Expr, source: DialectSource) -> exp.Expr:
     name = node.this.sql(dialect="bigquery").upper()
     moment_ = native(node.expression)
     if literal_text(node.expression) is not None:
@@ -261,22 +261,22 @@ BEFORE: Mapping[type[exp.Expr], Rule] = MappingProxyType({exp.Add: _plus_interva
 RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
     {
         exp.Interval: _interval,
-        exp.DateAdd: _shifted("+"),
-        exp.DateSub: _shifted("-"),
-        exp.DatetimeAdd: _shifted("+"),
-        exp.DatetimeSub: _shifted("-"),
-        exp.TimestampAdd: _shifted("+"),
-        exp.TimestampSub: _shifted("-"),
-        exp.TsOrDsAdd: _shifted("+", to_date=True),
+        exp.DateAdd: _shift("+"),
+        exp.DateSub: _shift("-"),
+        exp.DatetimeAdd: _shift("+"),
+        exp.DatetimeSub: _shift("-"),
+        exp.TimestampAdd: _shift("+"),
+        exp.TimestampSub: _shift("-"),
+        exp.TsOrDsAdd: _shift("+", to_date=True),
         exp.AddMonths: _add_months,
         exp.DateTrunc: _date_trunc,
-        exp.TimestampTrunc: _truncated(),
-        exp.DatetimeTrunc: _truncated(),
-        exp.TimeToStr: _formatted("to_char"),
+        exp.TimestampTrunc: _truncate(),
+        exp.DatetimeTrunc: _truncate(),
+        exp.TimeToStr: _format("to_char"),
         exp.ToChar: _to_char,
         exp.TimeStrToTime: _to_timestamp,
-        exp.StrToTime: _formatted("to_timestamp"),
-        exp.StrToDate: _formatted("to_date"),
+        exp.StrToTime: _format("to_timestamp"),
+        exp.StrToDate: _format("to_date"),
         exp.TsOrDsToDate: _to_date,
         exp.Date: _to_date,
         exp.TsOrDsToDatetime: _to_timestamp,
@@ -284,7 +284,7 @@ RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
         exp.Timestamp: _to_timestamp,
         exp.AtTimeZone: _in_zone,
         exp.FromTimeZone: _from_zone,
-        exp.Extract: _extracted,
+        exp.Extract: _extract,
         exp.Year: said("date_part('year', {this})"),
         exp.Quarter: said("date_part('quarter', {this})"),
         exp.Month: said("date_part('month', {this})"),

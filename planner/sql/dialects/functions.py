@@ -64,7 +64,7 @@ def _cast(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
     return raw(text)
 
 
-def _named(name: str) -> Rule:
+def _rename(name: str) -> Rule:
     """The same function under DataFusion's name."""
 
     def rule(node: exp.Expr, source: DialectSource) -> exp.Expr:
@@ -231,7 +231,7 @@ def _edge(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
     return None
 
 
-def _sorted(node: exp.Expr, _source: DialectSource) -> exp.Expr:
+def _sort_array(node: exp.Expr, _source: DialectSource) -> exp.Expr:
     ascending, first = node.args.get("asc"), node.args.get("nulls_first")
     direction = "'DESC'" if isinstance(ascending, exp.Boolean) and not ascending.this else "'ASC'"
     if first is None:
@@ -289,7 +289,7 @@ def _variant(node: exp.Expr, source: DialectSource) -> exp.Expr:
     return raw(text)
 
 
-def _kept(_node: exp.Expr, _source: DialectSource) -> None:
+def _keep(_node: exp.Expr, _source: DialectSource) -> None:
     """It is the same in DataFusion."""
 
 
@@ -341,7 +341,7 @@ BEFORE: Mapping[type[exp.Expr], Rule] = MappingProxyType({exp.Like: _pattern, ex
 
 RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
     {
-        **dict.fromkeys(_SAME, _kept),
+        **dict.fromkeys(_SAME, _keep),
         exp.Cast: _cast,
         exp.TryCast: _cast,
         exp.StrPosition: _position,
@@ -368,20 +368,20 @@ RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
         exp.ConcatWs: _concat_ws,
         exp.SplitPart: _split_part,
         exp.Initcap: said("initcap({this})"),
-        exp.Sign: _named("signum"),
-        exp.Rand: _named("random"),
-        exp.Uuid: _named("uuid"),
-        exp.IsNan: _named("isnan"),
-        exp.Contains: _named("contains"),
-        exp.StartsWith: _named("starts_with"),
-        exp.EndsWith: _named("ends_with"),
-        exp.Levenshtein: _named("levenshtein"),
-        exp.ArrayContains: _named("array_has"),
-        exp.ArraySize: _named("cardinality"),
-        exp.ArrayDistinct: _named("array_distinct"),
-        exp.ArrayToString: _named("array_to_string"),
-        exp.ArrayConcat: _named("array_concat"),
-        exp.ArraySort: _sorted,
+        exp.Sign: _rename("signum"),
+        exp.Rand: _rename("random"),
+        exp.Uuid: _rename("uuid"),
+        exp.IsNan: _rename("isnan"),
+        exp.Contains: _rename("contains"),
+        exp.StartsWith: _rename("starts_with"),
+        exp.EndsWith: _rename("ends_with"),
+        exp.Levenshtein: _rename("levenshtein"),
+        exp.ArrayContains: _rename("array_has"),
+        exp.ArraySize: _rename("cardinality"),
+        exp.ArrayDistinct: _rename("array_distinct"),
+        exp.ArrayToString: _rename("array_to_string"),
+        exp.ArrayConcat: _rename("array_concat"),
+        exp.ArraySort: _sort_array,
         exp.EqualNull: _infix("IS NOT DISTINCT FROM"),
         exp.Bracket: _index,
         exp.Round: _round,
@@ -389,8 +389,8 @@ RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
         exp.Min: _one_argument,
         exp.Left: _edge,
         exp.Right: _edge,
-        exp.Flatten: _named("flatten"),
-        exp.Factorial: _named("factorial"),
-        exp.ApproxDistinct: _named("approx_distinct"),
+        exp.Flatten: _rename("flatten"),
+        exp.Factorial: _rename("factorial"),
+        exp.ApproxDistinct: _rename("approx_distinct"),
     }
 )

@@ -62,7 +62,7 @@ class DialectSource:
             InvalidInputError: a string or comment does not end, or kinds of parameters are mixed.
         """
         try:
-            tokens = _tokens(sql, dialect)
+            tokens = _tokenize(sql, dialect)
         except TokenError as error:
             reason = str(error).splitlines()[0]
             raise InvalidInputError(f"Syntax error in {dialect} SQL: {reason}") from None
@@ -80,7 +80,7 @@ class DialectSource:
             if named:
                 found.append((token.start, following.end + 1, following.text))
         starts = tuple((token.text.upper(), token.start) for token in tokens[:_LEADING_TOKENS])
-        return DialectSource(dialect, sql, *_marked(sql, dialect, found), starts)
+        return DialectSource(dialect, sql, *_mark_parameters(sql, dialect, found), starts)
 
     def at_query(self) -> DialectSource | None:
         """The same, with the place where its query begins; None where the statement has none."""
@@ -114,7 +114,7 @@ class DialectSource:
         raise UnsupportedError(at_position(self.sql, self.position(self.query + min(starts)), what))
 
 
-def _tokens(sql: str, dialect: str) -> list[Token]:
+def _tokenize(sql: str, dialect: str) -> list[Token]:
     """All tokens. What follows EXPLAIN would be a single one in most dialects, so it is read without."""
     before: list[Token] = []
     while True:
@@ -181,7 +181,7 @@ def without_marks(text: str) -> str:
     return re.sub(_MARKED.pattern, r"$\1", text, flags=re.IGNORECASE)
 
 
-def _marked(
+def _mark_parameters(
     sql: str, dialect: str, found: list[tuple[int, int, str]]
 ) -> tuple[str, tuple[tuple[int, int], ...]]:
     kinds = {"?" if not name else "number" if name.isdigit() else "name" for _, _, name in found}

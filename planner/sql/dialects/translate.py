@@ -87,7 +87,7 @@ _RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _Statement:
     """Names a statement. Equal for the same text in the same dialect."""
 
     dialect: str
@@ -95,7 +95,7 @@ class _Said:
 
 
 @dataclass(frozen=True, slots=True)
-class _Meant:
+class _Translation:
     """Names a translation. Equal for the same statement, where it finds the same names.
 
     Attributes:
@@ -104,16 +104,18 @@ class _Meant:
         fractions: columns with fractions.
     """
 
-    said: _Said
+    statement: _Statement
     names: tuple[str, ...]
     fractions: tuple[str, ...]
 
 
-_tables: LRUCache[_Said, tuple[str, ...]] = LRUCache(
+_tables: LRUCache[_Statement, tuple[str, ...]] = LRUCache(
     _REMEMBERED_CHARACTERS, getsizeof=lambda names: 256 + sum(map(len, names))
 )
 """Statement -> tables that it names."""
-_texts: LRUCache[_Meant, str] = LRUCache(_REMEMBERED_CHARACTERS, getsizeof=lambda text: 256 + 2 * len(text))
+_texts: LRUCache[_Translation, str] = LRUCache(
+    _REMEMBERED_CHARACTERS, getsizeof=lambda text: 256 + 2 * len(text)
+)
 """Statement, and what it names -> translation."""
 _lock = threading.Lock()
 
@@ -145,7 +147,7 @@ def to_native(sql: str, dialect: str, known: KnownNames | None = None) -> str:
     if dialect == NATIVE:
         return sql
     with translating(dialect):
-        return _remembered(sql, dialect, known)
+        return _translate_or_reuse(sql, dialect, known)
 
 
 @contextmanager
@@ -163,23 +165,23 @@ def translating(dialect: str) -> Iterator[None]:
         ) from error
 
 
-def _remembered(sql: str, dialect: str, known: KnownNames | None) -> str:
-    parsed, said = None, _Said(dialect, sql)
+def _translate_or_reuse(sql: str, dialect: str, known: KnownNames | None) -> str:
+    parsed, statement = None, _Statement(dialect, sql)
     with _lock:
-        tables = _tables.get(said)
+        tables = _tables.get(statement)
     if tables is None:
         parsed = _parse(sql, dialect)
         tables = () if parsed.tree is None else dialect_names.tables(parsed.tree)
     names, fractions = looked_up(tables, dialect, known)
-    meant = _Meant(said, names, fractions)
+    translation = _Translation(statement, names, fractions)
     with _lock:
-        text = _texts.get(meant)
+        text = _texts.get(translation)
     if text is None:
-        text = _translated(parsed or _parse(sql, dialect), sql, names, fractions)
+        text = _translate(parsed or _parse(sql, dialect), sql, names, fractions)
         with _lock:
             if len(sql) + len(text) < _REMEMBERED_CHARACTERS // 8:
-                _tables[said] = tables
-                _texts[meant] = text
+                _tables[statement] = tables
+                _texts[translation] = text
     return text
 
 
@@ -210,7 +212,7 @@ def _parse(sql: str, dialect: str) -> _Parsed:
     return _Parsed(source, trees[0])
 
 
-def _translated(parsed: _Parsed, sql: str, names: tuple[str, ...], fractions: tuple[str, ...]) -> str:
+def _translate(parsed: _Parsed, sql: str, names: tuple[str, ...], fractions: tuple[str, ...]) -> str:
     source, tree = parsed.source, parsed.tree
     if source is None or tree is None:
         return sql.replace("`", '"')
@@ -262,18 +264,18 @@ def said_natively(
     clauses.prepare(tree, source)
     dialect_names.spell(tree, source, names)
     try:
-        return native(_ruled(tree, source))
+        return native(_apply_rules(tree, source))
     except Untranslatable as error:
         raise UnsupportedError(f"{source.dialect} SQL: {error}") from None
 
 
-def _ruled(node: exp.Expr, source: DialectSource) -> exp.Expr:
+def _apply_rules(node: exp.Expr, source: DialectSource) -> exp.Expr:
     """Apply the rules, innermost nodes first."""
     before = _BEFORE.get(type(node))
     if before is not None:
         before(node, source)
     for child in list(node.iter_expressions()):
-        translated = _ruled(child, source)
+        translated = _apply_rules(child, source)
         if translated is not child:
             child.replace(translated)
     if isinstance(node, exp.Select):

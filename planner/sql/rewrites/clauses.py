@@ -48,23 +48,23 @@ def escaped_likes(text: SqlText) -> Iterator[Edit]:
         if mark == "\\":
             continue
         if len(mark) > 1 or mark in _WILDCARDS:
-            raise _unsupported(text, i, f"ESCAPE takes one character that is no wildcard; {mark!r} stands")
+            raise _refusal(text, i, f"ESCAPE takes one character that is no wildcard; {mark!r} stands")
         first = i - 2 if text.words[i - 1] == "0" and text.words[i - 2] == "$" else i - 1
         if text.words[first - 1] not in _LIKES:
-            raise _unsupported(text, i, "ESCAPE follows a literal or a parameter; something else stands")
+            raise _refusal(text, i, "ESCAPE follows a literal or a parameter; something else stands")
         begin, end = text.start(first), text.end(i + 1)
         if text.words[first] in {"?", "$"}:
-            before, after = _around(mark)
+            before, after = _make_calls(mark)
             yield Edit.insert(begin, before)
             yield Edit.replace(text.start(i), end, after)
         elif text.tokens[first].token_type is TokenType.STRING and text.sql.startswith("'", begin):
-            pattern = _translated(text.tokens[first].text, mark).replace("'", "''")
+            pattern = _translate_pattern(text.tokens[first].text, mark).replace("'", "''")
             yield Edit.replace(begin, end, f"'{pattern}'")
         else:
-            raise _unsupported(text, i, "ESCAPE follows a literal or a parameter; something else stands")
+            raise _refusal(text, i, "ESCAPE follows a literal or a parameter; something else stands")
 
 
-def _translated(pattern: str, mark: str) -> str:
+def _translate_pattern(pattern: str, mark: str) -> str:
     """The pattern with backslashes for the mark; an empty mark escapes nothing."""
     marks = iter(pattern)
     return "".join(
@@ -72,7 +72,7 @@ def _translated(pattern: str, mark: str) -> str:
     )
 
 
-def _around(mark: str) -> tuple[str, str]:
+def _make_calls(mark: str) -> tuple[str, str]:
     """The same, as calls around an expression: what goes before it and what behind."""
     if not mark:
         return "replace(", r", '\', '\\')"
@@ -83,7 +83,7 @@ def _around(mark: str) -> tuple[str, str]:
     )
 
 
-def _unsupported(text: SqlText, index: int, message: str) -> UnsupportedError:
+def _refusal(text: SqlText, index: int, message: str) -> UnsupportedError:
     return UnsupportedError(at_position(text.sql, text.start(index), message))
 
 
@@ -100,12 +100,12 @@ def recursive_columns(text: SqlText) -> Iterator[Edit]:
             if words[body] != "(":
                 break
             if columns is not None:
-                yield from _moved(text, name, columns, body)
+                yield from _move_columns(text, name, columns, body)
             name = text.closing(body) + 2
 
 
-def _moved(text: SqlText, name: int, columns: int, body: int) -> Iterator[Edit]:
-    union = _last_union(text, body)
+def _move_columns(text: SqlText, name: int, columns: int, body: int) -> Iterator[Edit]:
+    union = _find_last_union(text, body)
     if union is None:
         return  # not recursive
     begin, end = text.start(columns), text.end(text.closing(columns))
@@ -118,7 +118,7 @@ def _moved(text: SqlText, name: int, columns: int, body: int) -> Iterator[Edit]:
     yield Edit.insert(after, alias)
 
 
-def _last_union(text: SqlText, body: int) -> int | None:
+def _find_last_union(text: SqlText, body: int) -> int | None:
     found, i, end = None, body + 1, text.closing(body)
     while i < end:
         if text.words[i] == "(":
@@ -141,7 +141,7 @@ def fetched_rows(text: SqlText) -> Iterator[Edit]:
     for i, word in enumerate(text.words):
         if word != "FETCH" or text.words[i + 1] not in {"FIRST", "NEXT"}:
             continue
-        last = _after_count(text, i + 2)
+        last = _skip_count(text, i + 2)
         if text.words[last] == "PERCENT" or (text.words[last] in _ROWS and text.words[last + 1] == "WITH"):
             message = "FETCH with PERCENT or WITH TIES is not offered; it stands"
             raise UnsupportedError(at_position(text.sql, text.start(i), message))
@@ -152,7 +152,7 @@ def fetched_rows(text: SqlText) -> Iterator[Edit]:
         yield Edit.replace(text.start(last), text.end(last + 1), "")
 
 
-def _after_count(text: SqlText, index: int) -> int:
+def _skip_count(text: SqlText, index: int) -> int:
     """The place behind a number, a parameter or something in brackets; the same place where there is none."""
     word = text.words[index]
     if word in {"0", "?"}:

@@ -36,19 +36,19 @@ _AFTER_CONDITIONS = _SIDES | frozenset(
 _AFTER_LOCKS = frozenset({"", "OF", "NOWAIT", "SKIP", ")"})
 
 
-def _sampled(words: _Words, i: int) -> bool:
+def _is_sample(words: _Words, i: int) -> bool:
     return words[i + 1] in _SAMPLES and words[i - 1] not in _BEFORE_NAMES
 
 
-def _locked(words: _Words, i: int) -> bool:
+def _is_lock(words: _Words, i: int) -> bool:
     return words[i + 1] in {"UPDATE", "SHARE"} and words[i + 2] in _AFTER_LOCKS
 
 
-def _totalled(words: _Words, i: int) -> bool:
+def _is_totals(words: _Words, i: int) -> bool:
     return words[i + 1] in _TOTALS and words[i + 2] not in {"AS", "("}
 
 
-def _compared_with_more(words: _Words, i: int) -> bool:
+def _has_connective_behind(words: _Words, i: int) -> bool:
     """Whether AND or OR follows the right side of IS [NOT] DISTINCT FROM, at the same depth."""
     if words[i + 1] != "FROM" or words[i - 1] not in {"IS", "NOT"}:
         return False
@@ -78,20 +78,20 @@ def _compared_with_more(words: _Words, i: int) -> bool:
 
 MISREAD: Mapping[str, tuple[Callable[[_Words, int], bool], str]] = MappingProxyType(
     {
-        "TABLESAMPLE": (_sampled, "Sampling is not offered: use WHERE random() < 0.1"),
+        "TABLESAMPLE": (_is_sample, "Sampling is not offered: use WHERE random() < 0.1"),
         "SAMPLE": (
             lambda words, i: words[i + 1] in {"0", "("} and words[i - 1] not in _BEFORE_NAMES,
             "Sampling is not offered: use WHERE random() < 0.1",
         ),
-        "FOR": (_locked, "Locking rows is not offered: leave it out"),
-        "WITH": (_totalled, "Totals are written GROUP BY ROLLUP (...), CUBE (...) or GROUPING SETS (...)"),
+        "FOR": (_is_lock, "Locking rows is not offered: leave it out"),
+        "WITH": (_is_totals, "Totals are written GROUP BY ROLLUP (...), CUBE (...) or GROUPING SETS (...)"),
         "CONNECT": (lambda words, i: words[i + 1] == "BY", "CONNECT BY is not offered: use WITH RECURSIVE"),
         "SIMILAR": (
             lambda words, i: words[i + 1] == "TO",
             "SIMILAR TO is not offered: use LIKE, or a regular expression (~ '^...$')",
         ),
         "DISTINCT": (
-            _compared_with_more,
+            _has_connective_behind,
             "AND and OR behind IS DISTINCT FROM would belong to its right side: write (a IS DISTINCT FROM b)",
         ),
         "ILIKE": (

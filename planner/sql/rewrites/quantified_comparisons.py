@@ -125,18 +125,20 @@ def quantified_comparisons(
     for i, word in enumerate(words[:-2]):
         if words[i + 1] != "(" or words[i + 2] not in _SUBQUERIES:
             continue
-        membership = _membership(words, i)
+        membership = _find_membership(words, i)
         if membership is not None:
             subject = subject_start(text, membership.first - 1)
-            plan = _plan(text, membership, subject, columns)
-            yield from _written(text, membership, subject, plan)
+            plan = _choose_plan(text, membership, subject, columns)
+            yield from _rewrite_membership(text, membership, subject, plan)
             if plan is not _Plan.COMPARISON:
                 continue
         elif (word not in _ANY and word != "ALL") or words[i - 1] not in _COMPARISONS:
             continue
         opening, closing = i + 1, text.closing(i + 1)
         inside = range(opening, closing)
-        if _named(text, relations, inside) & _named(text, relations, _around(text, inside)):
+        if _find_relations(text, relations, inside) & _find_relations(
+            text, relations, _tokens_around(text, inside)
+        ):
             number += 1
             begin, end = text.end(opening), text.start(closing)
             yield Edit.insert(begin, "SELECT * FROM (")
@@ -144,7 +146,7 @@ def quantified_comparisons(
             yield Edit.insert(end, f'\n) AS "quantified#{number}"')
 
 
-def _membership(words: tuple[str, ...], i: int) -> _Membership | None:
+def _find_membership(words: tuple[str, ...], i: int) -> _Membership | None:
     """The membership that token `i` is the last word of."""
     if words[i] == "IN":
         is_denied = words[i - 1] == "NOT"
@@ -156,7 +158,7 @@ def _membership(words: tuple[str, ...], i: int) -> _Membership | None:
     return None
 
 
-def _plan(
+def _choose_plan(
     text: SqlText, membership: _Membership, subject: int, columns: Callable[[range], Collection[str]]
 ) -> _Plan:
     closing = text.closing(membership.opening)
@@ -174,7 +176,7 @@ def _plan(
     return _Plan.COUNTED if _is_repeatable(text, subquery, columns(subquery)) else _Plan.COMPARISON
 
 
-def _written(text: SqlText, membership: _Membership, subject: int, plan: _Plan) -> Iterator[Edit]:
+def _rewrite_membership(text: SqlText, membership: _Membership, subject: int, plan: _Plan) -> Iterator[Edit]:
     """Yields the edits that make a membership one of a plan."""
     first, last = text.start(membership.first), text.end(membership.last)
     if plan is _Plan.COMPARISON:
@@ -251,7 +253,7 @@ def _is_repeatable(text: SqlText, tokens: range, known: Collection[str]) -> bool
     )
 
 
-def _around(text: SqlText, subquery: range) -> list[int]:
+def _tokens_around(text: SqlText, subquery: range) -> list[int]:
     """The tokens around a subquery, without other subqueries."""
     found: list[int] = []
     i = 0
@@ -266,7 +268,7 @@ def _around(text: SqlText, subquery: range) -> list[int]:
     return found
 
 
-def _named(text: SqlText, relations: Collection[str], tokens: Collection[int]) -> set[str]:
+def _find_relations(text: SqlText, relations: Collection[str], tokens: Collection[int]) -> set[str]:
     """Which relations stand among the tokens, other than as the qualifier of a column or under an alias."""
     return {
         name

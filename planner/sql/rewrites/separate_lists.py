@@ -40,8 +40,8 @@ def separate_lists(text: SqlText, nulls: Collection[str] = ()) -> Iterator[Edit]
     Raises:
         UnsupportedError: there are too many such lists.
     """
-    plain = _words(text, ())
-    given, unknown = _words(text, nulls), _words(text, None)
+    plain = _mark_nulls(text, ())
+    given, unknown = _mark_nulls(text, nulls), _mark_nulls(text, None)
     # Other operands than those that stand so already.
     depth = text.words.count("NULLIF") if nulls else 0
     # Lists that are written alike stay alike: one may be a result, and the other its group.
@@ -52,10 +52,10 @@ def separate_lists(text: SqlText, nulls: Collection[str] = ()) -> Iterator[Edit]
         last = i - 2 if plain[i - 1] == "NOT" else i - 1
         first = subject_start(text, last)
         if truth_position(text, first, text.closing(i + 1)) in _OF_ROWS:
-            is_meant = _meets_another(text, given, i) and not (nulls and _meets_another(text, plain, i))
+            is_meant = _may_meet_another(text, given, i) and not (nulls and _may_meet_another(text, plain, i))
         else:
             # What stands in results has its name from the start.
-            is_meant = not nulls and _meets_another(text, unknown, i)
+            is_meant = not nulls and _may_meet_another(text, unknown, i)
         if not is_meant:
             continue
         written = tuple(text.sql[text.start(k) : text.end(k)] for k in range(first, text.closing(i + 1)))
@@ -73,7 +73,7 @@ def separated(sql: str, nulls: Collection[str] = ()) -> str:
     return "".join(piece.text for piece in pieces if isinstance(piece, Piece))
 
 
-def _words(text: SqlText, nulls: Collection[str] | None) -> _Words:
+def _mark_nulls(text: SqlText, nulls: Collection[str] | None) -> _Words:
     """The words of a statement, NULL for parameters of some names; None for all."""
     words = [*text.words, "", ""]
     for i in range(1, len(text.words)):
@@ -83,13 +83,13 @@ def _words(text: SqlText, nulls: Collection[str] | None) -> _Words:
     return tuple(words)
 
 
-def _meets_another(text: SqlText, words: _Words, i: int) -> bool:
+def _may_meet_another(text: SqlText, words: _Words, i: int) -> bool:
     """Whether a list holds more than plain literals, and may meet another condition on its operand."""
     if not _is_computed(words, i + 2):
         return False
-    operand = _operand(text, words, i)
+    operand = _find_operand(text, words, i)
     others = (k for k, word in enumerate(words) if k != i and word == "IN" and _is_list(words, k))
-    if any(not operand.isdisjoint(_operand(text, words, k)) for k in others):
+    if any(not operand.isdisjoint(_find_operand(text, words, k)) for k in others):
         return True
     compared = [k for k, word in enumerate(words) if word == "=" or words[k - 1] == "="]
     beside = [k for k in (*compared, *(k - 1 for k in compared)) if text.is_name(k)]
@@ -101,7 +101,7 @@ def _is_list(words: _Words, i: int) -> bool:
     return words[i + 1] == "(" and words[i + 2] not in {"SELECT", "WITH", "VALUES", "TABLE"}
 
 
-def _operand(text: SqlText, words: _Words, i: int) -> frozenset[str]:
+def _find_operand(text: SqlText, words: _Words, i: int) -> frozenset[str]:
     """The last name before [NOT] IN, those in brackets at its end, or the word that is none."""
     end = i - 2 if words[i - 1] == "NOT" else i - 1
     start, depth = end, 0

@@ -42,7 +42,7 @@ def subject_start(text: SqlText, last: int) -> int:
     words, i = text.words, last
     while i >= 0:
         if words[i] in _CLOSERS and not _is_column(words, i):
-            i = _opening(words, i)
+            i = _find_opening(words, i)
         elif words[i] in _BOUNDS and not _is_column(words, i):
             break
         i -= 1
@@ -60,8 +60,8 @@ def truth_position(text: SqlText, begin: int, end: int) -> TruthPosition:
             is_conjunct &= not is_connected
         if words[end + 1] not in _AFTER | _CONNECTIVES:
             return TruthPosition.VALUE
-        start, left = _chain_start(words, begin)
-        right = _connectives_after(words, end)
+        start, left = _find_chain_start(words, begin)
+        right = _find_connectives_after(words, end)
         is_conjunct &= "OR" not in left | right
         is_connected |= bool(left | right)
         before = words[start]
@@ -85,7 +85,7 @@ def truth_position(text: SqlText, begin: int, end: int) -> TruthPosition:
     return TruthPosition.FALSE if is_denied else TruthPosition.TRUE
 
 
-def _chain_start(words: tuple[str, ...], begin: int) -> tuple[int, set[str]]:
+def _find_chain_start(words: tuple[str, ...], begin: int) -> tuple[int, set[str]]:
     """The token before conditions that AND and OR connect with one, and those connectives."""
     found: set[str] = set()
     i = begin - 1
@@ -94,7 +94,7 @@ def _chain_start(words: tuple[str, ...], begin: int) -> tuple[int, set[str]]:
         if _is_column(words, i):
             pass
         elif word in _CLOSERS:
-            i = _opening(words, i)
+            i = _find_opening(words, i)
         elif word in _CONNECTIVES:
             found.add(word)
         elif (
@@ -105,7 +105,7 @@ def _chain_start(words: tuple[str, ...], begin: int) -> tuple[int, set[str]]:
     return 0, found
 
 
-def _connectives_after(words: tuple[str, ...], end: int) -> set[str]:
+def _find_connectives_after(words: tuple[str, ...], end: int) -> set[str]:
     """The connectives behind a condition."""
     found: set[str] = set()
     depth = 0
@@ -130,7 +130,7 @@ def _is_output(words: tuple[str, ...], comma: int) -> bool:
         word = words[i]
         if not _is_column(words, i):
             if word in _CLOSERS:
-                i = _opening(words, i)
+                i = _find_opening(words, i)
             elif word in _OPENERS:
                 return False
             elif word in _OUTPUTS:
@@ -144,14 +144,14 @@ def _is_searched(words: tuple[str, ...], when: int) -> bool:
     i = when - 1
     while i >= 0:
         if words[i] in _CLOSERS and not _is_column(words, i):
-            i = _opening(words, i)
+            i = _find_opening(words, i)
         elif words[i] == "CASE" and not _is_column(words, i):
             return words[i + 1] == "WHEN"
         i -= 1
     return False
 
 
-def _opening(words: tuple[str, ...], closing: int) -> int:
+def _find_opening(words: tuple[str, ...], closing: int) -> int:
     """The token that opens what one closes."""
     depth = 0
     for i in range(closing, -1, -1):
