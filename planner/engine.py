@@ -13,8 +13,8 @@ from cachetools import LRUCache
 from memwal.errors import LanceGatewayError
 from planner.access.rights import FULL_ACCESS, Access
 from planner.plans.prepared_query import Constant, PreparedQuery
-from planner.plans.query_planner import MAX_PLANS, PreparedFor, QueryPlanner
-from planner.plans.results import altered
+from planner.plans.query_planner import MAX_PLANS, QueryPlanner, StatementKey
+from planner.plans.results import schema_changed_error
 from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
 from planner.sql.dialects.translate import NATIVE
 from planner.tables.state.catalog import Catalog
@@ -142,7 +142,7 @@ def prepare_write(
     if family is None:
         return None
     if settings.dialect != NATIVE and is_dml(word, sql):
-        text = native_dml(sql, settings.dialect, engine.visible(access))
+        text = native_dml(sql, settings.dialect, engine.visible_catalog(access))
         return None if text is None else family(engine, text, replace(settings, dialect=NATIVE), access)
     return family(engine, sql, settings, access)
 
@@ -162,14 +162,14 @@ class WriteCache:
 
     def __init__(self, capacity: int) -> None:
         self._lock = threading.Lock()
-        self._kept: LRUCache[PreparedFor, PreparedRows] = LRUCache(capacity)
-        self._passing: LRUCache[PreparedFor, PreparedRows] = LRUCache(_PASSING)
+        self._kept: LRUCache[StatementKey, PreparedRows] = LRUCache(capacity)
+        self._passing: LRUCache[StatementKey, PreparedRows] = LRUCache(_PASSING)
 
     def get(
         self, engine: QueryPlanner, sql: str, settings: SessionSettings, access: Access
     ) -> PreparedWrite | None:
         """A statement that preparing it now would make again; None where that is not sure."""
-        key = PreparedFor(sql, settings, access)
+        key = StatementKey(sql, settings, access)
         with self._lock:
             found = self._kept.get(key) or self._passing.pop(key, None)
         if found is None:
@@ -186,7 +186,7 @@ class WriteCache:
             return
         comes_again = len(write.parameter_schema) or write.reads or not isinstance(write, PreparedInsert)
         with self._lock:
-            (self._kept if comes_again else self._passing)[PreparedFor(sql, settings, access)] = write
+            (self._kept if comes_again else self._passing)[StatementKey(sql, settings, access)] = write
 
 
 def _is_current(engine: QueryPlanner, write: PreparedRows, access: Access) -> bool:
@@ -232,7 +232,7 @@ class QueryEngine(QueryPlanner):
         Raises:
             LanceGatewayError: what is wrong with it.
         """
-        key = PreparedFor(sql, settings, access)
+        key = StatementKey(sql, settings, access)
         found = self._plans.get(key, promised)
         if found is not None:
             return found
@@ -244,7 +244,7 @@ class QueryEngine(QueryPlanner):
             if Shortcut.KEPT_WRITES in settings.shortcuts:
                 self._writes.put(sql, settings, access, write)
         if promised is not None and promised != write.digest:
-            raise altered(sql)
+            raise schema_changed_error(sql)
         return write
 
     def close(self) -> None:

@@ -51,7 +51,7 @@ class Keys(Listings):
         if not is_named(command, "catalog", CATALOG) or not is_named(command, "db_schema", SCHEMA):
             return []
         try:
-            key = self._engine.visible(call.access).table(command.table).primary_key
+            key = self._engine.visible_catalog(call.access).table(command.table).primary_key
         except NotFoundError:
             return []
         return [
@@ -126,7 +126,7 @@ class Metadata(Listings):
         if not is_named(command, "catalog", CATALOG):
             return []
         names = [INFORMATION_SCHEMA, SCHEMA]
-        if self._engine.visible(call.access).system_tables():
+        if self._engine.visible_catalog(call.access).system_tables():
             names.append(SYSTEM_SCHEMA)
         return [name for name in names if is_matched(command, "db_schema_filter_pattern", name)]
 
@@ -135,7 +135,7 @@ class Metadata(Listings):
             for name, schema in information_schema_tables().items():
                 yield _Relation(name, SYSTEM_TABLE, partial(_itself, schema))
             return
-        catalog = self._engine.visible(call.access)
+        catalog = self._engine.visible_catalog(call.access)
         if db_schema == SYSTEM_SCHEMA:
             for name in catalog.system_tables():
                 yield _Relation(name, SYSTEM_TABLE, partial(_itself, catalog.system_table(name).schema))

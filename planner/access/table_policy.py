@@ -23,7 +23,7 @@ from datafusion.expr import EmptyRelation
 from memwal.errors import InvalidInputError, LanceGatewayError
 from memwal.transforms.determinism import subexpressions, unstable_parts
 from planner.access.rights import TableAccess
-from planner.bridge.plan_shape import direct_shape
+from planner.bridge.plan_shape import find_direct_shape
 from planner.bridge.row_expressions import evaluate, on_own_thread, policy_context
 from planner.predicates.predicate import Predicate, decode
 from planner.sql.rewrites.misread_clauses import refuse_misread
@@ -137,7 +137,7 @@ def _plan_row_filter(
         if isinstance(filtered.optimized_logical_plan().to_variant(), EmptyRelation):
             return pc.scalar(value=False), True, frozenset()
         if _is_pushed(filtered, leaf):
-            shape = direct_shape(filtered)
+            shape = find_direct_shape(filtered)
             if shape is not None and shape.table == _TABLE and not shape.counts:
                 return leaf.filter, True, frozenset()
         return leaf.filter, False, _find_columns(parsed)

@@ -21,7 +21,7 @@ from datafusion.plan import LogicalPlan
 
 from planner.bridge.plan_reading import without_aliases
 
-__all__ = ["DirectShape", "OptimizedOnce", "direct_shape"]
+__all__ = ["DirectShape", "OptimizedOnce", "find_direct_shape"]
 
 
 class OptimizedOnce(DataFrame):
@@ -55,7 +55,7 @@ class DirectShape:
     is_filtered: bool
 
 
-def direct_shape(frame: DataFrame) -> DirectShape | None:
+def find_direct_shape(frame: DataFrame) -> DirectShape | None:
     """The shape of a planned statement; None where DataFusion has work to do."""
     plan = frame.optimized_logical_plan()
     projected = counts = False

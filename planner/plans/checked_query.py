@@ -21,7 +21,7 @@ from planner.bridge.parameter_types import parameter_types
 from planner.bridge.plain_types import bindable_type, refuse_untyped, typed_values
 from planner.bridge.run_control import RunControl
 from planner.plans.dataframes import Frames
-from planner.plans.results import altered, normalised
+from planner.plans.results import normalize_schema, schema_changed_error
 from planner.scans.query_run import QueryRun
 from planner.scans.settings import SessionSettings
 
@@ -65,7 +65,7 @@ class CheckedQuery:
         self.catalog = catalog
         self._planned: list[tuple[float, DataFrame, QueryRun]] = []
         """What preparing has planned already, and when; a run that soon follows uses it up."""
-        run = frames.run(settings, RunControl())
+        run = frames.start_run(settings, RunControl())
         asks_first = isinstance(bound, BoundStatement) and bound.asks_first
         frame = frames.plan(bound, run, None, catalog, typing=asks_first)
         self._columns = dict(run.columns)
@@ -74,7 +74,7 @@ class CheckedQuery:
         if bound.parameter_count:
             types = parameter_types(frame.logical_plan(), bound.parameter_count, frame.optimized_logical_plan)
             if isinstance(bound, BoundStatement):
-                told = frames.subquery_types(bound, run, catalog)
+                told = frames.infer_subquery_types(bound, run, catalog)
                 types = tuple(
                     told.get(ordinal, kind) for ordinal, kind in enumerate(bound.argument_types(types))
                 )
@@ -84,7 +84,7 @@ class CheckedQuery:
         elif bound.kind is not StatementKind.EXPLAIN_ANALYZE and not asks_first:
             self._planned.append((time.monotonic(), frame, run))
         self._types = settings.type_set
-        self.schema = normalised(frames.schema(frame), self._types)
+        self.schema = normalize_schema(frames.schema(frame), self._types)
         self.parameter_schema = pa.schema(
             [pa.field(f"${index}", kind) for index, kind in enumerate(types, start=1)]
         )
@@ -123,23 +123,6 @@ class CheckedQuery:
         """Whether the plan depends on nothing but the tables and views that the statement names."""
         return not self._bound.lists_tables
 
-    @property
-    def is_lookup(self) -> bool:
-        """Whether the statement gives the rows of some keys, and nothing else."""
-        return self._bound.key_query is not None
-
-    def wanted_keys(self, parameters: Sequence[pa.Scalar] = ()) -> pa.Table | None:
-        """The keys that a lookup asks for; None where only DataFusion can tell.
-
-        Raises:
-            InvalidInputError: too few or too many parameters, or a value of the wrong type.
-        """
-        query = self._bound.key_query
-        values = typed_values(parameters, self.parameter_schema)
-        if query is None:
-            return None
-        return query.keys(values, self.catalog.anew().table(query.table).base.schema)
-
     def _make_task(
         self, parameters: Sequence[pa.Scalar], settings: SessionSettings | None, control: RunControl | None
     ) -> Task:
@@ -161,21 +144,21 @@ class CheckedQuery:
         except InvalidInputError as error:
             if self._has_same_columns(run):
                 raise
-            raise altered(self.sql) from error
+            raise schema_changed_error(self.sql) from error
         schema = self._frames.schema(frame)
         if not self._is_promised(schema):
             if parameters and self._has_same_columns(run):
                 # One of them was kept in a type of its own, and the result has another type for that.
                 refuse_untyped(parameters, self.parameter_schema)
-            raise altered(self.sql)
+            raise schema_changed_error(self.sql)
         return frame
 
     def _check_promise(self, schema: pa.Schema) -> None:
         if not self._is_promised(schema):
-            raise altered(self.sql)
+            raise schema_changed_error(self.sql)
 
     def _is_promised(self, schema: pa.Schema) -> bool:
-        return bool(normalised(schema, self._types).equals(self.schema))
+        return bool(normalize_schema(schema, self._types).equals(self.schema))
 
     def _has_same_columns(self, run: QueryRun) -> bool:
         """Whether the tables have the columns that the statement was checked against."""

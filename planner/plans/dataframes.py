@@ -24,7 +24,7 @@ from planner.bridge.parameter_types import parameter_types
 from planner.bridge.plan_shape import OptimizedOnce
 from planner.bridge.run_control import RunControl
 from planner.plans.checks.mistaken_plans import MOVING_RULE, SUSPECT, TOTALS, check_plan
-from planner.plans.results import normalised, streamed, translated
+from planner.plans.results import normalize_schema, stream_batches, translate_error
 from planner.plans.system_leaf import SystemLeaf
 from planner.plans.text_plan import plan_text
 from planner.scans.query_run import QueryRun, ReadOptions
@@ -96,7 +96,7 @@ class Frames:
         self._schema_reader = SessionContext()
         """Plans nothing; tells the schemas of plans."""
 
-    def run(self, settings: SessionSettings, control: RunControl) -> QueryRun:
+    def start_run(self, settings: SessionSettings, control: RunControl) -> QueryRun:
         """A new execution: what it reads is decided when its first batch is wanted."""
         shortcuts = settings.shortcuts
         pruning = settings.region_pruning and Shortcut.REGION_PRUNING in shortcuts
@@ -184,10 +184,10 @@ class Frames:
                 handing = None if pushdown else lambda: self.plan(bound, run, parameters, catalog)
                 tell_leaves(frame, leaves, handing)
         except Exception as error:
-            raise translated(error, bound, run.failure) from error
+            raise translate_error(error, bound, run.failure) from error
         return frame
 
-    def subquery_types(
+    def infer_subquery_types(
         self, bound: BoundStatement, run: QueryRun, catalog: VisibleCatalog
     ) -> Mapping[int, pa.DataType]:
         """Ordinal -> type of the parameters in subqueries that give vectors."""
@@ -249,9 +249,9 @@ class Frames:
                 check_vectors(call.function.value, self.schema(frame))
                 return call
             frame = self.plan(asked, inner, [parameters[ordinal] for ordinal in vectors.ordinals], catalog)
-            batches = list(streamed(frame, run.control))
+            batches = list(stream_batches(frame, run.control))
         except Exception as error:
-            raise translated(error, asked, run.control.error or inner.failure) from error
+            raise translate_error(error, asked, run.control.error or inner.failure) from error
         found = pa.Table.from_batches(batches, batches[0].schema if batches else self.schema(frame))
         return call.answered(query_vectors(call.function.value, found))
 
@@ -293,7 +293,7 @@ class Frames:
         for name in catalog.view_names():
             try:
                 bound = bind(f"SELECT * FROM {quote(name)}", catalog)  # noqa: S608 (a quoted name)
-                schema = normalised(self.schema(self.plan(bound, run, None, catalog)))
+                schema = normalize_schema(self.schema(self.plan(bound, run, None, catalog)))
             except LanceGatewayError as error:
                 logger.warning("view %r is not listed: %s", name, error)
                 continue

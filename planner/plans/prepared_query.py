@@ -17,12 +17,12 @@ from planner.binding.bind import StatementKind
 from planner.binding.bound_statement import BoundStatement
 from planner.binding.substrait import Bound
 from planner.bridge.plain_types import conform
-from planner.bridge.plan_shape import direct_shape
+from planner.bridge.plan_shape import find_direct_shape
 from planner.bridge.run_control import RunControl
 from planner.plans.checked_query import Task
 from planner.plans.dataframes import Frames
-from planner.plans.results import again_if_files_vanish, altered, streamed, translated
-from planner.plans.scan_parts import DividedQuery, direct_batches
+from planner.plans.results import retry_if_files_vanish, schema_changed_error, stream_batches, translate_error
+from planner.plans.scan_parts import DividedQuery, read_direct_scan
 from planner.plans.system_leaf import plain_system_rows
 from planner.scans.explain import explained
 from planner.scans.query_run import QueryRun
@@ -82,7 +82,7 @@ class PreparedQuery(DividedQuery):
         self.constant: Constant | None = None
         self._explains = bound.kind in (StatementKind.EXPLAIN, StatementKind.EXPLAIN_ANALYZE)
 
-    def admitted_regions(
+    def find_matching_regions(
         self,
         table: str,
         parameters: Sequence[pa.Scalar],
@@ -95,7 +95,7 @@ class PreparedQuery(DividedQuery):
             LanceGatewayError: what is wrong with the statement or its parameters.
         """
         task = self._make_task(parameters, settings, None)
-        run = self._frames.run(settings, task.control)
+        run = self._frames.start_run(settings, task.control)
         frame = self._plan_again(run, task.parameters, task.catalog)
         try:
             control.undisturbed(frame.execution_plan)
@@ -108,7 +108,7 @@ class PreparedQuery(DividedQuery):
             try:
                 control.undisturbed(frame.execution_plan)
             except Exception as plain:
-                raise translated(plain, self._bound, run.failure) from plain
+                raise translate_error(plain, self._bound, run.failure) from plain
             # Without pushdown nothing tells regions apart.
             found = task.catalog.table(table)
             return frozenset(found.table.assignments(found.base, settings.consistency).region_ids)
@@ -140,7 +140,7 @@ class PreparedQuery(DividedQuery):
             return self._explain(task)
         if self.constant is not None and _CONSTANTS in task.settings.shortcuts:
             return self.constant.table.to_reader()
-        batches = again_if_files_vanish(
+        batches = retry_if_files_vanish(
             self._start(task), lambda: self._start(replace(task, catalog=self.catalog.anew()))
         )
         if self._bound.is_constant and Shortcut.CONSTANTS in task.settings.shortcuts:
@@ -185,14 +185,14 @@ class PreparedQuery(DividedQuery):
         columns = [column for column, _ in query.columns]
         if base is not self._checked:
             if not set(columns).issubset(base.schema.names):
-                raise altered(self.sql)
+                raise schema_changed_error(self.sql)
             self._check_promise(
                 pa.schema([base.schema.field(one).with_name(name) for one, name in query.columns])
             )
             self._checked = base
         if not keys.num_rows:
             return iter(())
-        run = self._frames.run(task.settings, task.control)
+        run = self._frames.start_run(task.settings, task.control)
         scan = run.add_scan(table, base, columns, keys=KeySet(keys))
         return (conform(batch, self.schema) for batch in scan.batches(0))
 
@@ -203,11 +203,11 @@ class PreparedQuery(DividedQuery):
             return None
         if Shortcut.DIRECT_SEARCHES not in task.settings.shortcuts:
             return None
-        run = self._frames.run(task.settings, task.control)
+        run = self._frames.start_run(task.settings, task.control)
         leaf = search_leaf(run, reference.search, task.parameters, task.catalog)
         schema = self._search.schema(leaf.schema)
         if schema is None:
-            raise altered(self.sql)
+            raise schema_changed_error(self.sql)
         self._check_promise(schema)
         return (conform(batch, self.schema) for batch in self._search.batches(leaf))
 
@@ -222,7 +222,7 @@ class PreparedQuery(DividedQuery):
                 if time.monotonic() - planned_at <= MAX_PLAN_SECONDS:
                     run.belong_to(task.control)
                     return frame, run
-        run = self._frames.run(task.settings, task.control)
+        run = self._frames.start_run(task.settings, task.control)
         frame = self._plan_again(run, task.parameters, task.catalog, pushdown=pushdown)
         return frame, run
 
@@ -236,7 +236,7 @@ class PreparedQuery(DividedQuery):
             # traceback with it.
             raise
         except Exception as error:
-            raise translated(error, self._bound, run.control.error or run.failure) from error
+            raise translate_error(error, self._bound, run.control.error or run.failure) from error
 
     def _open_with_fallback(
         self, frame: DataFrame, run: QueryRun, task: Task
@@ -258,7 +258,7 @@ class PreparedQuery(DividedQuery):
         try:
             return self._open(frame, run, task), run
         except Exception as error:
-            raise translated(error, self._bound, run.control.error or run.failure) from error
+            raise translate_error(error, self._bound, run.control.error or run.failure) from error
 
     def _open(self, frame: DataFrame, run: QueryRun, task: Task) -> Iterator[pa.RecordBatch]:
         """Physically planned, not yet read."""
@@ -267,7 +267,7 @@ class PreparedQuery(DividedQuery):
             (reference,) = self._bound.references
             if reference.search is not None:
                 return self._open_search(reference.search, frame, run, task)
-            shape = direct_shape(frame)
+            shape = find_direct_shape(frame)
             if shape is not None and shape.table != reference.private_name:
                 # The optimiser has found that the table is not needed, and another one is.
                 shape = None
@@ -275,18 +275,18 @@ class PreparedQuery(DividedQuery):
             told = None
             if Shortcut.DIRECT_SYSTEM_SCANS in task.settings.shortcuts:
                 told = plain_system_rows(self._bound, frame, run)
-            return streamed(frame, run.control) if told is None else told
+            return stream_batches(frame, run.control) if told is None else told
         shortcut = Shortcut.DIRECT_COUNTS if shape.counts else Shortcut.DIRECT_SCANS
         if shortcut not in task.settings.shortcuts:
-            return streamed(frame, run.control)
+            return stream_batches(frame, run.control)
         table = task.catalog.table(reference.table, reference.as_of)
-        return direct_batches(shape, frame, run, table)
+        return read_direct_scan(shape, frame, run, table)
 
     def _open_search(
         self, search: SearchCall, frame: DataFrame, run: QueryRun, task: Task
     ) -> Iterator[pa.RecordBatch]:
         """The statement's only reference is a search; if that is all, later runs need no plan."""
-        batches = streamed(frame, run.control)
+        batches = stream_batches(frame, run.control)
         is_fixed = isinstance(self._bound, BoundStatement) and self._bound.is_fixed and not search.subquery
         if self._search is None and is_fixed and Shortcut.DIRECT_SEARCHES in task.settings.shortcuts:
             self._search = direct_search(frame, search, run)
@@ -306,6 +306,6 @@ class PreparedQuery(DividedQuery):
                 frame, run = self._plan(task, pushdown=False)
                 plans = self._collect(self._open(frame, run, task))
         except Exception as error:
-            raise translated(error, self._bound, run.control.error or run.failure) from error
+            raise translate_error(error, self._bound, run.control.error or run.failure) from error
         table = explained(plans, run, self._frames.partitions)
         return pa.RecordBatchReader.from_batches(self.schema, table.to_batches())

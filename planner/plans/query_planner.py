@@ -20,7 +20,7 @@ from planner.bridge import compatibility
 from planner.bridge.run_control import RunControl
 from planner.plans.dataframes import Frames
 from planner.plans.prepared_query import PreparedQuery
-from planner.plans.results import again_if_files_vanish, altered
+from planner.plans.results import retry_if_files_vanish, schema_changed_error
 from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
 from planner.sql.dialects.translate import NATIVE, telling_of_translation, to_native
 from planner.system.catalog import catalog_tables
@@ -30,7 +30,7 @@ __all__ = ["MAX_PLANS", "QueryPlanner"]
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedFor:
+class StatementKey:
     """Names a prepared statement. Equal for the same statement, settings and principal.
 
     What its tables and views are, is asked again when it is taken.
@@ -67,11 +67,11 @@ class PlanCache:
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._lock = threading.Lock()
-        self._entries: dict[PreparedFor, _Entry] = {}
+        self._entries: dict[StatementKey, _Entry] = {}
         self._weight = 0
         self._uses = itertools.count()
 
-    def get(self, key: PreparedFor, promised: bytes | None) -> PreparedQuery | None:
+    def get(self, key: StatementKey, promised: bytes | None) -> PreparedQuery | None:
         """The plan of a statement, if it can be taken again.
 
         Args:
@@ -96,7 +96,7 @@ class PlanCache:
             return None
         return entry.plan if is_valid else None
 
-    def put(self, key: PreparedFor, plan: PreparedQuery) -> None:
+    def put(self, key: StatementKey, plan: PreparedQuery) -> None:
         """Keep a plan in place of the one that the key had, unless its statement is too long to be kept."""
         entry = _Entry(plan, 1 + len(key.statement) // USUAL_LENGTH, next(self._uses))
         with self._lock:
@@ -108,7 +108,7 @@ class PlanCache:
             self._entries[key] = entry
             self._weight += entry.weight
 
-    def _remove(self, key: PreparedFor) -> None:
+    def _remove(self, key: StatementKey) -> None:
         removed = self._entries.pop(key, None)
         if removed is not None:
             self._weight -= removed.weight
@@ -161,7 +161,7 @@ class QueryPlanner:
             UnsupportedError: a statement that is not a query.
             PreconditionError: the result has other columns than were promised.
         """
-        key = PreparedFor(sql, settings, access)
+        key = StatementKey(sql, settings, access)
         return self._plans.get(key, promised) or self._prepare_and_keep(key, promised)
 
     def prepare_plan(
@@ -179,12 +179,12 @@ class QueryPlanner:
             UnsupportedError: the plan has something in it that DataFusion does not know.
             LanceGatewayError: as `prepare`.
         """
-        key = PreparedFor(plan, settings, access)
+        key = StatementKey(plan, settings, access)
         return self._plans.get(key, promised) or self._prepare_and_keep(key, promised)
 
-    def _prepare_and_keep(self, key: PreparedFor, promised: bytes | None) -> PreparedQuery:
+    def _prepare_and_keep(self, key: StatementKey, promised: bytes | None) -> PreparedQuery:
         statement, settings = key.statement, key.settings
-        visible = self.visible(key.access)
+        visible = self.visible_catalog(key.access)
         telling: AbstractContextManager[None] = nullcontext()
         if isinstance(statement, str) and settings.dialect != NATIVE:
             statement = to_native(statement, settings.dialect, visible)
@@ -201,11 +201,11 @@ class QueryPlanner:
                 if promised is None:
                     raise
                 # It fitted its tables when the promise was made.
-                raise altered(bound.sql) from error
+                raise schema_changed_error(bound.sql) from error
         if Shortcut.KEPT_PLANS in settings.shortcuts:  # They are part of the key: without it none is found.
             self._plans.put(key, plan)
         if promised is not None and promised != plan.digest:
-            raise altered(plan.sql)
+            raise schema_changed_error(plan.sql)
         return plan
 
     def execute(
@@ -217,7 +217,7 @@ class QueryPlanner:
         """Prepare and run a statement; see `PreparedQuery.execute`."""
         return self.prepare(sql, settings).execute(parameters)
 
-    def rows_of_keys(
+    def look_up_rows(
         self,
         table: SecuredTable,
         keys: KeySet,
@@ -240,15 +240,15 @@ class QueryPlanner:
 
         def look_up() -> Iterator[pa.RecordBatch]:
             newest = replace(table)  # it keeps the version that it finds
-            run = self._frames.run(settings, control)
+            run = self._frames.start_run(settings, control)
             return run.add_scan(newest, newest.base, list(columns), keys=keys).batches(0)
 
-        return list(again_if_files_vanish(look_up(), look_up))
+        return list(retry_if_files_vanish(look_up(), look_up))
 
     def add_system_tables(self, *tables: SystemTable) -> None:
         """Offer more tables in the schema `system`, besides those that describe the catalog."""
         self._system_tables |= {table.name: table for table in tables}
 
-    def visible(self, access: Access) -> VisibleCatalog:
+    def visible_catalog(self, access: Access) -> VisibleCatalog:
         """The catalog as a principal sees it, for everything that names or describes tables."""
         return VisibleCatalog(self.catalog, access, self._system_tables)

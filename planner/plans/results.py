@@ -20,7 +20,7 @@ RUN_ATTEMPTS = 8
 """A merger that is in a hurry may remove what a slow machine was about to read, several times in a row."""
 
 
-def streamed(frame: DataFrame, control: RunControl) -> Iterator[pa.RecordBatch]:
+def stream_batches(frame: DataFrame, control: RunControl) -> Iterator[pa.RecordBatch]:
     """DataFusion's batches. Its own stream, not an Arrow one: dropping only that stops the work behind it."""
     # Not interrupted while it makes the physical plan: it panics where asking a leaf for its columns fails.
     # What DataFusion refuses then is raised here.
@@ -30,7 +30,7 @@ def streamed(frame: DataFrame, control: RunControl) -> Iterator[pa.RecordBatch]:
     return control.wait_for_each(held)
 
 
-def again_if_files_vanish(
+def retry_if_files_vanish(
     batches: Iterator[pa.RecordBatch], restart: Callable[[], Iterator[pa.RecordBatch]]
 ) -> Iterator[pa.RecordBatch]:
     """The same batches; begun anew, on a new snapshot, when files vanish before there is a first batch.
@@ -101,13 +101,13 @@ class ResourcesExhaustedError(LanceGatewayError):
     status: ClassVar[str] = "RESOURCE_EXHAUSTED"
 
 
-def altered(sql: str) -> PreconditionError:
+def schema_changed_error(sql: str) -> PreconditionError:
     """A statement whose result is no longer what its client was told."""
     msg = "the result of this statement has changed since it was prepared, because a table was altered"
     return PreconditionError(f"{msg}: prepare it again: {sql}")
 
 
-def normalised(schema: pa.Schema, types: TypeSet = "arrow") -> pa.Schema:
+def normalize_schema(schema: pa.Schema, types: TypeSet = "arrow") -> pa.Schema:
     """The schema as it is advertised and streamed: no view types, no dictionaries, every field nullable.
 
     Nullable, because DataFusion's batches may be stricter or laxer than its logical schema says.
@@ -115,7 +115,9 @@ def normalised(schema: pa.Schema, types: TypeSet = "arrow") -> pa.Schema:
     return pa.schema([pa.field(field.name, plain_type(field.type, types), nullable=True) for field in schema])
 
 
-def translated(error: BaseException, bound: Bound, failure: LanceGatewayError | None) -> LanceGatewayError:
+def translate_error(
+    error: BaseException, bound: Bound, failure: LanceGatewayError | None
+) -> LanceGatewayError:
     """What a failed statement is told.
 
     Args:

@@ -31,10 +31,10 @@ from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionErro
 from planner.access.visible_catalog import SecuredTable, VisibleCatalog
 from planner.binding.bound_statement import BoundStatement, StatementKind
 from planner.bridge.plain_types import conform
-from planner.bridge.plan_shape import DirectShape, direct_shape
+from planner.bridge.plan_shape import DirectShape, find_direct_shape
 from planner.bridge.run_control import RunControl
 from planner.plans.checked_query import CheckedQuery
-from planner.plans.results import translated
+from planner.plans.results import translate_error
 from planner.scans.query_run import QueryRun, TableScan
 from planner.scans.scan_plan import Division
 from planner.scans.settings import SessionSettings, Shortcut
@@ -42,7 +42,7 @@ from planner.tables.sources.snapshot import SnapshotDescription, TableSnapshot
 from protos import snapshot_pb2
 
 
-def direct_batches(
+def read_direct_scan(
     shape: DirectShape,
     frame: DataFrame,
     run: QueryRun,
@@ -51,17 +51,17 @@ def direct_batches(
     """The statement's result; planned at once, read lazily.
 
     Args:
-        shape: as `direct_shape` found it.
+        shape: as `find_direct_shape` found it.
         frame: the planned statement.
         run: its execution; planning the leaf tells it projection and conjuncts, where there are any.
         table: the statement's only one, with what may be seen of it.
     """
-    scan = direct_scan(shape, frame, run, table)
+    scan = plan_direct_scan(shape, frame, run, table)
     return _count_rows(scan) if shape.counts else _read_all(scan)
 
 
-def direct_scan(shape: DirectShape, frame: DataFrame, run: QueryRun, table: SecuredTable) -> TableScan:
-    """The one scan of such a statement; see `direct_batches`."""
+def plan_direct_scan(shape: DirectShape, frame: DataFrame, run: QueryRun, table: SecuredTable) -> TableScan:
+    """The one scan of such a statement; see `read_direct_scan`."""
     if not shape.is_filtered:
         return run.add_scan(table, table.base, shape.columns)
     frame.execution_plan()
@@ -165,10 +165,10 @@ class DividedQuery(CheckedQuery):
         table = task.catalog.table(bound.references[0].table)
         if not table.access.is_unrestricted:
             return None
-        run = self._frames.run(chosen, task.control)
+        run = self._frames.start_run(chosen, task.control)
         try:
             frame = self._plan_again(run, task.parameters, task.catalog)
-            return offered(bound, frame, run, table, count)
+            return divide_scan(bound, frame, run, table, count)
         except LanceGatewayError:
             raise
         except Exception as error:
@@ -221,17 +221,17 @@ class DividedQuery(CheckedQuery):
         """
         task = self._make_task(parameters, settings, control)
         bound, table = self._resolve_table(part, task.catalog)
-        run = self._frames.run(task.settings, task.control)
+        run = self._frames.start_run(task.settings, task.control)
         run.division = Division(snapshot or self.reopen(part), part.snapshot.scanned_regions, part.count)
         frame = self._plan_again(run, task.parameters, task.catalog)
-        scan = part_scan(bound, frame, run, table, part)
+        scan = plan_part_scan(bound, frame, run, table, part)
 
         def batches() -> Iterator[pa.RecordBatch]:
             try:
                 for batch in scan.batches(part.number):
                     yield conform(batch, self.schema)
             except Exception as error:
-                raise translated(error, bound, run.control.error or run.failure) from error
+                raise translate_error(error, bound, run.control.error or run.failure) from error
 
         return pa.RecordBatchReader.from_batches(self.schema, batches())
 
@@ -247,7 +247,7 @@ def is_divisible(bound: BoundStatement) -> bool:
     return not bound.changes_by_itself
 
 
-def offered(
+def divide_scan(
     bound: BoundStatement, frame: DataFrame, run: QueryRun, table: SecuredTable, count: int
 ) -> OfferedParts | None:
     """Take a snapshot, and divide it.
@@ -262,23 +262,23 @@ def offered(
     Returns:
         None where the statement is more than a scan, or looks up a few keys.
     """
-    shape = direct_shape(frame)
+    shape = find_direct_shape(frame)
     if shape is None or not _is_scan(shape, bound):
         return None
-    scan = direct_scan(shape, frame, run, table)
+    scan = plan_direct_scan(shape, frame, run, table)
     if scan.is_lookup:
         return None
     snapshot = run.snapshot(scan.table)
     division = Division(snapshot, scan.kept_regions, count)
     described = SnapshotDescription.of(snapshot, scan.kept_regions)
-    statement = fingerprint(bound, table)
+    statement = fingerprint_statement(bound, table)
     full = [number for number, units in enumerate(division.partitions()) if any(one.rows for one in units)]
     parts = tuple(ScanPart(described, number, count, statement) for number in full or [0])
     counted = not shape.is_filtered and table.access.is_unrestricted and not snapshot.has_fresh_rows
     return OfferedParts(parts, snapshot, snapshot.base.dataset.count_rows() if counted else None)
 
 
-def part_scan(
+def plan_part_scan(
     bound: BoundStatement, frame: DataFrame, run: QueryRun, table: SecuredTable, part: ScanPart
 ) -> TableScan:
     """The scan whose partition `part.number` is the part; the run knows the division already.
@@ -286,21 +286,21 @@ def part_scan(
     Raises:
         UnavailableError: a view or table was altered since the parts were offered.
     """
-    shape = direct_shape(frame)
-    if part.statement != fingerprint(bound, table) or shape is None or not _is_scan(shape, bound):
+    shape = find_direct_shape(frame)
+    if part.statement != fingerprint_statement(bound, table) or shape is None or not _is_scan(shape, bound):
         msg = (
             f"table {part.snapshot.table!r}, or a view on it, was altered since this part was offered: run "
             "the query again"
         )
         raise UnavailableError(msg)
-    return direct_scan(shape, frame, run, table)
+    return plan_direct_scan(shape, frame, run, table)
 
 
 def _is_scan(shape: DirectShape, bound: BoundStatement) -> bool:
     return not shape.counts and shape.table == bound.references[0].private_name
 
 
-def fingerprint(bound: BoundStatement, table: SecuredTable) -> bytes:
+def fingerprint_statement(bound: BoundStatement, table: SecuredTable) -> bytes:
     """Of what the statement means now, 16 bytes: its text with views expanded, and the table's columns."""
     columns = [(field_id, name, str(kind)) for field_id, name, kind in table.base.columns.fields]
     said = json.dumps([bound.render(), columns])  # a column of another type has another id

@@ -17,7 +17,7 @@ from planner.access.rights import Access
 from planner.access.visible_catalog import SYSTEM_SCHEMA, SystemTable
 from planner.binding.bound_statement import BoundStatement
 from planner.binding.substrait import Bound
-from planner.bridge.plan_shape import direct_shape
+from planner.bridge.plan_shape import find_direct_shape
 from planner.scans.query_run import QueryRun
 from planner.scans.table_leaf import Projection
 
@@ -88,7 +88,7 @@ def plain_system_rows(bound: Bound, frame: DataFrame, run: QueryRun) -> Iterator
     """
     if not isinstance(bound, BoundStatement) or bound.references or not bound.system_tables:
         return None
-    shape = direct_shape(frame)
+    shape = find_direct_shape(frame)
     if shape is None or shape.counts or shape.schema_name != SYSTEM_SCHEMA:
         return None
     run.system_scans.clear()

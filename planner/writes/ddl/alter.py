@@ -360,12 +360,12 @@ def prepare_alter(
         raise reader.refused("One change at a time: a second one follows")
     reader.expect_end()
     check_writable(engine, name)
-    if not (if_exists and not engine.visible(access).has_table(name)):
+    if not (if_exists and not engine.visible_catalog(access).has_table(name)):
         check_may_write(engine, name, access)
         change.check(engine.catalog.table(name))
 
     def alter(_control: RunControl | None) -> WriteResult:
-        if if_exists and not engine.visible(access).has_table(name):
+        if if_exists and not engine.visible_catalog(access).has_table(name):
             return DONE
         check_may_write(engine, name, access)
         table = engine.catalog.table(name)

@@ -99,7 +99,7 @@ def prepare_create_view(
         engine.prepare(select, replace(settings, types="arrow"), access)
         # The view as others will find it: one that reads itself is found out so.
         sql = f"SELECT * FROM {quote(name)}"  # noqa: S608 - quoted
-        bind(sql, _WithView(engine.visible(access), name, select))
+        bind(sql, _WithView(engine.visible_catalog(access), name, select))
 
     check()
 

@@ -321,7 +321,7 @@ def _read_properties(reader: Reader, definition: _Definition) -> None:
 
 def _like(engine: QueryPlanner, access: Access, definition: _Definition) -> pa.Schema:
     """Columns of another table; its key and regions too, where the definition says nothing of them."""
-    secured = engine.visible(access).table(definition.like or "")
+    secured = engine.visible_catalog(access).table(definition.like or "")
     declared = secured.declared_schema
     required = not_null_columns(declared)
     base = secured.base

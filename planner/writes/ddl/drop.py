@@ -76,7 +76,7 @@ def _is_there(engine: QueryPlanner, access: Access, name: str) -> bool:
     Raises:
         InvalidInputError: it is a view.
     """
-    visible = engine.visible(access)
+    visible = engine.visible_catalog(access)
     if visible.view_sql(name) is not None:
         msg = f"{name!r} is a view: DROP VIEW drops it"
         raise InvalidInputError(msg)
@@ -87,7 +87,7 @@ def _drop_view(
     engine: QueryPlanner, reader: Reader, access: Access, name: str, *, if_exists: bool
 ) -> PreparedDefinition:
     def check() -> bool:
-        visible = engine.visible(access)
+        visible = engine.visible_catalog(access)
         if visible.view_sql(name) is None:
             if visible.has_table(name):
                 msg = f"{name!r} is a table: DROP TABLE drops it"

@@ -337,7 +337,7 @@ def check_column(base: BaseTable, column: str) -> None:
 
 def _tables_with(engine: QueryPlanner, access: Access, name: str) -> list[str]:
     found = []
-    visible = engine.visible(access)
+    visible = engine.visible_catalog(access)
     for table in visible.table_names():
         try:
             if name in index_names(visible.table(table).base):

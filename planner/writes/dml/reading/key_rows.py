@@ -15,7 +15,7 @@ from memwal.errors import LanceGatewayError
 from planner.binding.key_query import KeyQuery
 from planner.bridge.plain_types import plain_type, typed_value
 from planner.bridge.run_control import RunControl
-from planner.plans.results import normalised
+from planner.plans.results import normalize_schema
 from planner.scans.settings import Shortcut
 from planner.sql.statement_reader import Part
 from planner.sql.tokens import quote
@@ -151,7 +151,7 @@ def key_rows(
         computed = splice.query()
         if set(ordinals).intersection(computed.ordinals):
             return None  # One value, and two types that it may have.
-        schema = normalised(pa.schema([target.base.schema.field(one) for one in needed]))
+        schema = normalize_schema(pa.schema([target.base.schema.field(one) for one in needed]))
         try:
             expressions = RowsQuery(computed, {target.name: schema})
         except LanceGatewayError:

@@ -17,7 +17,7 @@ from planner.bridge.plain_types import TypeSet, refuse_untyped, typed_values
 from planner.bridge.row_expressions import policy_context
 from planner.bridge.run_control import RunControl
 from planner.plans.checks.coarse_instants import may_lose_fractions, refuse_lost_fractions
-from planner.plans.results import normalised, translated
+from planner.plans.results import normalize_schema, translate_error
 from planner.scans.settings import SessionSettings
 from planner.sql.statement_reader import NO_PART, Part, StatementReader
 from planner.sql.tokens import quote
@@ -98,7 +98,7 @@ class RowsQuery:
             self.parameter_types = dict(zip(query.ordinals, found, strict=True))
             if count:
                 frame = self._frame(nothing, [pa.scalar(None, kind) for kind in found], _Run())
-            self.schema = normalised(self._typed(frame), types)
+            self.schema = normalize_schema(self._typed(frame), types)
 
     def _typed(self, frame: DataFrame) -> pa.Schema:
         """The schema of the result; as it is written, a CASE would have the type of its first THEN."""
@@ -106,7 +106,7 @@ class RowsQuery:
             plan = frame.optimized_logical_plan()
             return policy_context().create_dataframe_from_logical_plan(plan).schema()
         except Exception as error:
-            raise translated(error, self._bound, None) from error
+            raise translate_error(error, self._bound, None) from error
 
     def rows(
         self, tables: Mapping[str, pa.Table], parameters: Sequence[pa.Scalar], control: RunControl
@@ -131,7 +131,7 @@ class RowsQuery:
             except LanceGatewayError:
                 raise
             except Exception as error:
-                raise translated(error, self._bound, run.failure) from error
+                raise translate_error(error, self._bound, run.failure) from error
             if not batches:
                 return self.schema.empty_table()
             try:
@@ -158,7 +158,7 @@ class RowsQuery:
             if is_typed and may_lose_fractions(text, self._schemas.values()):
                 refuse_lost_fractions(frame)
         except Exception as error:
-            raise translated(error, bound, run.failure) from error
+            raise translate_error(error, bound, run.failure) from error
         return frame
 
 
