@@ -144,7 +144,7 @@ class PolicyAccess:
         """What is seen of a table or view; None where nothing is, not even that it exists."""
         return self._of(table)
 
-    def may_write(self, table: str) -> bool:
+    def can_write(self, table: str) -> bool:
         """Whether rows of a table may be written."""
         return any(grant.write and grant.covers(table) for grant in self._grants)
 

@@ -163,7 +163,7 @@ class Metadata(Listings):
 
     def _takes_rows(self, catalog: VisibleCatalog, name: str) -> bool:
         """Whether the caller may change rows of a table."""
-        if self._engine.catalog.writing is None or not catalog.access.may_write(name):
+        if self._engine.catalog.writing is None or not catalog.access.can_write(name):
             return False
         table = catalog.table(name)
         return table.access.is_unrestricted and table.base.details is not None

@@ -120,7 +120,7 @@ class NoAccess:
         """Nothing."""
         return None
 
-    def may_write(self, table: str) -> bool:  # noqa: ARG002 - every table alike
+    def can_write(self, table: str) -> bool:  # noqa: ARG002 - every table alike
         """Nowhere."""
         return False
 

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from planner.access.table_policy import TablePolicy
-from planner.access.visible_catalog import misfit
+from planner.access.visible_catalog import policy_mismatch_error
 from planner.bridge.row_expressions import evaluate
 from planner.predicates.arrow_expressions import Call, Node, Other, read_expression
 from planner.predicates.predicate import TRUE, And, Predicate, conjunction, decode
 from planner.predicates.row_filter import PredicateFilter, columns_of, is_understood
 
-__all__ = ["Conditions", "PolicedRows", "divided"]
+__all__ = ["Conditions", "PolicedRows", "divide_conditions"]
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,9 @@ class Conditions:
     above: PredicateFilter | None = None
 
 
-def divided(expression: pc.Expression | None, policy: TablePolicy | None, schema: pa.Schema) -> Conditions:
+def divide_conditions(
+    expression: pc.Expression | None, policy: TablePolicy | None, schema: pa.Schema
+) -> Conditions:
     """Divide a statement's conjuncts, and put the policy's own beside those that go below.
 
     What DataFusion pushes are comparisons of columns with literals, which can't fail: on columns that are
@@ -109,7 +111,7 @@ class PolicedRows:
             except Exception:
                 logger.exception("the access policy of table %r can't be evaluated", self.table)
                 # Without its cause: DataFusion quotes values.
-                raise misfit(self.table) from None
+                raise policy_mismatch_error(self.table) from None
         shown = batch.select([name for name in batch.schema.names if name in self.columns - masks.keys()])
         everywhere = np.zeros(batch.num_rows, dtype=np.int64)
         for name, mask in masks.items():

@@ -58,7 +58,7 @@ class Access(Protocol):
     def of(self, table: str) -> TableAccess | None:
         """What is seen of a table or view; None where nothing is, not even that it exists."""
 
-    def may_write(self, table: str) -> bool:
+    def can_write(self, table: str) -> bool:
         """Whether rows of a table may be written, and the table made, changed and dropped."""
 
 
@@ -73,7 +73,7 @@ class FullAccess:
         """All rows and columns."""
         return UNRESTRICTED
 
-    def may_write(self, table: str) -> bool:  # noqa: ARG002 - every table alike
+    def can_write(self, table: str) -> bool:  # noqa: ARG002 - every table alike
         """Everywhere."""
         return True
 

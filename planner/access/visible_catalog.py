@@ -23,7 +23,7 @@ from planner.tables.state.catalog import Catalog
 from planner.tables.state.past_tables import check_past_access
 from planner.tables.state.table import Table
 
-__all__ = ["VisibleCatalog", "unknown_table"]
+__all__ = ["VisibleCatalog", "unknown_table_error"]
 
 SYSTEM_SCHEMA = "system"
 
@@ -90,7 +90,7 @@ class SecuredTable:
         except InvalidInputError as error:
             # The text of a policy is not for those whom it restricts.
             logger.error("the access policy of table %r can't be applied: %s", self.name, error)  # noqa: TRY400
-            raise misfit(self.name) from None
+            raise policy_mismatch_error(self.name) from None
 
     @cached_property
     def visible_schema(self) -> pa.Schema:
@@ -154,7 +154,7 @@ def check_table_access(table: Table, access: TableAccess) -> None:
         raise InvalidInputError(f"table {table.name!r}: {error}") from error
 
 
-def misfit(table: str) -> PreconditionError:
+def policy_mismatch_error(table: str) -> PreconditionError:
     """What users are told of a policy that can't be applied."""
     return PreconditionError(
         f"the access policy of table {table!r} does not fit the table: none of its rows are shown until an "
@@ -187,7 +187,7 @@ class VisibleCatalog:
         """The views that were found, and what they say."""
         self.access = access
 
-    def anew(self) -> VisibleCatalog:
+    def reopen(self) -> VisibleCatalog:
         """The same catalog for the same principal, of which nothing was found yet."""
         return VisibleCatalog(self._catalog, self.access, self._system)
 
@@ -246,7 +246,7 @@ class VisibleCatalog:
         except NotFoundError:  # it lists tables without a grant
             found = None
         if access is None or found is None:
-            raise unknown_table(name, self.names())
+            raise unknown_table_error(name, self.names())
         if as_of is not None:
             past = self._catalog.past.find(found, as_of)
             if not access.is_unrestricted:
@@ -268,14 +268,14 @@ class VisibleCatalog:
             self.views[name] = sql
         return sql
 
-    def holds(self) -> bool:
+    def is_current(self) -> bool:
         """Whether every name that was found still means the same, and every table has the columns it had.
 
         Raises:
             LanceGatewayError: a table was dropped, or can't be read.
         """
-        now = self.anew()
-        if self.views and not self.views_hold(now):
+        now = self.reopen()
+        if self.views and not self.has_same_views(now):
             return False
         for (name, as_of), old in list(self._found.items()):
             new = now.table(name, as_of)
@@ -286,13 +286,13 @@ class VisibleCatalog:
         self._found = now._found  # noqa: SLF001 - of the same class
         return True
 
-    def views_hold(self, now: VisibleCatalog | None = None) -> bool:
+    def has_same_views(self, now: VisibleCatalog | None = None) -> bool:
         """Whether every view that was found says what it said.
 
         Args:
             now: what is found now; None finds it.
         """
-        now = now or self.anew()
+        now = now or self.reopen()
         return all(now.view_sql(name) == sql and not now.has_table(name) for name, sql in self.views.items())
 
     def system_tables(self) -> tuple[str, ...]:
@@ -324,7 +324,7 @@ def check_view_access(name: str, access: TableAccess) -> None:
         raise PreconditionError(msg)
 
 
-def unknown_table(name: str, known: Sequence[str]) -> NotFoundError:
+def unknown_table_error(name: str, known: Sequence[str]) -> NotFoundError:
     """What is said of a table that does not exist.
 
     Args:

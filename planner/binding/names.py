@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError
-from planner.access.visible_catalog import SYSTEM_SCHEMA, unknown_table
+from planner.access.visible_catalog import SYSTEM_SCHEMA, unknown_table_error
 from planner.binding.bound_statement import TableReference, VectorsStatement
 from planner.bridge.distance_functions import is_vector_type
 from planner.sql.as_of import AsOf
@@ -169,7 +169,7 @@ class StatementNames:
             return Meaning(name, table)
         view = self.resolver.view_sql(name)
         if view is None:
-            raise unknown_table(name, self.resolver.names())
+            raise unknown_table_error(name, self.resolver.names())
         return Meaning(name, None, view)
 
     def add_reference(
@@ -206,7 +206,7 @@ class StatementNames:
             return self.resolver.table(table, as_of).declared_schema
         found = self.resolver.find(table)
         if found is None:  # dropped since its name was resolved
-            raise unknown_table(table, self.resolver.names())
+            raise unknown_table_error(table, self.resolver.names())
         return found.declared_schema
 
     def vector_columns(self) -> list[tuple[str, bool]]:

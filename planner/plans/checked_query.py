@@ -128,7 +128,7 @@ class CheckedQuery:
     ) -> Task:
         takes_none = not parameters and not len(self.parameter_schema)
         values = () if takes_none else typed_values(parameters, self.parameter_schema)
-        return Task(values, settings or self._settings, control or RunControl(), self.catalog.anew())
+        return Task(values, settings or self._settings, control or RunControl(), self.catalog.reopen())
 
     def _plan_again(
         self,

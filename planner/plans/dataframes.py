@@ -284,7 +284,7 @@ class Frames:
 
     def _list_tables_and_views(self, context: SessionContext, run: QueryRun, catalog: VisibleCatalog) -> None:
         """Let DataFusion's information_schema list all tables and views that can be read."""
-        catalog = catalog.anew()  # What is only listed is not kept.
+        catalog = catalog.reopen()  # What is only listed is not kept.
         for name in catalog.table_names():
             try:
                 context.register_dataset(quote(name), DeclaredLeaf(run, catalog.table(name), 1))

@@ -141,7 +141,7 @@ class PreparedQuery(DividedQuery):
         if self.constant is not None and _CONSTANTS in task.settings.shortcuts:
             return self.constant.table.to_reader()
         batches = retry_if_files_vanish(
-            self._start(task), lambda: self._start(replace(task, catalog=self.catalog.anew()))
+            self._start(task), lambda: self._start(replace(task, catalog=self.catalog.reopen()))
         )
         if self._bound.is_constant and Shortcut.CONSTANTS in task.settings.shortcuts:
             batches = self._keep_constant(batches)

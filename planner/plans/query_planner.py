@@ -23,7 +23,7 @@ from planner.plans.prepared_query import PreparedQuery
 from planner.plans.results import retry_if_files_vanish, schema_changed_error
 from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
 from planner.sql.dialects.translate import NATIVE, telling_of_translation, to_native
-from planner.system.catalog import catalog_tables
+from planner.system.catalog import list_system_tables
 from planner.tables.state.catalog import Catalog
 
 __all__ = ["MAX_PLANS", "QueryPlanner"]
@@ -88,9 +88,9 @@ class PlanCache:
         try:
             if promised is not None:
                 names = entry.plan.catalog
-                is_valid = entry.plan.digest == promised and (not names.views or names.views_hold())
+                is_valid = entry.plan.digest == promised and (not names.views or names.has_same_views())
             else:
-                is_valid = entry.plan.is_repeatable and entry.plan.catalog.holds()
+                is_valid = entry.plan.is_repeatable and entry.plan.catalog.is_current()
         except LanceGatewayError:
             # Preparing it anew tells the client what is wrong.
             return None
@@ -137,7 +137,7 @@ class QueryPlanner:
         self.catalog = catalog
         self._frames = Frames(catalog, partitions, memory_bytes)
         self._plans = PlanCache(MAX_PLANS)
-        self._system_tables = {table.name: table for table in catalog_tables(catalog)}
+        self._system_tables = {table.name: table for table in list_system_tables(catalog)}
 
     def prepare(
         self,

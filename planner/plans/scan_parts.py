@@ -183,7 +183,7 @@ class DividedQuery(CheckedQuery):
         Raises:
             UnavailableError: it is no longer there.
         """
-        _, table = self._resolve_table(part, self.catalog.anew())
+        _, table = self._resolve_table(part, self.catalog.reopen())
         return table.table.reopen(part.snapshot)
 
     def _resolve_table(self, part: ScanPart, catalog: VisibleCatalog) -> tuple[BoundStatement, SecuredTable]:

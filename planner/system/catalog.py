@@ -18,7 +18,7 @@ from memwal.errors import LanceGatewayError
 from memwal.regions.manifest import FlushedGeneration
 from planner.access.visible_catalog import MOMENT, SystemTable, VisibleCatalog
 from planner.predicates.region_fields import field_text, recorded_text
-from planner.system.listing import Indexes, OfTables, Versions, in_full
+from planner.system.listing import Indexes, OfTables, Versions, has_full_access
 from planner.system.writers import Writers
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.generations import GenerationDataset
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 _TEXTS = pa.list_(pa.string())
 
 
-def catalog_tables(catalog: Catalog) -> tuple[SystemTable, ...]:
+def list_system_tables(catalog: Catalog) -> tuple[SystemTable, ...]:
     """The system tables that describe a catalog."""
     kinds = (Tables, Regions, Generations, Versions, Indexes, Writers)
     return tuple(kind(catalog) for kind in kinds)
@@ -66,7 +66,7 @@ class Tables(OfTables):
             "base_version": base.version,
             "primary_key": list(secured.primary_key),
         }
-        if in_full(visible, name):
+        if has_full_access(visible, name):
             manifests = () if base.details is None else secured.table.manifests()
             details = base.details or MemWalIndexDetails()
             row |= {
@@ -111,7 +111,7 @@ class Regions(OfTables):
         )
 
     def _list_rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
-        if not in_full(visible, name):
+        if not has_full_access(visible, name):
             return
         table = visible.table(name).table
         base = table.base()
@@ -172,7 +172,7 @@ class Generations(OfTables):
         )
 
     def _list_rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
-        if not in_full(visible, name):
+        if not has_full_access(visible, name):
             return
         table = visible.table(name).table
         details = table.base().details

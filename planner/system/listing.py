@@ -48,7 +48,7 @@ class OfTables(ABC):
         """Rows of one table."""
 
 
-def in_full(visible: VisibleCatalog, name: str) -> bool:
+def has_full_access(visible: VisibleCatalog, name: str) -> bool:
     """Whether a principal may know how rows are stored that a policy might keep from it."""
     access = visible.access.of(name)
     return visible.access.is_admin or (access is not None and access.is_unrestricted)
@@ -77,7 +77,7 @@ class Indexes(OfTables):
         )
 
     def _list_rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
-        if not in_full(visible, name):
+        if not has_full_access(visible, name):
             return
         base = visible.table(name).base
         fragments = {one.fragment_id for one in base.fragments}
@@ -125,7 +125,7 @@ class Versions(OfTables):
     def _list_rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
         base = visible.table(name).base
         tags = tags_of(base)
-        shows_all = in_full(visible, name)
+        shows_all = has_full_access(visible, name)
         for one in self.catalog.past.versions(base):
             row: dict[str, Any] = {
                 "table_name": name,

@@ -23,7 +23,7 @@ from execnodes import RowFilter
 from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
 from planner.access.policy_conditions import PolicedRows
 from planner.access.table_policy import TablePolicy
-from planner.access.visible_catalog import misfit
+from planner.access.visible_catalog import policy_mismatch_error
 from planner.bridge.row_expressions import fulfilling
 from planner.predicates.predicate import And, conjunction, decode
 from planner.predicates.row_filter import PredicateFilter, columns_of, is_understood
@@ -217,7 +217,7 @@ class _Shown:
     def refusal(self, error: Exception) -> LanceGatewayError:
         # The text of a policy is not for those whom it restricts, nor the value that it failed for.
         logger.error("the access policy of table %r can't be evaluated: %s", self.table, error)
-        return misfit(self.table)
+        return policy_mismatch_error(self.table)
 
 
 def shows_of(table: str, policy: TablePolicy | None) -> Condition | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from memwal.creating import delete_table, table_exists
 from memwal.errors import InvalidInputError
 from planner.access.rights import Access
-from planner.access.visible_catalog import unknown_table
+from planner.access.visible_catalog import unknown_table_error
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
@@ -64,7 +64,7 @@ def drop_table(engine: QueryPlanner, name: str) -> None:
     storage = catalog.storage_of(name)
     catalog.forget(name)
     if not table_exists(storage):
-        raise unknown_table(name, catalog.names())
+        raise unknown_table_error(name, catalog.names())
     delete_table(storage)
     # Whoever asked for it while it went away holds what it was.
     catalog.forget(name)
@@ -94,7 +94,7 @@ def _drop_view(
                 raise InvalidInputError(msg)
             if if_exists:
                 return False
-            raise unknown_table(name, visible.names())
+            raise unknown_table_error(name, visible.names())
         check_may_create(engine, name, access)
         return True
 

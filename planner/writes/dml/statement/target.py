@@ -18,7 +18,7 @@ from memwal.errors import (
     UnsupportedError,
 )
 from planner.access.rights import Access, TableAccess
-from planner.access.visible_catalog import SYSTEM_SCHEMA, SecuredTable, unknown_table
+from planner.access.visible_catalog import SYSTEM_SCHEMA, SecuredTable, unknown_table_error
 from planner.plans.query_planner import QueryPlanner
 from planner.plans.results import schema_changed_error
 from planner.sql.tokens import fold, quote
@@ -167,13 +167,13 @@ def check_may_write(engine: QueryPlanner, name: str, access: Access) -> TableAcc
         PermissionDeniedError: the principal may read it, and not write it.
         UnsupportedError: it is a view.
     """
-    rights, may_write = access.of(name), access.may_write(name)
+    rights, may_write = access.of(name), access.can_write(name)
     sees_all = rights is not None and rights.is_unrestricted
     if rights is None or not engine.catalog.has_table(name):
         if rights is not None and engine.catalog.view_sql(name) is not None:
             msg = f"{name!r} is a view, which can't be written: write to the tables that it reads"
             raise UnsupportedError(msg)
-        raise unknown_table(name, engine.visible_catalog(access).names())
+        raise unknown_table_error(name, engine.visible_catalog(access).names())
     if not may_write:
         msg = f"user {access.user!r} may not write to table {name!r}: an administrator must grant it"
         raise PermissionDeniedError(msg)
