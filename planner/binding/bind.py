@@ -21,9 +21,9 @@ from planner.binding.bound_statement import (
     StatementKind,
     TableReference,
     VectorsStatement,
-    statement_kind,
+    classify_statement,
 )
-from planner.binding.distance_operators import SPLIT_OPERATORS, vector_names
+from planner.binding.distance_operators import SPLIT_OPERATORS, find_vector_names
 from planner.binding.key_query import KeyQuery, find_key_query
 from planner.binding.names import INFORMATION_SCHEMA, Meaning, NameResolver, StatementNames, ViewTrail
 from planner.binding.rewrites import REWRITES, Names
@@ -62,7 +62,7 @@ def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: st
     text = tokenize(sql)
     if not GROWING.isdisjoint(text.words):
         check_literal_sizes(text)
-    kind, start = statement_kind(text)
+    kind, start = classify_statement(text)
     binder = _Binder(resolver, catalog, schema)
     if kind is StatementKind.SHOW:
         pieces = binder.show(text)
@@ -172,10 +172,10 @@ class _Binder:
             edits.extend(names.shorten_columns(found, text))
         tell = Names(
             relations=found.aliases,
-            among=lambda tokens: names.among(found, tokens),
-            numbers=names.numbers,
-            vectors=lambda: vector_names(text, names.vector_columns()),
-            keep=self._keep_vector,
+            find_names_among=lambda tokens: names.find_names_among(found, tokens),
+            find_number_columns=names.find_number_columns,
+            find_vectors=lambda: find_vector_names(text, names.find_vector_columns()),
+            keep_vector=self._keep_vector,
             replaced=[(call.first, call.closing) for call, _ in searches],
             distances=self.distances,
         )

@@ -27,8 +27,8 @@ __all__ = [
     "TableReference",
     "VectorsStatement",
     "check_vectors",
-    "query_vectors",
-    "statement_kind",
+    "classify_statement",
+    "read_query_vectors",
 ]
 
 MAX_QUERIES = 10_000
@@ -91,7 +91,7 @@ def check_vectors(function: str, schema: pa.Schema) -> None:
         )
 
 
-def query_vectors(function: str, found: pa.Table) -> QueryVectors:
+def read_query_vectors(function: str, found: pa.Table) -> QueryVectors:
     """The vectors that a subquery gave, one a row.
 
     Raises:
@@ -114,14 +114,18 @@ def query_vectors(function: str, found: pa.Table) -> QueryVectors:
 class BoundStatement:
     """A statement whose names are resolved.
 
-    `references` are its base-table references in order of appearance (views expanded), `parameter_count` the
-    number of values that `render` needs, `key_query` the same statement as a point lookup where it is one,
-    `system_tables` those of the schema `system` that it names, `distances` the distance functions that it
-    calls, `vectors` long constants that do not stand in its text: $vector_1 is the first one.
-
-    `lists_tables` tells whether it reads what DataFusion knows of all tables and views, `asks_first` whether
-    other statements run before it is planned, since they give it vectors to search for, and `is_mended`
-    whether the text for DataFusion says something in other words, which name columns otherwise.
+    Attributes:
+        sql: the text, as it was given.
+        kind: what the statement does.
+        references: the base tables that it reads, in order of appearance, with views expanded.
+        parameter_count: the number of values that `render` needs.
+        key_query: the statement as a point lookup; None where it is more than that.
+        system_tables: tables of the schema `system` that it names.
+        distances: the distance functions that it calls.
+        vectors: long constants that are not in the text: $vector_1 is the first one.
+        lists_tables: whether it reads DataFusion's list of all tables and views.
+        has_vector_subqueries: whether subqueries that give vectors run before it is planned.
+        is_mended: whether the text for DataFusion has corrections that change the names of columns.
     """
 
     sql: str
@@ -134,14 +138,16 @@ class BoundStatement:
     distances: frozenset[str] = frozenset()
     vectors: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
     lists_tables: bool = field(init=False, repr=False)
-    asks_first: bool = field(init=False, repr=False)
+    has_vector_subqueries: bool = field(init=False, repr=False)
     is_mended: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         texts = (piece.text.lower() for piece in self._pieces if isinstance(piece, Piece))
         lists = self.kind is StatementKind.SHOW or any("information_schema" in text for text in texts)
         object.__setattr__(self, "lists_tables", lists)
-        object.__setattr__(self, "asks_first", any(one.vectors is not None for one in self.references))
+        object.__setattr__(
+            self, "has_vector_subqueries", any(one.vectors is not None for one in self.references)
+        )
         object.__setattr__(self, "is_mended", any(piece.mend for piece in self._pieces))
 
     @cached_property
@@ -151,18 +157,18 @@ class BoundStatement:
             self.kind is StatementKind.QUERY
             and not (self.references or self.parameter_count or self.system_tables or self.lists_tables)
             and not any(_CALL.search(piece.text) for piece in self._pieces if isinstance(piece, Piece))
-            and not self.changes_by_itself
+            and not self.is_volatile
         )
 
     @cached_property
-    def is_fixed(self) -> bool:
+    def has_fixed_text(self) -> bool:
         """Whether the text for DataFusion is the same for every run, and means the same at any time."""
         if any(isinstance(piece, Slot) for piece in self._pieces):
             return False
-        return not self.changes_by_itself
+        return not self.is_volatile
 
     @cached_property
-    def changes_by_itself(self) -> bool:
+    def is_volatile(self) -> bool:
         """Whether the statement calls what differs from run to run; a column of such a name counts, too."""
         return calls_unstable(_WORD.findall(self.render()))
 
@@ -283,7 +289,7 @@ _TRANSACTIONS = re.compile("BEGIN|START|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|ABORT|
 _SHOWN = frozenset({"TABLES", "COLUMNS", "FUNCTIONS"})
 
 
-def statement_kind(text: SqlText) -> tuple[StatementKind, int | None]:
+def classify_statement(text: SqlText) -> tuple[StatementKind, int | None]:
     """The kind, and the index of the query's first token; None where the statement is no query.
 
     Raises:

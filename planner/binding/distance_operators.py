@@ -20,7 +20,13 @@ from planner.sql.pieces import Edit
 from planner.sql.tokens import STRING, SqlText
 from planner.sql.vector_text import array_text, read_vector
 
-__all__ = ["DISTANCE_WORDS", "SPLIT_OPERATORS", "called_distances", "distance_edits", "vector_names"]
+__all__ = [
+    "DISTANCE_WORDS",
+    "SPLIT_OPERATORS",
+    "find_called_distances",
+    "find_vector_names",
+    "rewrite_distances",
+]
 
 _OPERATORS = {
     "<->": Distance.L2,
@@ -54,7 +60,7 @@ _NOT_BEHIND = frozenset(
 )
 
 
-def called_distances(text: SqlText) -> Iterator[str]:
+def find_called_distances(text: SqlText) -> Iterator[str]:
     """The names of distance functions that a statement calls, and those of its operators."""
     for i, word in enumerate(text.words):
         operator = _find_operator(text, i)
@@ -64,7 +70,7 @@ def called_distances(text: SqlText) -> Iterator[str]:
             yield text.name(i)
 
 
-def vector_names(text: SqlText, columns: Sequence[tuple[str, bool]]) -> frozenset[str]:
+def find_vector_names(text: SqlText, columns: Sequence[tuple[str, bool]]) -> frozenset[str]:
     """Names that stand for vectors in a statement: of columns, and what they are renamed to by AS.
 
     Args:
@@ -79,7 +85,7 @@ def vector_names(text: SqlText, columns: Sequence[tuple[str, bool]]) -> frozense
     return frozenset(names)
 
 
-def distance_edits(
+def rewrite_distances(
     text: SqlText,
     vectors: Callable[[], frozenset[str]],
     keep: Callable[[list[float]], str],

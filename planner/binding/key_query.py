@@ -37,7 +37,7 @@ class KeyQuery:
     columns: tuple[tuple[str, str], ...]
     constants: tuple[tuple[str, tuple[pa.Scalar | int, ...]], ...]
 
-    def keys(self, parameters: Sequence[pa.Scalar], schema: pa.Schema) -> pa.Table | None:
+    def find_keys(self, parameters: Sequence[pa.Scalar], schema: pa.Schema) -> pa.Table | None:
         """The keys that are asked for.
 
         Args:

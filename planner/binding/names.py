@@ -209,7 +209,7 @@ class StatementNames:
             raise unknown_table_error(table, self.resolver.names())
         return found.declared_schema
 
-    def vector_columns(self) -> list[tuple[str, bool]]:
+    def find_vector_columns(self) -> list[tuple[str, bool]]:
         """Columns of the tables that were found so far, each with whether it holds vectors."""
         tables = dict.fromkeys((reference.table, reference.as_of) for reference in self.references)
         return [
@@ -218,7 +218,7 @@ class StatementNames:
             for field in self.table_schema(table, as_of)
         ]
 
-    def numbers(self) -> tuple[set[str], set[str]]:
+    def find_number_columns(self) -> tuple[set[str], set[str]]:
         """Names of columns that are numbers wherever they stand, and those that may be NaN."""
         tables = dict.fromkeys((one.table, one.as_of) for one in self.references if one.search is None)
         kinds: dict[str, list[pa.DataType]] = {}
@@ -231,7 +231,7 @@ class StatementNames:
         }
         return numbers, {name for name in numbers if any(map(pa.types.is_floating, kinds[name]))}
 
-    def among(self, found: References, tokens: range) -> set[str]:
+    def find_names_among(self, found: References, tokens: range) -> set[str]:
         """Tables that are read among some tokens, and their columns; not what views and subqueries give."""
         names: set[str] = set()
         for site in found.tables:

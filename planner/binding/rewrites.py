@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from planner.binding.distance_operators import DISTANCE_WORDS, called_distances, distance_edits
+from planner.binding.distance_operators import DISTANCE_WORDS, find_called_distances, rewrite_distances
 from planner.sql.pieces import Edit
 from planner.sql.rewrites.clauses import escaped_likes, fetched_rows, recursive_columns
 from planner.sql.rewrites.extremes import mended_extremes
@@ -31,19 +31,19 @@ class Names:
 
     Attributes:
         relations: tables and aliases.
-        among: tells the tables, and their columns, that are read among some tokens.
-        numbers: tells the columns that are numbers in all tables, and those with NaN among them.
-        vectors: tells the columns that hold vectors.
-        keep: remembers a long vector, and tells what stands for it in the text.
-        replaced: ranges of tokens, first and last, that something else is put in place of.
-        distances: takes the names of the distance functions that are called.
+        find_names_among: returns the tables that are read among some tokens, and their columns.
+        find_number_columns: returns the columns that are numbers in all tables, and those that may be NaN.
+        find_vectors: returns the columns that hold vectors.
+        keep_vector: keeps a long vector, and returns the text that stands for it.
+        replaced: ranges of tokens, first and last, that other text replaces.
+        distances: collects the names of the distance functions that are called.
     """
 
     relations: Collection[str]
-    among: Callable[[range], Collection[str]]
-    numbers: Callable[[], tuple[Collection[str], Collection[str]]]
-    vectors: Callable[[], frozenset[str]]
-    keep: Callable[[list[float]], str]
+    find_names_among: Callable[[range], Collection[str]]
+    find_number_columns: Callable[[], tuple[Collection[str], Collection[str]]]
+    find_vectors: Callable[[], frozenset[str]]
+    keep_vector: Callable[[list[float]], str]
     replaced: Sequence[tuple[int, int]]
     distances: set[str]
 
@@ -62,8 +62,8 @@ class Rewrite:
 
 
 def _rewrite_distances(text: SqlText, names: Names) -> Iterator[Edit]:
-    names.distances.update(called_distances(text))
-    return distance_edits(text, names.vectors, names.keep, names.replaced)
+    names.distances.update(find_called_distances(text))
+    return rewrite_distances(text, names.find_vectors, names.keep_vector, names.replaced)
 
 
 REWRITES: Final = (
@@ -72,7 +72,7 @@ REWRITES: Final = (
     Rewrite(frozenset({"RECURSIVE"}), lambda text, _: recursive_columns(text)),
     Rewrite(
         frozenset({"IN", "ANY", "SOME", "ALL"}),
-        lambda text, names: quantified_comparisons(text, names.relations, names.among),
+        lambda text, names: quantified_comparisons(text, names.relations, names.find_names_among),
     ),
     Rewrite(frozenset({"IN"}), lambda text, _: separate_lists(text)),
     Rewrite(
@@ -81,6 +81,7 @@ REWRITES: Final = (
     ),
     Rewrite(frozenset({"COUNT", "CASE", "COALESCE", "NVL", "IFNULL"}), lambda text, _: scalar_totals(text)),
     Rewrite(
-        frozenset({"MIN", "MAX", "COUNT", "SUM"}), lambda text, names: mended_extremes(text, names.numbers)
+        frozenset({"MIN", "MAX", "COUNT", "SUM"}),
+        lambda text, names: mended_extremes(text, names.find_number_columns),
     ),
 )

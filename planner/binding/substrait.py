@@ -60,7 +60,7 @@ class BoundPlan:
         """Whether the plan reads what lists the tables, and changes with them."""
         return any(statement.lists_tables for statement in self.relations.values())
 
-    def frame(self, context: SessionContext, relations: Mapping[str, DataFrame]) -> DataFrame:
+    def make_frame(self, context: SessionContext, relations: Mapping[str, DataFrame]) -> DataFrame:
         """The plan as DataFusion plans it.
 
         Args:

@@ -66,7 +66,7 @@ class CheckedQuery:
         self._planned: list[tuple[float, DataFrame, QueryRun]] = []
         """What preparing has planned already, and when; a run that soon follows uses it up."""
         run = frames.start_run(settings, RunControl())
-        asks_first = isinstance(bound, BoundStatement) and bound.asks_first
+        asks_first = isinstance(bound, BoundStatement) and bound.has_vector_subqueries
         frame = frames.plan(bound, run, None, catalog, typing=asks_first)
         self._columns = dict(run.columns)
         """Of the tables that the statement was checked against."""

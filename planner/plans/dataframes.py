@@ -17,7 +17,7 @@ from datafusion.plan import LogicalPlan
 from memwal.errors import LanceGatewayError
 from planner.access.visible_catalog import SYSTEM_SCHEMA, VisibleCatalog
 from planner.binding.bind import StatementKind, bind
-from planner.binding.bound_statement import BoundStatement, TableReference, check_vectors, query_vectors
+from planner.binding.bound_statement import BoundStatement, TableReference, check_vectors, read_query_vectors
 from planner.binding.substrait import Bound, BoundPlan
 from planner.bridge.distance_functions import register_distances
 from planner.bridge.parameter_types import parameter_types
@@ -253,7 +253,7 @@ class Frames:
         except Exception as error:
             raise translate_error(error, asked, run.control.error or inner.failure) from error
         found = pa.Table.from_batches(batches, batches[0].schema if batches else self.schema(frame))
-        return call.answered(query_vectors(call.function.value, found))
+        return call.answered(read_query_vectors(call.function.value, found))
 
     def _plan_substrait(
         self, bound: BoundPlan, run: QueryRun, catalog: VisibleCatalog, *, pushdown: bool
@@ -264,7 +264,7 @@ class Frames:
             for name, statement in bound.relations.items()
         }
         context = self._make_context(typing=False, sorts_whole=True)
-        frame = OptimizedOnce(bound.frame(context, relations).df)
+        frame = OptimizedOnce(bound.make_frame(context, relations).df)
         schemas = [relation.schema() for relation in relations.values()]
         check_plan(frame, None, schemas, partial(self._optimize_without, frame), may_move=True, is_fixed=True)
         return frame

@@ -179,7 +179,7 @@ class PreparedQuery(DividedQuery):
             return None
         table = task.catalog.table(query.table)
         base = table.base
-        keys = query.keys(task.parameters, base.schema)
+        keys = query.find_keys(task.parameters, base.schema)
         if keys is None:
             return None
         columns = [column for column, _ in query.columns]
@@ -287,7 +287,9 @@ class PreparedQuery(DividedQuery):
     ) -> Iterator[pa.RecordBatch]:
         """The statement's only reference is a search; if that is all, later runs need no plan."""
         batches = stream_batches(frame, run.control)
-        is_fixed = isinstance(self._bound, BoundStatement) and self._bound.is_fixed and not search.subquery
+        is_fixed = (
+            isinstance(self._bound, BoundStatement) and self._bound.has_fixed_text and not search.subquery
+        )
         if self._search is None and is_fixed and Shortcut.DIRECT_SEARCHES in task.settings.shortcuts:
             self._search = direct_search(frame, search, run)
         return batches

@@ -244,7 +244,7 @@ def is_divisible(bound: BoundStatement) -> bool:
     if reference.search is not None or reference.as_of is not None:
         return False
     # Each part is planned on its own: what is called must not decide which rows it has.
-    return not bound.changes_by_itself
+    return not bound.is_volatile
 
 
 def divide_scan(

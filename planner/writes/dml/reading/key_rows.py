@@ -84,7 +84,7 @@ class KeyRows:
         """Look the keys up."""
         types = zip(self.ordinals, self._key_types(), strict=True)
         values = [typed_value(at + 1, parameters[at], kind) for at, kind in types]
-        keys = self.wanted.keys(values, self.target.base.schema)
+        keys = self.wanted.find_keys(values, self.target.base.schema)
         if keys is None:
             return self.plan().begin(parameters, control)
 
@@ -195,7 +195,7 @@ def _key_conditions(
         constants.append((column, tuple(found)))
     query = KeyQuery(target.name, (), tuple(constants))
     # A literal of another type is compared by a plan.
-    if len(set(ordinals)) < len(ordinals) or query.keys(_nulls(ordinals), target.base.schema) is None:
+    if len(set(ordinals)) < len(ordinals) or query.find_keys(_nulls(ordinals), target.base.schema) is None:
         return None
     return query, tuple(ordinals), rest
 
