@@ -24,7 +24,7 @@ from memwal.errors import InvalidInputError, LanceGatewayError
 from memwal.transforms.determinism import subexpressions, unstable_parts
 from planner.access.rights import TableAccess
 from planner.bridge.plan_shape import find_direct_shape
-from planner.bridge.row_expressions import evaluate, on_own_thread, policy_context
+from planner.bridge.row_expressions import evaluate, policy_context, run_on_own_thread
 from planner.predicates.predicate import Predicate, decode
 from planner.sql.rewrites.misread_clauses import refuse_misread
 from planner.sql.rewrites.separate_lists import separated
@@ -143,7 +143,7 @@ def _plan_row_filter(
         return leaf.filter, False, _find_columns(parsed)
 
     try:
-        pushed, complete, columns = on_own_thread(plan)
+        pushed, complete, columns = run_on_own_thread(plan)
         if complete:
             return pushed, None, frozenset()
         evaluate(_make_null_row(schema, columns), text, {})
@@ -173,7 +173,7 @@ def _plan_mask(schema: pa.Schema, column: str, expression: str) -> Mask:
     kind = schema.field(column).type
     what = f"mask {expression!r} of column {column!r} ({kind})"
     try:
-        columns = on_own_thread(
+        columns = run_on_own_thread(
             lambda: _find_columns(_parse_expression(_make_frame(_Recorder(schema)), what, expression))
         )
         # NULLs tell whether the types fit, and what an expression without columns is worth.

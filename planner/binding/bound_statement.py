@@ -14,7 +14,7 @@ from memwal.errors import InvalidInputError, UnsupportedError
 from memwal.transforms.determinism import calls_unstable
 from planner.binding.key_query import KeyQuery
 from planner.bridge.distance_functions import is_vector_type
-from planner.bridge.parameter_types import bindable, plain_value, sql_literal
+from planner.bridge.parameter_types import plain_value, sql_literal, to_bindable
 from planner.sql.as_of import AsOf
 from planner.sql.pieces import VECTOR, Piece, Slot
 from planner.sql.references import QUERY_STARTS
@@ -224,7 +224,7 @@ class BoundStatement:
         values = {
             f"{i + 1}": bound
             for i, value in enumerate(parameters)
-            if (bound := bindable(plain_value(value))) is not None
+            if (bound := to_bindable(plain_value(value))) is not None
         }
         rendered = self._render(parameters, frozenset(int(name) - 1 for name in values))
         return "".join(text for text, _ in rendered), values | self.constants

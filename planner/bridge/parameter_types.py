@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from datafusion.plan import LogicalPlan
 
 from memwal.errors import UnsupportedError
-from planner.bridge.placeholder_types import placeholder_types
+from planner.bridge.placeholder_types import infer_placeholder_types
 
-__all__ = ["bindable", "parameter_types", "plain_value", "sql_literal"]
+__all__ = ["infer_parameter_types", "plain_value", "sql_literal", "to_bindable"]
 
 # How DataFusion prints a parameter whose type it has inferred, up to where the type begins.
 _TYPED = re.compile(
@@ -69,7 +69,7 @@ _UNIT_TYPES = {"Time32": pa.time32, "Time64": pa.time64, "Duration": pa.duration
 _NATURAL = frozenset({pa.bool_(), pa.int64(), pa.float64(), pa.string(), pa.binary()})
 
 
-def parameter_types(
+def infer_parameter_types(
     logical_plan: LogicalPlan, count: int, optimized: Callable[[], LogicalPlan] | None = None
 ) -> tuple[pa.DataType, ...]:
     """The types that a plan expects of $1 ... $count.
@@ -84,14 +84,14 @@ def parameter_types(
         One type per parameter: inferred from what it is compared with, cast to or used as; string where
         DataFusion leaves it open. Never null, view or dictionary types.
     """
-    types = placeholder_types(logical_plan)
+    types = infer_placeholder_types(logical_plan)
     if len(types) < count:
         # What the bindings show no object of: plans of subqueries, counts of a Limit, FILTER of an aggregate.
         shown = repr(logical_plan)
         _collect(shown, types)
         if len(types) < count and "<subquery>" in shown and optimized is not None:
             joined = optimized()
-            types = placeholder_types(joined) | types
+            types = infer_placeholder_types(joined) | types
             _collect(repr(joined), types)
     return tuple(types.get(ordinal, pa.string()) for ordinal in range(1, count + 1))
 
@@ -220,7 +220,7 @@ def sql_literal(value: pa.Scalar) -> str:
     return f"arrow_cast({text}, '{_type_name(dtype)}')"
 
 
-def bindable(value: pa.Scalar) -> pa.Scalar | None:
+def to_bindable(value: pa.Scalar) -> pa.Scalar | None:
     """What DataFusion's bindings take for a placeholder in place of a plain value; None where they take none.
 
     They stumble over nested NULLs. Where a vector is wanted, the statement casts what is bound to a list of

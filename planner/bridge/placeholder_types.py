@@ -16,13 +16,13 @@ from datafusion import DataFrame, Expr, SessionContext
 from datafusion.expr import Aggregate, Filter, Join, Projection, Sort, TableScan, Values, WindowExpr
 from datafusion.plan import LogicalPlan
 
-__all__ = ["placeholder_types"]
+__all__ = ["infer_placeholder_types"]
 
 _LEAVES = frozenset({"Column", "Literal"})
 _CASTS = frozenset({"Cast", "TryCast"})
 
 
-def placeholder_types(plan: LogicalPlan) -> dict[int, pa.DataType]:
+def infer_placeholder_types(plan: LogicalPlan) -> dict[int, pa.DataType]:
     """The types that a plan expects of $1, $2, ..., by number; those that it does not show are missing.
 
     Never null, view or dictionary types. Inferred types go before those of casts, and what stands nearer to

@@ -23,7 +23,7 @@ from planner.bridge.distance_functions import is_vector_type
 from planner.sql.vector_text import read_vector
 
 
-def typed_values(values: Sequence[pa.Scalar], schema: pa.Schema) -> tuple[pa.Scalar, ...]:
+def bind_values(values: Sequence[pa.Scalar], schema: pa.Schema) -> tuple[pa.Scalar, ...]:
     """The values that were bound, as the statement expects them.
 
     Args:
@@ -37,10 +37,10 @@ def typed_values(values: Sequence[pa.Scalar], schema: pa.Schema) -> tuple[pa.Sca
         msg = f"the statement has {len(schema)} parameter(s), but {len(values)} were bound"
         raise InvalidInputError(msg)
     given = enumerate(zip(values, schema.types, strict=True), start=1)
-    return tuple(typed_value(number, value, kind) for number, (value, kind) in given)
+    return tuple(bind_value(number, value, kind) for number, (value, kind) in given)
 
 
-def typed_value(number: int, value: pa.Scalar, kind: pa.DataType) -> pa.Scalar:
+def bind_value(number: int, value: pa.Scalar, kind: pa.DataType) -> pa.Scalar:
     """The value of a parameter, as the statement expects it.
 
     Args:
@@ -69,7 +69,7 @@ def typed_value(number: int, value: pa.Scalar, kind: pa.DataType) -> pa.Scalar:
 
 
 def refuse_untyped(values: Sequence[pa.Scalar], schema: pa.Schema) -> None:
-    """Refuse values that `typed_values` kept as they were bound.
+    """Refuse values that `bind_values` kept as they were bound.
 
     Raises:
         InvalidInputError: names the first of them.
@@ -98,7 +98,7 @@ class WrongParameterError(InvalidInputError):
         self.kind = kind
         self.reason = reason
 
-    def renumbered(self, number: int) -> WrongParameterError:
+    def renumber(self, number: int) -> WrongParameterError:
         """The same of the parameter that has another number in the statement that was sent."""
         return WrongParameterError(number, self.value, self.kind, self.reason)
 
@@ -214,21 +214,21 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def laid_out(values: pa.Array) -> pa.Array:
+def normalize_layout(values: pa.Array) -> pa.Array:
     """Returns run ends as the values that they stand for, and list views as lists.
 
     pyarrow has no cast of the first, and one of the second that takes their offsets for those of lists.
     """
     kind = values.type
     if pa.types.is_run_end_encoded(kind):
-        return laid_out(pc.run_end_decode(values))
+        return normalize_layout(pc.run_end_decode(values))
     if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
         lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
         lists = pa.ListArray if pa.types.is_list_view(kind) else pa.LargeListArray
         offsets = np.concatenate(([0], np.cumsum(lengths)))
         width = pa.int32() if lists is pa.ListArray else pa.int64()
         mask = pc.is_null(values) if values.null_count else None
-        return lists.from_arrays(pa.array(offsets, width), laid_out(values.flatten()), mask=mask)
+        return lists.from_arrays(pa.array(offsets, width), normalize_layout(values.flatten()), mask=mask)
     return values
 
 
@@ -238,7 +238,7 @@ def _cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         # Values first: there are dictionaries that pyarrow cannot decode, such as those of views.
         return _cast(column.dictionary, data_type).take(column.indices)
-    column = laid_out(column)
+    column = normalize_layout(column)
     try:
         return column.cast(data_type)
     except pa.ArrowInvalid as error:

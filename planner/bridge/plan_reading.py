@@ -20,7 +20,7 @@ applies, and others that would move filters and joins don't:
               TableScan: items
 
 The rule takes subqueries inside of the subquery in the same go, those in filters and projections: see
-`filtered_by_a_subquery`.
+`find_chains_filtered_by_subquery`.
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ from datafusion.plan import LogicalPlan
 __all__ = [
     "Chain",
     "Expression",
-    "chain_from",
-    "chains_of",
     "columns_of",
-    "compared_with_a_subquery",
-    "conjuncts_of",
     "every_node",
-    "filtered_by_a_subquery",
+    "find_chain",
+    "find_chains",
+    "find_chains_compared_with_subquery",
+    "find_chains_filtered_by_subquery",
     "literal_value",
     "operands",
     "output_name",
     "schema_of",
-    "serialized",
+    "serialize_expression",
+    "split_conjuncts",
+    "strip_aliases",
     "subquery_plans",
-    "without_aliases",
 ]
 
 Expression = Any
@@ -99,7 +99,7 @@ def operands(expression: Expression) -> list[Expression]:
     return list(expression.rex_call_operands())
 
 
-def serialized(expression: Expression) -> bytes | None:
+def serialize_expression(expression: Expression) -> bytes | None:
     """All that an expression says, as DataFusion would send it to another process; equal for equal ones.
 
     Functions stand in it by their names.
@@ -144,13 +144,13 @@ def columns_of(expression: Expression) -> Iterator[tuple[str | None, str]]:
         yield from columns_of(operand)
 
 
-def conjuncts_of(expression: Expression) -> Iterator[Expression]:
+def split_conjuncts(expression: Expression) -> Iterator[Expression]:
     """The operands of an AND, of any number of them."""
     if expression.variant_name() == "BinaryExpr":
         node: BinaryExpr = expression.to_variant()
         if node.op() == "AND":
-            yield from conjuncts_of(node.left())
-            yield from conjuncts_of(node.right())
+            yield from split_conjuncts(node.left())
+            yield from split_conjuncts(node.right())
             return
     yield expression
 
@@ -236,7 +236,7 @@ class Chain:
         return frozenset(found)
 
 
-def chain_from(plan: LogicalPlan) -> Chain | None:
+def find_chain(plan: LogicalPlan) -> Chain | None:
     """The chain that begins at a node; None where something else stands between it and a leaf."""
     nodes: list[Projection | Filter | SubqueryAlias] = []
     while True:
@@ -249,22 +249,22 @@ def chain_from(plan: LogicalPlan) -> Chain | None:
         (plan,) = plan.inputs()
 
 
-def chains_of(plan: LogicalPlan) -> Iterator[Chain]:
+def find_chains(plan: LogicalPlan) -> Iterator[Chain]:
     """The chains of a plan, from their uppermost nodes: one for each time that a leaf is read.
 
     What is read inside of expressions is not among them; see `planner.bridge.plan_reading`.
     """
-    chain = chain_from(plan)
+    chain = find_chain(plan)
     if chain is not None:
         yield chain
         return
     for child in plan.inputs():
-        yield from chains_of(child)
+        yield from find_chains(child)
 
 
 def _find_output(node: Projection, relation: str | None, name: str) -> Expression | None:
     """The expression behind a column that a projection gives; None where several may be meant."""
-    same = [(_relation(one), without_aliases(one)) for one in node.projections() if output_name(one) == name]
+    same = [(_relation(one), strip_aliases(one)) for one in node.projections() if output_name(one) == name]
     exact = [one for of, one in same if of == relation]
     if len(exact) == 1:
         return exact[0]
@@ -290,7 +290,7 @@ def _relation(expression: Expression) -> str | None:
     return relation
 
 
-def without_aliases(expression: Expression) -> Expression:
+def strip_aliases(expression: Expression) -> Expression:
     """Return what aliases give a name to."""
     while expression.variant_name() == "Alias":
         expression = expression.to_variant().expr()
@@ -325,7 +325,7 @@ def subquery_plans(plan: LogicalPlan) -> Iterator[LogicalPlan]:
                 yield from subquery_plans(shown)
 
 
-def filtered_by_a_subquery(plan: LogicalPlan) -> Iterator[Chain]:
+def find_chains_filtered_by_subquery(plan: LogicalPlan) -> Iterator[Chain]:
     """The chains of `subquery_plans` whose rows are compared with the value of a subquery further inside.
 
     Such a comparison has become a filter above a left join without a condition, with the value on its right.
@@ -337,12 +337,12 @@ def filtered_by_a_subquery(plan: LogicalPlan) -> Iterator[Chain]:
         is_joined = False
         while _joins_a_value(below.to_variant()):
             below, is_joined = below.inputs()[0], True
-        chain = chain_from(below) if is_joined else None
+        chain = find_chain(below) if is_joined else None
         if chain is not None:
             yield chain
 
 
-def compared_with_a_subquery(plan: LogicalPlan) -> Iterator[Chain]:
+def find_chains_compared_with_subquery(plan: LogicalPlan) -> Iterator[Chain]:
     """The chains of a plan whose rows are compared with what a subquery gives.
 
     Args:
@@ -351,7 +351,7 @@ def compared_with_a_subquery(plan: LogicalPlan) -> Iterator[Chain]:
     for node in every_node(plan):
         condition = node.to_variant()
         if isinstance(condition, Filter) and any(_find_subqueries(condition.predicate(), _SUBQUERIES)):
-            chain = chain_from(node.inputs()[0])
+            chain = find_chain(node.inputs()[0])
             if chain is not None:
                 yield chain
 

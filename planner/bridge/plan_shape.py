@@ -19,7 +19,7 @@ from datafusion import functions as f
 from datafusion.expr import Aggregate, Projection, SubqueryAlias, TableScan
 from datafusion.plan import LogicalPlan
 
-from planner.bridge.plan_reading import without_aliases
+from planner.bridge.plan_reading import strip_aliases
 
 __all__ = ["DirectShape", "OptimizedOnce", "find_direct_shape"]
 
@@ -86,7 +86,7 @@ def _make_shape(scan: TableScan, *, counts: bool) -> DirectShape | None:
 def _is_one_column(node: Projection) -> bool:
     """Whether a projection only names the one column of its input."""
     projections = node.projections()
-    return len(projections) == 1 and without_aliases(projections[0]).variant_name() == "Column"
+    return len(projections) == 1 and strip_aliases(projections[0]).variant_name() == "Column"
 
 
 def _is_row_count(node: Aggregate) -> bool:
@@ -94,7 +94,7 @@ def _is_row_count(node: Aggregate) -> bool:
     return (
         len(aggregates) == 1
         and not node.group_by_exprs()
-        and without_aliases(aggregates[0]).to_bytes(None) == _row_count()
+        and strip_aliases(aggregates[0]).to_bytes(None) == _row_count()
     )
 
 

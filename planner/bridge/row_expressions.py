@@ -19,14 +19,14 @@ from datafusion import DataFrame, Expr, SessionConfig, SessionContext, col
 
 from planner.sql.tokens import quote
 
-__all__ = ["evaluate", "fulfilling", "on_own_thread", "policy_context"]
+__all__ = ["evaluate", "match_rows", "policy_context", "run_on_own_thread"]
 
 _TABLE = "rows"
 
 T = TypeVar("T")
 
 
-def on_own_thread(step: Callable[[], T]) -> T:
+def run_on_own_thread(step: Callable[[], T]) -> T:
     """Run one step of DataFusion where DataFusion surely isn't running already."""
     return _threads().submit(step).result()
 
@@ -55,7 +55,7 @@ def evaluate(
     """
     if not batch.num_rows:
         return batch, {name: pa.array([], kind) for name, (_, kind) in expressions.items()}
-    found = on_own_thread(lambda: _evaluate_numbered(batch, condition, expressions))
+    found = run_on_own_thread(lambda: _evaluate_numbered(batch, condition, expressions))
     rows = batch if condition is None else batch.take(found.column(0).combine_chunks())
     # DataFusion makes NULLs by hiding values that stay where they are (NULLIF, CASE without ELSE), and would
     # send them to clients beneath the NULLs: a copy has nothing there.
@@ -67,7 +67,7 @@ def evaluate(
     return rows, arrays
 
 
-def fulfilling(batch: pa.RecordBatch, condition: str) -> pa.BooleanArray:
+def match_rows(batch: pa.RecordBatch, condition: str) -> pa.BooleanArray:
     """Which rows fulfil a condition; one boolean per row, without NULLs.
 
     Raises:
@@ -75,7 +75,7 @@ def fulfilling(batch: pa.RecordBatch, condition: str) -> pa.BooleanArray:
     """
     found = np.zeros(batch.num_rows, dtype=np.bool_)
     if batch.num_rows:
-        rows = on_own_thread(lambda: _evaluate_numbered(batch, condition, {}))
+        rows = run_on_own_thread(lambda: _evaluate_numbered(batch, condition, {}))
         found[rows.column(0).to_numpy()] = True
     return pa.array(found)
 

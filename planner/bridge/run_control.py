@@ -140,7 +140,7 @@ class RunControl:
                 _raise_in(self._waiting, None)
             self._waiting = None
 
-    def undisturbed(self, step: Callable[[], T]) -> T:
+    def run_uninterrupted(self, step: Callable[[], T]) -> T:
         """Run a step of our own that DataFusion asks for, maybe inside `wait`: cancelling does not tear it.
 
         What others share (caches, locks, what several statements wait for) must never be left half made.
@@ -166,7 +166,7 @@ class RunControl:
             self.check()
         return made
 
-    def undisturbed_each(self, open_steps: Callable[[], Iterator[T]]) -> Iterator[T]:
+    def iterate_uninterrupted(self, open_steps: Callable[[], Iterator[T]]) -> Iterator[T]:
         """Yield what an iterator of our own gives up to its first None: each of its steps is undisturbed."""
         steps: Iterator[T] | None = None
 
@@ -176,7 +176,7 @@ class RunControl:
                 steps = open_steps()
             return next(steps, None)
 
-        while (made := self.undisturbed(step)) is not None:
+        while (made := self.run_uninterrupted(step)) is not None:
             yield made
 
     def wait_for_each(self, held: list[Iterator[T]]) -> Iterator[T]:

@@ -17,8 +17,8 @@ from planner.access.visible_catalog import VisibleCatalog
 from planner.binding.bind import StatementKind
 from planner.binding.bound_statement import BoundStatement
 from planner.binding.substrait import Bound
-from planner.bridge.parameter_types import parameter_types
-from planner.bridge.plain_types import bindable_type, refuse_untyped, typed_values
+from planner.bridge.parameter_types import infer_parameter_types
+from planner.bridge.plain_types import bind_values, bindable_type, refuse_untyped
 from planner.bridge.run_control import RunControl
 from planner.plans.dataframes import Frames
 from planner.plans.results import normalize_schema, schema_changed_error
@@ -72,7 +72,9 @@ class CheckedQuery:
         """Of the tables that the statement was checked against."""
         types: tuple[pa.DataType, ...] = ()
         if bound.parameter_count:
-            types = parameter_types(frame.logical_plan(), bound.parameter_count, frame.optimized_logical_plan)
+            types = infer_parameter_types(
+                frame.logical_plan(), bound.parameter_count, frame.optimized_logical_plan
+            )
             if isinstance(bound, BoundStatement):
                 told = frames.infer_subquery_types(bound, run, catalog)
                 types = tuple(
@@ -127,7 +129,7 @@ class CheckedQuery:
         self, parameters: Sequence[pa.Scalar], settings: SessionSettings | None, control: RunControl | None
     ) -> Task:
         takes_none = not parameters and not len(self.parameter_schema)
-        values = () if takes_none else typed_values(parameters, self.parameter_schema)
+        values = () if takes_none else bind_values(parameters, self.parameter_schema)
         return Task(values, settings or self._settings, control or RunControl(), self.catalog.reopen())
 
     def _plan_again(

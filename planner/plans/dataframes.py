@@ -20,7 +20,7 @@ from planner.binding.bind import StatementKind, bind
 from planner.binding.bound_statement import BoundStatement, TableReference, check_vectors, read_query_vectors
 from planner.binding.substrait import Bound, BoundPlan
 from planner.bridge.distance_functions import register_distances
-from planner.bridge.parameter_types import parameter_types
+from planner.bridge.parameter_types import infer_parameter_types
 from planner.bridge.plan_shape import OptimizedOnce
 from planner.bridge.run_control import RunControl
 from planner.plans.checks.mistaken_plans import MOVING_RULE, SUSPECT, TOTALS, check_plan
@@ -196,7 +196,7 @@ class Frames:
             if vectors is not None and vectors.ordinals:
                 frame = self.plan(vectors.statement, run, None, catalog)
                 count = vectors.statement.parameter_count
-                told = parameter_types(frame.logical_plan(), count, frame.optimized_logical_plan)
+                told = infer_parameter_types(frame.logical_plan(), count, frame.optimized_logical_plan)
                 types |= dict(zip(vectors.ordinals, told, strict=True))
         return types
 

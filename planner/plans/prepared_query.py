@@ -98,7 +98,7 @@ class PreparedQuery(DividedQuery):
         run = self._frames.start_run(settings, task.control)
         frame = self._plan_again(run, task.parameters, task.catalog)
         try:
-            control.undisturbed(frame.execution_plan)
+            control.run_uninterrupted(frame.execution_plan)
         except LanceGatewayError:
             raise
         except Exception as error:
@@ -106,7 +106,7 @@ class PreparedQuery(DividedQuery):
                 raise run.failure from error
             frame, run = self._plan(task, pushdown=False)
             try:
-                control.undisturbed(frame.execution_plan)
+                control.run_uninterrupted(frame.execution_plan)
             except Exception as plain:
                 raise translate_error(plain, self._bound, run.failure) from plain
             # Without pushdown nothing tells regions apart.

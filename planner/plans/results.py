@@ -24,7 +24,7 @@ def stream_batches(frame: DataFrame, control: RunControl) -> Iterator[pa.RecordB
     """DataFusion's batches. Its own stream, not an Arrow one: dropping only that stops the work behind it."""
     # Not interrupted while it makes the physical plan: it panics where asking a leaf for its columns fails.
     # What DataFusion refuses then is raised here.
-    stream = control.undisturbed(frame.execute_stream)
+    stream = control.run_uninterrupted(frame.execute_stream)
     held: list[Iterator[pa.RecordBatch]] = [map(RecordBatch.to_pyarrow, stream)]
     del stream  # the list alone holds it, and is emptied at the end
     return control.wait_for_each(held)

@@ -63,7 +63,7 @@ class SystemLeaf(pads.Dataset):
         Raises:
             LanceGatewayError: they can't be read, or the execution was stopped.
         """
-        return self._run.control.undisturbed(self._read)
+        return self._run.control.run_uninterrupted(self._read)
 
     def _read(self) -> pa.Table:
         with self._lock:

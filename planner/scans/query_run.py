@@ -273,7 +273,7 @@ class TableScan:
         try:
             control = self.run.control
             context = TaskContext(metrics=control.metrics, check=control.check)
-            yield from control.undisturbed_each(lambda: self._stream(partition, context))
+            yield from control.iterate_uninterrupted(lambda: self._stream(partition, context))
         except LanceGatewayError as error:
             failure = self._told(error)
             self.run.failure = self.run.failure or failure

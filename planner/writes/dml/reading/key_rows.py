@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from memwal.errors import LanceGatewayError
 from planner.binding.key_query import KeyQuery
-from planner.bridge.plain_types import plain_type, typed_value
+from planner.bridge.plain_types import bind_value, plain_type
 from planner.bridge.run_control import RunControl
 from planner.plans.results import normalize_schema
 from planner.scans.settings import Shortcut
@@ -83,7 +83,7 @@ class KeyRows:
     def begin(self, parameters: Sequence[pa.Scalar], control: RunControl) -> ReadStep:
         """Look the keys up."""
         types = zip(self.ordinals, self._key_types(), strict=True)
-        values = [typed_value(at + 1, parameters[at], kind) for at, kind in types]
+        values = [bind_value(at + 1, parameters[at], kind) for at, kind in types]
         keys = self.wanted.find_keys(values, self.target.base.schema)
         if keys is None:
             return self.plan().begin(parameters, control)

@@ -12,8 +12,8 @@ from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, U
 from planner.binding.bind import bind
 from planner.binding.names import TableColumns
 from planner.bridge.distance_functions import register_distances
-from planner.bridge.parameter_types import parameter_types
-from planner.bridge.plain_types import TypeSet, refuse_untyped, typed_values
+from planner.bridge.parameter_types import infer_parameter_types
+from planner.bridge.plain_types import TypeSet, bind_values, refuse_untyped
 from planner.bridge.row_expressions import policy_context
 from planner.bridge.run_control import RunControl
 from planner.plans.checks.coarse_instants import may_lose_fractions, refuse_lost_fractions
@@ -91,7 +91,7 @@ class RowsQuery:
             nothing = {name: schema.empty_table() for name, schema in self._schemas.items()}
             frame = self._frame(nothing, None, _Run())
             count = self._bound.parameter_count
-            found = parameter_types(frame.logical_plan(), count) if count else ()
+            found = infer_parameter_types(frame.logical_plan(), count) if count else ()
             self._parameters = pa.schema(
                 [pa.field(f"${number}", kind) for number, kind in enumerate(found, start=1)]
             )
@@ -122,12 +122,12 @@ class RowsQuery:
             LanceGatewayError: what went wrong.
         """
         with self._query.telling():
-            values = typed_values(self._query.values(parameters), self._parameters)
+            values = bind_values(self._query.values(parameters), self._parameters)
             run = _Run()
             frame = self._frame(tables, values, run)
             try:
                 # Not torn: what is read lies in memory.
-                batches = control.undisturbed(frame.collect)
+                batches = control.run_uninterrupted(frame.collect)
             except LanceGatewayError:
                 raise
             except Exception as error:
