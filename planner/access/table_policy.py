@@ -27,7 +27,7 @@ from planner.bridge.plan_shape import find_direct_shape
 from planner.bridge.row_expressions import evaluate, policy_context, run_on_own_thread
 from planner.predicates.predicate import Predicate, decode
 from planner.sql.rewrites.misread_clauses import refuse_misread
-from planner.sql.rewrites.separate_lists import separated
+from planner.sql.rewrites.separate_lists import apply_separate_lists
 from planner.sql.tokens import tokenize
 
 __all__ = ["Mask", "TablePolicy", "plan_policy"]
@@ -113,8 +113,8 @@ def _plan_policy(
             refuse_misread(tokenize(text))
         except LanceGatewayError as error:
             raise _policy_error(f"{what} {text!r}", error) from error
-    row_filter = None if row_filter is None else separated(row_filter)
-    masks = tuple((column, separated(expression)) for column, expression in masks)
+    row_filter = None if row_filter is None else apply_separate_lists(row_filter)
+    masks = tuple((column, apply_separate_lists(expression)) for column, expression in masks)
     fitted = {column: _plan_mask(schema, column, expression) for column, expression in masks}
     visible = pa.schema([field for field in schema if field.name not in hidden])
     pushed, condition, columns = _plan_row_filter(schema, row_filter)

@@ -29,15 +29,15 @@ from planner.binding.names import INFORMATION_SCHEMA, Meaning, NameResolver, Sta
 from planner.binding.rewrites import REWRITES, Names
 from planner.sql.dialects.names import NamedTable
 from planner.sql.limits import GROWING, SHALLOW_WORDS, check_depth, check_literal_sizes
-from planner.sql.pieces import VECTOR, Edit, Piece, Slot, spliced
+from planner.sql.pieces import VECTOR, Edit, Piece, Slot, splice
 from planner.sql.references import MAX_RELATIONS, FunctionSite, References, TableSite, find_references
 from planner.sql.rewrites.misread_clauses import MISREAD, refuse_misread
 from planner.sql.search_call import (
     SearchFunction,
+    exclude_subqueries,
+    find_search_function,
     read_call,
-    search_function,
-    subquery_text,
-    without_subqueries,
+    render_subquery,
 )
 from planner.sql.tokens import SqlText, at_position, number_parameters, quote, tokenize
 
@@ -157,7 +157,7 @@ class _Binder:
         edits: list[Edit] = []
         searches: list[tuple[FunctionSite, SearchFunction]] = []
         if found.functions:
-            found, searches = without_subqueries(found)
+            found, searches = exclude_subqueries(found)
         for site in found.tables:
             pieces = self._rewrite_table(site, text, trail)
             if pieces is not None:
@@ -190,7 +190,7 @@ class _Binder:
             edits = [
                 one for one in edits if not any(begin < one.begin and one.end <= end for begin, end in called)
             ]
-        return spliced(text.sql, edits)
+        return splice(text.sql, edits)
 
     def _keep_vector(self, numbers: list[float]) -> str:
         """What stands for a long vector."""
@@ -238,7 +238,7 @@ class _Binder:
         call = read_call(text, function, site.opening, site.closing, slots)
         vectors = None
         if call.subquery is not None:
-            sql, ordinals = subquery_text(text, call.subquery, slots)
+            sql, ordinals = render_subquery(text, call.subquery, slots)
             try:
                 asked = bind(sql, self.names.resolver, catalog=self.names.catalog, schema=self.names.schema)
             except LanceGatewayError as error:
@@ -284,7 +284,7 @@ def _refuse_dangerous(text: SqlText, words: frozenset[str]) -> None:
 def _respell_names(found: References, text: SqlText) -> Iterator[Edit]:
     """Common table expressions by the names that they get, and functions as DataFusion finds them."""
     names = list(found.renamed.items())
-    names += [(one.first, one.name) for one in found.functions if search_function(one.name) is None]
+    names += [(one.first, one.name) for one in found.functions if find_search_function(one.name) is None]
     for index, name in names:
         token = text.tokens[index]
         shown = quote(name) if index in found.renamed else name

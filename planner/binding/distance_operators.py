@@ -18,7 +18,7 @@ from memwal.errors import InvalidInputError
 from planner.bridge.distance_functions import DISTANCES, Distance
 from planner.sql.pieces import Edit
 from planner.sql.tokens import STRING, SqlText
-from planner.sql.vector_text import array_text, read_vector
+from planner.sql.vector_text import format_array, read_vector
 
 __all__ = [
     "DISTANCE_WORDS",
@@ -220,7 +220,7 @@ class _Rewriting:
             numbers = read_vector(text.tokens[last].text)
             if numbers is None:
                 raise text.error(last, "A vector such as '[0.1, 0.2, ...]' is expected; other text stands")
-            shown = array_text(numbers) if len(numbers) < _LONG else self._keep(numbers)
+            shown = format_array(numbers) if len(numbers) < _LONG else self._keep(numbers)
             yield self._replace(last, last, shown)
 
     # Operators

@@ -15,9 +15,9 @@ from typing import Final
 
 from planner.binding.distance_operators import DISTANCE_WORDS, find_called_distances, rewrite_distances
 from planner.sql.pieces import Edit
-from planner.sql.rewrites.clauses import escaped_likes, fetched_rows, recursive_columns
+from planner.sql.rewrites.clauses import rewrite_fetch, rewrite_like_escapes, rewrite_recursive_columns
 from planner.sql.rewrites.extremes import mended_extremes
-from planner.sql.rewrites.quantified_comparisons import quantified_comparisons
+from planner.sql.rewrites.quantified_comparisons import rewrite_quantified_comparisons
 from planner.sql.rewrites.scalar_totals import scalar_totals
 from planner.sql.rewrites.separate_lists import separate_lists
 from planner.sql.tokens import SqlText
@@ -67,12 +67,12 @@ def _rewrite_distances(text: SqlText, names: Names) -> Iterator[Edit]:
 
 
 REWRITES: Final = (
-    Rewrite(frozenset({"ESCAPE"}), lambda text, _: escaped_likes(text)),
-    Rewrite(frozenset({"FETCH"}), lambda text, _: fetched_rows(text)),
-    Rewrite(frozenset({"RECURSIVE"}), lambda text, _: recursive_columns(text)),
+    Rewrite(frozenset({"ESCAPE"}), lambda text, _: rewrite_like_escapes(text)),
+    Rewrite(frozenset({"FETCH"}), lambda text, _: rewrite_fetch(text)),
+    Rewrite(frozenset({"RECURSIVE"}), lambda text, _: rewrite_recursive_columns(text)),
     Rewrite(
         frozenset({"IN", "ANY", "SOME", "ALL"}),
-        lambda text, names: quantified_comparisons(text, names.relations, names.find_names_among),
+        lambda text, names: rewrite_quantified_comparisons(text, names.relations, names.find_names_among),
     ),
     Rewrite(frozenset({"IN"}), lambda text, _: separate_lists(text)),
     Rewrite(

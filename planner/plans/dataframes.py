@@ -253,7 +253,7 @@ class Frames:
         except Exception as error:
             raise translate_error(error, asked, run.control.error or inner.failure) from error
         found = pa.Table.from_batches(batches, batches[0].schema if batches else self.schema(frame))
-        return call.answered(read_query_vectors(call.function.value, found))
+        return call.with_vectors(read_query_vectors(call.function.value, found))
 
     def _plan_substrait(
         self, bound: BoundPlan, run: QueryRun, catalog: VisibleCatalog, *, pushdown: bool

@@ -22,7 +22,7 @@ from planner.plans.dataframes import Frames
 from planner.plans.prepared_query import PreparedQuery
 from planner.plans.results import retry_if_files_vanish, schema_changed_error
 from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
-from planner.sql.dialects.translate import NATIVE, telling_of_translation, to_native
+from planner.sql.dialects.translate import NATIVE, note_translation, to_native
 from planner.system.catalog import list_system_tables
 from planner.tables.state.catalog import Catalog
 
@@ -188,7 +188,7 @@ class QueryPlanner:
         telling: AbstractContextManager[None] = nullcontext()
         if isinstance(statement, str) and settings.dialect != NATIVE:
             statement = to_native(statement, settings.dialect, visible)
-            telling = telling_of_translation(settings.dialect)
+            telling = note_translation(settings.dialect)
         with telling:
             bound: Bound
             if isinstance(statement, bytes):

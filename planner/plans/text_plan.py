@@ -10,7 +10,7 @@ from datafusion import DataFrame, SessionContext
 from planner.binding.bound_statement import BoundStatement, StatementKind
 from planner.plans.checks.unordered_extremes import EXTREMES_OF_GROUPS, has_unordered_extremes
 from planner.sql.rewrites.extremes import ordered_extremes
-from planner.sql.rewrites.separate_lists import separated
+from planner.sql.rewrites.separate_lists import apply_separate_lists
 from planner.sql.tokens import quote
 
 __all__ = ["plan_text"]
@@ -36,7 +36,9 @@ def plan_text(
     """
 
     def plan(sql: str) -> DataFrame:
-        return context.sql(separated(sql, nulls) if nulls else sql, param_values=dict(values) or None)
+        return context.sql(
+            apply_separate_lists(sql, nulls) if nulls else sql, param_values=dict(values) or None
+        )
 
     text_as_written = text
     if bound.is_mended:

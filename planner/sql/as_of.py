@@ -17,7 +17,7 @@ from datafusion import SessionContext
 from memwal.errors import InvalidInputError
 from planner.sql.tokens import QUOTED, STRING, SqlText
 
-__all__ = ["AS_OF_STARTS", "AsOf", "moment_text", "read_as_of"]
+__all__ = ["AS_OF_STARTS", "AsOf", "format_moment", "read_as_of"]
 
 AS_OF_STARTS = frozenset({"FOR", "VERSION", "TIMESTAMP"})
 """The words with which a past begins."""
@@ -52,7 +52,7 @@ class AsOf:
             msg = f"the past of a table is a version, a tag or a moment, and not {given}"
             raise InvalidInputError(msg)
 
-    def asked_moment(self) -> int | None:
+    def evaluate_moment(self) -> int | None:
         """The moment, in microseconds since 1970; None where a version or a tag is meant.
 
         Raises:
@@ -90,13 +90,13 @@ def read_as_of(text: SqlText, i: int) -> tuple[AsOf, int] | None:
     return _read_version(text, start) if kind in _VERSIONS else _read_moment(text, start)
 
 
-def moment_text(moment: int) -> str:
+def format_moment(moment: int) -> str:
     """A moment (microseconds since 1970) as people write it."""
     at = _EPOCH + timedelta(microseconds=moment)
     return f"{at:%Y-%m-%d %H:%M:%S.%f}".rstrip("0").rstrip(".") + " UTC"
 
 
-def microseconds(at: datetime) -> int:
+def to_microseconds(at: datetime) -> int:
     """Since 1970; without a zone, UTC."""
     aware = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
     return (aware - _EPOCH) // timedelta(microseconds=1)
@@ -132,7 +132,7 @@ def _read_moment(text: SqlText, i: int) -> tuple[AsOf, int]:
 def _read_literal(text: SqlText, i: int) -> AsOf:
     written = text.tokens[i].text.strip()
     try:
-        return AsOf(moment=microseconds(datetime.fromisoformat(written)))
+        return AsOf(moment=to_microseconds(datetime.fromisoformat(written)))
     except (ValueError, OverflowError):
         message = (
             f"{written!r} is no moment: write it like '2026-05-01 12:00:00' (UTC) or "

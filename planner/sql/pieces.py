@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-__all__ = ["VECTOR", "Copy", "Edit", "Piece", "Slot", "spliced"]
+__all__ = ["VECTOR", "Copy", "Edit", "Piece", "Slot", "splice"]
 
 VECTOR = "vector_"
 """Before the number of a constant that does not stand in the text."""
@@ -81,7 +81,7 @@ class Edit:
         return self.begin, self.end
 
 
-def spliced(sql: str, edits: Sequence[Edit]) -> list[Piece | Slot]:
+def splice(sql: str, edits: Sequence[Edit]) -> list[Piece | Slot]:
     """Apply edits to a text.
 
     Raises:

@@ -29,10 +29,10 @@ __all__ = [
     "SearchFunction",
     "Subquery",
     "Value",
+    "exclude_subqueries",
+    "find_search_function",
     "read_call",
-    "search_function",
-    "subquery_text",
-    "without_subqueries",
+    "render_subquery",
 ]
 
 
@@ -112,15 +112,17 @@ _NUMBER_STARTS = frozenset({"0", ".", "-", "+"})
 _CLOSERS = {"(": ")", "[": "]", "{": "}"}
 
 
-def search_function(name: str) -> SearchFunction | None:
+def find_search_function(name: str) -> SearchFunction | None:
     """The search function of that name; None where it is another."""
     return next((one for one in SearchFunction if one.value == name), None)
 
 
-def without_subqueries(found: References) -> tuple[References, list[tuple[FunctionSite, SearchFunction]]]:
+def exclude_subqueries(found: References) -> tuple[References, list[tuple[FunctionSite, SearchFunction]]]:
     """What stands outside of calls of search functions, whose subqueries are statements of their own."""
     searches = [
-        (call, function) for call in found.functions if (function := search_function(call.name)) is not None
+        (call, function)
+        for call in found.functions
+        if (function := find_search_function(call.name)) is not None
     ]
 
     def is_outside(token: int) -> bool:
@@ -130,7 +132,9 @@ def without_subqueries(found: References) -> tuple[References, list[tuple[Functi
     return outside, [(call, function) for call, function in searches if is_outside(call.first)]
 
 
-def subquery_text(text: SqlText, subquery: Subquery, slots: Mapping[int, int]) -> tuple[str, tuple[int, ...]]:
+def render_subquery(
+    text: SqlText, subquery: Subquery, slots: Mapping[int, int]
+) -> tuple[str, tuple[int, ...]]:
     """A subquery as a statement of its own.
 
     Args:
@@ -184,7 +188,7 @@ class SearchCall:
         """The query that gives the vectors, where one does."""
         return next((one for one in self.arguments.values() if isinstance(one, Subquery)), None)
 
-    def answered(self, vectors: QueryVectors) -> SearchCall:
+    def with_vectors(self, vectors: QueryVectors) -> SearchCall:
         """The same with these vectors in the place of the subquery."""
         arguments = {
             name: vectors if isinstance(value, Subquery) else value for name, value in self.arguments.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 
-__all__ = ["array_text", "read_vector"]
+__all__ = ["format_array", "read_vector"]
 
 
 def read_vector(text: str) -> list[float] | None:
@@ -29,7 +29,7 @@ def read_vector(text: str) -> list[float] | None:
     return numbers if all(map(math.isfinite, numbers)) else None
 
 
-def array_text(numbers: list[float]) -> str:
+def format_array(numbers: list[float]) -> str:
     """The same as an array of doubles in SQL.
 
     >>> array_text([1.0, -0.5])

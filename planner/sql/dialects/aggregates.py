@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from sqlglot import exp
 
-from planner.sql.dialects.build import Rule, call, literal_text, native, operand, raw, said
+from planner.sql.dialects.build import Rule, call, from_template, literal_text, native, operand, raw
 from planner.sql.dialects.source import DialectSource
 
 _SKIPS_NULLS = "skips_nulls"
@@ -167,7 +167,7 @@ RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
         exp.WithinGroup: _within,
         exp.Quantile: _quantile("percentile_cont"),
         exp.ApproxQuantile: _quantile("approx_percentile_cont"),
-        exp.Median: said("median({this})"),
+        exp.Median: from_template("median({this})"),
         exp.Grouping: _grouping,
         exp.PercentileCont: _percentile,
     }

@@ -51,7 +51,7 @@ def literal_number(node: exp.Expr | None) -> int | None:
     return None
 
 
-def said(template: str) -> Rule:
+def from_template(template: str) -> Rule:
     """The rule that says a node in other words; {this} and {expression} stand for its operands."""
     return lambda node, _: raw(
         template.format(this=native(node.this), expression=native(node.args.get("expression")))

@@ -9,7 +9,16 @@ from types import MappingProxyType
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 
-from planner.sql.dialects.build import Rule, call, literal_number, literal_text, native, operand, raw, said
+from planner.sql.dialects.build import (
+    Rule,
+    call,
+    from_template,
+    literal_number,
+    literal_text,
+    native,
+    operand,
+    raw,
+)
 from planner.sql.dialects.date_differences import UNITS, unit_of
 from planner.sql.dialects.source import DialectSource
 
@@ -285,26 +294,26 @@ RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
         exp.AtTimeZone: _in_zone,
         exp.FromTimeZone: _from_zone,
         exp.Extract: _extract,
-        exp.Year: said("date_part('year', {this})"),
-        exp.Quarter: said("date_part('quarter', {this})"),
-        exp.Month: said("date_part('month', {this})"),
-        exp.Day: said("date_part('day', {this})"),
-        exp.DayOfMonth: said("date_part('day', {this})"),
-        exp.DayOfYear: said("date_part('doy', {this})"),
-        exp.Hour: said("date_part('hour', {this})"),
-        exp.Minute: said("date_part('minute', {this})"),
-        exp.Second: said("date_part('second', {this})"),
-        exp.WeekOfYear: said("date_part('week', {this})"),
+        exp.Year: from_template("date_part('year', {this})"),
+        exp.Quarter: from_template("date_part('quarter', {this})"),
+        exp.Month: from_template("date_part('month', {this})"),
+        exp.Day: from_template("date_part('day', {this})"),
+        exp.DayOfMonth: from_template("date_part('day', {this})"),
+        exp.DayOfYear: from_template("date_part('doy', {this})"),
+        exp.Hour: from_template("date_part('hour', {this})"),
+        exp.Minute: from_template("date_part('minute', {this})"),
+        exp.Second: from_template("date_part('second', {this})"),
+        exp.WeekOfYear: from_template("date_part('week', {this})"),
         exp.Week: _week,
         exp.DayOfWeek: _weekday,
-        exp.DayOfWeekIso: said("date_part('isodow', {this})"),
+        exp.DayOfWeekIso: from_template("date_part('isodow', {this})"),
         exp.Dayname: _name_of("%A", "%a"),
         exp.Monthname: _name_of("%B", "%b"),
         exp.LastDay: _last_day,
         exp.DateFromParts: _from_parts,
         exp.UnixToTime: _from_unix,
-        exp.TimeToUnix: said("date_part('epoch', {this})"),
-        exp.UnixSeconds: said("CAST(floor(date_part('epoch', {this})) AS BIGINT)"),
+        exp.TimeToUnix: from_template("date_part('epoch', {this})"),
+        exp.UnixSeconds: from_template("CAST(floor(date_part('epoch', {this})) AS BIGINT)"),
         exp.CurrentTimestamp: _now,
         exp.CurrentDatetime: _now,
         exp.CurrentDate: _today,

@@ -8,8 +8,17 @@ from types import MappingProxyType
 
 from sqlglot import exp
 
-from planner.sql.dialects.build import Rule, call, literal_number, literal_text, native, operand, raw, said
-from planner.sql.dialects.rounding import rounds
+from planner.sql.dialects.build import (
+    Rule,
+    call,
+    from_template,
+    literal_number,
+    literal_text,
+    native,
+    operand,
+    raw,
+)
+from planner.sql.dialects.rounding import is_rounded
 from planner.sql.dialects.source import DialectSource
 
 # CAST of these gives NULL in an older mode of the dialect, and an error by default today.
@@ -56,7 +65,7 @@ def _cast(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
     name = _TYPES.get(to.this) or native(to)
     if to.this is exp.DType.DECIMAL and not to.expressions and source.dialect == "bigquery":
         name = "DECIMAL(38, 9)"
-    value = f"round({native(node.this)})" if rounds(node) else native(node.this)
+    value = f"round({native(node.this)})" if is_rounded(node) else native(node.this)
     text = f"{'TRY_CAST' if safe else 'CAST'}({value} AS {name})"
     if to.this in _TEXTS and to.expressions and source.dialect not in {"duckdb", "bigquery"}:
         # DataFusion takes no notice of the length of a text type.
@@ -367,7 +376,7 @@ RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
         exp.SHA2: _sha2,
         exp.ConcatWs: _concat_ws,
         exp.SplitPart: _split_part,
-        exp.Initcap: said("initcap({this})"),
+        exp.Initcap: from_template("initcap({this})"),
         exp.Sign: _rename("signum"),
         exp.Rand: _rename("random"),
         exp.Uuid: _rename("uuid"),

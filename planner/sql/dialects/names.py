@@ -36,24 +36,24 @@ class KnownNames(Protocol):
         """All tables and views, for messages too."""
 
 
-def tables(tree: exp.Expr) -> tuple[str, ...]:
+def find_tables(tree: exp.Expr) -> tuple[str, ...]:
     """Tables and views that a statement names, as it names them."""
     own = {one.alias.lower() for one in tree.find_all(exp.CTE)}
     names = (table.name for table in tree.find_all(exp.Table))
     return tuple(sorted({name for name in names if name and name.lower() not in own}))
 
 
-def spelt(named: Sequence[str], known: KnownNames) -> tuple[str, ...]:
+def find_spellings(named: Sequence[str], known: KnownNames) -> tuple[str, ...]:
     """How the tables that a statement names, and their columns, are spelt."""
     found: set[str] = set()
     for name in named:
-        table = table_named(name, known)
+        table = find_table(name, known)
         if table is not None:
             found |= {table[0], *table[1].names}
     return tuple(sorted(found))
 
 
-def table_named(name: str, known: KnownNames) -> tuple[str, pa.Schema] | None:
+def find_table(name: str, known: KnownNames) -> tuple[str, pa.Schema] | None:
     """The table that a name means, whatever its capitals; None where there is none, or several."""
     for candidate in dict.fromkeys((name, name.lower())):
         table = known.find(candidate)

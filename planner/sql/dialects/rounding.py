@@ -12,14 +12,14 @@ from collections.abc import Sequence
 import pyarrow as pa
 from sqlglot import exp
 
-from planner.sql.dialects.names import KnownNames, table_named
+from planner.sql.dialects.names import KnownNames, find_table
 from planner.sql.dialects.source import DialectSource
 
-__all__ = ["ROUNDING", "fractional_columns", "mark_rounded", "rounds"]
+__all__ = ["ROUNDING", "find_fractional_columns", "is_rounded", "mark_rounded"]
 
 ROUNDING = frozenset({"duckdb", "mysql", "snowflake", "bigquery", "trino"})
 """Dialects that do; Spark cuts off, too."""
-_MARK = "rounds"
+_MARK = "is_rounded"
 _FRACTIONS = (
     exp.Avg, exp.Cbrt, exp.Exp, exp.Ln, exp.Log, exp.Median, exp.PercentileCont, exp.Pow, exp.Quantile,
     exp.Rand, exp.SafeDivide, exp.Sqrt, exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance,
@@ -33,12 +33,12 @@ _AS_OPERANDS = (
 )  # fmt: skip
 
 
-def fractional_columns(named: Sequence[str], known: KnownNames) -> tuple[str, ...]:
+def find_fractional_columns(named: Sequence[str], known: KnownNames) -> tuple[str, ...]:
     """Columns of the tables that a statement names which hold fractions, in lower case."""
     fractions: set[str] = set()
     others: set[str] = set()
     for name in named:
-        table = table_named(name, known)
+        table = find_table(name, known)
         for field in () if table is None else table[1]:
             kind = field.type
             is_fraction = pa.types.is_floating(kind) or (pa.types.is_decimal(kind) and kind.scale > 0)
@@ -66,7 +66,7 @@ def mark_rounded(tree: exp.Expr, source: DialectSource, columns: Sequence[str]) 
             cast.meta[_MARK] = True
 
 
-def rounds(cast: exp.Expr) -> bool:
+def is_rounded(cast: exp.Expr) -> bool:
     """Whether a cast was marked."""
     return bool(cast.meta.get(_MARK))
 

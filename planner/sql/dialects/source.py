@@ -82,7 +82,7 @@ class DialectSource:
         starts = tuple((token.text.upper(), token.start) for token in tokens[:_LEADING_TOKENS])
         return DialectSource(dialect, sql, *_mark_parameters(sql, dialect, found), starts)
 
-    def at_query(self) -> DialectSource | None:
+    def locate_query(self) -> DialectSource | None:
         """The same, with the place where its query begins; None where the statement has none."""
         for word, start in self.starts:
             if word in QUERY_STARTS or word == "(":
@@ -110,7 +110,7 @@ class DialectSource:
         what = f"{self.dialect} SQL: {why}"
         if not starts:
             text = node.sql(dialect=self.dialect, comments=False, unsupported_level=ErrorLevel.IGNORE)
-            raise UnsupportedError(f"{what}: {without_marks(text)[:80]}")
+            raise UnsupportedError(f"{what}: {strip_marks(text)[:80]}")
         raise UnsupportedError(at_position(self.sql, self.position(self.query + min(starts)), what))
 
 
@@ -126,7 +126,7 @@ def _tokenize(sql: str, dialect: str) -> list[Token]:
         sql = sql[:begin] + " " * (end - begin) + sql[end:]
 
 
-def statements_of(text: str, dialect: str) -> list[exp.Expr]:
+def parse_statements(text: str, dialect: str) -> list[exp.Expr]:
     """The statements of a text; see `is_written_null_safe`.
 
     Raises:
@@ -157,7 +157,7 @@ def is_written_null_safe(node: exp.Expr) -> bool:
     return _NULL_SAFE in node.meta
 
 
-def parameter(node: exp.Expr) -> exp.Parameter | None:
+def find_parameter(node: exp.Expr) -> exp.Parameter | None:
     """The parameter that a column name stands for."""
     if not isinstance(node, exp.Column) or len(node.parts) != 1:
         return None
@@ -176,7 +176,7 @@ def refuse_misplaced_parameters(tree: exp.Expr, source: DialectSource) -> None:
             source.refuse(name if name.meta else name.parent or name, "no parameter can stand here")
 
 
-def without_marks(text: str) -> str:
+def strip_marks(text: str) -> str:
     """Generated text for people to read."""
     return re.sub(_MARKED.pattern, r"$\1", text, flags=re.IGNORECASE)
 

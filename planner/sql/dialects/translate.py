@@ -50,21 +50,21 @@ from planner.sql.dialects.build import Rule, native
 from planner.sql.dialects.names import KnownNames
 from planner.sql.dialects.source import (
     DialectSource,
-    parameter,
+    find_parameter,
+    parse_statements,
     refuse_misplaced_parameters,
-    statements_of,
-    without_marks,
+    strip_marks,
 )
 from planner.sql.tokens import at_position
 
 __all__ = [
     "NATIVE",
-    "looked_up",
-    "said_natively",
+    "look_up_names",
+    "note_translation",
+    "report_translation_errors",
     "syntax_error",
-    "telling_of_translation",
     "to_native",
-    "translating",
+    "write_native",
 ]
 
 NATIVE = "postgres"
@@ -146,12 +146,12 @@ def to_native(sql: str, dialect: str, known: KnownNames | None = None) -> str:
     """
     if dialect == NATIVE:
         return sql
-    with translating(dialect):
+    with report_translation_errors(dialect):
         return _translate_or_reuse(sql, dialect, known)
 
 
 @contextmanager
-def translating(dialect: str) -> Iterator[None]:
+def report_translation_errors(dialect: str) -> Iterator[None]:
     """Says what it means for a client when sqlglot stumbles."""
     try:
         yield
@@ -171,8 +171,8 @@ def _translate_or_reuse(sql: str, dialect: str, known: KnownNames | None) -> str
         tables = _tables.get(statement)
     if tables is None:
         parsed = _parse(sql, dialect)
-        tables = () if parsed.tree is None else dialect_names.tables(parsed.tree)
-    names, fractions = looked_up(tables, dialect, known)
+        tables = () if parsed.tree is None else dialect_names.find_tables(parsed.tree)
+    names, fractions = look_up_names(tables, dialect, known)
     translation = _Translation(statement, names, fractions)
     with _lock:
         text = _texts.get(translation)
@@ -186,7 +186,7 @@ def _translate_or_reuse(sql: str, dialect: str, known: KnownNames | None) -> str
 
 
 @contextmanager
-def telling_of_translation(dialect: str) -> Iterator[None]:
+def note_translation(dialect: str) -> Iterator[None]:
     """Lets errors that show a place in a statement say that it is the translated text."""
     try:
         yield
@@ -198,11 +198,11 @@ def telling_of_translation(dialect: str) -> Iterator[None]:
 
 
 def _parse(sql: str, dialect: str) -> _Parsed:
-    source = DialectSource.of(sql, dialect).at_query()
+    source = DialectSource.of(sql, dialect).locate_query()
     if source is None:
         return _Parsed(None, None)
     try:
-        trees = statements_of(source.text[source.query :], dialect)
+        trees = parse_statements(source.text[source.query :], dialect)
     except ParseError as error:
         raise syntax_error(source, error) from None
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
@@ -218,10 +218,10 @@ def _translate(parsed: _Parsed, sql: str, names: tuple[str, ...], fractions: tup
         return sql.replace("`", '"')
     # Words, not text: comments among them may be none in DataFusion.
     asked = "".join(f"{word} " for word, start in source.starts if start < source.query)
-    return asked + said_natively(tree, source, names, fractions)
+    return asked + write_native(tree, source, names, fractions)
 
 
-def looked_up(
+def look_up_names(
     tables: tuple[str, ...], dialect: str, known: KnownNames | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What must be known of tables to translate a statement.
@@ -232,13 +232,13 @@ def looked_up(
     names: tuple[str, ...] = ()
     fractions: tuple[str, ...] = ()
     if known is not None and dialect in dialect_names.CASE_INSENSITIVE:
-        names = dialect_names.spelt(tables, known)
+        names = dialect_names.find_spellings(tables, known)
     if known is not None and dialect in rounding.ROUNDING:
-        fractions = rounding.fractional_columns(tables, known)
+        fractions = rounding.find_fractional_columns(tables, known)
     return names, fractions
 
 
-def said_natively(
+def write_native(
     tree: exp.Expr, source: DialectSource, names: tuple[str, ...], fractions: tuple[str, ...] = ()
 ) -> str:
     """A statement that was parsed, in DataFusion's SQL.
@@ -255,7 +255,7 @@ def said_natively(
     for select in list(tree.find_all(exp.Select)):
         _name_columns(select, source)
     for column in list(tree.find_all(exp.Column)):
-        numbered = parameter(column)
+        numbered = find_parameter(column)
         if numbered is not None:
             column.replace(numbered)
     refuse_misplaced_parameters(tree, source)
@@ -297,7 +297,7 @@ def _name_columns(select: exp.Select, source: DialectSource) -> None:
         if isinstance(one, named):
             continue
         text = one.sql(dialect=source.dialect, comments=False, unsupported_level=sqlglot.ErrorLevel.IGNORE)
-        name = plain = without_marks(text)[:_MAX_ALIAS]
+        name = plain = strip_marks(text)[:_MAX_ALIAS]
         number = 1
         while name.lower() in taken:
             number += 1

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from sqlglot import exp
 
-from planner.sql.dialects.build import Rule, call, literal_text, said
+from planner.sql.dialects.build import Rule, call, from_template, literal_text
 from planner.sql.dialects.source import DialectSource, is_written_null_safe
 from planner.sql.vector_text import read_vector
 
@@ -59,8 +59,8 @@ BEFORE: Mapping[type[exp.Expr], Rule] = MappingProxyType({exp.NullSafeEQ: _mark_
 RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
     {
         exp.CosineDistance: _cosine_distance,
-        exp.EuclideanDistance: said("l2_distance({this}, {expression})"),
-        exp.DotProduct: said("inner_product({this}, {expression})"),
+        exp.EuclideanDistance: from_template("l2_distance({this}, {expression})"),
+        exp.DotProduct: from_template("inner_product({this}, {expression})"),
         exp.NullSafeEQ: _null_safe,
         exp.NullSafeNEQ: _set_apart,
     }

@@ -26,7 +26,7 @@ from memwal.errors import UnsupportedError
 from planner.sql.pieces import Edit
 from planner.sql.tokens import STRING, SqlText, at_position, quote
 
-__all__ = ["escaped_likes", "fetched_rows", "recursive_columns"]
+__all__ = ["rewrite_fetch", "rewrite_like_escapes", "rewrite_recursive_columns"]
 
 _LIKES = frozenset({"LIKE", "ILIKE"})
 _WILDCARDS = frozenset("%_")
@@ -34,7 +34,7 @@ _WILDCARDS = frozenset("%_")
 _DOUBLED = "chr(1)"
 
 
-def escaped_likes(text: SqlText) -> Iterator[Edit]:
+def rewrite_like_escapes(text: SqlText) -> Iterator[Edit]:
     """Yields what stands in place of ESCAPE clauses, and around or in place of their patterns.
 
     Raises:
@@ -87,7 +87,7 @@ def _refusal(text: SqlText, index: int, message: str) -> UnsupportedError:
     return UnsupportedError(at_position(text.sql, text.start(index), message))
 
 
-def recursive_columns(text: SqlText) -> Iterator[Edit]:
+def rewrite_recursive_columns(text: SqlText) -> Iterator[Edit]:
     """Yields what moves such names to the CTE's first rows."""
     words = text.words
     for i, word in enumerate(words):
@@ -132,7 +132,7 @@ def _find_last_union(text: SqlText, body: int) -> int | None:
 _ROWS = frozenset({"ROW", "ROWS"})
 
 
-def fetched_rows(text: SqlText) -> Iterator[Edit]:
+def rewrite_fetch(text: SqlText) -> Iterator[Edit]:
     """Yields what stands in place of FETCH clauses: LIMIT before their counts, and nothing behind.
 
     Raises:

@@ -31,10 +31,10 @@ from enum import Enum
 
 from memwal.transforms.determinism import calls_unstable
 from planner.sql.pieces import Copy, Edit, Piece
-from planner.sql.rewrites.truth_position import TruthPosition, subject_start, truth_position
+from planner.sql.rewrites.truth_position import TruthPosition, find_subject_start, find_truth_position
 from planner.sql.tokens import QUOTED, STRING, SqlText
 
-__all__ = ["quantified_comparisons"]
+__all__ = ["rewrite_quantified_comparisons"]
 
 _SUBQUERIES = frozenset({"SELECT", "WITH"})
 _ANY = frozenset({"ANY", "SOME"})
@@ -110,7 +110,7 @@ class _Membership:
         return self.last + 1
 
 
-def quantified_comparisons(
+def rewrite_quantified_comparisons(
     text: SqlText, relations: Collection[str], columns: Callable[[range], Collection[str]]
 ) -> Iterator[Edit]:
     """Yields what stands in place of such comparisons, or around their operands.
@@ -127,7 +127,7 @@ def quantified_comparisons(
             continue
         membership = _find_membership(words, i)
         if membership is not None:
-            subject = subject_start(text, membership.first - 1)
+            subject = find_subject_start(text, membership.first - 1)
             plan = _choose_plan(text, membership, subject, columns)
             yield from _rewrite_membership(text, membership, subject, plan)
             if plan is not _Plan.COMPARISON:
@@ -162,7 +162,7 @@ def _choose_plan(
     text: SqlText, membership: _Membership, subject: int, columns: Callable[[range], Collection[str]]
 ) -> _Plan:
     closing = text.closing(membership.opening)
-    position = truth_position(text, subject, closing)
+    position = find_truth_position(text, subject, closing)
     if position is TruthPosition.OUTPUT:
         return _Plan.JOIN
     is_false_wanted = position in {TruthPosition.FALSE, TruthPosition.DENIED_CONJUNCT}

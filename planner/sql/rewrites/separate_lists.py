@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from memwal.errors import UnsupportedError
-from planner.sql.pieces import Edit, Piece, spliced
-from planner.sql.rewrites.truth_position import TruthPosition, subject_start, truth_position
+from planner.sql.pieces import Edit, Piece, splice
+from planner.sql.rewrites.truth_position import TruthPosition, find_subject_start, find_truth_position
 from planner.sql.tokens import SqlText, tokenize
 
-__all__ = ["separate_lists", "separated"]
+__all__ = ["apply_separate_lists", "separate_lists"]
 
 _MOST = 100
 _OF_ROWS = frozenset(TruthPosition) - {TruthPosition.OUTPUT, TruthPosition.VALUE}
@@ -50,8 +50,8 @@ def separate_lists(text: SqlText, nulls: Collection[str] = ()) -> Iterator[Edit]
         if word != "IN" or not _is_list(plain, i):
             continue
         last = i - 2 if plain[i - 1] == "NOT" else i - 1
-        first = subject_start(text, last)
-        if truth_position(text, first, text.closing(i + 1)) in _OF_ROWS:
+        first = find_subject_start(text, last)
+        if find_truth_position(text, first, text.closing(i + 1)) in _OF_ROWS:
             is_meant = _may_meet_another(text, given, i) and not (nulls and _may_meet_another(text, plain, i))
         else:
             # What stands in results has its name from the start.
@@ -67,9 +67,9 @@ def separate_lists(text: SqlText, nulls: Collection[str] = ()) -> Iterator[Edit]
         yield Edit.insert(end, ", NULL)" * own)
 
 
-def separated(sql: str, nulls: Collection[str] = ()) -> str:
+def apply_separate_lists(sql: str, nulls: Collection[str] = ()) -> str:
     """A statement that takes no other edits, with `separate_lists` applied."""
-    pieces = spliced(sql, list(separate_lists(tokenize(sql), nulls)))
+    pieces = splice(sql, list(separate_lists(tokenize(sql), nulls)))
     return "".join(piece.text for piece in pieces if isinstance(piece, Piece))
 
 

@@ -6,7 +6,7 @@ from enum import Enum
 
 from planner.sql.tokens import QUOTED, SqlText
 
-__all__ = ["TruthPosition", "subject_start", "truth_position"]
+__all__ = ["TruthPosition", "find_subject_start", "find_truth_position"]
 
 _CONNECTIVES = frozenset({"AND", "OR"})
 _CLAUSES = frozenset({"WHERE", "HAVING", "ON", "QUALIFY"})
@@ -37,7 +37,7 @@ class TruthPosition(Enum):
     OUTPUT = "a result, a group or an order"
 
 
-def subject_start(text: SqlText, last: int) -> int:
+def find_subject_start(text: SqlText, last: int) -> int:
     """The first token of the operand that ends at a token."""
     words, i = text.words, last
     while i >= 0:
@@ -49,7 +49,7 @@ def subject_start(text: SqlText, last: int) -> int:
     return i + 1
 
 
-def truth_position(text: SqlText, begin: int, end: int) -> TruthPosition:
+def find_truth_position(text: SqlText, begin: int, end: int) -> TruthPosition:
     """Which values matter of the condition that stands at tokens `begin` to `end`, both included."""
     words = text.words
     is_conjunct, is_denied, is_connected = True, False, False
