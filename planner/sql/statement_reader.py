@@ -40,7 +40,7 @@ class StatementReader:
         """What stands next, as it was written."""
         return repr(self.text.tokens[self.at].text) if self.word else "the end of the statement"
 
-    def stands(self, *words: str) -> bool:
+    def is_at(self, *words: str) -> bool:
         """Whether these words stand next."""
         return self.words[self.at : self.at + len(words)] == words
 
@@ -58,7 +58,7 @@ class StatementReader:
             InvalidInputError: something else stands there.
         """
         if not self.take(*words):
-            raise self.unexpected(f"{' '.join(words)} is expected")
+            raise self.unexpected_error(f"{' '.join(words)} is expected")
 
     def expect_end(self) -> None:
         """Nothing may follow.
@@ -76,18 +76,18 @@ class StatementReader:
             InvalidInputError: none stands there.
         """
         if not self.text.is_name(self.at):
-            raise self.unexpected(f"{what} is expected")
+            raise self.unexpected_error(f"{what} is expected")
         self.at += 1
         return self.text.name(self.at - 1)
 
-    def qualified_name(self, what: str) -> tuple[str, ...]:
+    def read_qualified_name(self, what: str) -> tuple[str, ...]:
         """Step over a name with dots."""
         found = [self.name(what)]
         while self.take("."):
             found.append(self.name(what))
         return tuple(found)
 
-    def name_list(self, what: str) -> tuple[tuple[str, int], ...]:
+    def read_name_list(self, what: str) -> tuple[tuple[str, int], ...]:
         """Step over names in brackets; each with its token."""
         self.expect("(")
         found = [(self.name(what), self.at - 1)]
@@ -145,7 +145,7 @@ class StatementReader:
             return NO_PART
         found = self.until(*stops)
         if not found:
-            raise self.unexpected(f"Something is expected behind {word}")
+            raise self.unexpected_error(f"Something is expected behind {word}")
         return found
 
     def alias(self, *ends: str) -> str | None:
@@ -154,7 +154,7 @@ class StatementReader:
             return self.name("An alias")
         return None
 
-    def separated(self, part: Part) -> Iterator[Part]:
+    def split_at_commas(self, part: Part) -> Iterator[Part]:
         """The pieces of a part between commas outside of brackets."""
         inner = StatementReader(self.text, part.start)
         while inner.at < part.stop:
@@ -165,7 +165,7 @@ class StatementReader:
             if inner.at < part.stop:
                 inner.at += 1
                 if inner.at == part.stop:
-                    raise inner.unexpected("Something is expected after the comma")
+                    raise inner.unexpected_error("Something is expected after the comma")
 
     def _is_at_stop(self, stops: tuple[tuple[str, ...], ...]) -> bool:
         if self.at and self.words[self.at - 1] == ".":
@@ -176,10 +176,10 @@ class StatementReader:
                 return not (stop == ("FROM",) and self.at and self.words[self.at - 1] == "DISTINCT")
         return False
 
-    def bracketed(self) -> list[Part]:
+    def read_bracketed_list(self) -> list[Part]:
         """Step over brackets; the pieces inside of them between commas."""
         closing = self.closing()
-        found = list(self.separated(range(self.at + 1, closing)))
+        found = list(self.split_at_commas(range(self.at + 1, closing)))
         self.at = closing + 1
         return found
 
@@ -196,7 +196,7 @@ class StatementReader:
             while self.word in {"AS", "NOT", "MATERIALIZED"}:
                 self.at += 1
             if self.word != "(":
-                raise self.unexpected("AS (SELECT ...) is expected")
+                raise self.unexpected_error("AS (SELECT ...) is expected")
             self.at = self.closing() + 1
             if not self.take(","):
                 return range(first, self.at)
@@ -205,10 +205,10 @@ class StatementReader:
         """What is wrong here."""
         return self.text.error(self.at, message)
 
-    def unexpected(self, message: str) -> InvalidInputError:
+    def unexpected_error(self, message: str) -> InvalidInputError:
         """A syntax error that shows what stands here."""
         return self.error(f"{message}; {self.shown} stands")
 
-    def refused(self, what: str) -> LanceGatewayError:
+    def unsupported_error(self, what: str) -> LanceGatewayError:
         """What stands here is known, and not offered."""
         return UnsupportedError(at_position(self.text.sql, self.text.start(self.at), what))

@@ -299,9 +299,9 @@ def _read_element(reader: Reader, definition: _Definition) -> None:
     if reader.take("PRIMARY", "KEY"):
         if definition.primary_key:
             raise reader.error("A table has one primary key; a second one stands")
-        definition.primary_key = tuple(name for name, _ in reader.name_list("A key column"))
+        definition.primary_key = tuple(name for name, _ in reader.read_name_list("A key column"))
     elif reader.word in _REFUSED and reader.next_word in ("(", "KEY"):
-        raise reader.refused(f"{_REFUSED[reader.word]}; it stands")
+        raise reader.unsupported_error(f"{_REFUSED[reader.word]}; it stands")
     else:
         definition.columns.append(read_column(reader))
 

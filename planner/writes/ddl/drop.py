@@ -33,7 +33,7 @@ def prepare_drop(
         return prepare_drop_index(engine, reader, access, if_exists=if_exists)
     name = reader.table("a table" if what == "TABLE" else "a view")
     if reader.word == ",":
-        raise reader.refused("One table at a time is dropped; a second one follows")
+        raise reader.unsupported_error("One table at a time is dropped; a second one follows")
     # Nothing hangs on a table that would have to go with it: views are read by name.
     reader.take("CASCADE") or reader.take("RESTRICT")
     reader.expect_end()

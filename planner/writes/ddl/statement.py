@@ -67,7 +67,7 @@ class Reader(StatementReader):
         Raises:
             LanceGatewayError: something else is next, or there is no such schema.
         """
-        return named_table(self.qualified_name(f"The name of {what}"))
+        return named_table(self.read_qualified_name(f"The name of {what}"))
 
     def string(self, what: str) -> str:
         """Take a string literal."""

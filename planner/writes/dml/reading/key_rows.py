@@ -232,5 +232,5 @@ def _compared(statement: WriteText, part: Part, table: str) -> tuple[str, list[P
             return text.name(at), [range(at + 2, part.stop)]
         reader = statement.reader(at + 2)
         if text.words[at + 1] == "IN" and reader.word == "(" and reader.closing() == part.stop - 1:
-            return text.name(at), list(reader.separated(range(at + 3, part.stop - 1)))
+            return text.name(at), list(reader.split_at_commas(range(at + 3, part.stop - 1)))
     return "", []

@@ -201,7 +201,7 @@ def read_returning(reader: StatementReader) -> Part:
         return NO_PART
     part = reader.until()
     if not part:
-        raise reader.unexpected("RETURNING needs something to return, such as *")
+        raise reader.unexpected_error("RETURNING needs something to return, such as *")
     return part
 
 
