@@ -1,4 +1,4 @@
-"""A checked statement: what its result has, and its plan over the tables as they are now."""
+"""A checked statement: the schema of its result, and its plan over the current tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from planner.scans.settings import SessionSettings
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What one run was asked for, and what its names mean."""
+    """The parameters, settings and catalog of one run."""
 
     parameters: tuple[pa.Scalar, ...]
     settings: SessionSettings
@@ -40,8 +40,8 @@ class CheckedQuery:
     """A statement whose names and types fit its tables.
 
     Attributes:
-        sql: as given.
-        schema: of the result, without view types and dictionaries; exactly what a run streams.
+        sql: the text, or the name of the plan.
+        schema: of the result, without view types and dictionaries, exactly as a run streams it.
         catalog: the tables and views that the statement was checked against.
         parameter_schema: one nullable field per parameter, "$1", "$2", ...
 
@@ -64,23 +64,24 @@ class CheckedQuery:
         self._settings = settings
         self.catalog = catalog
         self._planned: list[tuple[float, DataFrame, QueryRun]] = []
-        """What preparing has planned already, and when; a run that soon follows uses it up."""
+        """The plan made by preparing, with its time; a run that follows soon takes it."""
         run = frames.start_run(settings, RunControl())
         asks_first = isinstance(bound, BoundStatement) and bound.has_vector_subqueries
         frame = frames.plan(bound, run, None, catalog, typing=asks_first)
         self._columns = dict(run.columns)
-        """Of the tables that the statement was checked against."""
+        """Schemas of the tables that the statement was checked against."""
         types: tuple[pa.DataType, ...] = ()
         if bound.parameter_count:
             types = infer_parameter_types(
                 frame.logical_plan(), bound.parameter_count, frame.optimized_logical_plan
             )
             if isinstance(bound, BoundStatement):
-                told = frames.infer_subquery_types(bound, run, catalog)
+                subquery_types = frames.infer_subquery_types(bound, run, catalog)
                 types = tuple(
-                    told.get(ordinal, kind) for ordinal, kind in enumerate(bound.argument_types(types))
+                    subquery_types.get(ordinal, kind)
+                    for ordinal, kind in enumerate(bound.argument_types(types))
                 )
-            # Only with typed values is the type known of what is made of parameters alone.
+            # The type of an expression of parameters alone is known only with typed values.
             nulls = [pa.scalar(None, kind) for kind in types]
             frame = frames.plan(bound, run, nulls, catalog, typing=True)
         elif bound.kind is not StatementKind.EXPLAIN_ANALYZE and not asks_first:
@@ -93,12 +94,12 @@ class CheckedQuery:
 
     @cached_property
     def serialized_schema(self) -> bytes:
-        """`schema` as an encapsulated IPC message."""
+        """Return `schema` as an encapsulated IPC message."""
         return bytes(self.schema.serialize())
 
     @cached_property
     def serialized_parameter_schema(self) -> bytes:
-        """`parameter_schema` as an encapsulated IPC message, in the types in which the client binds."""
+        """Return `parameter_schema` as an encapsulated IPC message, in the types in which clients bind."""
         fields = [
             pa.field(field.name, bindable_type(field.type, self._types)) for field in self.parameter_schema
         ]
@@ -106,23 +107,23 @@ class CheckedQuery:
 
     @cached_property
     def digest(self) -> bytes:
-        """8 bytes that differ where `schema` does."""
+        """Return 8 bytes that identify `schema`."""
         return blake2b(self.serialized_schema, digest_size=8).digest()
 
     @property
     def access(self) -> Access:
-        """For whom the statement was prepared; nobody else may run it."""
+        """Return the access of the principal for whom the statement was prepared; no other may run it."""
         return self.catalog.access
 
     @property
     def reads_only_system(self) -> bool:
-        """Whether an administrator looks on: the statement reads nothing but the schema `system`."""
-        is_about_us = bool(self._bound.system_tables) and not self._bound.references
-        return is_about_us and self.catalog.access.is_admin
+        """Return whether an administrator reads tables of the schema `system` and no others."""
+        reads_system = bool(self._bound.system_tables) and not self._bound.references
+        return reads_system and self.catalog.access.is_admin
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether the plan depends on nothing but the tables and views that the statement names."""
+        """Return whether the plan depends only on the tables and views that the statement names."""
         return not self._bound.lists_tables
 
     def _make_task(
@@ -140,7 +141,11 @@ class CheckedQuery:
         *,
         pushdown: bool = True,
     ) -> DataFrame:
-        """The statement over its tables as they are now, which may no longer have its columns."""
+        """Plan the statement over the current tables.
+
+        Raises:
+            PreconditionError: the result has other columns than when the statement was prepared.
+        """
         try:
             frame = self._frames.plan(self._bound, run, parameters, catalog, pushdown=pushdown)
         except InvalidInputError as error:
@@ -150,7 +155,7 @@ class CheckedQuery:
         schema = self._frames.schema(frame)
         if not self._is_promised(schema):
             if parameters and self._has_same_columns(run):
-                # One of them was kept in a type of its own, and the result has another type for that.
+                # A parameter that kept its own type may have changed the type of the result.
                 refuse_untyped(parameters, self.parameter_schema)
             raise schema_changed_error(self.sql)
         return frame
@@ -163,5 +168,5 @@ class CheckedQuery:
         return bool(normalize_schema(schema, self._types).equals(self.schema))
 
     def _has_same_columns(self, run: QueryRun) -> bool:
-        """Whether the tables have the columns that the statement was checked against."""
-        return all(columns == self._columns.get(one, columns) for one, columns in run.columns.items())
+        """Return whether the tables have the columns that the statement was checked against."""
+        return all(schema == self._columns.get(key, schema) for key, schema in run.columns.items())

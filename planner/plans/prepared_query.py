@@ -33,13 +33,13 @@ from planner.tables.sources.base_table import BaseTable
 
 MAX_CONSTANT_BYTES = 1 << 16
 MAX_PLAN_SECONDS = 1.0
-"""DataFusion's plans know what time it is: `now()` is a constant in them."""
+"""Plans are not reused for longer, since `now()` is a constant in them."""
 _UNPLANNED = "physical_plan_error"
-"""The type of plan that EXPLAIN gives where there is no physical one."""
+"""The type of plan that EXPLAIN gives if physical planning failed."""
 
 
 _CONSTANTS = Shortcut.CONSTANTS
-"""Asked for in microseconds, of which looking a member up in its class is a part."""
+"""A constant of the module, since looking up the member of the enum would take a measurable time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ class Constant:
 
     Attributes:
         table: all of its rows.
-        nbytes: of them.
+        nbytes: size of the table.
     """
 
     table: pa.Table
@@ -59,7 +59,7 @@ class PreparedQuery(DividedQuery):
     """A checked statement that can run any number of times.
 
     Attributes:
-        constant: the whole result, where it is small, known, and the same for every run.
+        constant: the whole result, if it is small and the same for every run; set by the first run.
 
     Args:
         frames: plans the statement.
@@ -76,9 +76,9 @@ class PreparedQuery(DividedQuery):
     ) -> None:
         super().__init__(frames, bound, settings, catalog)
         self._checked: BaseTable | None = None
-        """The base version that is known to give the advertised columns."""
+        """The last base version that was checked for the advertised columns."""
         self._search: DirectSearch | None = None
-        """The statement as a search and nothing else, once a run has told that it is one."""
+        """The statement as a search without a plan, if an earlier run has found that it is one."""
         self.constant: Constant | None = None
         self._explains = bound.kind in (StatementKind.EXPLAIN, StatementKind.EXPLAIN_ANALYZE)
 
@@ -89,10 +89,10 @@ class PreparedQuery(DividedQuery):
         settings: SessionSettings,
         control: RunControl,
     ) -> frozenset[str]:
-        """Regions of a table whose rows the statement would read now; it is planned, and not run.
+        """Return the regions of a table that the statement would read; it is planned, but not run.
 
         Raises:
-            LanceGatewayError: what is wrong with the statement or its parameters.
+            LanceGatewayError: the statement or its parameters are not valid.
         """
         task = self._make_task(parameters, settings, None)
         run = self._frames.start_run(settings, task.control)
@@ -109,9 +109,9 @@ class PreparedQuery(DividedQuery):
                 control.run_uninterrupted(frame.execution_plan)
             except Exception as plain:
                 raise translate_error(plain, self._bound, run.failure) from plain
-            # Without pushdown nothing tells regions apart.
-            found = task.catalog.table(table)
-            return frozenset(found.table.assignments(found.base, settings.consistency).region_ids)
+            # Without pushdown, no region can be pruned.
+            secured = task.catalog.table(table)
+            return frozenset(secured.table.assignments(secured.base, settings.consistency).region_ids)
         kept = (scan.pruning.kept for scan in run.scans if scan.table.name == table)
         return frozenset(region_id for regions in kept for region_id in regions)
 
@@ -121,12 +121,12 @@ class PreparedQuery(DividedQuery):
         settings: SessionSettings | None = None,
         control: RunControl | None = None,
     ) -> pa.RecordBatchReader:
-        """Run the statement on what is true now.
+        """Run the statement over the newest state of its tables.
 
         Args:
             parameters: one value per parameter.
             settings: of this run; by default those it was prepared with.
-            control: stops the run, and tells what it reads.
+            control: stops the run, and reports what it reads.
 
         Returns:
             A lazy stream; dropping it cancels the statement.
@@ -148,7 +148,7 @@ class PreparedQuery(DividedQuery):
         return pa.RecordBatchReader.from_batches(self.schema, batches)
 
     def _keep_constant(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The same batches; if it is one small batch, it answers every later run."""
+        """Yield the batches, and keep a result of one small batch for later runs."""
         first = next(batches, None)
         if first is None:
             self.constant = Constant(self.schema.empty_table(), 0)
@@ -162,7 +162,7 @@ class PreparedQuery(DividedQuery):
             self.constant = Constant(pa.Table.from_batches([first]), first.nbytes)
 
     def _start(self, task: Task) -> Iterator[pa.RecordBatch]:
-        """Planned, and read lazily."""
+        """Plan the statement, and return its lazy batches."""
         batches = self._look_up_keys(task)
         if batches is None:
             batches = self._search_without_plan(task)
@@ -171,7 +171,7 @@ class PreparedQuery(DividedQuery):
         return batches
 
     def _look_up_keys(self, task: Task) -> Iterator[pa.RecordBatch] | None:
-        """Answer without DataFusion, where the statement is a point lookup and nothing else."""
+        """Look up keys without DataFusion; return None if the statement is more than a point lookup."""
         query = self._bound.key_query
         if query is None or not task.settings.shortcuts.issuperset(
             (Shortcut.KEY_QUERIES, Shortcut.KEY_LOOKUPS)
@@ -187,7 +187,7 @@ class PreparedQuery(DividedQuery):
             if not set(columns).issubset(base.schema.names):
                 raise schema_changed_error(self.sql)
             self._check_promise(
-                pa.schema([base.schema.field(one).with_name(name) for one, name in query.columns])
+                pa.schema([base.schema.field(column).with_name(name) for column, name in query.columns])
             )
             self._checked = base
         if not keys.num_rows:
@@ -197,7 +197,7 @@ class PreparedQuery(DividedQuery):
         return (conform(batch, self.schema) for batch in scan.batches(0))
 
     def _search_without_plan(self, task: Task) -> Iterator[pa.RecordBatch] | None:
-        """Answer without DataFusion, where an earlier run has told that the statement is but a search."""
+        """Search without DataFusion, if an earlier run has found that the statement is only a search."""
         (reference, *_) = self._bound.references or (None,)
         if self._search is None or reference is None or reference.search is None:
             return None
@@ -213,10 +213,10 @@ class PreparedQuery(DividedQuery):
 
     def _plan(self, task: Task, *, pushdown: bool = True) -> tuple[DataFrame, QueryRun]:
         searches = any(reference.search is not None for reference in self._bound.references)
-        # Conditions that are handed to a search decide what is ranked, and so what is answered.
+        # Conditions pushed into a search decide which rows are ranked, so pushdown changes its result.
         pushdown = pushdown and (searches or Shortcut.PUSHDOWN in task.settings.shortcuts)
         if pushdown and Shortcut.KEPT_PLANS in task.settings.shortcuts and task.settings == self._settings:
-            # Several threads may be here: taking it is one step.
+            # Other threads may pop at the same time.
             with contextlib.suppress(IndexError):
                 planned_at, frame, run = self._planned.pop()
                 if time.monotonic() - planned_at <= MAX_PLAN_SECONDS:
@@ -232,8 +232,7 @@ class PreparedQuery(DividedQuery):
             for batch in batches:
                 yield conform(batch, self.schema)
         except LanceGatewayError:
-            # As it is: an error that leads back to itself lives on until a garbage collection, and its
-            # traceback with it.
+            # Raised from itself, it would be a reference cycle that keeps its traceback alive.
             raise
         except Exception as error:
             raise translate_error(error, self._bound, run.control.error or run.failure) from error
@@ -241,11 +240,11 @@ class PreparedQuery(DividedQuery):
     def _open_with_fallback(
         self, frame: DataFrame, run: QueryRun, task: Task
     ) -> tuple[Iterator[pa.RecordBatch], QueryRun]:
-        """Physically planned, without pushdown where it fails otherwise, and the run that reads.
+        """Make the physical plan, without pushdown if that fails; return its batches and its run.
 
         DataFusion's bindings can't combine a conjunct that folds to a constant with one that doesn't, and
-        push conditions for which Arrow has no kernels. Whatever is wrong with the statement itself is wrong
-        without pushdown as well, and told then.
+        push conditions for which Arrow has no kernels. An error of the statement itself is raised without
+        pushdown as well.
         """
         try:
             return self._open(frame, run, task), run
@@ -261,7 +260,7 @@ class PreparedQuery(DividedQuery):
             raise translate_error(error, self._bound, run.control.error or run.failure) from error
 
     def _open(self, frame: DataFrame, run: QueryRun, task: Task) -> Iterator[pa.RecordBatch]:
-        """Physically planned, not yet read."""
+        """Make the physical plan, and return its lazy batches."""
         shape = None
         if len(self._bound.references) == 1:
             (reference,) = self._bound.references
@@ -269,13 +268,13 @@ class PreparedQuery(DividedQuery):
                 return self._open_search(reference.search, frame, run, task)
             shape = find_direct_shape(frame)
             if shape is not None and shape.table != reference.private_name:
-                # The optimiser has found that the table is not needed, and another one is.
+                # The optimiser has removed the table, and only a system table is left.
                 shape = None
         if shape is None:
-            told = None
+            rows = None
             if Shortcut.DIRECT_SYSTEM_SCANS in task.settings.shortcuts:
-                told = plain_system_rows(self._bound, frame, run)
-            return stream_batches(frame, run.control) if told is None else told
+                rows = plain_system_rows(self._bound, frame, run)
+            return stream_batches(frame, run.control) if rows is None else rows
         shortcut = Shortcut.DIRECT_COUNTS if shape.counts else Shortcut.DIRECT_SCANS
         if shortcut not in task.settings.shortcuts:
             return stream_batches(frame, run.control)
@@ -285,7 +284,7 @@ class PreparedQuery(DividedQuery):
     def _open_search(
         self, search: SearchCall, frame: DataFrame, run: QueryRun, task: Task
     ) -> Iterator[pa.RecordBatch]:
-        """The statement's only reference is a search; if that is all, later runs need no plan."""
+        """Open a statement whose only reference is a search; later runs may need no plan."""
         batches = stream_batches(frame, run.control)
         is_fixed = (
             isinstance(self._bound, BoundStatement) and self._bound.has_fixed_text and not search.subquery

@@ -1,4 +1,4 @@
-"""Queries over the catalog's tables, each read in its newest state; statements that write read with it."""
+"""Prepares and runs queries over the tables of a catalog, also for statements that write."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ __all__ = ["MAX_PLANS", "QueryPlanner"]
 
 @dataclass(frozen=True, slots=True)
 class StatementKey:
-    """Names a prepared statement. Equal for the same statement, settings and principal.
+    """The key of a prepared statement: its text, settings and principal.
 
-    What its tables and views are, is asked again when it is taken.
+    Its tables and views are not part of the key: they are compared when the statement is used again.
 
     Attributes:
         statement: SQL, or a Substrait plan.
         settings: of the session.
-        access: what the principal may see; the same object as long as that is the same.
+        access: what the principal may see; the same object as long as the rights are the same.
     """
 
     statement: str | bytes
@@ -54,7 +54,7 @@ class _Entry:
 
 
 USUAL_LENGTH = 4096
-"""A plan grows with its statement: a longer one counts as several, so that they can't fill the memory."""
+"""A longer statement counts as several in the cache, since its plan needs more memory."""
 
 
 class PlanCache:
@@ -72,15 +72,15 @@ class PlanCache:
         self._uses = itertools.count()
 
     def get(self, key: StatementKey, promised: bytes | None) -> PreparedQuery | None:
-        """The plan of a statement, if it can be taken again.
+        """Return the plan of a statement, if it is still valid.
 
         Args:
             key: the statement, and for whom it was prepared.
-            promised: digest of the result schema that a client was told; such a plan is taken if its views
-                are what they were, since running it finds out whether the tables have changed. None takes a
-                plan only if it is what preparing the statement now would give.
+            promised: digest of the result schema that a client has; such a plan is valid if its views are the
+                same, since running it checks the tables. With None, a plan is valid only if preparing the
+                statement now would give the same.
         """
-        # Statements are looked up several times for each execution, and hashed no more often than that.
+        # Looked up several times per execution, so the key is hashed once.
         entry = self._entries.get(key)
         if entry is None:
             return None
@@ -92,12 +92,12 @@ class PlanCache:
             else:
                 is_valid = entry.plan.is_repeatable and entry.plan.catalog.is_current()
         except LanceGatewayError:
-            # Preparing it anew tells the client what is wrong.
+            # The caller prepares the statement again, which raises the error that fits.
             return None
         return entry.plan if is_valid else None
 
     def put(self, key: StatementKey, plan: PreparedQuery) -> None:
-        """Keep a plan in place of the one that the key had, unless its statement is too long to be kept."""
+        """Keep the plan of a key, unless the statement is too long; the least recently used plans leave."""
         entry = _Entry(plan, 1 + len(key.statement) // USUAL_LENGTH, next(self._uses))
         with self._lock:
             self._remove(key)
@@ -115,7 +115,7 @@ class PlanCache:
 
 
 MAX_PLANS = 1024
-"""Statements whose plans are kept."""
+"""The number of statements of usual length whose plans are kept."""
 
 
 class QueryPlanner:
@@ -124,7 +124,7 @@ class QueryPlanner:
     Args:
         catalog: tables and views.
         partitions: of every scan, by default one per core.
-        memory_bytes: what one statement may use before it spills to disk; None for no limit.
+        memory_bytes: memory of one statement before it spills to disk; None for no limit.
 
     Raises:
         PreconditionError: the installed pylance and datafusion don't match.
@@ -147,18 +147,18 @@ class QueryPlanner:
         *,
         promised: bytes | None = None,
     ) -> PreparedQuery:
-        """Check syntax, names and types of a statement, or find it among those that were checked before.
+        """Check syntax, names and types of a statement, or return a plan that is kept.
 
         Args:
             sql: the statement.
-            settings: of the session that asks.
-            access: what the principal who asks may see.
-            promised: `PreparedQuery.digest` of what the client was told when it prepared the statement.
+            settings: of the session.
+            access: what the principal may see.
+            promised: `PreparedQuery.digest` of the schema that the client got when it prepared the statement.
 
         Raises:
-            InvalidInputError: what is wrong, and where.
-            NotFoundError: a table or view that doesn't exist.
-            UnsupportedError: a statement that is not a query.
+            InvalidInputError: the statement is not valid; the message has the place.
+            NotFoundError: a table or view doesn't exist.
+            UnsupportedError: the statement is not a query.
             PreconditionError: the result has other columns than were promised.
         """
         key = StatementKey(sql, settings, access)
@@ -176,7 +176,7 @@ class QueryPlanner:
 
         Raises:
             InvalidInputError: the bytes are no plan, or the plan does not fit its tables.
-            UnsupportedError: the plan has something in it that DataFusion does not know.
+            UnsupportedError: the plan uses a feature that DataFusion does not support.
             LanceGatewayError: as `prepare`.
         """
         key = StatementKey(plan, settings, access)
@@ -200,9 +200,9 @@ class QueryPlanner:
             except InvalidInputError as error:
                 if promised is None:
                     raise
-                # It fitted its tables when the promise was made.
+                # The statement was valid when the client prepared it, so a table has changed.
                 raise schema_changed_error(bound.sql) from error
-        if Shortcut.KEPT_PLANS in settings.shortcuts:  # They are part of the key: without it none is found.
+        if Shortcut.KEPT_PLANS in settings.shortcuts:  # Settings are part of the key.
             self._plans.put(key, plan)
         if promised is not None and promised != plan.digest:
             raise schema_changed_error(plan.sql)
@@ -214,7 +214,7 @@ class QueryPlanner:
         settings: SessionSettings = DEFAULT_SETTINGS,
         parameters: Sequence[pa.Scalar] = (),
     ) -> pa.RecordBatchReader:
-        """Prepare and run a statement; see `PreparedQuery.execute`."""
+        """Prepare and run a statement, as `PreparedQuery.execute` does."""
         return self.prepare(sql, settings).execute(parameters)
 
     def look_up_rows(
@@ -225,30 +225,30 @@ class QueryPlanner:
         settings: SessionSettings,
         control: RunControl,
     ) -> Sequence[pa.RecordBatch]:
-        """The rows that have some keys, looked up without a plan.
+        """Look up the rows of some keys, without a plan.
 
         Args:
             table: as the principal sees it.
-            keys: that are wanted.
+            keys: of the rows.
             columns: of the rows.
             settings: how the table is read.
-            control: stops the execution, and tells what it reads.
+            control: stops the execution, and reports what it reads.
 
         Raises:
             LanceGatewayError: the table can't be read.
         """
 
         def look_up() -> Iterator[pa.RecordBatch]:
-            newest = replace(table)  # it keeps the version that it finds
+            newest = replace(table)  # a handle keeps its version
             run = self._frames.start_run(settings, control)
             return run.add_scan(newest, newest.base, list(columns), keys=keys).batches(0)
 
         return list(retry_if_files_vanish(look_up(), look_up))
 
     def add_system_tables(self, *tables: SystemTable) -> None:
-        """Offer more tables in the schema `system`, besides those that describe the catalog."""
+        """Add tables to the schema `system`, besides those that describe the catalog."""
         self._system_tables |= {table.name: table for table in tables}
 
     def visible_catalog(self, access: Access) -> VisibleCatalog:
-        """The catalog as a principal sees it, for everything that names or describes tables."""
+        """Return the catalog as a principal sees it."""
         return VisibleCatalog(self.catalog, access, self._system_tables)

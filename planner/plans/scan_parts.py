@@ -1,8 +1,8 @@
-"""A scan in parts that different readers take, each wherever and whenever it likes.
+"""Divides a scan into parts that several readers can read independently of each other.
 
-All parts read one snapshot, disjoint pieces of it, and together give the result exactly once. A part says
-everything about itself: another process over the same root opens the snapshot from its description and
-divides it in the same way.
+All parts read one snapshot, disjoint pieces of it, and together give the result exactly once. A part is
+self-contained: another process over the same root opens the snapshot from its description and divides it in
+the same way.
 
     query = engine.prepare("SELECT id, n FROM t WHERE n > 5")
     for part in query.parts(8).parts:
@@ -10,11 +10,8 @@ divides it in the same way.
         ...
         query.execute_part(ScanPart.from_message(snapshot_pb2.ScanPart.FromString(message)))
 
-Statements that are nothing but one scan, or its row count, need DataFusion for planning only.
-
-DataFusion would count(*) by making a column of ones as long as the table, and would pass a plain scan's
-batches through one more pair of hands. Its plan says exactly when nothing else is asked for, pushed-down
-conjuncts included.
+A statement that is only one scan, or its row count, is planned by DataFusion, but executed without it:
+DataFusion would make a column of ones for count(*), and would only pass on the batches of a scan.
 """
 
 from __future__ import annotations
@@ -48,20 +45,20 @@ def read_direct_scan(
     run: QueryRun,
     table: SecuredTable,
 ) -> Iterator[pa.RecordBatch]:
-    """The statement's result; planned at once, read lazily.
+    """Plan the only scan of a statement, and return the lazy batches of the result.
 
     Args:
-        shape: as `find_direct_shape` found it.
+        shape: returned by `find_direct_shape`.
         frame: the planned statement.
-        run: its execution; planning the leaf tells it projection and conjuncts, where there are any.
-        table: the statement's only one, with what may be seen of it.
+        run: its execution.
+        table: the only table of the statement.
     """
     scan = plan_direct_scan(shape, frame, run, table)
     return _count_rows(scan) if shape.counts else _read_all(scan)
 
 
 def plan_direct_scan(shape: DirectShape, frame: DataFrame, run: QueryRun, table: SecuredTable) -> TableScan:
-    """The one scan of such a statement; see `read_direct_scan`."""
+    """Plan the only scan of a statement; the arguments are those of `read_direct_scan`."""
     if not shape.is_filtered:
         return run.add_scan(table, table.base, shape.columns)
     frame.execution_plan()
@@ -104,7 +101,7 @@ class ScanPart:
             raise InvalidInputError(msg)
 
     def to_message(self) -> snapshot_pb2.ScanPart:
-        """The message that stands for the part."""
+        """Return the part as a message."""
         return snapshot_pb2.ScanPart(
             snapshot=self.snapshot.to_message(),
             number=self.number,
@@ -114,10 +111,10 @@ class ScanPart:
 
     @staticmethod
     def from_message(message: snapshot_pb2.ScanPart) -> ScanPart:
-        """The part that a message stands for; anybody may have written it.
+        """Read a part from a message, which is not trusted.
 
         Raises:
-            InvalidInputError: it describes what cannot be.
+            InvalidInputError: the message is not valid.
         """
         snapshot = SnapshotDescription.from_message(message.snapshot)
         return ScanPart(snapshot, message.number, message.count, message.statement_fingerprint)
@@ -125,12 +122,12 @@ class ScanPart:
 
 @dataclass(frozen=True, eq=False)
 class OfferedParts:
-    """A scan, divided.
+    """The parts of a scan.
 
     Attributes:
-        parts: at least one; none is known to be empty, unless it is the only one.
-        snapshot: what they describe, open.
-        rows: of all parts together, where that is known without reading.
+        parts: at least one; only a single part may be empty.
+        snapshot: the open snapshot that they describe.
+        rows: row count of all parts; None if it is not known without reading.
     """
 
     parts: tuple[ScanPart, ...]
@@ -144,15 +141,15 @@ class DividedQuery(CheckedQuery):
     def parts(
         self, count: int, parameters: Sequence[pa.Scalar] = (), settings: SessionSettings | None = None
     ) -> OfferedParts | None:
-        """Divide the result, as it is now, among several readers; see `planner.plans.scan_parts`.
+        """Divide the result over the newest state of its table among several readers.
 
         Args:
-            count: how many parts are wanted.
+            count: the largest number of parts.
             parameters: one value per parameter.
-            settings: of the session that asks; by default those it was prepared with.
+            settings: of the session; by default those it was prepared with.
 
         Returns:
-            None where the statement is more than the scan of a table, or an access policy applies: it is
+            None if the statement is more than the scan of a table, or an access policy applies: it must be
             executed as a whole.
         """
         bound = self._bound
@@ -174,14 +171,14 @@ class DividedQuery(CheckedQuery):
         except Exception as error:
             if run.failure is not None:
                 raise run.failure from error
-            # Executed as a whole, it may do without pushdown, or tell what is wrong with it.
+            # The statement may succeed as a whole, without pushdown.
             return None
 
     def reopen(self, part: ScanPart) -> TableSnapshot:
-        """Open what a part describes, for `execute_part`.
+        """Open the snapshot of a part, for `execute_part`.
 
         Raises:
-            UnavailableError: it is no longer there.
+            UnavailableError: files of the snapshot no longer exist.
         """
         _, table = self._resolve_table(part, self.catalog.reopen())
         return table.table.reopen(part.snapshot)
@@ -194,7 +191,7 @@ class DividedQuery(CheckedQuery):
             raise InvalidInputError(msg)
         table = catalog.table(part.snapshot.table)
         if not table.access.is_unrestricted:
-            # Anybody can describe a snapshot without the versions in which rows came to be hidden.
+            # A client could describe a snapshot that leaves out the versions that hide rows.
             msg = f"an access policy applies to table {table.name!r}, which is not read in parts then"
             raise PreconditionError(f"{msg}: run the query again")
         return bound, table
@@ -207,17 +204,17 @@ class DividedQuery(CheckedQuery):
         control: RunControl | None = None,
         snapshot: TableSnapshot | None = None,
     ) -> pa.RecordBatchReader:
-        """Read one part of the result; the same rows every time.
+        """Read one part of the result; every call reads the same rows.
 
         Args:
-            part: as `parts` of the same statement, with the same parameters, offered it.
+            part: from `parts` of the same statement with the same parameters.
             parameters: one value per parameter.
             settings: of this run; by default those it was prepared with.
-            control: stops the run, and tells what it reads.
-            snapshot: that the part describes, where it is still open.
+            control: stops the run, and reports what it reads.
+            snapshot: that the part describes, if it is still open.
 
         Raises:
-            UnavailableError: the snapshot, or what the statement meant, is no longer there.
+            UnavailableError: the snapshot no longer exists, or the statement has another meaning now.
         """
         task = self._make_task(parameters, settings, control)
         bound, table = self._resolve_table(part, task.catalog)
@@ -237,13 +234,13 @@ class DividedQuery(CheckedQuery):
 
 
 def is_divisible(bound: BoundStatement) -> bool:
-    """Whether a statement may be no more than a scan, and asks for the same rows whenever it is planned."""
+    """Return whether a statement may be a single scan that reads the same rows whenever it is planned."""
     if bound.kind is not StatementKind.QUERY or len(bound.references) != 1:
         return False
     (reference,) = bound.references
     if reference.search is not None or reference.as_of is not None:
         return False
-    # Each part is planned on its own: what is called must not decide which rows it has.
+    # Each part is planned separately, so a volatile function would make them inconsistent.
     return not bound.is_volatile
 
 
@@ -254,13 +251,13 @@ def divide_scan(
 
     Args:
         bound: a statement that reads one table.
-        frame: the same, planned.
-        run: for which it was planned.
-        table: the one that it reads.
-        count: how many parts are wanted; fewer may be offered.
+        frame: its plan.
+        run: its execution.
+        table: that it reads.
+        count: the largest number of parts.
 
     Returns:
-        None where the statement is more than a scan, or looks up a few keys.
+        None if the statement is more than a scan, or looks up a few keys.
     """
     shape = find_direct_shape(frame)
     if shape is None or not _is_scan(shape, bound):
@@ -272,19 +269,19 @@ def divide_scan(
     division = Division(snapshot, scan.kept_regions, count)
     described = SnapshotDescription.of(snapshot, scan.kept_regions)
     statement = fingerprint_statement(bound, table)
-    full = [number for number, units in enumerate(division.partitions()) if any(one.rows for one in units)]
+    full = [number for number, units in enumerate(division.partitions()) if any(unit.rows for unit in units)]
     parts = tuple(ScanPart(described, number, count, statement) for number in full or [0])
-    counted = not shape.is_filtered and table.access.is_unrestricted and not snapshot.has_fresh_rows
-    return OfferedParts(parts, snapshot, snapshot.base.dataset.count_rows() if counted else None)
+    is_whole_base = not shape.is_filtered and table.access.is_unrestricted and not snapshot.has_fresh_rows
+    return OfferedParts(parts, snapshot, snapshot.base.dataset.count_rows() if is_whole_base else None)
 
 
 def plan_part_scan(
     bound: BoundStatement, frame: DataFrame, run: QueryRun, table: SecuredTable, part: ScanPart
 ) -> TableScan:
-    """The scan whose partition `part.number` is the part; the run knows the division already.
+    """Plan the scan whose partition `part.number` is the part; the run has its division already.
 
     Raises:
-        UnavailableError: a view or table was altered since the parts were offered.
+        UnavailableError: a view or table was altered since the scan was divided.
     """
     shape = find_direct_shape(frame)
     if part.statement != fingerprint_statement(bound, table) or shape is None or not _is_scan(shape, bound):
@@ -301,7 +298,7 @@ def _is_scan(shape: DirectShape, bound: BoundStatement) -> bool:
 
 
 def fingerprint_statement(bound: BoundStatement, table: SecuredTable) -> bytes:
-    """Of what the statement means now, 16 bytes: its text with views expanded, and the table's columns."""
+    """Return 16 bytes that identify the text with expanded views, and the columns of the table."""
     columns = [(field_id, name, str(kind)) for field_id, name, kind in table.base.columns.fields]
-    said = json.dumps([bound.render(), columns])  # a column of another type has another id
-    return blake2b(said.encode(), digest_size=16).digest()
+    meaning = json.dumps([bound.render(), columns])
+    return blake2b(meaning.encode(), digest_size=16).digest()
