@@ -1,10 +1,10 @@
-r"""The rewrites of a statement for DataFusion, in the order in which they are made.
+r"""The rewrites of a statement for DataFusion, in the order in which they are applied.
 
     SELECT id FROM t WHERE name LIKE 'a!_%' ESCAPE '!' FETCH FIRST 3 ROWS ONLY
 ->  SELECT id FROM t WHERE name LIKE 'a\_%' LIMIT 3
 
-Each reads the text as it was written, and tells its edits: what one writes, no other one reads. An example of
-each stands at the top of its module.
+Each rewrite reads the original text and yields edits; no rewrite reads the edits of another. The docstring of
+each module has an example.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """A way to say a part of a statement otherwise.
+    """A rewrite of parts of a statement.
 
     Attributes:
-        words: a text without any of them, quoted or not, has no such part, and is not handed over.
-        edits: tells what is said in its place.
+        words: a text without any of these words, quoted or not, is not rewritten.
+        edits: yields the edits of a text.
     """
 
     words: frozenset[str]

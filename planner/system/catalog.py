@@ -1,7 +1,7 @@
-"""`system.tables`, `system.regions`, `system.generations`: what the catalog is made of, as it is now.
+"""`system.tables`, `system.regions`, `system.generations`: the current state of the catalog.
 
-A principal finds its own tables there. How many rows regions hold and which values they record is told of
-tables that the principal sees in full, and to administrators.
+A principal sees its own tables there. Row counts and values of regions are shown to administrators, and to
+principals without restrictions on the table.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _TEXTS = pa.list_(pa.string())
 
 
 def list_system_tables(catalog: Catalog) -> tuple[SystemTable, ...]:
-    """The system tables that describe a catalog."""
+    """Return the system tables that describe a catalog."""
     kinds = (Tables, Regions, Generations, Versions, Indexes, Writers)
     return tuple(kind(catalog) for kind in kinds)
 
 
 class Tables(OfTables):
-    """One row per table: its base version, and how its rows are spread."""
+    """One row per table: its base version, specs, indexes, and counts of regions and generations."""
 
     name = "tables"
 
@@ -83,7 +83,7 @@ class Tables(OfTables):
 
 
 class Regions(OfTables):
-    """One row per region: who writes it, what it holds, how far it is merged."""
+    """One row per region: its manifest, log and merge progress."""
 
     name = "regions"
 
@@ -118,10 +118,10 @@ class Regions(OfTables):
         if base.details is None:
             return
         details = base.details
-        known = {one.region_id: one.values for one in table.assignments(base, "strong").regions}
+        values = {region.region_id: region.values for region in table.assignments(base, "strong").regions}
         for manifest in table.manifests():
             entries = table.unflushed(manifest)
-            last = max([one.position for one in entries], default=manifest.wal_entry_position_last_seen)
+            last = max([entry.position for entry in entries], default=manifest.wal_entry_position_last_seen)
             region_id = manifest.region_id
             yield {
                 "table_name": name,
@@ -129,7 +129,7 @@ class Regions(OfTables):
                 "region_spec_id": manifest.region_spec_id,
                 "region_values": list(
                     _list_values(
-                        manifest.region_spec_id, known.get(region_id, manifest.region_values), details
+                        manifest.region_spec_id, values.get(region_id, manifest.region_values), details
                     )
                 ),
                 "status": "sealed" if manifest.sealed else "active",
@@ -141,7 +141,7 @@ class Regions(OfTables):
                 "replay_after_wal_position": manifest.replay_after_wal_entry_position,
                 "last_wal_position": max(last, manifest.wal_entry_position_last_seen),
                 "unflushed_entries": len(entries),
-                "unflushed_rows": sum(0 if one.rows is None else one.rows.num_rows for one in entries),
+                "unflushed_rows": sum(entry.rows.num_rows for entry in entries if entry.rows is not None),
                 "index_catchup": [
                     f"{index}={generation}" for index, generation in _find_catchup(details, region_id).items()
                 ],
@@ -149,7 +149,7 @@ class Regions(OfTables):
 
 
 class Generations(OfTables):
-    """One row per flushed generation that its region's manifest lists."""
+    """One row per flushed generation in the manifest of its region."""
 
     name = "generations"
 
@@ -208,10 +208,10 @@ class Generations(OfTables):
 
 
 def _open_generation(table: Table, region_id: str, flushed: FlushedGeneration) -> GenerationDataset | None:
-    """The generation; None where it can't be read (merged ones may be removed at any moment)."""
+    """Open a generation; return None if it can't be read, since merged ones may be removed at any time."""
     try:
         generation = table.generation(region_id, flushed)
-        # Read here, where several are read at a time.
+        # Read here, since several generations are opened at the same time.
         _ = generation.flushed_at, generation.nbytes
     except (LanceGatewayError, OSError, ValueError) as error:
         logger.info("generation %s of table %r can't be read: %s", flushed.path, table.name, error)
@@ -220,7 +220,7 @@ def _open_generation(table: Table, region_id: str, flushed: FlushedGeneration) -
 
 
 def _find_catchup(details: MemWalIndexDetails, region_id: str) -> Mapping[str, int]:
-    """Index -> newest merged generation of a region that it covers."""
+    """Return index -> newest merged generation of a region that the index covers."""
     return {index: details.newest_covered(index, region_id) for index in details.index_catchup}
 
 

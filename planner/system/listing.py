@@ -1,4 +1,4 @@
-"""What the system tables that describe a catalog have in common."""
+"""System tables that read the catalog table by table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class OfTables(ABC):
-    """Reads table after table; one that can't be read hides no other."""
+    """A system table with rows of each table; tables that can't be read are left out."""
 
     catalog: Catalog
 
@@ -33,7 +33,7 @@ class OfTables(ABC):
         """Columns."""
 
     def read(self, access: Access) -> pa.Table:
-        """Rows of all tables that the principal sees."""
+        """Return the rows of all tables that the principal sees."""
         visible = VisibleCatalog(self.catalog, access)
         rows: list[dict[str, Any]] = []
         for name in visible.table_names():
@@ -45,11 +45,11 @@ class OfTables(ABC):
 
     @abstractmethod
     def _list_rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
-        """Rows of one table."""
+        """Yield the rows of one table."""
 
 
 def has_full_access(visible: VisibleCatalog, name: str) -> bool:
-    """Whether a principal may know how rows are stored that a policy might keep from it."""
+    """Return whether a principal may see how the rows of a table are stored."""
     access = visible.access.of(name)
     return visible.access.is_admin or (access is not None and access.is_unrestricted)
 
@@ -99,7 +99,7 @@ class Indexes(OfTables):
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _OPERATIONS = 256
-"""Of so many newest versions it is told what made them: each costs a read."""
+"""The number of newest versions with an operation, since each costs a read."""
 
 
 class Versions(OfTables):
@@ -126,23 +126,23 @@ class Versions(OfTables):
         base = visible.table(name).base
         tags = tags_of(base)
         shows_all = has_full_access(visible, name)
-        for one in self.catalog.past.versions(base):
+        for version in self.catalog.past.versions(base):
             row: dict[str, Any] = {
                 "table_name": name,
-                "version": one.version,
-                "committed_at": _EPOCH + timedelta(microseconds=one.committed_at),
-                "tags": sorted(tag for tag, version in tags.items() if version == one.version),
-                "is_latest": one.version == base.version,
+                "version": version.version,
+                "committed_at": _EPOCH + timedelta(microseconds=version.committed_at),
+                "tags": sorted(tag for tag, number in tags.items() if number == version.version),
+                "is_latest": version.version == base.version,
             }
             if shows_all:
-                row["rows"] = one.rows
-                if one.version > base.version - _OPERATIONS:
-                    row["operation"] = _read_operation(base.dataset, one.version)
+                row["rows"] = version.rows
+                if version.version > base.version - _OPERATIONS:
+                    row["operation"] = _read_operation(base.dataset, version.version)
             yield row
 
 
 def _read_operation(dataset: Any, version: int) -> str | None:  # noqa: ANN401 (lance types)
-    """What made a version, in Lance's words; None where it is not recorded."""
+    """Return the name of Lance's operation that made a version; None if it is not recorded."""
     try:
         transaction = dataset.read_transaction(version)
     except (OSError, ValueError) as error:
