@@ -1,4 +1,4 @@
-"""Statements that are point lookups in SQL dress: a full primary key equals constants, and nothing else.
+"""Recognises point lookups: SELECT of columns whose only condition is a full primary key.
 
 SELECT id, name AS n FROM orders WHERE id = $1
 SELECT * FROM orders o WHERE o.id IN (1, 2, 3)
@@ -28,9 +28,11 @@ _CLAUSE_STARTS = frozenset({"", "WHERE", "LIMIT", "FROM"})
 class KeyQuery:
     """A query that a point lookup answers without DataFusion.
 
-    `columns` are (column, output name) in output order; `constants` gives per key column, in key order, what
-    it must equal: literals as scalars, parameters as their ordinal from 0. Several constants (IN) are
-    possible for a single-column key only.
+    Attributes:
+        table: that is read.
+        columns: (column, output name) in output order.
+        constants: (key column, its values) in key order: literals are scalars, parameters are ordinals from
+            0. Only a key of one column has several values (IN).
     """
 
     table: str
@@ -38,15 +40,15 @@ class KeyQuery:
     constants: tuple[tuple[str, tuple[pa.Scalar | int, ...]], ...]
 
     def find_keys(self, parameters: Sequence[pa.Scalar], schema: pa.Schema) -> pa.Table | None:
-        """The keys that are asked for.
+        """Return the keys to look up.
 
         Args:
-            parameters: The values bound to the statement.
-            schema: The table's columns.
+            parameters: values bound to the statement.
+            schema: columns of the table.
 
         Returns:
-            Rows of typed key columns, without duplicates and without NULLs (which equal nothing); None when a
-            value is not exactly one of the key column's type, so that DataFusion's own coercion must decide.
+            Rows of key columns, without duplicates and NULLs; None if a value can't be cast exactly to the
+            type of its column, so that DataFusion must coerce it.
         """
         fields = pa.schema([schema.field(name) for name, _ in self.constants])
         columns = []
@@ -54,13 +56,13 @@ class KeyQuery:
             field = fields.field(name)
             values: list[Any] = []
             for constant in constants:
-                given = parameters[constant] if isinstance(constant, int) else constant
-                if not given.is_valid:
+                value = parameters[constant] if isinstance(constant, int) else constant
+                if not value.is_valid:
                     continue
-                value = _cast_exactly(given, field.type)
-                if value is None:
+                key = _cast_exactly(value, field.type)
+                if key is None:
                     return None
-                values.append(value)
+                values.append(key)
             if pa.types.is_integer(field.type):
                 values = [value.as_py() for value in values]  # pyarrow reads these faster
             column = pa.array(values, field.type)
@@ -71,7 +73,7 @@ class KeyQuery:
 
 
 def _cast_exactly(value: pa.Scalar, dtype: pa.DataType) -> pa.Scalar | None:
-    """The value in the key's type, where the comparison has only one reading."""
+    """Cast a value to the type of a key; return None if the comparison may have another meaning."""
     types = pa.types
     if types.is_floating(dtype) or types.is_nested(dtype) or types.is_dictionary(dtype):
         return None
@@ -101,15 +103,15 @@ def find_key_query(
     primary_key: tuple[str, ...],
     slots: Mapping[int, int],
 ) -> KeyQuery | None:
-    """Recognises a point lookup; None for every statement that is anything more.
+    """Recognise a point lookup; return None for all other statements.
 
     Args:
-        text: The whole statement.
-        site: Its only table reference.
-        table: The base table behind it.
-        columns: The table's column names.
-        primary_key: Its key columns.
-        slots: Token index -> ordinal of each parameter.
+        text: the whole statement.
+        site: its only table reference.
+        table: the base table of the reference.
+        columns: names of the table's columns.
+        primary_key: its key columns.
+        slots: token index -> ordinal of each parameter.
     """
     reader = _Reader(text, site, table, columns, slots)
     if text.words[0] != "SELECT" or len(set(columns)) < len(columns):
@@ -138,7 +140,7 @@ def find_key_query(
 
 
 class _Reader:
-    """Reads the few forms from left to right; None or False means: another form."""
+    """Reads the statement from left to right; None and False mean that it is no point lookup."""
 
     def __init__(
         self, text: SqlText, site: TableSite, table: str, columns: Sequence[str], slots: Mapping[int, int]
@@ -153,17 +155,17 @@ class _Reader:
         self._site = site
 
     def take(self, word: str) -> bool:
-        """Steps over one word if it stands here."""
-        found = self._words[self.at] == word
-        self.at += found
-        return found
+        """Skip a word if it is next, and return whether it was."""
+        is_next = self._words[self.at] == word
+        self.at += is_next
+        return is_next
 
     def skip_alias(self) -> bool:
-        """Steps over the table's alias; an alias with column names is another form."""
+        """Skip the alias of the table."""
         return not self._site.has_alias or self._read_alias() is not None
 
     def read_select_list(self) -> tuple[tuple[str, str], ...] | None:
-        """The selected columns, up to and over FROM."""
+        """Read the selected columns, and skip FROM."""
         if self._site.has_alias:
             after = self._site.last + 1
             after += self._words[after] == "AS"
@@ -194,7 +196,7 @@ class _Reader:
         return tuple(selected) if len(set(outputs)) == len(outputs) else None
 
     def read_condition(self) -> tuple[str, tuple[pa.Scalar | int, ...]] | None:
-        """`column = constant`, `constant = column` or `column IN (constants)`."""
+        """Read `column = constant`, `constant = column` or `column IN (constants)`."""
         constant = self._read_constant()
         if constant is not None:
             column = self._read_column() if self.take("=") else None
@@ -215,7 +217,7 @@ class _Reader:
         return None
 
     def read_limit(self) -> int | None:
-        """The limit that ends the statement, a large number without one, None for other forms."""
+        """Read the LIMIT that ends the statement; without one, return a large number."""
         if not self.take("LIMIT"):
             return _INT64_MAX
         if self._words[self.at] != "0" or not self._text.tokens[self.at].text.isdecimal():
@@ -231,7 +233,7 @@ class _Reader:
         return self._names[self.at - 1]
 
     def _read_column(self, *, star: bool = False) -> str | None:
-        """A possibly qualified column of the table; "*" for `t.*` where that is allowed."""
+        """Read a column of the table, qualified or not; with `star`, also `t.*`, returned as "*"."""
         words = self._words
         if self.at not in self._names:
             return None
@@ -247,7 +249,7 @@ class _Reader:
         return name
 
     def _read_constant(self) -> pa.Scalar | int | None:
-        """A parameter's ordinal or a literal; nothing is consumed when neither stands here."""
+        """Read a literal, or a parameter as its ordinal; return None if another token is next."""
         if self.at in self._slots:
             ordinal = self._slots[self.at]
             self.at += 1 + (self._words[self.at] == "$")
