@@ -1,4 +1,4 @@
-"""Which past of a table a reference means, as it stands behind the table's name.
+"""Reads AS OF behind a table name: the past version of the table.
 
 FOR VERSION AS OF 12                    FOR SYSTEM_VERSION AS OF 12         VERSION AS OF 12
 FOR VERSION AS OF 'release'             (a tag)
@@ -20,7 +20,7 @@ from planner.sql.tokens import QUOTED, STRING, SqlText
 __all__ = ["AS_OF_STARTS", "AsOf", "format_moment", "read_as_of"]
 
 AS_OF_STARTS = frozenset({"FOR", "VERSION", "TIMESTAMP"})
-"""The words with which a past begins."""
+"""The words with which AS OF clauses begin."""
 _VERSIONS = frozenset({"VERSION", "SYSTEM_VERSION"})
 _MOMENTS = frozenset({"TIMESTAMP", "SYSTEM_TIME"})
 _TYPED = frozenset({"TIMESTAMP", "TIMESTAMPTZ", "DATE"})
@@ -38,7 +38,7 @@ class AsOf:
         version: of the base table.
         tag: that names a version.
         moment: microseconds since 1970, UTC.
-        expression: SQL that gives a moment whenever it is asked.
+        expression: SQL that gives a moment when it is evaluated.
     """
 
     version: int | None = None
@@ -47,32 +47,32 @@ class AsOf:
     expression: str | None = None
 
     def __post_init__(self) -> None:
-        given = (self.version, self.tag, self.moment, self.expression)
-        if sum(one is not None for one in given) != 1:
-            msg = f"the past of a table is a version, a tag or a moment, and not {given}"
+        values = (self.version, self.tag, self.moment, self.expression)
+        if sum(value is not None for value in values) != 1:
+            msg = f"the past of a table is a version, a tag or a moment, and not {values}"
             raise InvalidInputError(msg)
 
     def evaluate_moment(self) -> int | None:
-        """The moment, in microseconds since 1970; None where a version or a tag is meant.
+        """Return the moment in microseconds since 1970; None for a version or a tag.
 
         Raises:
-            InvalidInputError: the expression has no such value.
+            InvalidInputError: the value of the expression is no moment.
         """
         return _evaluate_moment(self.expression) if self.expression is not None else self.moment
 
 
 def read_as_of(text: SqlText, i: int) -> tuple[AsOf, int] | None:
-    """Read what may stand behind a table's name.
+    """Read AS OF behind a table name.
 
     Args:
         text: the statement.
         i: index of the token behind the name.
 
     Returns:
-        What is meant, and the index behind it; None where something else stands there.
+        The past version, and the index behind it; None if there is no AS OF.
 
     Raises:
-        InvalidInputError: it can't be read, with its place.
+        InvalidInputError: the clause is not valid; the message has its place.
     """
     words = text.words
     is_explicit = words[i] == "FOR"
@@ -91,23 +91,23 @@ def read_as_of(text: SqlText, i: int) -> tuple[AsOf, int] | None:
 
 
 def format_moment(moment: int) -> str:
-    """A moment (microseconds since 1970) as people write it."""
+    """Format a moment (microseconds since 1970) for messages."""
     at = _EPOCH + timedelta(microseconds=moment)
     return f"{at:%Y-%m-%d %H:%M:%S.%f}".rstrip("0").rstrip(".") + " UTC"
 
 
 def to_microseconds(at: datetime) -> int:
-    """Since 1970; without a zone, UTC."""
+    """Return the microseconds since 1970 of a time; one without a zone is in UTC."""
     aware = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
     return (aware - _EPOCH) // timedelta(microseconds=1)
 
 
 def _read_version(text: SqlText, i: int) -> tuple[AsOf, int]:
-    written = text.tokens[i].text if i < len(text.tokens) else ""
+    token = text.tokens[i].text if i < len(text.tokens) else ""
     if text.words[i] == STRING:
-        return AsOf(tag=written), i + 1
-    if text.words[i] == "0" and written.isdigit() and 1 <= int(written) <= _MAX_VERSION:
-        return AsOf(version=int(written)), i + 1
+        return AsOf(tag=token), i + 1
+    if text.words[i] == "0" and token.isdigit() and 1 <= int(token) <= _MAX_VERSION:
+        return AsOf(version=int(token)), i + 1
     message = "A version is a number from 1 on, or the name of a tag in single quotes; something else stands"
     raise text.error(i, message)
 
@@ -142,7 +142,7 @@ def _read_literal(text: SqlText, i: int) -> AsOf:
 
 
 def _skip_primary(text: SqlText, i: int) -> int:
-    """The index behind a bracketed expression or a call."""
+    """Return the index behind a bracketed expression or a call."""
     opening = i if text.words[i] == "(" else i + 1
     if (
         i >= len(text.tokens)
@@ -168,7 +168,7 @@ def _skip_primary(text: SqlText, i: int) -> int:
 
 
 def _skip_intervals(text: SqlText, i: int) -> int:
-    """The index behind `+ INTERVAL '..'` and `- INTERVAL '..'`, as many as there are."""
+    """Return the index behind any number of `+ INTERVAL '..'` and `- INTERVAL '..'`."""
     while text.words[i] in {"+", "-"} and text.words[i + 1 : i + 3] == ("INTERVAL", STRING):
         i += 3
     return i

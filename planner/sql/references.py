@@ -1,8 +1,7 @@
-"""Where a statement names tables: one walk over its tokens, scope by scope.
+"""Finds the table references of a statement in one walk over its tokens, scope by scope.
 
-The walk knows where SQL puts table names (after FROM, JOIN and the commas between them, at any nesting depth)
-and which names are common table expressions there. It needs no grammar of expressions, so every expression
-that DataFusion reads or will read passes through it untouched.
+Table names stand after FROM, JOIN and the commas between them, at any nesting depth; some of them are common
+table expressions. The walk does not parse expressions, so all expressions of DataFusion are supported.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ QUERY_STARTS = frozenset({"SELECT", "WITH", "VALUES", "FROM"})
 _WRITES = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE"})
 _MAX_DEPTH = 100
 MAX_RELATIONS = 5000
-"""So many tables may a statement read, counted as often as they are planned."""
+"""The number of relations in a statement, each counted as often as it is planned."""
 _NO_OPENING = frozenset({"", ")", "]", "}"})
 _CLOSERS = {"(": ")", "[": "]", "{": "}"}
 
@@ -45,11 +44,15 @@ _NO_IMPLICIT_ALIAS = _split_words("""
 
 @dataclass(slots=True)
 class TableSite:
-    """One place where a table is named.
+    """A table name in a statement.
 
-    `parts` is the name as DataFusion reads it, `first` and `last` are its tokens, `has_alias` says whether
-    the text names the relation itself, `common_table` is the CTE that the name means (None: table or view),
-    `as_of` the past that the text asks for behind the name; `last` is then its last token.
+    Attributes:
+        first: its first token.
+        last: its last token, or that of AS OF behind it.
+        parts: of the name, as DataFusion reads it.
+        has_alias: whether an alias follows.
+        common_table: the CTE to which the name refers; None for a table or view.
+        as_of: the past version behind the name.
     """
 
     first: int
@@ -62,9 +65,14 @@ class TableSite:
 
 @dataclass(slots=True)
 class FunctionSite:
-    """One place where a table function is called in FROM.
+    """A call of a table function in FROM.
 
-    `name` is as DataFusion reads it, `first` is its token, `opening` and `closing` those of its brackets.
+    Attributes:
+        first: token of the name.
+        opening: token of the opening bracket.
+        closing: token of the closing bracket.
+        name: as DataFusion reads it.
+        has_alias: whether an alias follows.
     """
 
     first: int
@@ -84,28 +92,28 @@ class ColumnChain:
 
 @dataclass(slots=True)
 class References:
-    """What the walk found."""
+    """The references in a statement."""
 
     tables: list[TableSite] = field(default_factory=list)
     functions: list[FunctionSite] = field(default_factory=list)
     chains: list[ColumnChain] = field(default_factory=list)
     aliases: set[str] = field(default_factory=set)
     common_tables: set[str] = field(default_factory=set)
-    # Token index of a CTE's defining name -> the name that it gets, where its own is taken further out.
+    # Token of a CTE's name -> its new name, if an outer CTE has the same name.
     renamed: dict[int, str] = field(default_factory=dict)
 
 
 def find_references(text: SqlText, start: int = 0, *, taken: frozenset[str] = frozenset()) -> References:
-    """Finds every table reference of the query that begins at token `start`.
+    """Find the table references of the query that begins at token `start`.
 
     Args:
-        text: The statement.
-        start: Index of the query's first token.
-        taken: Names of CTEs that surround this text: DataFusion refuses a second CTE of the same name inside.
+        text: the statement.
+        start: index of the first token of the query.
+        taken: names of outer CTEs, which DataFusion does not allow to be defined again.
 
     Raises:
-        InvalidInputError: brackets that do not match, a WITH clause that cannot be read, too deep nesting,
-            CTEs that multiply.
+        InvalidInputError: brackets do not match or are nested too deeply, a WITH clause is not valid, or CTEs
+            are read too often.
         UnsupportedError: SELECT ... INTO.
     """
     walk = _Walk(text, taken)
@@ -118,7 +126,7 @@ def find_references(text: SqlText, start: int = 0, *, taken: frozenset[str] = fr
 
 @dataclass(slots=True)
 class _Level:
-    """Where the walk stands within one bracket level that begins at token `first`."""
+    """The state of the walk within one bracket level that begins at token `first`."""
 
     first: int
     in_query: bool
@@ -146,10 +154,15 @@ class _Walk:
         factor: bool = False,
         later: tuple[int, str, str] | None = None,
     ) -> int:
-        """Walks one bracket level from token `start` to its closing word, whose index is returned.
+        """Walk one bracket level, and return the index of its closing word.
 
-        `factor` tells that the level is a parenthesis in FROM, so it begins with a table. `later` gives a
-        token from which one more CTE is in scope: the second branch of a recursive CTE sees the CTE itself.
+        Args:
+            start: its first token.
+            close: its closing word.
+            scope: CTE -> name that it gets.
+            factor: whether the level is a parenthesis in FROM, which begins with a table.
+            later: a token from which one more CTE is in scope, with its name and new name: the second branch
+                of a recursive CTE may read the CTE.
         """
         words = self.words
         self._depth += 1
@@ -182,7 +195,7 @@ class _Walk:
             i += 1
 
     def _follow_word(self, i: int, word: str, state: _Level) -> None:
-        """Follows one word of a level: does a table stand next, or does FROM end?"""
+        """Update the state after one word: a table may follow, or FROM may end."""
         if word == ",":
             state.expects_table = state.in_from
         elif word == "JOIN":
@@ -202,14 +215,14 @@ class _Walk:
             self._record_chain(i)
 
     def _read_group(self, i: int, scope: Mapping[str, str]) -> int:
-        """Walks one bracketed group and returns the index after it."""
+        """Walk one bracketed group, and return the index behind it."""
         return self.read_level(i + 1, _CLOSERS[self.words[i]], scope) + 1
 
     def _is_distinct_from(self, i: int) -> bool:
         return self.words[i - 1] == "DISTINCT" and self.words[i - 2] in {"IS", "NOT"}
 
     def _record_chain(self, i: int) -> None:
-        """Records a dotted name, for uses like main.orders.id or lance.main.orders.*."""
+        """Record a name of three parts or more, such as main.orders.id or lance.main.orders.*."""
         words = self.words
         if i not in self._names:
             return
@@ -224,7 +237,7 @@ class _Walk:
     # Tables in FROM
 
     def _read_table(self, i: int, scope: Mapping[str, str]) -> int:
-        """Reads one table factor and its alias; returns the index after what was read."""
+        """Read one table factor and its alias; return the index behind them."""
         words = self.words
         if words[i] == "LATERAL" or (words[i] == "TABLE" and words[i + 1] == "("):
             i += 1
@@ -236,7 +249,7 @@ class _Walk:
                 i = self._read_group(i + 1, scope)
             return self._skip_alias(i)[0]
         if i not in self._names or words[i] in _NO_TABLE_NAMES:
-            return i  # no table name: DataFusion says what is wrong
+            return i  # no table name: DataFusion raises the error
         first, parts = i, [self._names[i]]
         while words[i + 1] == "." and i + 2 in self._names:
             i += 2
@@ -265,7 +278,7 @@ class _Walk:
         return i
 
     def _skip_alias(self, i: int) -> tuple[int, bool]:
-        """Steps over `AS alias` or `alias` and says whether one stood there."""
+        """Skip `AS alias` or `alias`; return the index behind it, and whether there is one."""
         words = self.words
         explicit = words[i] == "AS"
         name = i + 1 if explicit else i
@@ -277,7 +290,7 @@ class _Walk:
         return name, False
 
     def _read_parenthesis(self, i: int, scope: Mapping[str, str]) -> int:
-        """Reads a derived table or a parenthesised join."""
+        """Read a derived table or a parenthesised join; return the index behind it."""
         before = len(self.found.tables)
         if self.words[i + 1] in QUERY_STARTS:
             end = self._read_group(i, scope)
@@ -287,14 +300,14 @@ class _Walk:
         sites = self.found.tables[before:]
         if has_alias and len(sites) == 1:
             inside = (*self.words[i : sites[0].first], *self.words[sites[0].last + 1 : end])
-            # "(orders) AS o" is one table with one alias: a second one inside would be refused.
+            # "(orders) AS o" is a table with an alias, and DataFusion refuses a second alias inside.
             sites[0].has_alias = sites[0].has_alias or set(inside) <= {"(", ")"}
         return after
 
     # WITH
 
     def _read_common_tables(self, i: int, scope: Mapping[str, str]) -> tuple[int, Mapping[str, str]]:
-        """Reads a WITH clause; returns the index after it and the scope of what follows."""
+        """Read a WITH clause; return the index behind it, and the scope of the query that follows."""
         words, text = self.words, self.text
         outer = self._taken | frozenset(scope)
         i += 1
@@ -327,12 +340,12 @@ class _Walk:
             i += 1
 
     def count_relations(self, first: int, start: int) -> int:
-        """How many relations DataFusion plans for the tables found from number `first` on.
+        """Count the relations that DataFusion plans for the tables from number `first` on.
 
-        It plans a CTE anew wherever that is named: CTEs that name the one before them twice multiply.
+        A CTE is planned again for each reference, so CTEs that read the one before them twice multiply.
 
         Raises:
-            InvalidInputError: they are too many; the text begins at token `start`.
+            InvalidInputError: there are too many; the text begins at token `start`.
         """
         sites = self.found.tables[first:]
         count = 1 + sum(self._relations.get(site.common_table or "", 1) for site in sites)
@@ -342,7 +355,7 @@ class _Walk:
         return count
 
     def _find_recursive_branch(self, i: int) -> int:
-        """Index of the last UNION of the parenthesis that opens at `i`; past the end where there is none."""
+        """Return the index of the last UNION in the parenthesis that opens at `i`; the end if none."""
         depth, union = 0, len(self.words)
         for j in range(i, len(self.words)):
             word = self.words[j]

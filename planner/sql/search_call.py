@@ -1,9 +1,9 @@
-"""A call of a search function as it stands in a statement.
+"""Reads calls of search functions in a statement.
 
     lance_vector_search('items', 'vec', [0.1, 0.2], k => 10, prefilter => false)
     lance_fts('docs', 'body', $1, k => $2)
 
-Arguments are constants or parameters: what they mean is decided per run, since parameters are.
+Arguments are constants or parameters; they are interpreted per run, since parameters have other values then.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Subquery:
-    """A query whose rows are the vectors that are searched for: its first token and the one behind it."""
+    """A query that gives the vectors of a search: its first token and the one behind it."""
 
     first: int
     end: int
 
 
 class QueryVectors(tuple[tuple[float, ...], ...]):
-    """What a subquery gave: any number of vectors, none included."""
+    """The vectors that a subquery gave: any number, also none."""
 
     __slots__ = ()
 
@@ -64,7 +64,7 @@ Argument: TypeAlias = (
 
 
 class SearchFunction(Enum):
-    """The table functions that search."""
+    """The search functions, which are table functions."""
 
     VECTOR = "lance_vector_search"
     TEXT = "lance_fts"
@@ -96,15 +96,15 @@ _OPTIONS: Mapping[SearchFunction, Mapping[str, pa.DataType]] = {
     SearchFunction.TEXT: {**_COMMON, **TEXT_OPTIONS},
     SearchFunction.HYBRID: {**_COMMON, **_HYBRID_OPTIONS, **_VECTOR_OPTIONS, **TEXT_OPTIONS},
 }
-"""What may be said by name, and of which type a parameter is there."""
+"""Named arguments, with the type that a parameter has there."""
 _VECTORS: Mapping[SearchFunction, frozenset[str]] = {
     SearchFunction.VECTOR: frozenset({"query"}),
     SearchFunction.TEXT: frozenset(),
     SearchFunction.HYBRID: frozenset({"vector_query"}),
 }
-"""Arguments that a subquery may give."""
+"""Arguments that may be subqueries."""
 _ALIASES = {"nprobs": "nprobes"}
-"""DuckDB's lance extension spells it so."""
+"""Spellings of DuckDB's lance extension."""
 _ASSIGNMENTS = frozenset({"=>", ":=", "="})
 _CONSTANTS: dict[str, bool | None] = {"TRUE": True, "FALSE": False, "NULL": None}
 _VECTOR = pa.list_(pa.float64())
@@ -113,37 +113,42 @@ _CLOSERS = {"(": ")", "[": "]", "{": "}"}
 
 
 def find_search_function(name: str) -> SearchFunction | None:
-    """The search function of that name; None where it is another."""
-    return next((one for one in SearchFunction if one.value == name), None)
+    """Return the search function of that name, or None."""
+    return next((function for function in SearchFunction if function.value == name), None)
 
 
-def exclude_subqueries(found: References) -> tuple[References, list[tuple[FunctionSite, SearchFunction]]]:
-    """What stands outside of calls of search functions, whose subqueries are statements of their own."""
+def exclude_subqueries(
+    references: References,
+) -> tuple[References, list[tuple[FunctionSite, SearchFunction]]]:
+    """Return the references outside of calls of search functions, and these calls.
+
+    Subqueries in the calls are separate statements.
+    """
     searches = [
         (call, function)
-        for call in found.functions
+        for call in references.functions
         if (function := find_search_function(call.name)) is not None
     ]
 
     def is_outside(token: int) -> bool:
         return not any(call.opening < token < call.closing for call, _ in searches)
 
-    outside = replace(found, tables=[site for site in found.tables if is_outside(site.first)])
+    outside = replace(references, tables=[site for site in references.tables if is_outside(site.first)])
     return outside, [(call, function) for call, function in searches if is_outside(call.first)]
 
 
 def render_subquery(
     text: SqlText, subquery: Subquery, slots: Mapping[int, int]
 ) -> tuple[str, tuple[int, ...]]:
-    """A subquery as a statement of its own.
+    """Render a subquery as a separate statement.
 
     Args:
-        text: the statement around it.
+        text: the outer statement.
         subquery: in that text.
-        slots: token -> ordinal of the parameter that stands there.
+        slots: token -> ordinal of the parameter at that token.
 
     Returns:
-        The statement, with parameters $1, $2, ..., and their ordinals in the statement around it.
+        The statement, with parameters $1, $2, ..., and their ordinals in the outer statement.
     """
     begin = text.start(subquery.first)
     pieces, ordinals = [], []
@@ -163,9 +168,9 @@ class SearchCall:
     """A search function and its arguments.
 
     Attributes:
-        function: which one.
-        table: that is searched, as it is named.
-        arguments: name -> value, for all others that were given; names are canonical.
+        function: that is called.
+        table: name of the table that is searched.
+        arguments: canonical name -> value of all other arguments.
     """
 
     function: SearchFunction
@@ -174,7 +179,7 @@ class SearchCall:
 
     @property
     def parameter_types(self) -> Mapping[int, pa.DataType]:
-        """Ordinal -> type of the parameters among the arguments; a number where it is part of a list."""
+        """Return ordinal -> type of the parameters among the arguments; elements of lists are numbers."""
         types: dict[int, pa.DataType] = {}
         for name, value in self.arguments.items():
             if isinstance(value, Parameter):
@@ -185,11 +190,11 @@ class SearchCall:
 
     @property
     def subquery(self) -> Subquery | None:
-        """The query that gives the vectors, where one does."""
-        return next((one for one in self.arguments.values() if isinstance(one, Subquery)), None)
+        """Return the subquery that gives the vectors, or None."""
+        return next((value for value in self.arguments.values() if isinstance(value, Subquery)), None)
 
     def with_vectors(self, vectors: QueryVectors) -> SearchCall:
-        """The same with these vectors in the place of the subquery."""
+        """Return the call with these vectors in place of the subquery."""
         arguments = {
             name: vectors if isinstance(value, Subquery) else value for name, value in self.arguments.items()
         }
@@ -201,29 +206,28 @@ class SearchCall:
         return _OPTIONS[self.function].get(name, pa.string())
 
     def with_values(self, values: Sequence[Value] | None) -> Mapping[str, Value]:
-        """The arguments with the values of parameters in their places; None leaves out what needs them."""
-        known = {
-            name: value
+        """Return the arguments with the values of parameters; None leaves out arguments that need them."""
+        return {
+            name: _fill_in(value, values or ())
             for name, value in self.arguments.items()
             if values is not None or not (isinstance(value, Subquery) or [*_find_parameters(value)])
         }
-        return {name: _fill_in(value, values or ()) for name, value in known.items()}
 
 
 def _find_parameters(value: Argument) -> Iterator[int]:
     if isinstance(value, Parameter):
         yield value.ordinal
     elif isinstance(value, tuple) and not isinstance(value, QueryVectors):
-        for one in value:
-            yield from _find_parameters(one)
+        for element in value:
+            yield from _find_parameters(element)
 
 
 def _fill_in(value: Argument, values: Sequence[Value]) -> Value:
     if isinstance(value, Parameter):
         return values[value.ordinal]
     if isinstance(value, tuple) and not isinstance(value, QueryVectors):
-        return tuple(_fill_in(one, values) for one in value)
-    assert not isinstance(value, Subquery)  # noqa: S101 (it is answered before values are asked for)
+        return tuple(_fill_in(element, values) for element in value)
+    assert not isinstance(value, Subquery)  # noqa: S101 (replaced by `with_vectors` before)
     return value
 
 
@@ -236,11 +240,11 @@ def read_call(
         text: the statement.
         function: that is called.
         opening: token of the opening bracket.
-        closing: token of the closing one.
-        slots: token -> ordinal of the parameter that stands there.
+        closing: token of the closing bracket.
+        slots: token -> ordinal of the parameter at that token.
 
     Raises:
-        InvalidInputError: an argument that is missing, unknown, given twice or no constant.
+        InvalidInputError: an argument is missing, unknown, given twice or not constant.
     """
     reader = _Reader(text, slots)
     positional = _POSITIONAL[function]
@@ -298,7 +302,7 @@ def _read_option(text: SqlText, at: int, function: SearchFunction) -> str:
 
 
 class _Reader:
-    """Reads constants: numbers, strings, booleans, NULL, lists of them, with casts that change nothing."""
+    """Reads constants: numbers, strings, booleans, NULL and lists of them; casts are ignored."""
 
     def __init__(self, text: SqlText, slots: Mapping[int, int]) -> None:
         self._text = text
@@ -306,7 +310,7 @@ class _Reader:
         self._slots = slots
 
     def read_value(self, at: int) -> tuple[Argument, int]:
-        """The constant that begins at a token, and the token after it."""
+        """Read the constant that begins at a token; return it, and the token behind it."""
         value, at = self._read_plain(at)
         while self._words[at] == "::":
             at = self._skip_type(at + 1)
@@ -357,7 +361,7 @@ class _Reader:
         return tuple(values), at + 1
 
     def _skip_type(self, at: int) -> int:
-        """Steps over a type such as FLOAT[4], DOUBLE PRECISION[] or DECIMAL(10, 2)."""
+        """Skip a type such as FLOAT[4], DOUBLE PRECISION[] or DECIMAL(10, 2)."""
         if at not in self._text.names:
             raise self._text.error(at, "The name of a type is expected after ::; this")
         at += 1
