@@ -1,4 +1,4 @@
-"""Parameters of a statement: which types DataFusion expects, and values as exact literals."""
+"""Infers the types of parameters, and renders values as exact literals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from planner.bridge.placeholder_types import infer_placeholder_types
 
 __all__ = ["infer_parameter_types", "plain_value", "sql_literal", "to_bindable"]
 
-# How DataFusion prints a parameter whose type it has inferred, up to where the type begins.
+# A parameter with an inferred type in a printed plan, up to the type.
 _TYPED = re.compile(
     r'Placeholder \{ id: "\$(\d+)", field: Some\(Field \{ name: "(?:[^"\\]|\\.)*", data_type: '
 )
@@ -65,45 +65,44 @@ _DECIMALS = {
     "Decimal256": pa.decimal256,
 }
 _UNIT_TYPES = {"Time32": pa.time32, "Time64": pa.time64, "Duration": pa.duration}
-# Types whose natural SQL text already has exactly that type.
+# Types whose natural SQL text has exactly that type.
 _NATURAL = frozenset({pa.bool_(), pa.int64(), pa.float64(), pa.string(), pa.binary()})
 
 
 def infer_parameter_types(
     logical_plan: LogicalPlan, count: int, optimized: Callable[[], LogicalPlan] | None = None
 ) -> tuple[pa.DataType, ...]:
-    """The types that a plan expects of $1 ... $count.
+    """Return the types of $1 ... $count in a plan.
 
     Args:
-        logical_plan: `DataFrame.logical_plan()` of the statement with its placeholders in place.
-        count: How many parameters the statement has.
-        optimized: Makes the optimized plan; asked only when parameters stand inside subqueries, which the
-            logical plan does not show and the optimized one has turned into joins.
+        logical_plan: `DataFrame.logical_plan()` of the statement with its placeholders.
+        count: the number of parameters.
+        optimized: makes the optimized plan; called only for parameters inside of subqueries, which the
+            logical plan does not show, and of which optimizing makes joins.
 
     Returns:
-        One type per parameter: inferred from what it is compared with, cast to or used as; string where
-        DataFusion leaves it open. Never null, view or dictionary types.
+        One type per parameter, string if DataFusion does not infer it; no null, view or dictionary types.
     """
     types = infer_placeholder_types(logical_plan)
     if len(types) < count:
-        # What the bindings show no object of: plans of subqueries, counts of a Limit, FILTER of an aggregate.
-        shown = repr(logical_plan)
-        _collect(shown, types)
-        if len(types) < count and "<subquery>" in shown and optimized is not None:
+        # The bindings have no objects for plans of subqueries, counts of a Limit, and FILTER of an aggregate.
+        printed = repr(logical_plan)
+        _collect(printed, types)
+        if len(types) < count and "<subquery>" in printed and optimized is not None:
             joined = optimized()
             types = infer_placeholder_types(joined) | types
             _collect(repr(joined), types)
     return tuple(types.get(ordinal, pa.string()) for ordinal in range(1, count + 1))
 
 
-def _collect(shown: str, types: dict[int, pa.DataType]) -> None:
-    """Adds the types that a printed plan tells; earlier findings stand."""
+def _collect(printed: str, types: dict[int, pa.DataType]) -> None:
+    """Add the types in a printed plan that are not known yet."""
     for pattern in (_TYPED, _CAST):
-        for match in pattern.finditer(shown):
-            dtype = _TypeReader(shown, match.end()).read()
+        for match in pattern.finditer(printed):
+            dtype = _TypeReader(printed, match.end()).read()
             if dtype is not None:
                 types.setdefault(int(match[1]), dtype)
-    for match in _LIMIT.finditer(shown):
+    for match in _LIMIT.finditer(printed):
         types.setdefault(int(match[1]), pa.int64())
 
 
@@ -115,7 +114,7 @@ class _TypeReader:
         self._at = position
 
     def read(self) -> pa.DataType | None:
-        """The type, without views and dictionaries; None for one that no parameter can have."""
+        """Read a type, without views and dictionaries; return None if no parameter can have it."""
         word = re.compile(r"\w+").match(self._text, self._at)
         if word is None:
             return None
@@ -156,7 +155,7 @@ class _TypeReader:
         return pa.struct(fields)
 
     def _read_field(self) -> pa.Field | None:
-        """Field { name: "a", data_type: Int64, nullable: true }; a list's item has no name in print."""
+        """Read Field { name: "a", data_type: Int64, nullable: true }; items of lists have no name."""
         head = _FIELD.match(self._text, self._at)
         if head is None:
             return None
@@ -177,13 +176,13 @@ class _TypeReader:
         return match[1]
 
     def _skip(self, what: str) -> bool:
-        found = self._text.startswith(what, self._at)
-        self._at += len(what) * found
-        return found
+        is_next = self._text.startswith(what, self._at)
+        self._at += len(what) * is_next
+        return is_next
 
 
 def _read_scalar_type(name: str, argument: Callable[[], str]) -> pa.DataType | None:
-    """A type with arguments that are no types, e.g. Decimal128(10, 2)."""
+    """Return a type whose arguments are no types, such as Decimal128(10, 2)."""
     if name == "Timestamp":
         unit, zone = _UNITS[argument()], argument()
         return pa.timestamp(unit, None if zone == "None" else zone)
@@ -199,12 +198,12 @@ def _read_scalar_type(name: str, argument: Callable[[], str]) -> pa.DataType | N
 
 
 def sql_literal(value: pa.Scalar) -> str:
-    """A value as DataFusion literal text that has exactly the scalar's value and type.
+    """Render a value as a literal of DataFusion with exactly its value and type.
 
-    Dictionary, run-end-encoded and extension scalars become their plain values.
+    Dictionary, run-end encoded and extension scalars become their plain values.
 
     Raises:
-        UnsupportedError: a type that has no literal, named.
+        UnsupportedError: the type has no literal.
     """
     value = plain_value(value)
     dtype = value.type
@@ -221,10 +220,9 @@ def sql_literal(value: pa.Scalar) -> str:
 
 
 def to_bindable(value: pa.Scalar) -> pa.Scalar | None:
-    """What DataFusion's bindings take for a placeholder in place of a plain value; None where they take none.
+    """Return the value that DataFusion's bindings can bind for a plain value; None if there is none.
 
-    They stumble over nested NULLs. Where a vector is wanted, the statement casts what is bound to a list of
-    doubles, so that NULL needs no type.
+    They can't bind nested NULLs. A statement casts vectors to lists of doubles, so NULL needs no type.
     """
     kind = value.type
     if not pa.types.is_nested(kind):
@@ -241,7 +239,7 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def plain_value(value: pa.Scalar) -> pa.Scalar:
-    """The value without dictionary, run-end encoding or extension type."""
+    """Return a value without dictionary, run-end encoding or extension type."""
     if isinstance(value, pa.ExtensionScalar):
         return plain_value(value.value) if value.is_valid else pa.scalar(None, value.type.storage_type)
     if isinstance(value, pa.DictionaryScalar):
@@ -252,7 +250,7 @@ def plain_value(value: pa.Scalar) -> pa.Scalar:
 
 
 def _natural_text(value: pa.Scalar) -> str:  # noqa: PLR0912 -- one line per family of types
-    """SQL text of a valid scalar whose value is exact and whose type is near enough to be cast."""
+    """Return SQL text with the exact value of a scalar, and a type that can be cast to its own."""
     dtype, types = value.type, pa.types
     if types.is_boolean(dtype):
         return "TRUE" if value.as_py() else "FALSE"
@@ -289,7 +287,7 @@ def _natural_text(value: pa.Scalar) -> str:  # noqa: PLR0912 -- one line per fam
 
 
 def _list_elements(values: pa.Array) -> Iterable[str]:
-    """Texts of a list's elements; flat ones stay short, since the list is cast as a whole."""
+    """Return the texts of a list's elements; numbers have no casts, since the list is cast as a whole."""
     if pa.types.is_floating(values.type):
         return ["NULL" if v is None else _float(v) for v in pc.cast(values, pa.float64()).to_pylist()]
     if pa.types.is_integer(values.type) and values.type != pa.uint64():
@@ -328,10 +326,10 @@ def _is_binary(dtype: pa.DataType) -> bool:
 
 @lru_cache(maxsize=1024)
 def _type_name(dtype: pa.DataType) -> str:
-    """The type in the notation of arrow_cast, quotes doubled for use inside a string literal.
+    """Return a type in the notation of arrow_cast, with doubled quotes for use in a string literal.
 
     Raises:
-        UnsupportedError: a type without such a notation.
+        UnsupportedError: the type has no such notation.
     """
     types = pa.types
     plain = _TYPE_NAMES.get(dtype)

@@ -1,14 +1,14 @@
-r"""The standard's FETCH, for DataFusion, which reads LIMIT alone.
+r"""Rewrites FETCH as LIMIT, which is the only form that DataFusion supports.
 
     SELECT id FROM orders ORDER BY id OFFSET 20 ROWS FETCH NEXT ? ROWS ONLY
 ->  SELECT id FROM orders ORDER BY id OFFSET 20 ROWS LIMIT ?
 
-Names of columns of a recursive CTE, which DataFusion does not know when it plans the CTE's own uses.
+Moves the column names of a recursive CTE, which DataFusion does not know in the CTE's reference to itself.
 
     WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 3) ...
 ->  WITH RECURSIVE r AS (SELECT * FROM (SELECT 1) AS "r" (n) UNION ALL SELECT n + 1 FROM r WHERE n < 3) ...
 
-LIKE with an escape character of its own, for DataFusion, which knows the backslash alone.
+Rewrites LIKE with an escape character, of which DataFusion supports only the backslash.
 
     name LIKE 'a!_%' ESCAPE '!'
 ->  name LIKE 'a\_%'
@@ -30,16 +30,15 @@ __all__ = ["rewrite_fetch", "rewrite_like_escapes", "rewrite_recursive_columns"]
 
 _LIKES = frozenset({"LIKE", "ILIKE"})
 _WILDCARDS = frozenset("%_")
-# Stands for a doubled escape character meanwhile.
+# A temporary replacement for a doubled escape character.
 _DOUBLED = "chr(1)"
 
 
 def rewrite_like_escapes(text: SqlText) -> Iterator[Edit]:
-    """Yields what stands in place of ESCAPE clauses, and around or in place of their patterns.
+    """Yield edits that remove ESCAPE clauses, and escape their patterns with backslashes.
 
     Raises:
-        UnsupportedError: a pattern that is neither a literal nor a parameter, or an escape character that
-            can't be one.
+        UnsupportedError: a pattern is neither a literal nor a parameter, or an escape character is not valid.
     """
     for i, word in enumerate(text.words):
         if word != "ESCAPE" or text.words[i + 1] != STRING:
@@ -65,15 +64,16 @@ def rewrite_like_escapes(text: SqlText) -> Iterator[Edit]:
 
 
 def _translate_pattern(pattern: str, mark: str) -> str:
-    """The pattern with backslashes for the mark; an empty mark escapes nothing."""
-    marks = iter(pattern)
+    """Return the pattern with backslashes for the escape character; an empty one escapes nothing."""
+    chars = iter(pattern)
     return "".join(
-        f"\\{next(marks, '')}" if mark and one == mark else "\\\\" if one == "\\" else one for one in marks
+        f"\\{next(chars, '')}" if mark and char == mark else "\\\\" if char == "\\" else char
+        for char in chars
     )
 
 
 def _make_calls(mark: str) -> tuple[str, str]:
-    """The same, as calls around an expression: what goes before it and what behind."""
+    """Return the texts before and behind an expression that translate its pattern at run time."""
     if not mark:
         return "replace(", r", '\', '\\')"
     quoted = "'" + mark.replace("'", "''") + "'"
@@ -88,7 +88,7 @@ def _refusal(text: SqlText, index: int, message: str) -> UnsupportedError:
 
 
 def rewrite_recursive_columns(text: SqlText) -> Iterator[Edit]:
-    """Yields what moves such names to the CTE's first rows."""
+    """Yield edits that move the column names of recursive CTEs to their first query."""
     words = text.words
     for i, word in enumerate(words):
         name = i + 1 if word == "RECURSIVE" and words[i - 1] == "WITH" else len(words)
@@ -113,7 +113,7 @@ def _move_columns(text: SqlText, name: int, columns: int, body: int) -> Iterator
     first = text.end(body)
     yield Edit.insert(first, "SELECT * FROM (")
     after = text.start(union)
-    # The line break ends a comment that ends the first rows.
+    # The line break ends a comment at the end of the first query.
     alias = f"\n) AS {quote(text.name(name))} {text.sql[begin:end]} "
     yield Edit.insert(after, alias)
 
@@ -133,7 +133,7 @@ _ROWS = frozenset({"ROW", "ROWS"})
 
 
 def rewrite_fetch(text: SqlText) -> Iterator[Edit]:
-    """Yields what stands in place of FETCH clauses: LIMIT before their counts, and nothing behind.
+    """Yield edits that replace FETCH clauses with LIMIT.
 
     Raises:
         UnsupportedError: FETCH with PERCENT or WITH TIES.
@@ -153,7 +153,7 @@ def rewrite_fetch(text: SqlText) -> Iterator[Edit]:
 
 
 def _skip_count(text: SqlText, index: int) -> int:
-    """The place behind a number, a parameter or something in brackets; the same place where there is none."""
+    """Return the index behind a number, a parameter or brackets; the same index if there is none."""
     word = text.words[index]
     if word in {"0", "?"}:
         return index + 1

@@ -1,14 +1,14 @@
-"""Lists of values that DataFusion 54 would take together wrongly, written so that it does not.
+"""Rewrites lists of values that DataFusion 54 would combine wrongly.
 
     WHERE a IN (1, 2) AND a NOT IN (NULL, 2)
 ->  WHERE a IN (1, 2) AND nullif(a, NULL) NOT IN (NULL, 2)
     WHERE b IN (0, 1) AND b IN (a, 1)
 ->  WHERE b IN (0, 1) AND nullif(b, NULL) IN (a, 1)
 
-Of two lists for one operand, the simplifier makes one, and compares elements by what is written: NULL is
-lost, and a column equals itself alone. Equalities joined with OR become lists. Lists for different operands
-stay apart, and it can't tell that these are equal. Conditions of different clauses may meet while a plan is
-optimised, so where they stand is not looked at.
+The simplifier combines two lists for one operand, and compares their elements as expressions: NULL is lost,
+and a column equals only itself. Equalities joined with OR become lists. Lists for different operands are not
+combined, and the simplifier can't see that `nullif(a, NULL)` equals `a`. The optimizer moves conditions, so
+lists of different clauses may be combined as well.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ _Words = tuple[str, ...]
 
 
 def separate_lists(text: SqlText, nulls: Collection[str] = ()) -> Iterator[Edit]:
-    """Yields what stands around operands of lists that hold more than plain literals, and may meet others.
+    """Yield edits of the operands of lists with more than literals that may be combined with others.
 
     Args:
         text: the statement.
-        nulls: names of the parameters that are NULL, without "$"; others are taken for literals. Where there
-            are any, lists that were separated without them stay as they are.
+        nulls: names of the parameters that are NULL, without "$"; others count as literals. If there are
+            any, lists that were separated without them are not changed.
 
     Raises:
         UnsupportedError: there are too many such lists.
     """
     plain = _mark_nulls(text, ())
     given, unknown = _mark_nulls(text, nulls), _mark_nulls(text, None)
-    # Other operands than those that stand so already.
+    # Different operands from those that have NULLIF already.
     depth = text.words.count("NULLIF") if nulls else 0
-    # Lists that are written alike stay alike: one may be a result, and the other its group.
+    # Equal conditions get equal edits: one may be a result, and the other its group.
     depths: dict[_Words, int] = {}
     for i, word in enumerate(text.words):
         if word != "IN" or not _is_list(plain, i):
@@ -54,7 +54,7 @@ def separate_lists(text: SqlText, nulls: Collection[str] = ()) -> Iterator[Edit]
         if find_truth_position(text, first, text.closing(i + 1)) in _OF_ROWS:
             is_meant = _may_meet_another(text, given, i) and not (nulls and _may_meet_another(text, plain, i))
         else:
-            # What stands in results has its name from the start.
+            # The names of results are fixed before the values of parameters are known.
             is_meant = not nulls and _may_meet_another(text, unknown, i)
         if not is_meant:
             continue
@@ -68,13 +68,13 @@ def separate_lists(text: SqlText, nulls: Collection[str] = ()) -> Iterator[Edit]
 
 
 def apply_separate_lists(sql: str, nulls: Collection[str] = ()) -> str:
-    """A statement that takes no other edits, with `separate_lists` applied."""
+    """Return the text of a statement with only `separate_lists` applied."""
     pieces = splice(sql, list(separate_lists(tokenize(sql), nulls)))
     return "".join(piece.text for piece in pieces if isinstance(piece, Piece))
 
 
 def _mark_nulls(text: SqlText, nulls: Collection[str] | None) -> _Words:
-    """The words of a statement, NULL for parameters of some names; None for all."""
+    """Return the words of a statement, with NULL for parameters of some names, or, if None, for all."""
     words = [*text.words, "", ""]
     for i in range(1, len(text.words)):
         is_parameter = words[i] == "?" or (words[i] == "0" and text.words[i - 1] == "$")
@@ -84,7 +84,7 @@ def _mark_nulls(text: SqlText, nulls: Collection[str] | None) -> _Words:
 
 
 def _may_meet_another(text: SqlText, words: _Words, i: int) -> bool:
-    """Whether a list holds more than plain literals, and may meet another condition on its operand."""
+    """Return whether a list has more than literals, and may be combined with another condition."""
     if not _is_computed(words, i + 2):
         return False
     operand = _find_operand(text, words, i)
@@ -97,12 +97,12 @@ def _may_meet_another(text: SqlText, words: _Words, i: int) -> bool:
 
 
 def _is_list(words: _Words, i: int) -> bool:
-    """Whether IN is followed by values, and not by a subquery."""
+    """Return whether IN is followed by values instead of a subquery."""
     return words[i + 1] == "(" and words[i + 2] not in {"SELECT", "WITH", "VALUES", "TABLE"}
 
 
 def _find_operand(text: SqlText, words: _Words, i: int) -> frozenset[str]:
-    """The last name before [NOT] IN, those in brackets at its end, or the word that is none."""
+    """Return the last name before [NOT] IN, all names in brackets there, or another word."""
     end = i - 2 if words[i - 1] == "NOT" else i - 1
     start, depth = end, 0
     while words[end] == ")" and start >= 0:
@@ -115,7 +115,7 @@ def _find_operand(text: SqlText, words: _Words, i: int) -> frozenset[str]:
 
 
 def _is_computed(words: _Words, start: int) -> bool:
-    """Whether anything in a list, up to its closing bracket, is no plain literal."""
+    """Return whether a list, up to its closing bracket, has more than literals."""
     depth = 0
     for k in range(start, len(words) - 1):
         word = words[k]
