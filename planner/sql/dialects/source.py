@@ -1,4 +1,4 @@
-"""A statement in another dialect: its text, its parameters, and how its constructs are refused."""
+"""A statement in another dialect: its text, its parameters, and errors with their position."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MARKED = re.compile(rf"{_MARK}(\d+)_")
 _LEADING_TOKENS = 8
 _PREFIXES = frozenset({"EXPLAIN", "ANALYZE", "VERBOSE", "FORMAT", "TREE", "INDENT", "DESCRIBE", "DESC"})
 _NAMED = {"spark": ":", "duckdb": "$", "snowflake": ":$", "bigquery": "@"}
-"""What begins a parameter with a number or name."""
+"""Characters with which a parameter with a number or name begins."""
 _NULL_SAFE = "<=>"
 _AFTER_OPERAND = frozenset(
     {
@@ -40,11 +40,11 @@ class DialectSource:
 
     Attributes:
         dialect: its name.
-        sql: as the client wrote it.
-        text: the same with a column name in place of each parameter, which every parser takes anywhere.
-        shifts: (position in `text`, how far the same place in `sql` lies before or behind), ascending.
+        sql: the text of the client.
+        text: `sql` with a column name in place of each parameter, which parsers accept everywhere.
+        shifts: (position in `text`, what must be added to get the position in `sql`), ascending.
         starts: first tokens of `text`, in upper case, with their positions.
-        query: where in `text` the query begins.
+        query: position in `text` at which the query begins.
     """
 
     dialect: str
@@ -83,7 +83,7 @@ class DialectSource:
         return DialectSource(dialect, sql, *_mark_parameters(sql, dialect, found), starts)
 
     def locate_query(self) -> DialectSource | None:
-        """The same, with the place where its query begins; None where the statement has none."""
+        """Return the source with the position of its query; None if the statement has no query."""
         for word, start in self.starts:
             if word in QUERY_STARTS or word == "(":
                 return replace(self, query=start)
@@ -92,7 +92,7 @@ class DialectSource:
         return None
 
     def position(self, offset: int) -> int:
-        """Where in `sql` the character at an offset of `text` comes from."""
+        """Return the position in `sql` of the character at an offset of `text`."""
         shift = 0
         for start, by in self.shifts:
             if start > offset:
@@ -101,12 +101,12 @@ class DialectSource:
         return min(max(offset + shift, 0), len(self.sql))
 
     def refuse(self, node: exp.Expr, why: str) -> NoReturn:
-        """Stop translating.
+        """Refuse a construct.
 
         Raises:
             UnsupportedError: `why`, with dialect, line and excerpt.
         """
-        starts = [one.meta["start"] for one in node.walk() if one.meta and "start" in one.meta]
+        starts = [child.meta["start"] for child in node.walk() if child.meta and "start" in child.meta]
         what = f"{self.dialect} SQL: {why}"
         if not starts:
             text = node.sql(dialect=self.dialect, comments=False, unsupported_level=ErrorLevel.IGNORE)
@@ -115,7 +115,7 @@ class DialectSource:
 
 
 def _tokenize(sql: str, dialect: str) -> list[Token]:
-    """All tokens. What follows EXPLAIN would be a single one in most dialects, so it is read without."""
+    """Tokenize a statement without EXPLAIN, behind which most dialects read a single token."""
     before: list[Token] = []
     while True:
         found = Dialect.get_or_raise(dialect).tokenize(sql)
@@ -127,7 +127,7 @@ def _tokenize(sql: str, dialect: str) -> list[Token]:
 
 
 def parse_statements(text: str, dialect: str) -> list[exp.Expr]:
-    """The statements of a text; see `is_written_null_safe`.
+    """Parse the statements of a text, and mark operators for `is_written_null_safe`.
 
     Raises:
         ParseError: a syntax error.
@@ -136,7 +136,7 @@ def parse_statements(text: str, dialect: str) -> list[exp.Expr]:
     tokens = reader.tokenize(text)
     written = 0
     for token in tokens:
-        # The comments of an operator come with its node, or with the name of that. No others are kept.
+        # sqlglot attaches the comments of an operator to its node or alias; all other comments are removed.
         is_null_safe = token.token_type is TokenType.NULLSAFE_EQ
         token.comments = [_NULL_SAFE] if is_null_safe else []
         written += is_null_safe
@@ -153,23 +153,23 @@ def parse_statements(text: str, dialect: str) -> list[exp.Expr]:
 
 
 def is_written_null_safe(node: exp.Expr) -> bool:
-    """Whether what sqlglot reads as `a IS NOT DISTINCT FROM b` is written `a <=> b`."""
+    """Return whether a node that sqlglot reads as `a IS NOT DISTINCT FROM b` is written `a <=> b`."""
     return _NULL_SAFE in node.meta
 
 
 def find_parameter(node: exp.Expr) -> exp.Parameter | None:
-    """The parameter that a column name stands for."""
+    """Return the parameter for which a column name stands, or None."""
     if not isinstance(node, exp.Column) or len(node.parts) != 1:
         return None
-    found = _MARKED.fullmatch(node.name.lower())
-    return None if found is None else exp.Parameter(this=exp.Literal.number(int(found[1])))
+    match = _MARKED.fullmatch(node.name.lower())
+    return None if match is None else exp.Parameter(this=exp.Literal.number(int(match[1])))
 
 
 def refuse_misplaced_parameters(tree: exp.Expr, source: DialectSource) -> None:
-    """Looks for parameters that stand where none can, once the others have their numbers.
+    """Refuse parameters that are left in other places than those of expressions.
 
     Raises:
-        UnsupportedError: there is one, with line and excerpt.
+        UnsupportedError: there is one; the message has line and excerpt.
     """
     for name in tree.find_all(exp.Identifier, exp.Var):
         if _MARKED.fullmatch(name.name.lower()):
@@ -177,7 +177,7 @@ def refuse_misplaced_parameters(tree: exp.Expr, source: DialectSource) -> None:
 
 
 def strip_marks(text: str) -> str:
-    """Generated text for people to read."""
+    """Return generated text with parameters as $1, $2, ..."""
     return re.sub(_MARKED.pattern, r"$\1", text, flags=re.IGNORECASE)
 
 

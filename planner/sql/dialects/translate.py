@@ -1,13 +1,12 @@
-"""SQL of other systems, as DataFusion's SQL.
+"""Translates SQL of other systems to DataFusion's SQL.
 
-sqlglot parses the dialect; then names get their case, parameters their numbers, clauses and functions the
-form that DataFusion has, and what is left is written as text. A construct for which there is no rule is
-refused: it never runs with another meaning.
+sqlglot parses the dialect. Then names, parameters, clauses and functions are rewritten for DataFusion, and
+the tree is written as text. A construct without a rule is refused, so that it never has another meaning.
 
 ========================  ===========================================================================
-`source`                  the statement's text, its parameters, and where in it something was refused
-`names`                   capitals and quotes
-`clauses`                 FROM, ORDER BY, QUALIFY, hints; what is refused as a whole
+`source`                  the statement's text, its parameters, and positions of errors
+`names`                   case and quotes of names
+`clauses`                 FROM, ORDER BY, QUALIFY, hints; constructs that are not supported
 `dates`                   intervals, parts and formats of dates
 `date_differences`        differences of dates
 `aggregates`              aggregates, their order and their NULLs
@@ -68,7 +67,7 @@ __all__ = [
 ]
 
 NATIVE = "postgres"
-"""The dialect whose text is DataFusion's own."""
+"""The dialect that DataFusion parses itself."""
 
 _REMEMBERED_CHARACTERS = 4 << 20
 _MAX_ALIAS = 120
@@ -88,7 +87,7 @@ _RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class _Statement:
-    """Names a statement. Equal for the same text in the same dialect."""
+    """The key of a statement: its text and dialect."""
 
     dialect: str
     text: str
@@ -96,7 +95,7 @@ class _Statement:
 
 @dataclass(frozen=True, slots=True)
 class _Translation:
-    """Names a translation. Equal for the same statement, where it finds the same names.
+    """The key of a translation: the statement, and the names that it depends on.
 
     Attributes:
         said: the statement.
@@ -135,14 +134,14 @@ def to_native(sql: str, dialect: str, known: KnownNames | None = None) -> str:
         sql: in the dialect. Statements other than queries, and what is asked of queries (EXPLAIN, DESCRIBE),
             are the same in every dialect; the query in them is translated.
         dialect: "postgres" (returned as it is), "spark", "duckdb", "mysql", "snowflake", "bigquery", "trino".
-        known: the tables that there are: decides about capitals in dialects that don't.
+        known: the tables of the catalog, for dialects whose names are not case-sensitive.
 
     Returns:
         Text for DataFusion. Parameters are $1, $2, ... in the order in which they stand in `sql`.
 
     Raises:
         InvalidInputError: a syntax error, with line and excerpt.
-        UnsupportedError: a construct that can't be said in DataFusion's SQL, with line and excerpt.
+        UnsupportedError: a construct has no translation, with line and excerpt.
     """
     if dialect == NATIVE:
         return sql
@@ -152,13 +151,13 @@ def to_native(sql: str, dialect: str, known: KnownNames | None = None) -> str:
 
 @contextmanager
 def report_translation_errors(dialect: str) -> Iterator[None]:
-    """Says what it means for a client when sqlglot stumbles."""
+    """Translate exceptions of sqlglot to errors for clients."""
     try:
         yield
     except RecursionError:
         raise InvalidInputError(f"{dialect} SQL: the statement is nested too deeply") from None
     except (AttributeError, LookupError, TypeError, ValueError) as error:
-        # sqlglot meets something that it did not expect: a function with too few arguments, most often.
+        # Most often, a function has too few arguments.
         raise UnsupportedError(
             f"{dialect} SQL: the statement cannot be translated; check its functions and their arguments, or "
             f"write it in the dialect {NATIVE}"
@@ -187,7 +186,7 @@ def _translate_or_reuse(sql: str, dialect: str, known: KnownNames | None) -> str
 
 @contextmanager
 def note_translation(dialect: str) -> Iterator[None]:
-    """Lets errors that show a place in a statement say that it is the translated text."""
+    """Add to errors with a position that it refers to the translated text."""
     try:
         yield
     except LanceGatewayError as error:
@@ -216,18 +215,19 @@ def _translate(parsed: _Parsed, sql: str, names: tuple[str, ...], fractions: tup
     source, tree = parsed.source, parsed.tree
     if source is None or tree is None:
         return sql.replace("`", '"')
-    # Words, not text: comments among them may be none in DataFusion.
-    asked = "".join(f"{word} " for word, start in source.starts if start < source.query)
-    return asked + write_native(tree, source, names, fractions)
+    # Only the words, since comments among them may not be valid in DataFusion.
+    prefix = "".join(f"{word} " for word, start in source.starts if start < source.query)
+    return prefix + write_native(tree, source, names, fractions)
 
 
 def look_up_names(
     tables: tuple[str, ...], dialect: str, known: KnownNames | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What must be known of tables to translate a statement.
+    """Look up the facts about tables that the translation of a statement depends on.
 
     Returns:
-        How they and their columns are spelt, and which columns hold fractions; as far as it matters.
+        The spellings of the tables and their columns, and the columns with fractions, if the dialect needs
+        them.
     """
     names: tuple[str, ...] = ()
     fractions: tuple[str, ...] = ()
@@ -241,16 +241,16 @@ def look_up_names(
 def write_native(
     tree: exp.Expr, source: DialectSource, names: tuple[str, ...], fractions: tuple[str, ...] = ()
 ) -> str:
-    """A statement that was parsed, in DataFusion's SQL.
+    """Write a parsed statement in DataFusion's SQL.
 
     Args:
-        tree: of the statement; rewritten on the way.
+        tree: of the statement, which is changed.
         source: its text.
-        names: how its tables and their columns are spelt.
-        fractions: columns that hold such.
+        names: spellings of its tables and their columns.
+        fractions: columns with fractions.
 
     Raises:
-        UnsupportedError: a construct that can't be said, with line and excerpt.
+        UnsupportedError: a construct has no translation, with line and excerpt.
     """
     for select in list(tree.find_all(exp.Select)):
         _name_columns(select, source)
@@ -285,32 +285,32 @@ def _apply_rules(node: exp.Expr, source: DialectSource) -> exp.Expr:
         if isinstance(node, exp.Func):
             source.refuse(node, f"the function {node.sql_name()} is not offered")
         return node
-    made = rule(node, source)
-    return node if made is None else made
+    replacement = rule(node, source)
+    return node if replacement is None else replacement
 
 
 def _name_columns(select: exp.Select, source: DialectSource) -> None:
-    """Name columns after their expressions in the client's dialect, not as they are translated."""
+    """Name columns after their expressions in the client's dialect, before these are translated."""
     named = (exp.Column, exp.Alias, exp.Aliases, exp.Star, exp.PropertyEQ)
-    taken = {one.alias_or_name.lower() for one in select.expressions if isinstance(one, named)}
-    for one in list(select.expressions):
-        if isinstance(one, named):
+    taken = {column.alias_or_name.lower() for column in select.expressions if isinstance(column, named)}
+    for column in list(select.expressions):
+        if isinstance(column, named):
             continue
-        text = one.sql(dialect=source.dialect, comments=False, unsupported_level=sqlglot.ErrorLevel.IGNORE)
+        text = column.sql(dialect=source.dialect, comments=False, unsupported_level=sqlglot.ErrorLevel.IGNORE)
         name = plain = strip_marks(text)[:_MAX_ALIAS]
         number = 1
         while name.lower() in taken:
             number += 1
             name = f"{plain}_{number}"
         taken.add(name.lower())
-        one.replace(exp.alias_(one.copy(), name, quoted=True))
+        column.replace(exp.alias_(column.copy(), name, quoted=True))
 
 
 def syntax_error(source: DialectSource, error: ParseError) -> InvalidInputError:
-    """What sqlglot's parser complains of, shown in the client's text."""
-    found = error.errors[0] if error.errors else {}
-    reason = str(found.get("description") or "it can't be read").rstrip(". ")
-    line, column, highlight = found.get("line"), found.get("col"), found.get("highlight") or ""
+    """Return a syntax error of sqlglot's parser with its place in the client's text."""
+    details = error.errors[0] if error.errors else {}
+    reason = str(details.get("description") or "it can't be read").rstrip(". ")
+    line, column, highlight = details.get("line"), details.get("col"), details.get("highlight") or ""
     message = f"Syntax error in {source.dialect} SQL: {reason},"
     if not line or not column:
         return InvalidInputError(f"{message} in {source.sql[:200]}")

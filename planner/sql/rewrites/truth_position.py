@@ -1,4 +1,4 @@
-"""Which values of a condition matter where it stands in a statement, told from its words."""
+"""Determines from the words of a statement which values of a condition matter."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _COMPARISONS = frozenset({"=", "<", ">", "<=", ">=", "<>", "!=", "IS", "LIKE", "
 _BOUNDS = (
     _CONNECTIVES | _CLAUSES | _OUTPUTS | _OPENERS | _COMPARISONS | frozenset({"NOT", "WHEN", "THEN", "ELSE"})
 ) | {","}
-"""What ends an operand, to the left of it."""
+"""Words that end an operand to its left."""
 _AFTER = frozenset(
     {"", ";", ")", ",", "AS", "FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY", "ORDER", "LIMIT"}
     | {"OFFSET", "FETCH", "UNION", "EXCEPT", "INTERSECT", "MINUS", "LEFT", "RIGHT", "JOIN", "INNER", "FULL"}
     | {"CROSS", "NATURAL", "ON", "THEN", "WHEN", "ELSE", "END"}
 )
-"""What follows a whole condition."""
+"""Words that follow a whole condition."""
 
 
 class TruthPosition(Enum):
@@ -38,7 +38,7 @@ class TruthPosition(Enum):
 
 
 def find_subject_start(text: SqlText, last: int) -> int:
-    """The first token of the operand that ends at a token."""
+    """Return the first token of the operand that ends at a token."""
     words, i = text.words, last
     while i >= 0:
         if words[i] in _CLOSERS and not _is_column(words, i):
@@ -50,7 +50,7 @@ def find_subject_start(text: SqlText, last: int) -> int:
 
 
 def find_truth_position(text: SqlText, begin: int, end: int) -> TruthPosition:
-    """Which values matter of the condition that stands at tokens `begin` to `end`, both included."""
+    """Return which values of the condition at tokens `begin` to `end`, both included, matter."""
     words = text.words
     is_conjunct, is_denied, is_connected = True, False, False
     while True:
@@ -86,7 +86,7 @@ def find_truth_position(text: SqlText, begin: int, end: int) -> TruthPosition:
 
 
 def _find_chain_start(words: tuple[str, ...], begin: int) -> tuple[int, set[str]]:
-    """The token before conditions that AND and OR connect with one, and those connectives."""
+    """Return the token before all conditions that AND and OR connect with one, and those connectives."""
     found: set[str] = set()
     i = begin - 1
     while i >= 0:
@@ -106,7 +106,7 @@ def _find_chain_start(words: tuple[str, ...], begin: int) -> tuple[int, set[str]
 
 
 def _find_connectives_after(words: tuple[str, ...], end: int) -> set[str]:
-    """The connectives behind a condition."""
+    """Return the connectives behind a condition."""
     found: set[str] = set()
     depth = 0
     for i in range(end + 1, len(words)):
@@ -124,7 +124,7 @@ def _find_connectives_after(words: tuple[str, ...], end: int) -> set[str]:
 
 
 def _is_output(words: tuple[str, ...], comma: int) -> bool:
-    """Whether a comma separates results, groups or sort keys."""
+    """Return whether a comma separates results, groups or sort keys."""
     i = comma - 1
     while i >= 0:
         word = words[i]
@@ -140,7 +140,7 @@ def _is_output(words: tuple[str, ...], comma: int) -> bool:
 
 
 def _is_searched(words: tuple[str, ...], when: int) -> bool:
-    """Whether WHEN belongs to a CASE without an operand."""
+    """Return whether WHEN belongs to a CASE without an operand."""
     i = when - 1
     while i >= 0:
         if words[i] in _CLOSERS and not _is_column(words, i):
@@ -152,7 +152,7 @@ def _is_searched(words: tuple[str, ...], when: int) -> bool:
 
 
 def _find_opening(words: tuple[str, ...], closing: int) -> int:
-    """The token that opens what one closes."""
+    """Return the token of the opening bracket or CASE for a closing one."""
     depth = 0
     for i in range(closing, -1, -1):
         if not _is_column(words, i):
@@ -163,5 +163,5 @@ def _find_opening(words: tuple[str, ...], closing: int) -> int:
 
 
 def _is_column(words: tuple[str, ...], i: int) -> bool:
-    """Whether a word is certainly a name, since it is quoted or follows its relation's."""
+    """Return whether a word is certainly a name, since it is quoted or follows a dot."""
     return words[i] == QUOTED or words[i - 1] == "."
