@@ -93,8 +93,8 @@ def plain_system_rows(bound: Bound, frame: DataFrame, run: QueryRun) -> Iterator
         return None
     run.system_scans.clear()
     frame.execution_plan()
-    (read,) = run.system_scans
-    return read()
+    (to_batches,) = run.system_scans
+    return to_batches()
 
 
 class SystemScan(Projection):

@@ -14,7 +14,7 @@ _SKIPS_NULLS = "skips_nulls"
 
 
 def _refuse_filter_or_window(node: exp.Expr, source: DialectSource) -> None:
-    """Refuse where a FILTER of our own would meet another one, or a window."""
+    """Refuse FILTER and OVER of an aggregate whose translation has a FILTER."""
     parent = node.parent
     while isinstance(parent, exp.IgnoreNulls | exp.RespectNulls | exp.WithinGroup):
         parent = parent.parent
@@ -67,7 +67,7 @@ def _ignore_nulls(node: exp.Expr, _source: DialectSource) -> exp.Expr:
 
 
 def _string_agg(node: exp.Expr, source: DialectSource) -> exp.Expr:
-    """STRING_AGG, GROUP_CONCAT, LISTAGG."""
+    """Translate STRING_AGG, GROUP_CONCAT and LISTAGG."""
     if node.args.get("on_overflow") is not None:
         source.refuse(node, "ON OVERFLOW is not offered")
     subject, order, distinct = node.this, "", ""
@@ -87,7 +87,7 @@ def _string_agg(node: exp.Expr, source: DialectSource) -> exp.Expr:
 
 
 def _order_by(subject: exp.Expr) -> str:
-    """ORDER BY of what stands within an aggregate, as it stands behind it."""
+    """Return the ORDER BY inside of an aggregate as text."""
     return " " + native(exp.Order(expressions=[one.copy() for one in subject.expressions])).strip()
 
 
@@ -118,7 +118,7 @@ def _array(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
 
 
 def _within(node: exp.Expr, _source: DialectSource) -> exp.Expr | None:
-    """What took the order along already needs no WITHIN GROUP."""
+    """Remove WITHIN GROUP of aggregates whose translation has the order already."""
     return node.this.copy() if isinstance(node.this, exp.Var) else None
 
 

@@ -37,15 +37,15 @@ _PARTS: Mapping[str, str] = MappingProxyType(
         "WEEK_ISO": "week",
     }
 )
-# 0 is Sunday there; elsewhere 1 is.
+# Dialects in which Sunday is day 0; in others, it is day 1.
 _SUNDAY_IS_ZERO = frozenset({"duckdb", "snowflake"})
-# Names of strftime that chrono, which formats DataFusion's dates, means the same by.
+# Specifiers of strftime with the same meaning in chrono, which formats DataFusion's dates.
 _CHRONO = frozenset("YymdHIMSpjbBaAUWuweFTDRZz%")
 _LETTERS_ARE_FORMAT = frozenset({"spark", "snowflake"})
 
 
 def interval(amount: exp.Expr, unit: str) -> str:
-    """An interval; `amount` may be any expression of a whole number."""
+    """Return an interval; `amount` may be any expression of an integer."""
     unit = unit.removeprefix("SUNDAY ")
     factor = 1
     if unit == "QUARTER":
@@ -60,7 +60,7 @@ def interval(amount: exp.Expr, unit: str) -> str:
 
 
 def moment(node: exp.Expr, unit: str) -> str:
-    """What an interval is added to: DataFusion adds hours to a date by leaving the date as it is."""
+    """Return the operand to which an interval is added, as a timestamp: DataFusion adds no hours to dates."""
     if literal_text(node) is not None:
         return f"CAST({native(node)} AS TIMESTAMP)"
     return f"date_trunc('microsecond', {native(node)})" if unit in _BELOW_DAY else operand(node)
@@ -87,7 +87,7 @@ def _interval(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
 
 
 def _plus_interval(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
-    """Before its operands are translated: an interval is still one."""
+    """Cast the other operand to a timestamp, before the interval is translated."""
     for one, other in ((node.expression, node.this), (node.this, node.expression)):
         if isinstance(one, exp.Interval) and one.args.get("unit") is not None:
             plain = isinstance(other, exp.Interval | exp.CurrentTimestamp)
@@ -120,12 +120,12 @@ def _truncate(*, to_date: bool = False) -> Rule:
 
 
 def _date_trunc(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
-    # Where the input decides about the type of the result, a moment it is: the type is not known here.
+    # If the type of the result depends on the input, which is not known here, it is a timestamp.
     return _truncate(to_date=source.dialect in {"bigquery", "spark"})(node, source)
 
 
 def strftime(node: exp.Expr, source: DialectSource) -> str:
-    """The format of a function, as a literal for DataFusion."""
+    """Return the format of a function as a literal for DataFusion."""
     text = literal_text(node.args.get("format"))
     if text is None:
         source.refuse(node, "a date format must be a literal")
@@ -141,7 +141,7 @@ def strftime(node: exp.Expr, source: DialectSource) -> str:
 
 
 def _to_char(node: exp.Expr, source: DialectSource) -> exp.Expr:
-    """TO_CHAR takes numbers as well; its format tells which of them it is."""
+    """Translate TO_CHAR of dates, which its format distinguishes from TO_CHAR of numbers."""
     written = node.args.get("format")
     if written is None:
         return raw(f"CAST({native(node.this)} AS VARCHAR)")
@@ -251,11 +251,11 @@ def _today(node: exp.Expr, source: DialectSource) -> exp.Expr:
 
 
 def _in_zone(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
-    """A moment in a zone, where DataFusion takes one without a zone for one of that zone."""
+    """Translate AT TIME ZONE, for which DataFusion reads a timestamp without zone as one in that zone."""
     if source.dialect not in {"spark", "trino"}:
         return None
     text = f"{operand(node.this)} AT TIME ZONE 'UTC' AT TIME ZONE {operand(node.args['zone'])}"
-    # Spark's from_utc_timestamp; its moments have no zones.
+    # Spark's from_utc_timestamp, whose timestamps have no zones.
     return raw(f"to_local_time({text})" if source.dialect == "spark" else f"({text})")
 
 

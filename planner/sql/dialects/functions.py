@@ -21,7 +21,7 @@ from planner.sql.dialects.build import (
 from planner.sql.dialects.rounding import is_rounded
 from planner.sql.dialects.source import DialectSource
 
-# CAST of these gives NULL in an older mode of the dialect, and an error by default today.
+# Dialects in which CAST raises errors, though sqlglot reads it as TRY_CAST.
 _CAST_FAILS = frozenset({"spark"})
 _BACKSLASH_IS_TEXT = frozenset({"duckdb", "snowflake", "trino"})
 _FROM_ZERO = frozenset({"spark", "snowflake", "bigquery"})
@@ -68,13 +68,13 @@ def _cast(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
     value = f"round({native(node.this)})" if is_rounded(node) else native(node.this)
     text = f"{'TRY_CAST' if safe else 'CAST'}({value} AS {name})"
     if to.this in _TEXTS and to.expressions and source.dialect not in {"duckdb", "bigquery"}:
-        # DataFusion takes no notice of the length of a text type.
+        # DataFusion ignores the length of a text type.
         text = f"left({text}, {native(to.expressions[0])})"
     return raw(text)
 
 
 def _rename(name: str) -> Rule:
-    """The same function under DataFusion's name."""
+    """Return a rule that only renames a function."""
 
     def rule(node: exp.Expr, source: DialectSource) -> exp.Expr:
         arguments = [one for one in (node.this, node.args.get("expression")) if isinstance(one, exp.Expr)]
@@ -106,7 +106,7 @@ def _substring(node: exp.Expr, source: DialectSource) -> exp.Expr:
 
 def _length(node: exp.Expr, source: DialectSource) -> exp.Expr:
     if source.dialect == "duckdb":
-        # There it counts the elements of a list, too; here it would count the letters of the list as text.
+        # DuckDB also counts the elements of lists, of which DataFusion would count the characters as text.
         if isinstance(node.this, exp.Array):
             return call("cardinality", node.this)
         return raw(f"length(substr({native(node.this)}, 1))")
@@ -187,12 +187,12 @@ def _int_div(node: exp.Expr, source: DialectSource) -> exp.Expr:
 
 
 def _infix(operator: str) -> Rule:
-    """The same operation with DataFusion's operator."""
+    """Return a rule that replaces the operator of an operation."""
     return lambda node, _: raw(f"({operand(node.this)} {operator} {operand(node.expression)})")
 
 
 def _pattern(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
-    """A literal pattern of LIKE, before it is translated: DataFusion escapes by a backslash only."""
+    """Escape a literal pattern of LIKE with backslashes, before it is translated."""
     escape = node.parent if isinstance(node.parent, exp.Escape) and node.arg_key == "this" else None
     mark = literal_text(escape.expression) if escape is not None else None
     patterns = [node.expression]
@@ -210,7 +210,7 @@ def _pattern(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
 
 
 def _index(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
-    """Elements count from 1 in DataFusion; sqlglot moves an index only where it is a number."""
+    """Add 1 to an index that counts from 0; sqlglot does this only for literals."""
     if source.dialect not in _FROM_ZERO or len(node.expressions) != 1 or node.args.get("offset") == 1:
         return None
     index = node.expressions[0]
@@ -299,7 +299,7 @@ def _variant(node: exp.Expr, source: DialectSource) -> exp.Expr:
 
 
 def _keep(_node: exp.Expr, _source: DialectSource) -> None:
-    """It is the same in DataFusion."""
+    """Leave a function unchanged, which is the same in DataFusion."""
 
 
 def _raw_string(node: exp.Expr, _source: DialectSource) -> exp.Expr:

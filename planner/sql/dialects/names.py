@@ -80,19 +80,23 @@ def spell(tree: exp.Expr, source: DialectSource, names: Sequence[str]) -> None:
     aliases: dict[str, str] = {}
     identifiers = list(tree.find_all(exp.Identifier))
     if source.dialect in CASE_INSENSITIVE:
-        aliases = {one.name.lower(): one.name for one in identifiers if one.arg_key == "alias" and one.quoted}
-    for one in identifiers:
-        text = one.name
-        known = options.get(text.lower(), set())
-        if not known and text.lower() in aliases and _orders(one):
+        aliases = {
+            identifier.name.lower(): identifier.name
+            for identifier in identifiers
+            if identifier.arg_key == "alias" and identifier.quoted
+        }
+    for identifier in identifiers:
+        text = identifier.name
+        spellings = options.get(text.lower(), set())
+        if not spellings and text.lower() in aliases and _is_sort_key(identifier):
             text = aliases[text.lower()]
-        elif not (one.quoted and (text in known or not known)):
-            text = next(iter(known)) if len(known) == 1 else text.lower()
-        one.set("this", text)
-        one.args["quoted"] = True
+        elif not (identifier.quoted and (text in spellings or not spellings)):
+            text = next(iter(spellings)) if len(spellings) == 1 else text.lower()
+        identifier.set("this", text)
+        identifier.args["quoted"] = True
 
 
-def _orders(name: exp.Identifier) -> bool:
+def _is_sort_key(name: exp.Identifier) -> bool:
     """Return whether a name is in the ORDER BY of a query, where it may be an alias of the query."""
     order = name.find_ancestor(exp.Order)
     return order is not None and isinstance(order.parent, exp.Query)
