@@ -218,8 +218,8 @@ def _policy_error(what: str, error: Exception) -> InvalidInputError:
     if isinstance(error, InvalidInputError):
         return error
     reason = str(error).strip().partition("\n")[0]
-    shown = reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}..."
-    return InvalidInputError(f"{what} can't be used: {shown}")
+    excerpt = reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}..."
+    return InvalidInputError(f"{what} can't be used: {excerpt}")
 
 
 class _Recorder(pads.Dataset):

@@ -121,7 +121,7 @@ def find_references(text: SqlText, start: int = 0, *, taken: frozenset[str] = fr
     if end < len(text.tokens):
         raise text.error(end, f"Unexpected {text.tokens[end].text!r}")
     walk.count_relations(0, start)
-    return walk.found
+    return walk.references
 
 
 @dataclass(slots=True)
@@ -140,7 +140,7 @@ class _Walk:
         self.text = text
         self._names = text.names
         self.words = text.words
-        self.found = References()
+        self.references = References()
         self._taken = taken
         self._depth = 0
         self._relations: dict[str, int] = {}  # of each CTE
@@ -232,7 +232,7 @@ class _Walk:
             j += 2
             parts.append("*" if words[j] == "*" else self._names[j])
         if len(parts) > 2:
-            self.found.chains.append(ColumnChain(i, tuple(parts)))
+            self.references.chains.append(ColumnChain(i, tuple(parts)))
 
     # Tables in FROM
 
@@ -263,7 +263,7 @@ class _Walk:
                 raise self.text.error(after, message)
             end, has_alias = self._skip_alias(after)
             if len(parts) == 1:
-                self.found.functions.append(FunctionSite(first, i + 1, after - 1, parts[0], has_alias))
+                self.references.functions.append(FunctionSite(first, i + 1, after - 1, parts[0], has_alias))
             return end
         site = TableSite(first, i, tuple(parts), has_alias=False)
         if len(parts) == 1 and parts[0] in scope:
@@ -272,8 +272,8 @@ class _Walk:
         if as_of is not None:
             site.as_of, i = as_of[0], as_of[1] - 1
             site.last = i
-        self.found.tables.append(site)
-        self.found.aliases.add(parts[-1])
+        self.references.tables.append(site)
+        self.references.aliases.add(parts[-1])
         i, site.has_alias = self._skip_alias(i + 1)
         return i
 
@@ -283,7 +283,7 @@ class _Walk:
         explicit = words[i] == "AS"
         name = i + 1 if explicit else i
         if name in self._names and (explicit or words[name] not in _NO_IMPLICIT_ALIAS):
-            self.found.aliases.add(self._names[name])
+            self.references.aliases.add(self._names[name])
             return name + 1, True
         if words[name] == STRING:
             return name + 1, True
@@ -291,13 +291,13 @@ class _Walk:
 
     def _read_parenthesis(self, i: int, scope: Mapping[str, str]) -> int:
         """Read a derived table or a parenthesised join; return the index behind it."""
-        before = len(self.found.tables)
+        before = len(self.references.tables)
         if self.words[i + 1] in QUERY_STARTS:
             end = self._read_group(i, scope)
         else:
             end = self.read_level(i + 1, ")", scope, factor=True) + 1
         after, has_alias = self._skip_alias(end)
-        sites = self.found.tables[before:]
+        sites = self.references.tables[before:]
         if has_alias and len(sites) == 1:
             inside = (*self.words[i : sites[0].first], *self.words[sites[0].last + 1 : end])
             # "(orders) AS o" is a table with an alias, and DataFusion refuses a second alias inside.
@@ -317,12 +317,12 @@ class _Walk:
             if i not in self._names:
                 raise text.error(i, "WITH needs the name of a common table expression")
             name = self._names[i]
-            shown = name
+            unique_name = name
             if name in outer:
-                shown = self._make_unused_name(name, outer)
-                self.found.renamed[i] = shown
-            self.found.common_tables.update((name, shown))
-            self.found.aliases.add(name)
+                unique_name = self._make_unused_name(name, outer)
+                self.references.renamed[i] = unique_name
+            self.references.common_tables.update((name, unique_name))
+            self.references.aliases.add(name)
             i += 1
             if words[i] == "(" and words[i + 1] not in {*QUERY_STARTS, "("}:
                 i = self._read_group(i, scope)
@@ -330,11 +330,11 @@ class _Walk:
                 i += 1
             if words[i] != "(":
                 raise text.error(i, f"The common table expression {name!r} needs AS (SELECT ...)")
-            later = (self._find_recursive_branch(i), name, shown) if recursive else None
-            before, body = len(self.found.tables), i
+            later = (self._find_recursive_branch(i), name, unique_name) if recursive else None
+            before, body = len(self.references.tables), i
             i = self.read_level(i + 1, ")", scope, later=later) + 1
-            self._relations[shown] = self.count_relations(before, body)
-            scope = {**scope, name: shown}
+            self._relations[unique_name] = self.count_relations(before, body)
+            scope = {**scope, name: unique_name}
             if words[i] != ",":
                 return i, scope
             i += 1
@@ -347,7 +347,7 @@ class _Walk:
         Raises:
             InvalidInputError: there are too many; the text begins at token `start`.
         """
-        sites = self.found.tables[first:]
+        sites = self.references.tables[first:]
         count = 1 + sum(self._relations.get(site.common_table or "", 1) for site in sites)
         if count > MAX_RELATIONS:
             message = f"Tables and common table expressions are read {count} times in all, more than"
@@ -371,7 +371,7 @@ class _Walk:
 
     def _make_unused_name(self, name: str, outer: frozenset[str]) -> str:
         number = 2
-        while (fresh := f"{name}#cte{number}") in outer or fresh in self.found.common_tables:
+        while (fresh := f"{name}#cte{number}") in outer or fresh in self.references.common_tables:
             number += 1
         return fresh
 

@@ -290,10 +290,10 @@ def read_call(
 def _read_option(text: SqlText, at: int, function: SearchFunction) -> str:
     name = fold(text.names[at])
     name = _ALIASES.get(name, name)
-    known = (*_OPTIONS[function], *_POSITIONAL[function])
-    if name in known:
+    names = (*_OPTIONS[function], *_POSITIONAL[function])
+    if name in names:
         return name
-    near = get_close_matches(name, known, n=1)
+    near = get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]}? " if near else ""
     offered = ", ".join(_OPTIONS[function])
     raise text.error(
@@ -376,8 +376,8 @@ class _Reader:
 
 
 def _read_number(text: SqlText, first: int, last: int) -> int | float:
-    shown = text.sql[text.tokens[first].start : text.tokens[last].end + 1]
+    number = text.sql[text.tokens[first].start : text.tokens[last].end + 1]
     try:
-        return int(shown) if shown.isdecimal() else float(shown)
+        return int(number) if number.isdecimal() else float(number)
     except ValueError:
-        raise text.error(first, f"{shown!r} is not a number; it") from None
+        raise text.error(first, f"{number!r} is not a number; it") from None

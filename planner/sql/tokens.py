@@ -145,12 +145,11 @@ def at_position(sql: str, position: int, message: str) -> str:
     line = sql[line_start : len(sql) if line_end < 0 else line_end].replace("\t", " ").rstrip("\r")
     column = position - line_start
     cut = max(0, column - _EXCERPT)
-    shown = ("..." if cut else "") + line[cut : column + _EXCERPT]
-    shown += "..." if len(line) > column + _EXCERPT else ""
+    excerpt = ("..." if cut else "") + line[cut : column + _EXCERPT]
+    excerpt += "..." if len(line) > column + _EXCERPT else ""
     caret = " " * (column - cut + (3 if cut else 0)) + "^"
-    return (
-        f"{message} at line {sql.count(chr(10), 0, position) + 1}, column {column + 1}:\n  {shown}\n  {caret}"
-    )
+    line_number = sql.count("\n", 0, position) + 1
+    return f"{message} at line {line_number}, column {column + 1}:\n  {excerpt}\n  {caret}"
 
 
 def tokenize(sql: str) -> SqlText:

@@ -43,7 +43,7 @@ class Tables(OfTables):
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns."""
+        """Return the columns."""
         return pa.schema(
             [
                 ("table_name", pa.string()),
@@ -89,7 +89,7 @@ class Regions(OfTables):
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns."""
+        """Return the columns."""
         return pa.schema(
             [
                 ("table_name", pa.string()),
@@ -155,7 +155,7 @@ class Generations(OfTables):
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns."""
+        """Return the columns."""
         return pa.schema(
             [
                 ("table_name", pa.string()),

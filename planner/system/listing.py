@@ -30,7 +30,7 @@ class OfTables(ABC):
     @property
     @abstractmethod
     def schema(self) -> pa.Schema:
-        """Columns."""
+        """Return the columns."""
 
     def read(self, access: Access) -> pa.Table:
         """Return the rows of all tables that the principal sees."""
@@ -61,7 +61,7 @@ class Indexes(OfTables):
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns."""
+        """Return the columns."""
         return pa.schema(
             [
                 ("table_name", pa.string()),
@@ -109,7 +109,7 @@ class Versions(OfTables):
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns."""
+        """Return the columns."""
         return pa.schema(
             [
                 ("table_name", pa.string()),

@@ -56,13 +56,13 @@ def mark_rounded(tree: exp.Expr, source: DialectSource, columns: Sequence[str]) 
     """
     if source.dialect not in ROUNDING:
         return
-    known = set(columns)
+    fractional = set(columns)
     aliases = list(tree.find_all(exp.Alias))
     for alias in reversed(aliases):  # inner ones first
-        if _is_fraction(alias.this, source, known):
-            known.add(alias.alias.lower())
+        if _is_fraction(alias.this, source, fractional):
+            fractional.add(alias.alias.lower())
     for cast in tree.find_all(exp.Cast, exp.TryCast):
-        if cast.is_type(*exp.DataType.INTEGER_TYPES) and _is_fraction(cast.this, source, known):
+        if cast.is_type(*exp.DataType.INTEGER_TYPES) and _is_fraction(cast.this, source, fractional):
             cast.meta[_MARK] = True
 
 

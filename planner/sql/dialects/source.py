@@ -118,11 +118,11 @@ def _tokenize(sql: str, dialect: str) -> list[Token]:
     """Tokenize a statement without EXPLAIN, behind which most dialects read a single token."""
     before: list[Token] = []
     while True:
-        found = Dialect.get_or_raise(dialect).tokenize(sql)
-        if not found or found[0].text.upper() not in _PREFIXES:
-            return [*before, *found]
-        before.append(found[0])
-        begin, end = found[0].start, found[0].end + 1
+        tokens = Dialect.get_or_raise(dialect).tokenize(sql)
+        if not tokens or tokens[0].text.upper() not in _PREFIXES:
+            return [*before, *tokens]
+        before.append(tokens[0])
+        begin, end = tokens[0].start, tokens[0].end + 1
         sql = sql[:begin] + " " * (end - begin) + sql[end:]
 
 

@@ -119,14 +119,14 @@ def _move_columns(text: SqlText, name: int, columns: int, body: int) -> Iterator
 
 
 def _find_last_union(text: SqlText, body: int) -> int | None:
-    found, i, end = None, body + 1, text.closing(body)
+    union, i, end = None, body + 1, text.closing(body)
     while i < end:
         if text.words[i] == "(":
             i = text.closing(i)
         elif text.words[i] == "UNION":
-            found = i
+            union = i
         i += 1
-    return found
+    return union
 
 
 _ROWS = frozenset({"ROW", "ROWS"})
