@@ -1,4 +1,4 @@
-"""SQL over the catalog's tables: queries, each in its newest state, and statements that change something."""
+"""SQL over the tables of a catalog: queries, and statements that write rows or change definitions."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from cachetools import LRUCache
 from memwal.errors import LanceGatewayError
 from planner.access.rights import FULL_ACCESS, Access
 from planner.plans.prepared_query import Constant, PreparedQuery
-from planner.plans.query_planner import MAX_PLANS, PreparedFor, QueryPlanner
-from planner.plans.results import altered
+from planner.plans.query_planner import MAX_PLANS, QueryPlanner, StatementKey
+from planner.plans.results import schema_changed_error
 from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
 from planner.sql.dialects.translate import NATIVE
 from planner.tables.state.catalog import Catalog
@@ -58,7 +58,7 @@ DDL: Mapping[str, Callable[[QueryPlanner, str, SessionSettings, Access], Prepare
 
 
 Prepare = Callable[[QueryPlanner, str, SessionSettings, Access], PreparedWrite | None]
-"""Checks a statement of a family; None for one that turns out to be a query."""
+"""Checks a statement that begins with one word; returns None if it is a query."""
 
 _WRITES = re.compile(r"\b(?:insert|replace|update|delete|merge)\b", re.IGNORECASE)
 _STATEMENTS: Mapping[str, Prepare] = MappingProxyType(
@@ -73,10 +73,10 @@ _STATEMENTS: Mapping[str, Prepare] = MappingProxyType(
 )
 
 
-def _after_with(
+def _prepare_after_with(
     engine: QueryPlanner, sql: str, settings: SessionSettings, access: Access
 ) -> PreparedWrite | None:
-    """WITH before a statement that writes, or before a query."""
+    """Prepare the statement behind WITH; return None if it is a query."""
     if _WRITES.search(sql) is None:
         return None
     reader = read_statement(sql).reader()
@@ -85,17 +85,17 @@ def _after_with(
     return None if family is None else family(engine, sql, settings, access)
 
 
-def _after_explain(
+def _prepare_after_explain(
     engine: QueryPlanner, sql: str, settings: SessionSettings, access: Access
 ) -> PreparedWrite | None:
-    """EXPLAIN of a statement that writes, or of a query."""
+    """Prepare EXPLAIN of a statement that writes; return None if it explains a query."""
     if _WRITES.search(sql) is None:
         return None
     text, analyzes = behind_explain(sql)
     if not text:
         return None
     word = read_statement(text).reader().word
-    family = _after_with if word == "WITH" else _STATEMENTS.get(word)
+    family = _prepare_after_with if word == "WITH" else _STATEMENTS.get(word)
     statement = None if family is None else family(engine, text, settings, access)
     if statement is None:
         return None
@@ -108,19 +108,19 @@ def _after_explain(
 DML: Mapping[str, Prepare] = MappingProxyType(
     {
         **{word.lower(): prepare for word, prepare in _STATEMENTS.items()},
-        "with": _after_with,
-        "explain": _after_explain,
+        "with": _prepare_after_with,
+        "explain": _prepare_after_explain,
     }
 )
 
 
-# Atomic and possessive: many comments in a row have one reading, and trying others takes forever.
+# Atomic and possessive, so that many comments in a row don't cause exponential backtracking.
 _FIRST_WORD = re.compile(r"(?>\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*+([A-Za-z]+)", re.DOTALL)
 _FAMILIES: Mapping[str, Prepare] = MappingProxyType({**DML, **DDL})
 
 
 def first_word(sql: str) -> str:
-    """Return the first word of a statement in lower case; "" where it does not begin with a word.
+    """Return the first word of a statement in lower case, or "" if it does not begin with a word.
 
     >>> first_word("/* all */ SELECT 1")
     'select'
@@ -132,29 +132,29 @@ def first_word(sql: str) -> str:
 def prepare_write(
     engine: QueryPlanner, sql: str, settings: SessionSettings, access: Access
 ) -> PreparedWrite | None:
-    """Check a statement that changes something; None for one that doesn't, such as a query.
+    """Check a statement that changes something; return None for others, such as queries.
 
     Raises:
-        LanceGatewayError: what is wrong with it.
+        LanceGatewayError: the statement is not valid.
     """
     word = first_word(sql)
     family = _FAMILIES.get(word)
     if family is None:
         return None
     if settings.dialect != NATIVE and is_dml(word, sql):
-        text = native_dml(sql, settings.dialect, engine.visible(access))
+        text = native_dml(sql, settings.dialect, engine.visible_catalog(access))
         return None if text is None else family(engine, text, replace(settings, dialect=NATIVE), access)
     return family(engine, sql, settings, access)
 
 
-_PASSING = 256
-"""Statements without parameters that are kept: as many as clients are about to execute at any moment."""
-_LONGEST = 16_384
-"""Longer statements are made for one execution, most often."""
+_MAX_ONE_TIME_STATEMENTS = 256
+"""Statements without parameters that are kept until they are executed."""
+_MAX_LENGTH = 16_384
+"""Longer statements are not kept, since most of them are executed once."""
 
 
 class WriteCache:
-    """Safe to share between threads.
+    """The statements that write and were prepared last; safe to share between threads.
 
     Args:
         capacity: the largest number of statements.
@@ -162,35 +162,37 @@ class WriteCache:
 
     def __init__(self, capacity: int) -> None:
         self._lock = threading.Lock()
-        self._kept: LRUCache[PreparedFor, PreparedRows] = LRUCache(capacity)
-        self._passing: LRUCache[PreparedFor, PreparedRows] = LRUCache(_PASSING)
+        self._repeatable: LRUCache[StatementKey, PreparedRows] = LRUCache(capacity)
+        self._one_time: LRUCache[StatementKey, PreparedRows] = LRUCache(_MAX_ONE_TIME_STATEMENTS)
 
     def get(
         self, engine: QueryPlanner, sql: str, settings: SessionSettings, access: Access
     ) -> PreparedWrite | None:
-        """A statement that preparing it now would make again; None where that is not sure."""
-        key = PreparedFor(sql, settings, access)
+        """Return the prepared statement if preparing it now would give the same one."""
+        key = StatementKey(sql, settings, access)
         with self._lock:
-            found = self._kept.get(key) or self._passing.pop(key, None)
-        if found is None:
+            write = self._repeatable.get(key) or self._one_time.pop(key, None)
+        if write is None:
             return None
         try:
-            return found if _holds(engine, found, access) else None
+            return write if _is_current(engine, write, access) else None
         except LanceGatewayError:
-            # Preparing it anew tells the client what is wrong.
+            # The caller prepares the statement again, which raises the error that fits.
             return None
 
     def put(self, sql: str, settings: SessionSettings, access: Access, write: PreparedWrite) -> None:
-        """Keep a statement; one without parameters until it is executed, since drivers prepare it first."""
-        if not isinstance(write, PreparedRows) or len(sql) > _LONGEST:
+        """Keep a statement; an INSERT of constants is kept until drivers that prepare it execute it."""
+        if not isinstance(write, PreparedRows) or len(sql) > _MAX_LENGTH:
             return
-        comes_again = len(write.parameter_schema) or write.reads or not isinstance(write, PreparedInsert)
+        is_repeatable = len(write.parameter_schema) or write.reads or not isinstance(write, PreparedInsert)
         with self._lock:
-            (self._kept if comes_again else self._passing)[PreparedFor(sql, settings, access)] = write
+            (self._repeatable if is_repeatable else self._one_time)[StatementKey(sql, settings, access)] = (
+                write
+            )
 
 
-def _holds(engine: QueryPlanner, write: PreparedRows, access: Access) -> bool:
-    """Whether the table is what it was, and every query means what it meant."""
+def _is_current(engine: QueryPlanner, write: PreparedRows, access: Access) -> bool:
+    """Return whether the table and the plans of all queries are still those of the statement."""
     check_may_write(engine, write.target, access)
     into = write.into
     if engine.catalog.table(write.target) is not into.table:
@@ -207,7 +209,7 @@ class QueryEngine(QueryPlanner):
     Args:
         catalog: tables and views.
         partitions: of every scan, by default one per core.
-        memory_bytes: what one statement may use before it spills to disk; None for no limit.
+        memory_bytes: memory of one statement before it spills to disk; None for no limit.
 
     Raises:
         PreconditionError: the installed pylance and datafusion don't match.
@@ -230,23 +232,23 @@ class QueryEngine(QueryPlanner):
         """Check a query as `prepare` does, or a statement that changes something.
 
         Raises:
-            LanceGatewayError: what is wrong with it.
+            LanceGatewayError: the statement is not valid.
         """
-        key = PreparedFor(sql, settings, access)
-        found = self._plans.get(key, promised)
-        if found is not None:
-            return found
+        key = StatementKey(sql, settings, access)
+        plan = self._plans.get(key, promised)
+        if plan is not None:
+            return plan
         write = self._writes.get(self, sql, settings, access)
         if write is None:
             write = prepare_write(self, sql, settings, access)
             if write is None:
-                return self._planned(key, promised)
+                return self._prepare_and_keep(key, promised)
             if Shortcut.KEPT_WRITES in settings.shortcuts:
                 self._writes.put(sql, settings, access, write)
         if promised is not None and promised != write.digest:
-            raise altered(sql)
+            raise schema_changed_error(sql)
         return write
 
     def close(self) -> None:
-        """Flush what is written, and stop background threads."""
+        """Flush rows that were written, and stop background threads."""
         self.catalog.close()

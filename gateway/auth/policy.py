@@ -144,7 +144,7 @@ class PolicyAccess:
         """Return the access to a table or view; None hides even its existence."""
         return self._of(table)
 
-    def may_write(self, table: str) -> bool:
+    def can_write(self, table: str) -> bool:
         """Return whether the principal may write rows of a table."""
         return any(grant.write and grant.covers(table) for grant in self._grants)
 

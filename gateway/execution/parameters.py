@@ -19,7 +19,7 @@ from gateway.protocol.errors import QueryCancelledError
 from gateway.protocol.limits import ExpiringCache
 from memwal.errors import InvalidInputError, NotFoundError
 from planner.bridge.distance_functions import is_vector_type
-from planner.bridge.plain_types import TypeSet, are_comparable, bindable_type, laid_out
+from planner.bridge.plain_types import TypeSet, are_comparable, bindable_type, normalize_layout
 from planner.sql.vector_text import read_vector
 
 # Of one statement: clients that share it bind at the same time.
@@ -332,7 +332,9 @@ def _cast_column(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
             # Some clients bind every value as a union, whose rows have types of their own.
             values = [row.value.cast(field.type) for row in column]
             return pa.chunked_array([pa.array(values, field.type)])
-        return pa.chunked_array([laid_out(chunk).cast(field.type) for chunk in column.chunks], field.type)
+        return pa.chunked_array(
+            [normalize_layout(chunk).cast(field.type) for chunk in column.chunks], field.type
+        )
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         if are_comparable(column.type, field.type):
             return column

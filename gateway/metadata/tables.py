@@ -51,7 +51,7 @@ class Keys(Listings):
         if not is_named(command, "catalog", CATALOG) or not is_named(command, "db_schema", SCHEMA):
             return []
         try:
-            key = self._engine.visible(call.access).table(command.table).primary_key
+            key = self._engine.visible_catalog(call.access).table(command.table).primary_key
         except NotFoundError:
             return []
         return [
@@ -130,7 +130,7 @@ class Metadata(Listings):
         if not is_named(command, "catalog", CATALOG):
             return []
         names = [INFORMATION_SCHEMA, SCHEMA]
-        if self._engine.visible(call.access).system_tables():
+        if self._engine.visible_catalog(call.access).system_tables():
             names.append(SYSTEM_SCHEMA)
         return [name for name in names if is_matched(command, "db_schema_filter_pattern", name)]
 
@@ -139,7 +139,7 @@ class Metadata(Listings):
             for name, schema in information_schema_tables().items():
                 yield _Relation(name, SYSTEM_TABLE, partial(_return_schema, schema))
             return
-        catalog = self._engine.visible(call.access)
+        catalog = self._engine.visible_catalog(call.access)
         if db_schema == SYSTEM_SCHEMA:
             for name in catalog.system_tables():
                 yield _Relation(
@@ -169,7 +169,7 @@ class Metadata(Listings):
 
     def _is_writable(self, catalog: VisibleCatalog, name: str) -> bool:
         """Return whether the caller may change rows of a table."""
-        if self._engine.catalog.writing is None or not catalog.access.may_write(name):
+        if self._engine.catalog.writing is None or not catalog.access.can_write(name):
             return False
         table = catalog.table(name)
         return table.access.is_unrestricted and table.base.details is not None

@@ -24,7 +24,7 @@ from gateway.auth.calls import RpcObserver
 from gateway.execution.running_queries import Query, QueryObserver, QueryState, current_statement
 from gateway.observability.statements import shorten_session_id, shorten_statement
 from planner.engine import PreparedQuery, QueryEngine
-from planner.plans.query_planner import PreparedFor
+from planner.plans.query_planner import StatementKey
 from planner.tables.state.catalog import Catalog
 
 _SERVICE = "lance-gateway"
@@ -226,8 +226,8 @@ class TracedEngine(QueryEngine):
         super().__init__(catalog, partitions=partitions, memory_bytes=memory_bytes)
         self._tracing = tracing
 
-    def _planned(self, key: PreparedFor, promised: bytes | None) -> PreparedQuery:
-        planned = super()._planned
+    def _prepare_and_keep(self, key: StatementKey, promised: bytes | None) -> PreparedQuery:
+        planned = super()._prepare_and_keep
         statement = key.statement if isinstance(key.statement, str) else "a Substrait plan"
         return self._tracing.trace_planning(statement, lambda: planned(key, promised))
 

@@ -119,7 +119,7 @@ class NoAccess:
         """Return None: no table is visible."""
         return None
 
-    def may_write(self, table: str) -> bool:  # noqa: ARG002 - every table alike
+    def can_write(self, table: str) -> bool:  # noqa: ARG002 - every table alike
         """Return False."""
         return False
 

@@ -152,7 +152,7 @@ class Ingestion:
             LanceGatewayError: the caller may not do with it what is wanted.
         """
         name, access = target.table, call.access
-        exists = self._engine.visible(access).has_table(name)
+        exists = self._engine.visible_catalog(access).has_table(name)
         if not exists and target.makes:
             check_may_create(self._engine, name, access)
             return False

@@ -1,4 +1,4 @@
-"""Which conditions meet rows as they are stored, and which only what a policy leaves of them."""
+"""Decides which conditions apply to stored rows, and which only to rows after the access policy."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from planner.access.table_policy import TablePolicy
-from planner.access.visible_catalog import misfit
+from planner.access.visible_catalog import policy_mismatch_error
 from planner.bridge.row_expressions import evaluate
 from planner.predicates.arrow_expressions import Call, Node, Other, read_expression
 from planner.predicates.predicate import TRUE, And, Predicate, conjunction, decode
 from planner.predicates.row_filter import PredicateFilter, columns_of, is_understood
 
-__all__ = ["Conditions", "PolicedRows", "divided"]
+__all__ = ["Conditions", "PolicedRows", "divide_conditions"]
 
 logger = logging.getLogger(__name__)
 
@@ -28,50 +28,55 @@ class Conditions:
 
     Attributes:
         below: applied to stored rows; None keeps all.
-        above: applied to what a policy leaves of them; None keeps all.
+        above: applied to rows after the policy; None keeps all.
     """
 
     below: PredicateFilter | None
     above: PredicateFilter | None = None
 
 
-def divided(expression: pc.Expression | None, policy: TablePolicy | None, schema: pa.Schema) -> Conditions:
-    """Divide a statement's conjuncts, and put the policy's own beside those that go below.
+def divide_conditions(
+    expression: pc.Expression | None, policy: TablePolicy | None, schema: pa.Schema
+) -> Conditions:
+    """Divide the conjuncts of a statement, and add those of the policy to the ones below it.
 
-    What DataFusion pushes are comparisons of columns with literals, which can't fail: on columns that are
-    not masked they may meet hidden rows. The others must not tell true values from masked ones.
+    DataFusion pushes comparisons of columns with literals, which can't fail: on columns without a mask they
+    may be applied to hidden rows. Others would reveal the values behind a mask.
 
     Args:
-        expression: the statement's conjuncts on one table reference; None where it has none.
-        policy: of the table, None where it has none.
+        expression: conjuncts of the statement on one table reference, or None.
+        policy: of the table, or None.
         schema: all columns of the table.
     """
     statement = None if expression is None else PredicateFilter(decode(expression, schema), expression)
     if policy is None:
         return Conditions(statement)
     if statement is None:
-        return Conditions(_filter(policy.predicate, policy.pushed))
-    if not _may_read(statement, policy.masks.keys()):
-        asked = statement.expression
-        whole = asked if policy.pushed is None else policy.pushed & asked
+        return Conditions(_make_filter(policy.predicate, policy.pushed))
+    if not _may_depend_on(statement, policy.masks.keys()):
+        whole = statement.expression if policy.pushed is None else policy.pushed & statement.expression
         return Conditions(PredicateFilter(decode(whole, schema), whole))
-    operands = (
+    conjuncts = (
         statement.predicate.operands if isinstance(statement.predicate, And) else (statement.predicate,)
     )
-    harmless = [one for one in operands if is_understood(one) and not columns_of(one) & policy.masks.keys()]
-    below = conjunction([policy.predicate, *harmless])
-    return Conditions(_filter(below, policy.pushed), statement)
+    safe = [
+        conjunct
+        for conjunct in conjuncts
+        if is_understood(conjunct) and not columns_of(conjunct) & policy.masks.keys()
+    ]
+    below = conjunction([policy.predicate, *safe])
+    return Conditions(_make_filter(below, policy.pushed), statement)
 
 
-def _filter(predicate: Predicate, expression: pc.Expression | None) -> PredicateFilter | None:
-    """A filter of policy conjuncts and others; the others may be dropped, since they apply above as well."""
+def _make_filter(predicate: Predicate, expression: pc.Expression | None) -> PredicateFilter | None:
+    """Make the filter below a policy; conjuncts of the statement may be lost, since they also apply above."""
     if predicate == TRUE:
         return None
     return PredicateFilter(predicate, pc.scalar(value=True) if expression is None else expression)
 
 
-def _may_read(statement: PredicateFilter, columns: AbstractSet[str]) -> bool:
-    """Whether any of the columns is read; true as well where that can't be told."""
+def _may_depend_on(statement: PredicateFilter, columns: AbstractSet[str]) -> bool:
+    """Return whether a filter reads any of the columns, or can't be analysed."""
     node = read_expression(statement.expression)
     return bool(columns) and (node is None or _is_opaque(node) or not columns.isdisjoint(statement.columns))
 
@@ -82,7 +87,7 @@ def _is_opaque(node: Node) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class PolicedRows:
-    """What a policy leaves of the rows of one scan; the `RowPolicy` of a `SecurityBarrierExec`.
+    """The policy for the rows of one scan; the `RowPolicy` of a `SecurityBarrierExec`.
 
     Args:
         table: its name, for messages.
@@ -95,24 +100,26 @@ class PolicedRows:
     columns: frozenset[str]
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """See `RowPolicy.apply`.
+        """Filter and mask rows, as `RowPolicy.apply` requires.
 
         Raises:
             PreconditionError: the policy can't be evaluated for a row.
         """
         masks = {name: mask for name, mask in self.policy.masks.items() if name in self.columns}
-        computed = {name: (one.expression, one.type) for name, one in masks.items() if one.constant is None}
+        computed = {
+            name: (mask.expression, mask.type) for name, mask in masks.items() if mask.constant is None
+        }
         values: dict[str, pa.Array] = {}
         if computed or self.policy.condition is not None:
             try:
                 batch, values = evaluate(batch, self.policy.condition, computed)
             except Exception:
                 logger.exception("the access policy of table %r can't be evaluated", self.table)
-                # Without its cause: DataFusion quotes values.
-                raise misfit(self.table) from None
-        shown = batch.select([name for name in batch.schema.names if name in self.columns - masks.keys()])
-        everywhere = np.zeros(batch.num_rows, dtype=np.int64)
+                # Without the cause, in which DataFusion quotes values.
+                raise policy_mismatch_error(self.table) from None
+        visible = batch.select([name for name in batch.schema.names if name in self.columns - masks.keys()])
+        first = pa.array(np.zeros(batch.num_rows, dtype=np.int64))
         for name, mask in masks.items():
-            column = values[name] if mask.constant is None else mask.constant.take(pa.array(everywhere))
-            shown = shown.append_column(name, column)
-        return shown
+            column = values[name] if mask.constant is None else mask.constant.take(first)
+            visible = visible.append_column(name, column)
+        return visible

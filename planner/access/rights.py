@@ -1,7 +1,7 @@
-"""What one principal may see of the tables.
+"""The rights of one principal on tables.
 
-The planner enforces it wherever a name is resolved and wherever rows are read; who the principal is, and
-which policy says so, is decided elsewhere.
+The planner enforces them wherever names are resolved and rows are read. The gateway authenticates principals
+and reads policies.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ class TableAccess:
     """What a principal sees of one table.
 
     Attributes:
-        row_filter: SQL condition over the columns of a row; rows for which it is not true do not exist. None
+        row_filter: SQL condition over the columns of a row; rows for which it is not true are hidden. None
             shows all rows.
-        masks: column -> SQL expression over the row's true values that stands in for the column.
+        masks: column -> SQL expression over the unmasked row that replaces the column.
         hidden_columns: columns that do not exist for the principal.
-        is_unrestricted: whether all rows and columns are shown as they are.
+        is_unrestricted: whether all rows and columns are shown unchanged.
     """
 
     row_filter: str | None = None
@@ -45,36 +45,36 @@ UNRESTRICTED = TableAccess()
 
 
 class Access(Protocol):
-    """What one principal may see; compared by identity, so the same object stands for the same rights."""
+    """The rights of one principal; compared by identity, so equal rights must be the same object."""
 
     @property
     def user(self) -> str:
-        """Name of the principal."""
+        """Return the name of the principal."""
 
     @property
     def is_admin(self) -> bool:
-        """Whether the principal sees and stops the statements of others."""
+        """Return whether the principal may see and stop the statements of others."""
 
     def of(self, table: str) -> TableAccess | None:
-        """What is seen of a table or view; None where nothing is, not even that it exists."""
+        """Return the access to a table or view; None if it does not exist for the principal."""
 
-    def may_write(self, table: str) -> bool:
-        """Whether rows of a table may be written, and the table made, changed and dropped."""
+    def can_write(self, table: str) -> bool:
+        """Return whether the principal may write rows of a table, and create, alter and drop it."""
 
 
 @dataclass(frozen=True, eq=False)
 class FullAccess:
-    """Everything, as it is."""
+    """All rights on all tables."""
 
     user: str = "anonymous"
     is_admin: bool = True
 
     def of(self, table: str) -> TableAccess | None:  # noqa: ARG002 - every table alike
-        """All rows and columns."""
+        """Return access to all rows and columns."""
         return UNRESTRICTED
 
-    def may_write(self, table: str) -> bool:  # noqa: ARG002 - every table alike
-        """Everywhere."""
+    def can_write(self, table: str) -> bool:  # noqa: ARG002 - every table alike
+        """Return True."""
         return True
 
 

@@ -1,10 +1,10 @@
-"""How the restrictions of a table's access are applied to its rows: planned once per schema.
+"""Plans how the restrictions of a principal are applied to the rows of a table, once per schema.
 
     row filter   tenant = 'a' AND lower(s) = 'x'     mask of email   left(email, 1) || '...'
 
-The conjuncts that DataFusion would hand to a leaf (tenant = 'a') are handed to storage, beside those of the
+Conjuncts that DataFusion would push into a leaf (tenant = 'a') are applied by storage, with those of the
 statement: they prune regions and find keys. The rest of the filter, and the masks, are evaluated batch by
-batch, below everything that the statement says.
+batch, below all operators of the statement.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from datafusion.expr import EmptyRelation
 from memwal.errors import InvalidInputError, LanceGatewayError
 from memwal.transforms.determinism import subexpressions, unstable_parts
 from planner.access.rights import TableAccess
-from planner.bridge.plan_shape import direct_shape
-from planner.bridge.row_expressions import evaluate, on_own_thread, policy_context
+from planner.bridge.plan_shape import find_direct_shape
+from planner.bridge.row_expressions import evaluate, policy_context, run_on_own_thread
 from planner.predicates.predicate import Predicate, decode
 from planner.sql.rewrites.misread_clauses import refuse_misread
-from planner.sql.rewrites.separate_lists import separated
+from planner.sql.rewrites.separate_lists import apply_separate_lists
 from planner.sql.tokens import tokenize
 
 __all__ = ["Mask", "TablePolicy", "plan_policy"]
@@ -39,13 +39,13 @@ _LONGEST_REASON = 300
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mask:
-    """What stands in for a column.
+    """The expression that replaces a column.
 
     Attributes:
-        expression: SQL over the row's true values.
-        type: of the column, and of the values that are shown.
+        expression: SQL over the unmasked row.
+        type: of the column, and of the masked values.
         columns: that the expression reads.
-        constant: array of the one value that is shown in every row; None where it depends on the row.
+        constant: array of the one value of all rows; None if the value depends on the row.
     """
 
     expression: str
@@ -60,11 +60,11 @@ class TablePolicy:
 
     Attributes:
         schema: the columns that exist for the principal.
-        pushed: conjuncts of the row filter that storage applies exactly; None where there are none.
-        predicate: the same, decoded.
-        condition: the whole row filter, where `pushed` is not all of it.
+        pushed: conjuncts of the row filter that storage applies exactly, or None.
+        predicate: `pushed`, decoded.
+        condition: the whole row filter, unless `pushed` is all of it.
         condition_columns: that the condition reads.
-        masks: column -> what stands in for it.
+        masks: column -> its mask.
     """
 
     schema: pa.Schema
@@ -75,7 +75,7 @@ class TablePolicy:
     masks: Mapping[str, Mask]
 
     def columns_for(self, columns: frozenset[str]) -> frozenset[str]:
-        """Stored columns that must be read to show these columns."""
+        """Return the stored columns that are needed to show some columns."""
         needed = set(columns) - self.masks.keys() | self.condition_columns
         for column in columns & self.masks.keys():
             needed |= self.masks[column].columns
@@ -83,21 +83,21 @@ class TablePolicy:
 
 
 def plan_policy(schema: pa.Schema, access: TableAccess) -> TablePolicy:
-    """Fit restrictions to a table's columns; the last few thousand fits are remembered.
+    """Plan restrictions for the columns of a table; the last plans are cached.
 
     Args:
         schema: all columns of the table.
         access: the restrictions.
 
     Raises:
-        InvalidInputError: what does not fit, in the policy's own words.
+        InvalidInputError: the restrictions don't fit; the message quotes the policy.
     """
     masks = tuple(sorted(access.masks.items()))
-    return _planned(schema, access.row_filter, masks, access.hidden_columns)
+    return _plan_policy(schema, access.row_filter, masks, access.hidden_columns)
 
 
 @lru_cache(maxsize=_PLANS)
-def _planned(
+def _plan_policy(
     schema: pa.Schema, row_filter: str | None, masks: tuple[tuple[str, str], ...], hidden: frozenset[str]
 ) -> TablePolicy:
     for does, named in (("hides", sorted(hidden)), ("masks", [column for column, _ in masks])):
@@ -112,52 +112,51 @@ def _planned(
         try:
             refuse_misread(tokenize(text))
         except LanceGatewayError as error:
-            raise _unusable(f"{what} {text!r}", error) from error
-    row_filter = None if row_filter is None else separated(row_filter)
-    masks = tuple((column, separated(expression)) for column, expression in masks)
-    fitted = {column: _mask(schema, column, expression) for column, expression in masks}
+            raise _policy_error(f"{what} {text!r}", error) from error
+    row_filter = None if row_filter is None else apply_separate_lists(row_filter)
+    masks = tuple((column, apply_separate_lists(expression)) for column, expression in masks)
+    fitted = {column: _plan_mask(schema, column, expression) for column, expression in masks}
     visible = pa.schema([field for field in schema if field.name not in hidden])
-    pushed, condition, columns = _row_filter(schema, row_filter)
+    pushed, condition, columns = _plan_row_filter(schema, row_filter)
     return TablePolicy(visible, pushed, decode(pushed, schema), condition, columns, fitted)
 
 
-def _row_filter(
+def _plan_row_filter(
     schema: pa.Schema, text: str | None
 ) -> tuple[pc.Expression | None, str | None, frozenset[str]]:
-    """What is pushed, what else is to be evaluated, and the columns of the latter."""
+    """Plan a row filter: return what is pushed, what else is evaluated, and the columns of the latter."""
     if text is None:
         return None, None, frozenset()
     what = f"row filter {text!r}"
 
     def plan() -> tuple[pc.Expression | None, bool, frozenset[str]]:
         leaf = _Recorder(schema)
-        frame = _frame(leaf)
-        parsed = _parsed(frame, what, text)
+        frame = _make_frame(leaf)
+        parsed = _parse_expression(frame, what, text)
         filtered = frame.filter(parsed)
         if isinstance(filtered.optimized_logical_plan().to_variant(), EmptyRelation):
             return pc.scalar(value=False), True, frozenset()
         if _is_pushed(filtered, leaf):
-            shape = direct_shape(filtered)
+            shape = find_direct_shape(filtered)
             if shape is not None and shape.table == _TABLE and not shape.counts:
                 return leaf.filter, True, frozenset()
-        return leaf.filter, False, _columns_of(parsed)
+        return leaf.filter, False, _find_columns(parsed)
 
     try:
-        pushed, complete, columns = on_own_thread(plan)
+        pushed, complete, columns = run_on_own_thread(plan)
         if complete:
             return pushed, None, frozenset()
-        evaluate(_nulls(schema, columns), text, {})
+        evaluate(_make_null_row(schema, columns), text, {})
     except Exception as error:
-        raise _unusable(what, error) from error
+        raise _policy_error(what, error) from error
     return pushed, text, columns
 
 
 def _is_pushed(filtered: DataFrame, leaf: _Recorder) -> bool:
-    """Whether the leaf was handed conjuncts that storage can apply; it has none where that fails.
+    """Push conjuncts into the leaf, and return whether storage can apply them; otherwise, clear them.
 
-    DataFusion's bindings can't combine a conjunct that folds to a constant with one that doesn't, and hand
-    over comparisons for which Arrow has no kernels. Evaluating the whole filter above then tells whether
-    there is something wrong with it.
+    DataFusion's bindings can't combine a conjunct that folds to a constant with one that doesn't, and push
+    comparisons for which Arrow has no kernels. An error of the filter itself is found by evaluating it.
     """
     try:
         filtered.execution_plan()
@@ -169,23 +168,25 @@ def _is_pushed(filtered: DataFrame, leaf: _Recorder) -> bool:
     return True
 
 
-def _mask(schema: pa.Schema, column: str, expression: str) -> Mask:
+def _plan_mask(schema: pa.Schema, column: str, expression: str) -> Mask:
     kind = schema.field(column).type
     what = f"mask {expression!r} of column {column!r} ({kind})"
     try:
-        columns = on_own_thread(lambda: _columns_of(_parsed(_frame(_Recorder(schema)), what, expression)))
-        # NULLs tell whether the types fit, and what an expression without columns is worth.
-        _, values = evaluate(_nulls(schema, columns), None, {column: (expression, kind)})
+        columns = run_on_own_thread(
+            lambda: _find_columns(_parse_expression(_make_frame(_Recorder(schema)), what, expression))
+        )
+        # A row of NULLs checks the types, and gives the value of an expression without columns.
+        _, values = evaluate(_make_null_row(schema, columns), None, {column: (expression, kind)})
     except Exception as error:
-        raise _unusable(what, error) from error
+        raise _policy_error(what, error) from error
     return Mask(expression, kind, columns, None if columns else values[column])
 
 
-def _parsed(frame: DataFrame, what: str, text: str) -> Expr:
-    """An expression of a policy: it is planned once and applied to row after row.
+def _parse_expression(frame: DataFrame, what: str, text: str) -> Expr:
+    """Parse an expression of a policy.
 
     Raises:
-        InvalidInputError: it does not follow from the row alone.
+        InvalidInputError: it depends on more than the row.
     """
     parsed = frame.parse_sql_expr(text)
     unstable = unstable_parts(parsed)
@@ -195,34 +196,34 @@ def _parsed(frame: DataFrame, what: str, text: str) -> Expr:
     return parsed
 
 
-def _columns_of(expression: Expr) -> frozenset[str]:
-    """Columns that an expression names: also those that its plan needs no more, once it is simplified."""
+def _find_columns(expression: Expr) -> frozenset[str]:
+    """Return the columns that an expression names, also those that simplifying it would remove."""
     parts = subexpressions(expression)
-    return frozenset(one.to_variant().name() for one in parts if one.variant_name() == "Column")
+    return frozenset(part.to_variant().name() for part in parts if part.variant_name() == "Column")
 
 
-def _frame(leaf: _Recorder) -> DataFrame:
+def _make_frame(leaf: _Recorder) -> DataFrame:
     context = policy_context()
     context.register_dataset(_TABLE, leaf)
     return context.table(_TABLE)
 
 
-def _nulls(schema: pa.Schema, columns: frozenset[str]) -> pa.RecordBatch:
-    """One row without values."""
+def _make_null_row(schema: pa.Schema, columns: frozenset[str]) -> pa.RecordBatch:
+    """Return one row of NULLs."""
     names = [name for name in schema.names if name in columns] or [schema.names[0]]
     return pa.record_batch([pa.nulls(1, schema.field(name).type) for name in names], names=names)
 
 
-def _unusable(what: str, error: Exception) -> InvalidInputError:
+def _policy_error(what: str, error: Exception) -> InvalidInputError:
     if isinstance(error, InvalidInputError):
         return error
     reason = str(error).strip().partition("\n")[0]
-    shown = reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}..."
-    return InvalidInputError(f"{what} can't be used: {shown}")
+    excerpt = reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}..."
+    return InvalidInputError(f"{what} can't be used: {excerpt}")
 
 
 class _Recorder(pads.Dataset):
-    """A leaf that is planned and never read: it remembers what it was asked for."""
+    """A leaf that is planned, but never read: it records projection and filter."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
@@ -231,16 +232,16 @@ class _Recorder(pads.Dataset):
 
     @property
     def schema(self) -> pa.Schema:
-        """All columns of the table."""
+        """Return all columns of the table."""
         return self._schema
 
     def scanner(self, columns: list[str] | None = None, **_: Any) -> _Projected:  # noqa: ANN401
-        """DataFusion asks for the projected schema."""
+        """Record the projection."""
         self.columns = tuple(self._schema.names if columns is None else columns)
         return _Projected(pa.schema([self._schema.field(name) for name in self.columns]))
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[None]:  # noqa: A002
-        """DataFusion hands over the conjuncts."""
+        """Record the conjuncts."""
         self.filter = pc.scalar(filter) if isinstance(filter, pa.Scalar) else filter
         return iter(())
 

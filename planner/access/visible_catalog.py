@@ -23,30 +23,30 @@ from planner.tables.state.catalog import Catalog
 from planner.tables.state.past_tables import check_past_access
 from planner.tables.state.table import Table
 
-__all__ = ["VisibleCatalog", "unknown_table"]
+__all__ = ["VisibleCatalog", "unknown_table_error"]
 
 SYSTEM_SCHEMA = "system"
 
 MOMENT = pa.timestamp("us", "UTC")
-"""Type of moments in system tables."""
+"""Type of timestamps in system tables."""
 
 
 class SystemTable(Protocol):
-    """One table of the schema."""
+    """One table of the schema `system`."""
 
     @property
     def name(self) -> str:
-        """Within the schema."""
+        """Return the name within the schema."""
 
     @property
     def schema(self) -> pa.Schema:
-        """Its columns; the same for everybody."""
+        """Return the columns, which are the same for all principals."""
 
     def read(self, access: Access) -> pa.Table:
-        """The rows that a principal may see, as they are now.
+        """Return the current rows that a principal may see.
 
         Raises:
-            LanceGatewayError: what they tell about can't be read.
+            LanceGatewayError: the objects that they describe can't be read.
         """
 
 
@@ -55,13 +55,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False)
 class SecuredTable:
-    """A table handle that can't be used without its restrictions.
-
-    It keeps the version that it finds; a newer one is found with a handle of a later catalog.
+    """A table together with its restrictions; a handle keeps the version that it has read.
 
     Args:
         table: in the catalog.
-        access: what is seen of it.
+        access: of the principal to the table.
     """
 
     table: Table
@@ -69,84 +67,84 @@ class SecuredTable:
 
     @property
     def name(self) -> str:
-        """In the catalog."""
+        """Return the name in the catalog."""
         return self.table.name
 
     @cached_property
     def base(self) -> BaseTable:
-        """The version of the base table that was the newest when this was first asked for."""
+        """Return the version of the base table that was the newest at the first call."""
         return self.table.base()
 
     def policy(self, base: BaseTable) -> TablePolicy | None:
-        """How the restrictions are applied to rows of this version; None where there are none.
+        """Plan the restrictions for rows of a version; return None if there are none.
 
         Raises:
-            PreconditionError: they don't fit the version's columns. Nothing of the table is shown then.
+            PreconditionError: they don't fit the columns of the version, so no row may be shown.
         """
         if self.access.is_unrestricted:
             return None
         try:
             return plan_policy(base.schema, self.access)
         except InvalidInputError as error:
-            # The text of a policy is not for those whom it restricts.
+            # Principals must not see the text of a policy that restricts them.
             logger.error("the access policy of table %r can't be applied: %s", self.name, error)  # noqa: TRY400
-            raise misfit(self.name) from None
+            raise policy_mismatch_error(self.name) from None
 
     @cached_property
     def visible_schema(self) -> pa.Schema:
-        """Columns that exist for the principal.
+        """Return the columns that exist for the principal.
 
         Raises:
-            PreconditionError: see `policy`.
+            PreconditionError: as `policy`.
         """
         policy = self.policy(self.base)
         return self.base.schema if policy is None else policy.schema
 
     @cached_property
     def declared_schema(self) -> pa.Schema:
-        """Visible columns, as the table declares them.
+        """Return the visible columns, as the table declares them.
 
         Raises:
-            PreconditionError: see `policy`.
+            PreconditionError: as `policy`.
         """
         declared: pa.Schema = self.base.dataset.schema
         policy = self.policy(self.base)
         if policy is None:
             return declared
-        keyed = self.primary_key == self.base.primary_key
+        has_key = self.primary_key == self.base.primary_key
         fields = [declared.field(name) for name in policy.schema.names]
-        # What is not a key to the principal is not declared as part of one either.
-        return pa.schema(fields if keyed else [field.remove_metadata() for field in fields])
+        # Without a visible key, no field may be declared as part of it.
+        return pa.schema(fields if has_key else [field.remove_metadata() for field in fields])
 
     @property
     def required_columns(self) -> frozenset[str]:
-        """Columns in which NULL is refused; none where a policy restricts what is shown."""
+        """Return the NOT NULL columns; none if a policy restricts the table."""
         if not self.access.is_unrestricted:
             return frozenset()
         return frozenset(not_null_columns(self.base.dataset.schema))
 
     @property
     def primary_key(self) -> tuple[str, ...]:
-        """Key columns, in key order; () unless all of them are shown, with their true values."""
+        """Return the key columns, in key order; () if any of them is hidden or masked."""
         key = self.base.primary_key
-        concealed = self.access.hidden_columns | self.access.masks.keys()
-        return () if concealed.intersection(key) else key
+        restricted = self.access.hidden_columns | self.access.masks.keys()
+        return () if restricted.intersection(key) else key
 
     def is_like(self, other: SecuredTable) -> bool:
-        """Whether a statement that was prepared with the other handle would be prepared alike with this."""
-        one, another = self.base, other.base
-        return one is another or (
-            one.place == another.place
-            and one.schema.equals(another.schema)
-            and one.primary_key == another.primary_key
+        """Return whether a statement prepared with the other handle is valid with this one."""
+        base, other_base = self.base, other.base
+        return base is other_base or (
+            base.place == other_base.place
+            and base.schema.equals(other_base.schema)
+            and base.primary_key == other_base.primary_key
         )
 
 
 def check_table_access(table: Table, access: TableAccess) -> None:
-    """Whether restrictions fit the newest version of a table.
+    """Check that restrictions fit the newest version of a table.
 
     Raises:
-        InvalidInputError: what does not fit, with the policy's own words: for its author, not for users.
+        InvalidInputError: they don't fit; the message quotes the policy, so it is for administrators only.
     """
     try:
         plan_policy(table.base().schema, access)
@@ -154,8 +152,8 @@ def check_table_access(table: Table, access: TableAccess) -> None:
         raise InvalidInputError(f"table {table.name!r}: {error}") from error
 
 
-def misfit(table: str) -> PreconditionError:
-    """What users are told of a policy that can't be applied."""
+def policy_mismatch_error(table: str) -> PreconditionError:
+    """Return the error for users of a table whose policy can't be applied."""
     return PreconditionError(
         f"the access policy of table {table!r} does not fit the table: none of its rows are shown until an "
         "administrator corrects the policy (the log of the gateway says what is wrong)"
@@ -163,150 +161,148 @@ def misfit(table: str) -> PreconditionError:
 
 
 class VisibleCatalog:
-    """What a principal's statements and metadata requests resolve their names with.
+    """Resolves the names in statements and metadata requests of a principal.
 
-    A table or view without a grant is absent in every respect; a table with one is handed out together with
-    what may be seen of it. What was found stays found: a statement is prepared with one catalog, and each of
-    its runs has another one.
+    A table or view without a grant does not exist; a table with one comes with its restrictions. A catalog
+    finds each table once: a statement is prepared with one catalog, and each of its runs has another.
 
     Args:
         catalog: tables and views.
-        access: what the principal may see of them.
-        system: tables of the schema `system`, which show each principal the rows that concern it.
+        access: rights of the principal.
+        system: tables of the schema `system`, which show each principal its own rows.
     """
 
-    __slots__ = ("_catalog", "_found", "_system", "access", "views")
+    __slots__ = ("_catalog", "_system", "_tables", "access", "views")
 
     def __init__(
         self, catalog: Catalog, access: Access, system: Mapping[str, SystemTable] = MappingProxyType({})
     ) -> None:
         self._catalog = catalog
         self._system = system
-        self._found: dict[tuple[str, AsOf | None], SecuredTable] = {}
+        self._tables: dict[tuple[str, AsOf | None], SecuredTable] = {}
         self.views: dict[str, str] = {}
-        """The views that were found, and what they say."""
+        """Name -> SELECT of the views that were found."""
         self.access = access
 
-    def anew(self) -> VisibleCatalog:
-        """The same catalog for the same principal, of which nothing was found yet."""
+    def reopen(self) -> VisibleCatalog:
+        """Return a new catalog for the same principal, which finds all tables again."""
         return VisibleCatalog(self._catalog, self.access, self._system)
 
     def table_names(self) -> tuple[str, ...]:
-        """Tables with a grant, sorted."""
-        return self._granted(self._catalog.table_names())
+        """Return the names of tables with a grant, sorted."""
+        return self._filter_granted(self._catalog.table_names())
 
     def view_names(self) -> tuple[str, ...]:
-        """Views with a grant, sorted. What they read is checked like the principal's own statements."""
-        return self._granted(self._catalog.view_names())
+        """Return the names of views with a grant, sorted; the tables that they read are checked later."""
+        return self._filter_granted(self._catalog.view_names())
 
     def names(self) -> tuple[str, ...]:
-        """Tables and views with a grant, sorted."""
-        return self._granted(self._catalog.names())
+        """Return the names of tables and views with a grant, sorted."""
+        return self._filter_granted(self._catalog.names())
 
     def has_table(self, name: str) -> bool:
-        """Whether a table of that name exists for the principal; it need not be one that can be read."""
-        return self._rights(name) is not None and self._catalog.has_table(name)
+        """Return whether a table of that name exists for the principal, readable or not."""
+        return self._find_access(name) is not None and self._catalog.has_table(name)
 
     def find(self, name: str) -> SecuredTable | None:
-        """The table of that name in its newest version; None where there is none for the principal.
+        """Return the newest version of a table; None if it does not exist for the principal.
 
         Raises:
             LanceGatewayError: it can't be read.
         """
-        found = self._found.get((name, None))
-        if found is None:
-            access = self._rights(name)
+        secured = self._tables.get((name, None))
+        if secured is None:
+            access = self._find_access(name)
             if access is None or not self._catalog.has_table(name):
                 return None
             try:
-                found = self._found[name, None] = SecuredTable(self._catalog.table(name), access)
-            except NotFoundError:  # it was dropped just now; the message lists tables without a grant
+                secured = self._tables[name, None] = SecuredTable(self._catalog.table(name), access)
+            except NotFoundError:  # dropped meanwhile; the message would list tables without a grant
                 return None
-        _ = found.base
-        return found
+        _ = secured.base
+        return secured
 
     def table(self, name: str, as_of: AsOf | None = None) -> SecuredTable:
-        """The table of that name.
+        """Return a table, now or in the past.
 
         Args:
             name: in the catalog.
-            as_of: which past of it; None for the table as it is.
+            as_of: the past version; None for the newest one.
 
         Raises:
-            NotFoundError: there is none for this principal; names those that there are. Or there is no such
-                past of it.
-            PreconditionError: a policy applies that does not fit the past.
+            NotFoundError: the table does not exist for the principal, or did not exist then.
+            PreconditionError: a policy applies that does not fit the past version.
         """
-        known = self._found.get((name, as_of))
-        if known is not None:
-            return known
-        access = self._rights(name)
+        secured = self._tables.get((name, as_of))
+        if secured is not None:
+            return secured
+        access = self._find_access(name)
         try:
-            found = None if access is None else self._catalog.table(name)
-        except NotFoundError:  # it lists tables without a grant
-            found = None
-        if access is None or found is None:
-            raise unknown_table(name, self.names())
+            table = None if access is None else self._catalog.table(name)
+        except NotFoundError:  # the message would list tables without a grant
+            table = None
+        if access is None or table is None:
+            raise unknown_table_error(name, self.names())
         if as_of is not None:
-            past = self._catalog.past.find(found, as_of)
+            past = self._catalog.past.find(table, as_of)
             if not access.is_unrestricted:
-                check_past_access(found.base(), past.base())
-            found = past
-        secured = self._found[name, as_of] = SecuredTable(found, access)
+                check_past_access(table.base(), past.base())
+            table = past
+        secured = self._tables[name, as_of] = SecuredTable(table, access)
         return secured
 
     def view_sql(self, name: str) -> str | None:
-        """The SELECT behind a view; None where there is no view of that name for the principal.
+        """Return the SELECT of a view; None if there is no view of that name for the principal.
 
         Raises:
             PreconditionError: the policy restricts rows or columns of the view.
         """
-        access = self._rights(name)
+        access = self._find_access(name)
         sql = None if access is None else self.views.get(name) or self._catalog.view_sql(name)
         if access is not None and sql is not None:
             check_view_access(name, access)
             self.views[name] = sql
         return sql
 
-    def holds(self) -> bool:
-        """Whether every name that was found still means the same, and every table has the columns it had.
+    def is_current(self) -> bool:
+        """Return whether all names that were found have the same meaning, and all tables the same columns.
 
         Raises:
             LanceGatewayError: a table was dropped, or can't be read.
         """
-        now = self.anew()
-        if self.views and not self.views_hold(now):
+        now = self.reopen()
+        if self.views and not self.has_same_views(now):
             return False
-        for (name, as_of), old in list(self._found.items()):
+        for (name, as_of), old in list(self._tables.items()):
             new = now.table(name, as_of)
-            # A tag may be moved, and what an expression gives may change by itself.
+            # A tag may have moved, and an expression may have another value.
             if not (new.is_like(old) if as_of is None else new.declared_schema.equals(old.declared_schema)):
                 return False
-        # The next comparison begins with the versions of this one.
-        self._found = now._found  # noqa: SLF001 - of the same class
+        # The next comparison starts with the new versions.
+        self._tables = now._tables  # noqa: SLF001 - of the same class
         return True
 
-    def views_hold(self, now: VisibleCatalog | None = None) -> bool:
-        """Whether every view that was found says what it said.
+    def has_same_views(self, now: VisibleCatalog | None = None) -> bool:
+        """Return whether all views that were found have the same SELECT.
 
         Args:
-            now: what is found now; None finds it.
+            now: the catalog to compare with; None opens a new one.
         """
-        now = now or self.anew()
+        now = now or self.reopen()
         return all(now.view_sql(name) == sql and not now.has_table(name) for name, sql in self.views.items())
 
     def system_tables(self) -> tuple[str, ...]:
-        """Tables of the schema `system`, sorted."""
+        """Return the names of tables of the schema `system`, sorted."""
         return tuple(sorted(self._system))
 
     def system_table(self, name: str) -> SystemTable:
-        """One of them."""
+        """Return a table of the schema `system`."""
         return self._system[name]
 
-    def _granted(self, names: Sequence[str]) -> tuple[str, ...]:
-        return tuple(name for name in names if self._rights(name) is not None)
+    def _filter_granted(self, names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(name for name in names if self._find_access(name) is not None)
 
-    def _rights(self, name: str) -> TableAccess | None:
+    def _find_access(self, name: str) -> TableAccess | None:
         return UNRESTRICTED if type(self.access) is FullAccess else self.access.of(name)
 
 
@@ -314,7 +310,7 @@ def check_view_access(name: str, access: TableAccess) -> None:
     """Refuse restrictions on a view: its rows are restricted where its tables are.
 
     Raises:
-        PreconditionError: there are some.
+        PreconditionError: the access is restricted.
     """
     if not access.is_unrestricted:
         msg = (
@@ -324,14 +320,14 @@ def check_view_access(name: str, access: TableAccess) -> None:
         raise PreconditionError(msg)
 
 
-def unknown_table(name: str, known: Sequence[str]) -> NotFoundError:
-    """What is said of a table that does not exist.
+def unknown_table_error(name: str, names: Sequence[str]) -> NotFoundError:
+    """Return the error for a table that does not exist, with similar names.
 
     Args:
-        name: as resolved.
-        known: all tables and views that the one who asked may know of.
+        name: of the table.
+        names: all tables and views that exist for the principal.
     """
-    names = sorted(known)
+    names = sorted(names)
     if not names:
         return NotFoundError(f"Table {name!r} does not exist; there are no tables yet")
     near = [other for other in names if fold(other) == fold(name)]

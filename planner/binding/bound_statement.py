@@ -1,4 +1,4 @@
-"""A bound statement: spliced text that remembers where it comes from, with slots for parameters."""
+"""Bound statements: text in pieces that know their origin, with slots for parameters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memwal.errors import InvalidInputError, UnsupportedError
 from memwal.transforms.determinism import calls_unstable
 from planner.binding.key_query import KeyQuery
 from planner.bridge.distance_functions import is_vector_type
-from planner.bridge.parameter_types import bindable, plain_value, sql_literal
+from planner.bridge.parameter_types import plain_value, sql_literal, to_bindable
 from planner.sql.as_of import AsOf
 from planner.sql.pieces import VECTOR, Piece, Slot
 from planner.sql.references import QUERY_STARTS
@@ -27,13 +27,13 @@ __all__ = [
     "TableReference",
     "VectorsStatement",
     "check_vectors",
-    "query_vectors",
-    "statement_kind",
+    "classify_statement",
+    "read_query_vectors",
 ]
 
 MAX_QUERIES = 10_000
-"""More queries than this are asked by mistake."""
-# Functions may be called without parentheses only if their names begin so.
+"""The number of vectors that one subquery may give."""
+# A call has parentheses, unless the name of the function begins with one of these words.
 _CALL = re.compile(r"\(|\b(?:current|local|session|user)", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
 _DATAFUSION_POSITION = re.compile(r"Line: (\d+), Column: (\d+)")
@@ -51,10 +51,14 @@ class StatementKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TableReference:
-    """One use of a base table: `private_name` ("orders#1") stands for it in the rendered text.
+    """One reference to a base table.
 
-    `search` is the call in whose place it stands, None for the table itself; `vectors` is the subquery among
-    its arguments; `as_of` is the past that is meant, None for now.
+    Attributes:
+        private_name: name in the rendered text, such as "orders#1".
+        table: name in the catalog.
+        search: the search call that reads the table; None for the table itself.
+        vectors: the subquery among the arguments of the search call.
+        as_of: the past version; None for the newest one.
     """
 
     private_name: str
@@ -66,12 +70,11 @@ class TableReference:
 
 @dataclass(frozen=True, slots=True)
 class VectorsStatement:
-    """A statement whose rows are searched for; `ordinals` are its parameters in the statement around it.
+    """A subquery that gives the vectors of a search; `ordinals` are its parameters in the outer statement.
 
         lance_vector_search('items', 'vec', (SELECT vec FROM items WHERE id = $1), k => 10)
 
-    It runs before the search is planned. Each of its rows is a query, numbered by `query_index` in the order
-    of the rows.
+    It runs before the search is planned. Each of its rows is a query, numbered by `query_index`.
     """
 
     statement: BoundStatement
@@ -82,28 +85,28 @@ def check_vectors(function: str, schema: pa.Schema) -> None:
     """Refuse a subquery whose rows are no vectors.
 
     Raises:
-        InvalidInputError: it has not one column, of lists of numbers.
+        InvalidInputError: it does not have exactly one column, of lists of numbers.
     """
     if len(schema) != 1 or not is_vector_type(schema.field(0).type):
-        shown = ", ".join(f"{field.name} {field.type}" for field in schema)
+        columns = ", ".join(f"{field.name} {field.type}" for field in schema)
         raise InvalidInputError(
-            f"{function}: the subquery must give one column, of vectors; it gives {shown}"
+            f"{function}: the subquery must give one column, of vectors; it gives {columns}"
         )
 
 
-def query_vectors(function: str, found: pa.Table) -> QueryVectors:
-    """The vectors that a subquery gave, one a row.
+def read_query_vectors(function: str, rows: pa.Table) -> QueryVectors:
+    """Return the vectors that a subquery gave, one per row.
 
     Raises:
         InvalidInputError: they are no vectors, too many, or one of them is NULL.
     """
-    check_vectors(function, found.schema)
-    if found.num_rows > MAX_QUERIES:
+    check_vectors(function, rows.schema)
+    if rows.num_rows > MAX_QUERIES:
         msg = (
-            f"{function}: the subquery gives {found.num_rows} vectors, and at most {MAX_QUERIES} are searched"
+            f"{function}: the subquery gives {rows.num_rows} vectors, and at most {MAX_QUERIES} are searched"
         )
         raise InvalidInputError(f"{msg} for at a time: add a LIMIT")
-    vectors = found.column(0)
+    vectors = rows.column(0)
     if vectors.null_count:
         msg = f"{function}: the subquery gives a vector that is NULL: leave it out by WHERE vec IS NOT NULL"
         raise InvalidInputError(msg)
@@ -114,14 +117,18 @@ def query_vectors(function: str, found: pa.Table) -> QueryVectors:
 class BoundStatement:
     """A statement whose names are resolved.
 
-    `references` are its base-table references in order of appearance (views expanded), `parameter_count` the
-    number of values that `render` needs, `key_query` the same statement as a point lookup where it is one,
-    `system_tables` those of the schema `system` that it names, `distances` the distance functions that it
-    calls, `vectors` long constants that do not stand in its text: $vector_1 is the first one.
-
-    `lists_tables` tells whether it reads what DataFusion knows of all tables and views, `asks_first` whether
-    other statements run before it is planned, since they give it vectors to search for, and `is_mended`
-    whether the text for DataFusion says something in other words, which name columns otherwise.
+    Attributes:
+        sql: the text, as it was given.
+        kind: what the statement does.
+        references: the base tables that it reads, in order of appearance, with views expanded.
+        parameter_count: the number of values that `render` needs.
+        key_query: the statement as a point lookup; None where it is more than that.
+        system_tables: tables of the schema `system` that it names.
+        distances: the distance functions that it calls.
+        vectors: long constants that are not in the text: $vector_1 is the first one.
+        lists_tables: whether it reads DataFusion's list of all tables and views.
+        has_vector_subqueries: whether subqueries that give vectors run before it is planned.
+        is_mended: whether the text for DataFusion has corrections that change the names of columns.
     """
 
     sql: str
@@ -134,57 +141,59 @@ class BoundStatement:
     distances: frozenset[str] = frozenset()
     vectors: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
     lists_tables: bool = field(init=False, repr=False)
-    asks_first: bool = field(init=False, repr=False)
+    has_vector_subqueries: bool = field(init=False, repr=False)
     is_mended: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         texts = (piece.text.lower() for piece in self._pieces if isinstance(piece, Piece))
         lists = self.kind is StatementKind.SHOW or any("information_schema" in text for text in texts)
         object.__setattr__(self, "lists_tables", lists)
-        object.__setattr__(self, "asks_first", any(one.vectors is not None for one in self.references))
+        object.__setattr__(
+            self, "has_vector_subqueries", any(reference.vectors for reference in self.references)
+        )
         object.__setattr__(self, "is_mended", any(piece.mend for piece in self._pieces))
 
     @cached_property
     def is_constant(self) -> bool:
-        """Whether every run certainly gives the same rows: no table is read and nothing is called."""
+        """Return whether all runs certainly give the same rows: no table is read, no function is called."""
         return (
             self.kind is StatementKind.QUERY
             and not (self.references or self.parameter_count or self.system_tables or self.lists_tables)
             and not any(_CALL.search(piece.text) for piece in self._pieces if isinstance(piece, Piece))
-            and not self.changes_by_itself
+            and not self.is_volatile
         )
 
     @cached_property
-    def is_fixed(self) -> bool:
-        """Whether the text for DataFusion is the same for every run, and means the same at any time."""
+    def has_fixed_text(self) -> bool:
+        """Return whether the text for DataFusion has no parameters and is not volatile."""
         if any(isinstance(piece, Slot) for piece in self._pieces):
             return False
-        return not self.changes_by_itself
+        return not self.is_volatile
 
     @cached_property
-    def changes_by_itself(self) -> bool:
-        """Whether the statement calls what differs from run to run; a column of such a name counts, too."""
+    def is_volatile(self) -> bool:
+        """Return whether the statement names a volatile function, or a column of such a name."""
         return calls_unstable(_WORD.findall(self.render()))
 
     def argument_types(self, types: Sequence[pa.DataType]) -> tuple[pa.DataType, ...]:
-        """The types of parameters, where some are arguments of search functions.
+        """Replace the types of those parameters that are arguments of search functions.
 
         Args:
-            types: as the rendered text tells them, which does not have those.
+            types: inferred from the rendered text, which has no search functions.
         """
-        told = {
+        search_types = {
             ordinal: kind
             for reference in self.references
             if reference.search is not None
             for ordinal, kind in reference.search.parameter_types.items()
         }
-        return tuple(told.get(ordinal, kind) for ordinal, kind in enumerate(types))
+        return tuple(search_types.get(ordinal, kind) for ordinal, kind in enumerate(types))
 
     def render(self, parameters: Sequence[pa.Scalar] | None = None) -> str:
-        """The text for DataFusion: private table names, and parameters as typed literals.
+        """Render the text for DataFusion: private table names, and parameters as typed literals.
 
         Args:
-            parameters: One scalar per parameter; None leaves $1, $2, ... in place, for type inference.
+            parameters: one scalar per parameter; None leaves $1, $2, ... in place, for type inference.
 
         Raises:
             InvalidInputError: too few or too many values, with both counts.
@@ -193,7 +202,7 @@ class BoundStatement:
 
     @cached_property
     def constants(self) -> dict[str, pa.Scalar]:
-        """The values of `vectors` by their names."""
+        """Return the values of `vectors` by their names."""
         kind = pa.list_(pa.float64())
         return {
             f"{VECTOR}{number}": pa.scalar(vector, kind)
@@ -202,14 +211,14 @@ class BoundStatement:
 
     @property
     def as_written(self) -> BoundStatement:
-        """The statement without mends: it names columns as they are known."""
+        """Return the statement without corrections, whose columns have the names of the original text."""
         return replace(self, _pieces=tuple(piece for piece in self._pieces if not piece.mend))
 
     def with_values(self, parameters: Sequence[pa.Scalar]) -> tuple[str, dict[str, pa.Scalar]]:
-        """The text for DataFusion with placeholders, and their values for `SessionContext.sql`.
+        """Render the text for DataFusion with placeholders; return it with the values of these.
 
-        Columns that are named after their expression (`SELECT id + $1`) keep the name that the statement had
-        when it was prepared. Values that DataFusion's bindings cannot take become literals in the text.
+        Columns that are named after their expression (`SELECT id + $1`) keep the name that they had when the
+        statement was prepared. Values that DataFusion's bindings can't bind become literals.
 
         Raises:
             InvalidInputError: too few or too many values, with both counts.
@@ -218,26 +227,23 @@ class BoundStatement:
         values = {
             f"{i + 1}": bound
             for i, value in enumerate(parameters)
-            if (bound := bindable(plain_value(value))) is not None
+            if (bound := to_bindable(plain_value(value))) is not None
         }
         rendered = self._render(parameters, frozenset(int(name) - 1 for name in values))
         return "".join(text for text, _ in rendered), values | self.constants
 
     def syntax_error(self, message: str) -> InvalidInputError:
-        """DataFusion's complaint about the rendered text (no parameters given), shown in the original text.
-
-        Positions like "Line: 1, Column: 9" are translated; without one the message stands as it is.
-        """
-        found = _DATAFUSION_POSITION.search(message)
+        """Translate a syntax error of DataFusion in the text of `render()`, with its place in `sql`."""
+        position = _DATAFUSION_POSITION.search(message)
         summary = re.sub(r'^.*ParserError\("(.*)"\).*$', r"\1", message, flags=re.DOTALL)
         summary = re.sub(r" at Line: \d+, Column: \d+", "", summary).replace('\\"', '"')
-        if found is None and summary.endswith("EOF"):
+        if position is None and summary.endswith("EOF"):
             return InvalidInputError(
                 at_position(self.sql, len(self.sql.rstrip()), f"Syntax error: {summary},")
             )
-        if found is None:
+        if position is None:
             return InvalidInputError(f"Syntax error: {summary}")
-        line, column = int(found[1]), int(found[2])
+        line, column = int(position[1]), int(position[2])
         rendered = self.render()
         lines = rendered.split("\n")
         target = sum(len(text) + 1 for text in lines[: line - 1]) + column - 1
@@ -256,7 +262,7 @@ class BoundStatement:
     def _render(
         self, parameters: Sequence[pa.Scalar] | None, kept: frozenset[int] = frozenset()
     ) -> list[tuple[str, Piece | Slot]]:
-        """Texts and the pieces that they come from; parameters in `kept` stay placeholders."""
+        """Return texts with their pieces; parameters in `kept` stay placeholders."""
         if parameters is not None and len(parameters) != self.parameter_count:
             raise InvalidInputError(
                 f"The statement has {self.parameter_count} parameter(s), "
@@ -283,8 +289,8 @@ _TRANSACTIONS = re.compile("BEGIN|START|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|ABORT|
 _SHOWN = frozenset({"TABLES", "COLUMNS", "FUNCTIONS"})
 
 
-def statement_kind(text: SqlText) -> tuple[StatementKind, int | None]:
-    """The kind, and the index of the query's first token; None where the statement is no query.
+def classify_statement(text: SqlText) -> tuple[StatementKind, int | None]:
+    """Return the kind, and the index of the first token of the query; None if there is no query.
 
     Raises:
         InvalidInputError: EXPLAIN of something else than a query.

@@ -1,4 +1,4 @@
-"""pgvector's operators and casts, and vectors written as text, for DataFusion, which knows none of them.
+"""Rewrites pgvector's operators and casts, and vectors written as text, which DataFusion does not support.
 
     vec <-> '[1, 2]'              l2_distance(vec, [1.0, 2.0])
     vec <=> $1::vector            cosine_distance(vec, CAST($1 AS DOUBLE[]))
@@ -18,9 +18,15 @@ from memwal.errors import InvalidInputError
 from planner.bridge.distance_functions import DISTANCES, Distance
 from planner.sql.pieces import Edit
 from planner.sql.tokens import STRING, SqlText
-from planner.sql.vector_text import array_text, read_vector
+from planner.sql.vector_text import format_array, read_vector
 
-__all__ = ["DISTANCE_WORDS", "SPLIT_OPERATORS", "called_distances", "distance_edits", "vector_names"]
+__all__ = [
+    "DISTANCE_WORDS",
+    "SPLIT_OPERATORS",
+    "find_called_distances",
+    "find_vector_names",
+    "rewrite_distances",
+]
 
 _OPERATORS = {
     "<->": Distance.L2,
@@ -30,42 +36,42 @@ _OPERATORS = {
     "<~>": Distance.HAMMING,
 }
 _WHOLE = frozenset({"<->", "<=>"})
-"""Those that are one token."""
+"""Operators that are one token."""
 SPLIT_OPERATORS = frozenset(_OPERATORS) - _WHOLE
-"""Those that are three tokens."""
+"""Operators that are three tokens."""
 _NULL_SAFE = "<=>"
 _CLOSERS = {"(": ")", "[": "]", "{": "}"}
 _VECTOR_TYPES = frozenset({"VECTOR", "HALFVEC"})
 DISTANCE_WORDS = frozenset(_OPERATORS) | _VECTOR_TYPES | {name.upper() for name in DISTANCES}
-"""A statement without any of these has nothing for us."""
+"""A statement without any of these words is not rewritten."""
 _TYPED_PARAMETER = ("CAST(", " AS DOUBLE[])")
 _LONG = 16
-"""So long vectors don't stand in the text for DataFusion, which is slow to read them and names columns so."""
-# What may stand before an operand: words behind which an expression begins, and marks.
+"""Vectors of this length become constants: DataFusion is slow to parse them, and names columns after them."""
+# Words and marks after which an expression begins.
 _BEFORE = frozenset(
     {"", "(", "[", ",", "=", "<", ">", "<=", ">=", "<>", "!=", "=>", ":=", ":"}
     | {"SELECT", "DISTINCT", "ALL", "WHERE", "AND", "OR", "NOT", "ON", "HAVING", "BY", "WHEN", "THEN", "ELSE"}
     | {"CASE", "BETWEEN", "QUALIFY", "VALUES", "RETURN", "LIMIT"}
 )
 _NO_OPERANDS = _BEFORE | {"FROM", "AS", "IN", "END", "IS", "LIKE", "ILIKE", "OVER", "FILTER", "INTERVAL"}
-# Marks that bind an operand on the right to something else than the distance.
+# Marks after the right operand that bind more tightly than a distance operator.
 _NOT_BEHIND = frozenset(
     {"+", "-", "*", "/", "%", "||", "^", "&", "|", "#", "~", "<<", ">>", "->", "->>", "."}
 )
 
 
-def called_distances(text: SqlText) -> Iterator[str]:
-    """The names of distance functions that a statement calls, and those of its operators."""
+def find_called_distances(text: SqlText) -> Iterator[str]:
+    """Yield the names of distance functions that a statement calls, also by operators."""
     for i, word in enumerate(text.words):
-        operator = _operator(text, i)
+        operator = _find_operator(text, i)
         if operator is not None:
             yield _OPERATORS[operator].value
         elif word and _is_call(text, i):
             yield text.name(i)
 
 
-def vector_names(text: SqlText, columns: Sequence[tuple[str, bool]]) -> frozenset[str]:
-    """Names that stand for vectors in a statement: of columns, and what they are renamed to by AS.
+def find_vector_names(text: SqlText, columns: Sequence[tuple[str, bool]]) -> frozenset[str]:
+    """Return the names of columns that hold vectors, and the names that AS gives them.
 
     Args:
         text: the statement.
@@ -79,22 +85,22 @@ def vector_names(text: SqlText, columns: Sequence[tuple[str, bool]]) -> frozense
     return frozenset(names)
 
 
-def distance_edits(
+def rewrite_distances(
     text: SqlText,
     vectors: Callable[[], frozenset[str]],
     keep: Callable[[list[float]], str],
     skipped: Sequence[tuple[int, int]] = (),
 ) -> Iterator[Edit]:
-    """Yields what stands in place of operators, casts and text, and around operands and parameters.
+    """Yield edits that replace distance operators, casts to vectors, and vectors written as text.
 
     Args:
         text: the statement.
-        vectors: tells the names of columns that hold vectors; called where something depends on it.
-        keep: remembers a long vector, and tells what stands for it in the text.
-        skipped: ranges of tokens, first and last, that something else is put in place of.
+        vectors: returns the names of columns that hold vectors; called only if needed.
+        keep: keeps a long vector, and returns the text that stands for it.
+        skipped: ranges of tokens, first and last, that other text replaces.
 
     Raises:
-        InvalidInputError: an operand that is no single value, or text that is no vector.
+        InvalidInputError: an operand is not a single value, or a text is no vector.
     """
     yield from _Rewriting(text, vectors, keep, skipped).edits()
 
@@ -115,33 +121,33 @@ class _Rewriting:
         self._keep = keep
         self._skipped = skipped
         self._closing: dict[int, int] = {}
-        """Token of an opening bracket -> token of its closing one."""
+        """Token of an opening bracket -> token of its closing bracket."""
         self._first: dict[int, int] = {}
-        """Last token of an operand -> its first one."""
+        """Last token of an operand -> its first token."""
         self._typed: set[int] = set()
-        """Tokens whose text or parameter is made a vector already."""
+        """Texts and parameters that are cast to vectors already."""
 
     def edits(self) -> Iterator[Edit]:
         words = self._words
         operators = [
             (i, operator)
             for i in range(len(words))
-            if (operator := _operator(self._text, i)) is not None and not self._is_skipped(i)
+            if (operator := _find_operator(self._text, i)) is not None and not self._is_skipped(i)
         ]
         casts = [i for i, word in enumerate(words) if self._is_vector_cast(i, word)]
         calls = [i for i in range(len(words)) if _is_call(self._text, i) and not self._is_skipped(i)]
         if not (operators or casts or calls):
             return
         self._match_brackets()
-        # What is put before a value comes before what is put in its place.
+        # Edits that insert text before a value must come before edits that replace the value.
         if operators:
             self._find_operands()
             for i, operator in operators:
-                yield from self._operation(i, operator)
+                yield from self._rewrite_operation(i, operator)
         for i in calls:
-            yield from self._arguments(i + 1)
+            yield from self._rewrite_arguments(i + 1)
         for i in casts:
-            yield from self._cast(i)
+            yield from self._rewrite_cast(i)
 
     def _is_skipped(self, index: int) -> bool:
         return any(first <= index <= last for first, last in self._skipped)
@@ -159,34 +165,34 @@ class _Rewriting:
 
     # Values
 
-    def _cast(self, index: int) -> Iterator[Edit]:
-        """`'[1, 2]'::vector(2)`, `$1::vector`; anything else is a list already."""
+    def _rewrite_cast(self, index: int) -> Iterator[Edit]:
+        """Rewrite `'[1, 2]'::vector(2)` and `$1::vector`; of other values, only remove the cast."""
         text = self._text
-        yield from self._typed_value(index - 1)
-        yield Edit(text.start(index), text.end(self._after_type(index + 1) - 1), [])
+        yield from self._cast_value(index - 1)
+        yield Edit(text.start(index), text.end(self._skip_type(index + 1) - 1), [])
 
-    def _arguments(self, opening: int) -> Iterator[Edit]:
-        """Arguments of a distance function that are nothing but text or a parameter."""
+    def _rewrite_arguments(self, opening: int) -> Iterator[Edit]:
+        """Cast arguments of a distance function that are a text or a parameter."""
         closing = self._closing.get(opening, opening)
         first = opening + 1
         i = first
         while first < closing:
             while i < closing and self._words[i] != ",":
                 i = self._closing.get(i, i) + 1
-            yield from self._value(first, i)
+            yield from self._rewrite_value(first, i)
             first = i = i + 1
 
-    def _value(self, first: int, end: int) -> Iterator[Edit]:
-        """A value that is nothing but text, a parameter, or a long list of numbers becomes a vector."""
+    def _rewrite_value(self, first: int, end: int) -> Iterator[Edit]:
+        """Cast a value that is a text or a parameter, and keep one that is a long list of numbers."""
         if end - first == 1 or (self._words[first] == "$" and end - first == 2):
-            yield from self._typed_value(end - 1)
+            yield from self._cast_value(end - 1)
         elif end - first > _LONG:
-            numbers = self._numbers(first, end)
+            numbers = self._read_numbers(first, end)
             if numbers is not None:
-                yield self._in_place(first, end - 1, self._keep(numbers))
+                yield self._replace(first, end - 1, self._keep(numbers))
 
-    def _numbers(self, first: int, end: int) -> list[float] | None:
-        """The elements of `[1, -2.5, ...]`, with ARRAY before it or not; None where it is something else."""
+    def _read_numbers(self, first: int, end: int) -> list[float] | None:
+        """Read `[1, -2.5, ...]` or `ARRAY[1, -2.5, ...]`; return None for other values."""
         text, words = self._text, self._words
         first += words[first] == "ARRAY"
         if words[first] != "[" or self._closing.get(first) != end - 1:
@@ -195,11 +201,11 @@ class _Rewriting:
             return None
         return read_vector(text.sql[text.start(first) : text.end(end - 1)])
 
-    def _in_place(self, first: int, last: int, replacement: str) -> Edit:
+    def _replace(self, first: int, last: int, replacement: str) -> Edit:
         return Edit.replace(self._text.start(first), self._text.end(last), replacement)
 
-    def _typed_value(self, last: int) -> Iterator[Edit]:
-        """Text and parameters become vectors. `last` is the token that ends the value."""
+    def _cast_value(self, last: int) -> Iterator[Edit]:
+        """Cast a text or a parameter that ends at token `last` to a vector."""
         text, words = self._text, self._words
         if last < 0 or last in self._typed:
             return
@@ -214,36 +220,36 @@ class _Rewriting:
             numbers = read_vector(text.tokens[last].text)
             if numbers is None:
                 raise text.error(last, "A vector such as '[0.1, 0.2, ...]' is expected; other text stands")
-            shown = array_text(numbers) if len(numbers) < _LONG else self._keep(numbers)
-            yield self._in_place(last, last, shown)
+            vector = format_array(numbers) if len(numbers) < _LONG else self._keep(numbers)
+            yield self._replace(last, last, vector)
 
     # Operators
 
-    def _operation(self, index: int, operator: str) -> Iterator[Edit]:
+    def _rewrite_operation(self, index: int, operator: str) -> Iterator[Edit]:
         text = self._text
         behind = index + (1 if operator in _WHOLE else 3)
-        first, end = self._first.get(index - 1), self._operand_end(behind)
+        first, end = self._first.get(index - 1), self._find_operand_end(behind)
         if operator == _NULL_SAFE and not self._has_vector(first, index, behind, end):
             return
         if first is None or end is None or not self._stands_alone(first, end):
-            raise _unclear(text, index, operator)
+            raise _operand_error(text, index, operator)
         name = f"{_OPERATORS[operator].value}("
         yield Edit.insert(text.start(first), name)
-        yield from self._value(first, index)
-        yield self._in_place(index, behind - 1, ",")
-        yield from self._value(behind, end)
+        yield from self._rewrite_value(first, index)
+        yield self._replace(index, behind - 1, ",")
+        yield from self._rewrite_value(behind, end)
         yield Edit.insert(text.end(end - 1), ")")
 
     def _stands_alone(self, first: int, end: int) -> bool:
-        """Whether nothing binds the operands more tightly than the operator between them."""
+        """Return whether nothing binds the operands more tightly than the operator between them."""
         return (
             (not first or self._words[first - 1] in _BEFORE)
             and self._words[end] not in _NOT_BEHIND
-            and _operator(self._text, end) is None
+            and _find_operator(self._text, end) is None
         )
 
     def _has_vector(self, first: int | None, index: int, behind: int, end: int | None) -> bool:
-        """Whether an operand is visibly a vector."""
+        """Return whether an operand is visibly a vector."""
         sides = [(first, index)] if first is not None else []
         if end is not None:
             sides.append((behind, end))
@@ -263,16 +269,16 @@ class _Rewriting:
         return chain and text.name(end - 1) in self._vectors()
 
     def _find_operands(self) -> None:
-        """Remember where single values begin and end, the longest at each end."""
+        """Record where single values begin and end, the longest value for each end."""
         for i in range(len(self._text.tokens)):
             if i and self._words[i - 1] in {".", "::"}:
                 continue
-            end = self._operand_end(i)
+            end = self._find_operand_end(i)
             if end is not None:
                 self._first.setdefault(end - 1, i)
 
-    def _operand_end(self, first: int) -> int | None:
-        """The token behind a single value: a name, call, literal or bracket, maybe cast."""
+    def _find_operand_end(self, first: int) -> int | None:
+        """Return the token behind a single value: a name, call, literal or bracket, with its casts."""
         words, text = self._words, self._text
         word = words[first]
         if word in {"(", "["}:
@@ -284,7 +290,7 @@ class _Rewriting:
         elif word == "$":
             end = first + 2
         elif text.is_name(first) and word not in _NO_OPERANDS:
-            end = self._after_name(first)
+            end = self._skip_name(first)
             if words[end] == "(":
                 end = self._closing.get(end, -1) + 1
         else:
@@ -293,21 +299,21 @@ class _Rewriting:
             if words[end] == "[":
                 end = self._closing.get(end, -1) + 1
             elif words[end] == "::":
-                end = self._after_type(end + 1)
+                end = self._skip_type(end + 1)
             elif words[end] == "." and text.is_name(end + 1):
                 end += 2
             else:
                 return end
         return None
 
-    def _after_name(self, first: int) -> int:
+    def _skip_name(self, first: int) -> int:
         end = first + 1
         while self._words[end] == "." and self._text.is_name(end + 1):
             end += 2
         return end
 
-    def _after_type(self, first: int) -> int:
-        """The token behind a type such as FLOAT[3], VECTOR(3) or DOUBLE PRECISION[]."""
+    def _skip_type(self, first: int) -> int:
+        """Return the token behind a type such as FLOAT[3], VECTOR(3) or DOUBLE PRECISION[]."""
         words, last = self._words, len(self._text.tokens)
         end = min(first + 1, last)
         if words[first : first + 2] == ("DOUBLE", "PRECISION"):
@@ -317,8 +323,8 @@ class _Rewriting:
         return min(end, last)
 
 
-def _operator(text: SqlText, index: int) -> str | None:
-    """The operator that begins at a token."""
+def _find_operator(text: SqlText, index: int) -> str | None:
+    """Return the distance operator that begins at a token, or None."""
     words = text.words
     if words[index] in _WHOLE:
         return words[index]
@@ -331,13 +337,13 @@ def _operator(text: SqlText, index: int) -> str | None:
 
 
 def _is_call(text: SqlText, index: int) -> bool:
-    """Whether a distance function is called at a token."""
+    """Return whether a distance function is called at a token."""
     if index + 1 >= len(text.words) or text.words[index + 1] != "(" or not text.is_name(index):
         return False
     return text.name(index) in DISTANCES and (not index or text.words[index - 1] != ".")
 
 
-def _unclear(text: SqlText, index: int, operator: str) -> InvalidInputError:
+def _operand_error(text: SqlText, index: int, operator: str) -> InvalidInputError:
     message = (
         f"{operator} takes a column, a literal, a parameter or a call on either side: put parentheses around "
         f"what it compares, and around a distance that is computed with, as in 1 - (a {operator} b); it"

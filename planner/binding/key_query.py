@@ -1,4 +1,4 @@
-"""Statements that are point lookups in SQL dress: a full primary key equals constants, and nothing else.
+"""Recognises point lookups: SELECT of columns whose only condition is a full primary key.
 
 SELECT id, name AS n FROM orders WHERE id = $1
 SELECT * FROM orders o WHERE o.id IN (1, 2, 3)
@@ -28,25 +28,27 @@ _CLAUSE_STARTS = frozenset({"", "WHERE", "LIMIT", "FROM"})
 class KeyQuery:
     """A query that a point lookup answers without DataFusion.
 
-    `columns` are (column, output name) in output order; `constants` gives per key column, in key order, what
-    it must equal: literals as scalars, parameters as their ordinal from 0. Several constants (IN) are
-    possible for a single-column key only.
+    Attributes:
+        table: that is read.
+        columns: (column, output name) in output order.
+        constants: (key column, its values) in key order: literals are scalars, parameters are ordinals from
+            0. Only a key of one column has several values (IN).
     """
 
     table: str
     columns: tuple[tuple[str, str], ...]
     constants: tuple[tuple[str, tuple[pa.Scalar | int, ...]], ...]
 
-    def keys(self, parameters: Sequence[pa.Scalar], schema: pa.Schema) -> pa.Table | None:
-        """The keys that are asked for.
+    def find_keys(self, parameters: Sequence[pa.Scalar], schema: pa.Schema) -> pa.Table | None:
+        """Return the keys to look up.
 
         Args:
-            parameters: The values bound to the statement.
-            schema: The table's columns.
+            parameters: values bound to the statement.
+            schema: columns of the table.
 
         Returns:
-            Rows of typed key columns, without duplicates and without NULLs (which equal nothing); None when a
-            value is not exactly one of the key column's type, so that DataFusion's own coercion must decide.
+            Rows of key columns, without duplicates and NULLs; None if a value can't be cast exactly to the
+            type of its column, so that DataFusion must coerce it.
         """
         fields = pa.schema([schema.field(name) for name, _ in self.constants])
         columns = []
@@ -54,13 +56,13 @@ class KeyQuery:
             field = fields.field(name)
             values: list[Any] = []
             for constant in constants:
-                given = parameters[constant] if isinstance(constant, int) else constant
-                if not given.is_valid:
+                value = parameters[constant] if isinstance(constant, int) else constant
+                if not value.is_valid:
                     continue
-                value = _exact(given, field.type)
-                if value is None:
+                key = _cast_exactly(value, field.type)
+                if key is None:
                     return None
-                values.append(value)
+                values.append(key)
             if pa.types.is_integer(field.type):
                 values = [value.as_py() for value in values]  # pyarrow reads these faster
             column = pa.array(values, field.type)
@@ -70,8 +72,8 @@ class KeyQuery:
         return pa.Table.from_arrays(columns, schema=fields)
 
 
-def _exact(value: pa.Scalar, dtype: pa.DataType) -> pa.Scalar | None:
-    """The value in the key's type, where the comparison has only one reading."""
+def _cast_exactly(value: pa.Scalar, dtype: pa.DataType) -> pa.Scalar | None:
+    """Cast a value to the type of a key; return None if the comparison may have another meaning."""
     types = pa.types
     if types.is_floating(dtype) or types.is_nested(dtype) or types.is_dictionary(dtype):
         return None
@@ -101,34 +103,34 @@ def find_key_query(
     primary_key: tuple[str, ...],
     slots: Mapping[int, int],
 ) -> KeyQuery | None:
-    """Recognises a point lookup; None for every statement that is anything more.
+    """Recognise a point lookup; return None for all other statements.
 
     Args:
-        text: The whole statement.
-        site: Its only table reference.
-        table: The base table behind it.
-        columns: The table's column names.
-        primary_key: Its key columns.
-        slots: Token index -> ordinal of each parameter.
+        text: the whole statement.
+        site: its only table reference.
+        table: the base table of the reference.
+        columns: names of the table's columns.
+        primary_key: its key columns.
+        slots: token index -> ordinal of each parameter.
     """
     reader = _Reader(text, site, table, columns, slots)
     if text.words[0] != "SELECT" or len(set(columns)) < len(columns):
         return None
-    selected = reader.select_list()
+    selected = reader.read_select_list()
     if selected is None or reader.at != site.first:
         return None
     reader.at = site.last + 1
-    if not reader.alias() or not reader.take("WHERE"):
+    if not reader.skip_alias() or not reader.take("WHERE"):
         return None
     conditions: dict[str, tuple[pa.Scalar | int, ...]] = {}
     while True:
-        condition = reader.condition()
+        condition = reader.read_condition()
         if condition is None or condition[0] in conditions:
             return None
         conditions[condition[0]] = condition[1]
         if not reader.take("AND"):
             break
-    limit = reader.limit()
+    limit = reader.read_limit()
     most = max(map(len, conditions.values()))
     if limit is None or limit < most or text.words[reader.at] or set(conditions) != set(primary_key):
         return None
@@ -138,7 +140,7 @@ def find_key_query(
 
 
 class _Reader:
-    """Reads the few forms from left to right; None or False means: another form."""
+    """Reads the statement from left to right; None and False mean that it is no point lookup."""
 
     def __init__(
         self, text: SqlText, site: TableSite, table: str, columns: Sequence[str], slots: Mapping[int, int]
@@ -153,17 +155,17 @@ class _Reader:
         self._site = site
 
     def take(self, word: str) -> bool:
-        """Steps over one word if it stands here."""
-        found = self._words[self.at] == word
-        self.at += found
-        return found
+        """Skip a word if it is next, and return whether it was."""
+        is_next = self._words[self.at] == word
+        self.at += is_next
+        return is_next
 
-    def alias(self) -> bool:
-        """Steps over the table's alias; an alias with column names is another form."""
-        return not self._site.has_alias or self._alias_name() is not None
+    def skip_alias(self) -> bool:
+        """Skip the alias of the table."""
+        return not self._site.has_alias or self._read_alias() is not None
 
-    def select_list(self) -> tuple[tuple[str, str], ...] | None:
-        """The selected columns, up to and over FROM."""
+    def read_select_list(self) -> tuple[tuple[str, str], ...] | None:
+        """Read the selected columns, and skip FROM."""
         if self._site.has_alias:
             after = self._site.last + 1
             after += self._words[after] == "AS"
@@ -175,14 +177,14 @@ class _Reader:
             if self.take("*"):
                 selected += [(name, name) for name in self._columns]
             else:
-                column = self._column(star=True)
+                column = self._read_column(star=True)
                 if column is None:
                     return None
                 if column == "*":
                     selected += [(name, name) for name in self._columns]
                 else:
                     named = self._words[self.at] not in {",", "FROM"}
-                    output = self._alias_name() if named else column
+                    output = self._read_alias() if named else column
                     if not output:
                         return None
                     selected.append((column, output))
@@ -193,20 +195,20 @@ class _Reader:
         outputs = [output for _, output in selected]
         return tuple(selected) if len(set(outputs)) == len(outputs) else None
 
-    def condition(self) -> tuple[str, tuple[pa.Scalar | int, ...]] | None:
-        """`column = constant`, `constant = column` or `column IN (constants)`."""
-        constant = self._constant()
+    def read_condition(self) -> tuple[str, tuple[pa.Scalar | int, ...]] | None:
+        """Read `column = constant`, `constant = column` or `column IN (constants)`."""
+        constant = self._read_constant()
         if constant is not None:
-            column = self._column() if self.take("=") else None
+            column = self._read_column() if self.take("=") else None
             return None if column is None else (column, (constant,))
-        column = self._column()
+        column = self._read_column()
         if column is not None and self.take("="):
-            constant = self._constant()
+            constant = self._read_constant()
             return None if constant is None else (column, (constant,))
         if column is None or not self.take("IN") or not self.take("("):
             return None
         constants = []
-        while (constant := self._constant()) is not None:
+        while (constant := self._read_constant()) is not None:
             constants.append(constant)
             if self.take(")"):
                 return column, tuple(constants)
@@ -214,8 +216,8 @@ class _Reader:
                 return None
         return None
 
-    def limit(self) -> int | None:
-        """The limit that ends the statement, a large number without one, None for other forms."""
+    def read_limit(self) -> int | None:
+        """Read the LIMIT that ends the statement; without one, return a large number."""
         if not self.take("LIMIT"):
             return _INT64_MAX
         if self._words[self.at] != "0" or not self._text.tokens[self.at].text.isdecimal():
@@ -223,15 +225,15 @@ class _Reader:
         self.at += 1
         return int(self._text.tokens[self.at - 1].text)
 
-    def _alias_name(self) -> str | None:
+    def _read_alias(self) -> str | None:
         explicit = self.take("AS")
         if self.at not in self._names or (not explicit and self._words[self.at] in _CLAUSE_STARTS):
             return None
         self.at += 1
         return self._names[self.at - 1]
 
-    def _column(self, *, star: bool = False) -> str | None:
-        """A possibly qualified column of the table; "*" for `t.*` where that is allowed."""
+    def _read_column(self, *, star: bool = False) -> str | None:
+        """Read a column of the table, qualified or not; with `star`, also `t.*`, returned as "*"."""
         words = self._words
         if self.at not in self._names:
             return None
@@ -246,8 +248,8 @@ class _Reader:
         self.at = i + 1
         return name
 
-    def _constant(self) -> pa.Scalar | int | None:
-        """A parameter's ordinal or a literal; nothing is consumed when neither stands here."""
+    def _read_constant(self) -> pa.Scalar | int | None:
+        """Read a literal, or a parameter as its ordinal; return None if another token is next."""
         if self.at in self._slots:
             ordinal = self._slots[self.at]
             self.at += 1 + (self._words[self.at] == "$")

@@ -1,4 +1,4 @@
-"""What the names in a statement mean, and the private names that stand for its tables."""
+"""Resolves the names in a statement, and gives its tables private names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError
-from planner.access.visible_catalog import SYSTEM_SCHEMA, unknown_table
+from planner.access.visible_catalog import SYSTEM_SCHEMA, unknown_table_error
 from planner.binding.bound_statement import TableReference, VectorsStatement
 from planner.bridge.distance_functions import is_vector_type
 from planner.sql.as_of import AsOf
@@ -28,26 +28,26 @@ _MAX_VIEWS = 64
 
 
 class NameResolver(KnownNames, Protocol):
-    """What names mean. Names are exact: the binder has folded unquoted ones to lower case already."""
+    """Resolves names, which are exact: the binder folds unquoted names to lower case."""
 
     def view_sql(self, name: str) -> str | None:
-        """The SELECT statement behind a view; None when there is no view of this name."""
+        """Return the SELECT statement of a view; None if there is no view of this name."""
 
     def system_tables(self) -> tuple[str, ...]:
-        """The tables of the schema `system`."""
+        """Return the names of tables of the schema `system`."""
 
 
 @runtime_checkable
 class PastResolver(Protocol):
-    """A `NameResolver` that knows what tables were."""
+    """A `NameResolver` with past versions of tables."""
 
     def table(self, name: str, as_of: AsOf | None = None) -> NamedTable:
-        """A base table as it was."""
+        """Return a past version of a base table."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableColumns:
-    """A `NamedTable` that is nothing but its columns."""
+    """A `NamedTable` that has only its columns."""
 
     declared_schema: pa.Schema
     primary_key: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class TableColumns:
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a name means: a table, or a view where `table` is None; `view` is its SELECT."""
+    """The object that a name refers to: a table, or, if `table` is None, a view with the SELECT `view`."""
 
     name: str
     table: NamedTable | None
@@ -73,7 +73,7 @@ class ViewTrail:
     names: tuple[str, ...] = ()
 
     def enter(self, name: str) -> ViewTrail:
-        """The trail inside one more view.
+        """Return the trail inside one more view.
 
         Raises:
             InvalidInputError: the view is already being expanded; the message shows the cycle.
@@ -86,10 +86,10 @@ class ViewTrail:
         return ViewTrail((*self.names, name))
 
     def read(self, sql: str) -> SqlText:
-        """The tokens of the innermost view's text, which must be one query without parameters.
+        """Tokenize the text of the innermost view, which must be one query without parameters.
 
         Raises:
-            InvalidInputError: the text is something else; the message names the view.
+            InvalidInputError: the text is not valid; the message names the view.
         """
         try:
             text = tokenize(sql)
@@ -103,7 +103,7 @@ class ViewTrail:
         return text
 
     def error(self, message: str) -> InvalidInputError:
-        """An error about the innermost view's text."""
+        """Return an error about the text of the innermost view."""
         return InvalidInputError(f"View {self.names[-1]!r}: {message}")
 
 
@@ -112,13 +112,13 @@ class StatementNames:
 
     Attributes:
         references: the tables that it reads, in order of appearance.
-        system_tables: those of the schema `system` that it names.
+        system_tables: tables of the schema `system` that it names.
         common_tables: names of its common table expressions.
-        catalog: the catalog that qualified names may carry.
-        schema: the schema that qualified names may carry.
+        catalog: the catalog that qualified names may have.
+        schema: the schema that qualified names may have.
 
     Args:
-        resolver: what the names mean.
+        resolver: resolves table names.
     """
 
     def __init__(self, resolver: NameResolver, catalog: str, schema: str) -> None:
@@ -131,10 +131,10 @@ class StatementNames:
         self._counts: dict[str, int] = {}
 
     def resolve(self, site: TableSite, text: SqlText, trail: ViewTrail) -> Meaning | None:
-        """What a site names; None for a table that DataFusion finds by its name.
+        """Resolve a table name; return None for a table that DataFusion resolves itself.
 
         Raises:
-            LanceGatewayError: nothing has that name; tells in which view.
+            LanceGatewayError: the name does not exist; the message names the view in which it stands.
         """
         try:
             return self._resolve(site, text)
@@ -153,9 +153,9 @@ class StatementNames:
         if qualifiers and qualifiers[-1] == INFORMATION_SCHEMA:
             return None
         if qualifiers and qualifiers[-1] == SYSTEM_SCHEMA:
-            known = self.resolver.system_tables()
-            if name not in known:
-                listed = ", ".join(known) or "none"
+            system_tables = self.resolver.system_tables()
+            if name not in system_tables:
+                listed = ", ".join(system_tables) or "none"
                 raise NotFoundError(f"Table {SYSTEM_SCHEMA}.{name} does not exist; that schema has {listed}")
             self.system_tables.add(name)
             return None
@@ -169,7 +169,7 @@ class StatementNames:
             return Meaning(name, table)
         view = self.resolver.view_sql(name)
         if view is None:
-            raise unknown_table(name, self.resolver.names())
+            raise unknown_table_error(name, self.resolver.names())
         return Meaning(name, None, view)
 
     def add_reference(
@@ -179,9 +179,9 @@ class StatementNames:
         vectors: VectorsStatement | None = None,
         as_of: AsOf | None = None,
     ) -> str:
-        """Give a table, or what a search in it finds, the next private name.
+        """Add a reference to a table, or to the result of a search, and return its private name.
 
-        It needs no quotes wherever SQL is parsed, and never equals the name of a CTE that could capture it.
+        The name never equals that of a CTE, which would capture it.
         """
         stem = _NOT_PLAIN.sub("_", fold(table))
         stem = f"_{stem}" if stem[:1].isdigit() else stem
@@ -193,10 +193,10 @@ class StatementNames:
         return f"{stem}#{number}"
 
     def table_schema(self, table: str, as_of: AsOf | None) -> pa.Schema:
-        """The columns of a table that was found.
+        """Return the columns of a table that was resolved.
 
         Raises:
-            LanceGatewayError: there is no such past of it.
+            LanceGatewayError: the table has no such past version.
         """
         if as_of is not None:
             if not isinstance(self.resolver, PastResolver):
@@ -204,13 +204,13 @@ class StatementNames:
                     f"Table {table!r} is read as it is here, and not as of a version or a time"
                 )
             return self.resolver.table(table, as_of).declared_schema
-        found = self.resolver.find(table)
-        if found is None:  # dropped since its name was resolved
-            raise unknown_table(table, self.resolver.names())
-        return found.declared_schema
+        named = self.resolver.find(table)
+        if named is None:  # dropped since its name was resolved
+            raise unknown_table_error(table, self.resolver.names())
+        return named.declared_schema
 
-    def vector_columns(self) -> list[tuple[str, bool]]:
-        """Columns of the tables that were found so far, each with whether it holds vectors."""
+    def find_vector_columns(self) -> list[tuple[str, bool]]:
+        """Return the columns of all tables so far, each with whether it holds vectors."""
         tables = dict.fromkeys((reference.table, reference.as_of) for reference in self.references)
         return [
             (field.name, is_vector_type(field.type))
@@ -218,37 +218,39 @@ class StatementNames:
             for field in self.table_schema(table, as_of)
         ]
 
-    def numbers(self) -> tuple[set[str], set[str]]:
-        """Names of columns that are numbers wherever they stand, and those that may be NaN."""
-        tables = dict.fromkeys((one.table, one.as_of) for one in self.references if one.search is None)
+    def find_number_columns(self) -> tuple[set[str], set[str]]:
+        """Return the names of columns that are numbers in all tables, and those that may be NaN."""
+        tables = dict.fromkeys(
+            (reference.table, reference.as_of) for reference in self.references if reference.search is None
+        )
         kinds: dict[str, list[pa.DataType]] = {}
-        for field in (field for one in tables for field in self.table_schema(*one)):
+        for field in (field for table in tables for field in self.table_schema(*table)):
             kinds.setdefault(field.name, []).append(field.type)
         numbers = {
             name
             for name, types in kinds.items()
-            if all(pa.types.is_integer(one) or pa.types.is_floating(one) for one in types)
+            if all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in types)
         }
         return numbers, {name for name in numbers if any(map(pa.types.is_floating, kinds[name]))}
 
-    def among(self, found: References, tokens: range) -> set[str]:
-        """Tables that are read among some tokens, and their columns; not what views and subqueries give."""
+    def find_names_among(self, references: References, tokens: range) -> set[str]:
+        """Return the tables that are read among some tokens, and their columns, without those of views."""
         names: set[str] = set()
-        for site in found.tables:
+        for site in references.tables:
             if site.first in tokens and not (site.common_table or site.as_of):
                 table = self.resolver.find(site.parts[-1])
                 if table is not None:
                     names.update((site.parts[-1], *table.declared_schema.names))
         return names
 
-    def shorten_columns(self, found: References, text: SqlText) -> Iterator[Edit]:
-        """Drop catalog and schema from main.orders.id: the reference is known as orders alone."""
-        for chain in found.chains:
-            if chain.parts[0] == self.schema and self.schema not in found.aliases:
+    def shorten_columns(self, references: References, text: SqlText) -> Iterator[Edit]:
+        """Yield edits that drop catalog and schema from names such as main.orders.id."""
+        for chain in references.chains:
+            if chain.parts[0] == self.schema and self.schema not in references.aliases:
                 dropped = 1
-            elif chain.parts[:2] == (self.catalog, self.schema) and self.catalog not in found.aliases:
+            elif chain.parts[:2] == (self.catalog, self.schema) and self.catalog not in references.aliases:
                 dropped = 2
             else:
                 continue
-            if len(chain.parts) >= dropped + 2 and chain.parts[dropped] in found.aliases:
+            if len(chain.parts) >= dropped + 2 and chain.parts[dropped] in references.aliases:
                 yield Edit(text.start(chain.first), text.start(chain.first + 2 * dropped), [])

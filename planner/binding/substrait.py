@@ -1,13 +1,13 @@
-"""Substrait plans: what they call tables is resolved like the names of a statement.
+"""Binds Substrait plans: names of tables are resolved like those in a statement.
 
     read {namedTable: orders, baseSchema: [id, note], projection: [1]}
 ->  project {input: read {namedTable: "orders#1", baseSchema: [id, note]}, emit: [1]}
     over  "orders#1" = SELECT id, note FROM orders
 
-Each table that a plan reads becomes the plan of a statement of its own. So a plan sees the tables, views,
-rows and columns that its principal sees, and all that it reads belongs to one run, with one snapshot per
-table. The table may have more columns than the plan knows of. The projection moves out of the read, since
-DataFusion takes it only from a bare table there; the optimizer moves it back.
+Each table that a plan reads becomes the plan of a separate statement, so the plan sees the tables, views,
+rows and columns that its principal sees, and all of its reads belong to one run, with one snapshot per table.
+The table may have columns that the plan does not name. The projection moves out of the read, since DataFusion
+supports it there only for tables; the optimizer moves it back.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _NOT_PLAIN = re.compile("[^a-z0-9_]")
 
 @dataclass(frozen=True, slots=True)
 class BoundPlan:
-    """A Substrait plan whose tables have private names; stands where a bound statement can.
+    """A Substrait plan whose tables have private names, with the interface of a bound statement.
 
     Attributes:
-        sql: what the plan is called in logs, errors and lists of statements.
-        relations: private name -> the statement that reads what the name stands for.
+        sql: name of the plan in logs, errors and lists of statements.
+        relations: private name -> the statement that reads the table.
     """
 
     sql: str
@@ -57,59 +57,59 @@ class BoundPlan:
 
     @property
     def lists_tables(self) -> bool:
-        """Whether the plan reads what lists the tables, and changes with them."""
+        """Return whether the plan reads lists of tables."""
         return any(statement.lists_tables for statement in self.relations.values())
 
-    def frame(self, context: SessionContext, relations: Mapping[str, DataFrame]) -> DataFrame:
-        """The plan as DataFusion plans it.
+    def make_frame(self, context: SessionContext, relations: Mapping[str, DataFrame]) -> DataFrame:
+        """Plan it with DataFusion.
 
         Args:
             context: to plan in.
             relations: private name -> the plan of its statement.
 
         Raises:
-            InvalidInputError: the plan contradicts itself, or the tables that it reads.
-            UnsupportedError: it has something in it that DataFusion does not know.
+            InvalidInputError: the plan is not valid, or does not fit the tables that it reads.
+            UnsupportedError: it uses a feature that DataFusion does not support.
         """
         for name, relation in relations.items():
             context.register_view(quote(name), relation)
         try:
             plan = Consumer.from_substrait_plan(context, Plan.from_json(self._plan))
             frame = context.create_dataframe_from_logical_plan(plan)
-            # DataFusion believes what a plan says of itself until it works on it.
+            # DataFusion checks a plan only when it optimizes it.
             frame.optimized_logical_plan()
             frame.schema()
         except Exception as error:
-            raise self._refused(str(error)) from error
+            raise self._plan_error(str(error)) from error
         except BaseException as error:
-            # DataFusion's reader of plans panics where it meets what it did not expect.
+            # DataFusion's Substrait consumer panics on some plans that are not valid.
             if type(error).__name__ != "PanicException":
                 raise
-            raise self._refused("it is not well-formed") from error
+            raise self._plan_error("it is not well-formed") from error
         return frame
 
-    def _refused(self, reason: str) -> InvalidInputError | UnsupportedError:
+    def _plan_error(self, reason: str) -> InvalidInputError | UnsupportedError:
         text = _WRAPPERS.sub("", _PRIVATE_NAME.sub(r"\1", reason))
         if text.startswith(_NOT_IMPLEMENTED):
             return UnsupportedError(f"{self.sql}: {text.removeprefix(_NOT_IMPLEMENTED).strip()}")
         return InvalidInputError(f"{self.sql}: {text}")
 
     def syntax_error(self, message: str) -> InvalidInputError:
-        """DataFusion's complaint about the plan."""
+        """Return an error with DataFusion's message about the plan."""
         return InvalidInputError(f"{self.sql}: {message}")
 
 
 def bind_plan(plan: bytes, resolver: NameResolver) -> BoundPlan:
-    """Resolves the names of the tables that a plan reads.
+    """Resolve the names of the tables that a plan reads.
 
     Args:
         plan: a serialized substrait.Plan.
-        resolver: what the names mean.
+        resolver: resolves the names.
 
     Raises:
         InvalidInputError: the bytes are no plan.
-        NotFoundError: a table that does not exist.
-        UnsupportedError: the plan reads something else than tables.
+        NotFoundError: a table does not exist.
+        UnsupportedError: the plan reads relations other than tables.
     """
     name = f"Substrait plan {hashlib.blake2b(plan, digest_size=8).hexdigest()}"
     try:
@@ -118,16 +118,16 @@ def bind_plan(plan: bytes, resolver: NameResolver) -> BoundPlan:
         raise InvalidInputError(
             f"{name} cannot be read: {len(plan)} bytes that are no serialized substrait.Plan"
         ) from error
-    _check_memberships(document, name, _connectives(document), is_plain=False)
+    _check_memberships(document, name, _find_connectives(document), is_plain=False)
     relations: dict[str, BoundStatement] = {}
-    for read in _reads(document):
+    for read in _find_reads(document):
         if "virtualTable" in read["read"]:
-            # Its rows are in the plan itself.
+            # Its rows are in the plan.
             continue
-        parts = _name_of(read["read"], name)
+        parts = _read_table_name(read["read"], name)
         table = ".".join(quote(part) for part in parts)
         private = f"{_NOT_PLAIN.sub('_', fold(parts[-1]))}#{len(relations) + 1}"
-        columns = ", ".join(map(quote, _columns(read["read"], name))) or "*"
+        columns = ", ".join(map(quote, _read_columns(read["read"], name))) or "*"
         relations[private] = bind(f"SELECT {columns} FROM {table}", resolver)  # noqa: S608 - quoted just above
         read["read"]["namedTable"]["names"] = [private]
         _move_projection(read, name)
@@ -136,35 +136,35 @@ def bind_plan(plan: bytes, resolver: NameResolver) -> BoundPlan:
 
 @cache
 def substrait_version() -> str:
-    """The Substrait release whose plans DataFusion writes and reads."""
+    """Return the Substrait release whose plans DataFusion writes and reads."""
     plan = json.loads(Serde.serialize_to_plan("SELECT 1", SessionContext()).to_json())
     version = plan["version"]
     return ".".join(str(version.get(part, 0)) for part in ("majorNumber", "minorNumber", "patchNumber"))
 
 
-def _connectives(document: Mapping[str, Any]) -> frozenset[int]:
-    """The references of a plan to the functions AND and OR."""
-    functions = [one.get("extensionFunction", {}) for one in document.get("extensions", ())]
-    # A name may have the types of its arguments behind it.
+def _find_connectives(document: Mapping[str, Any]) -> frozenset[int]:
+    """Return the function anchors of AND and OR in a plan."""
+    functions = [extension.get("extensionFunction", {}) for extension in document.get("extensions", ())]
+    # A name may be followed by the types of its arguments.
     return frozenset(
-        one.get("functionAnchor", 0)
-        for one in functions
-        if one.get("name", "").partition(":")[0] in {"and", "or"}
+        function.get("functionAnchor", 0)
+        for function in functions
+        if function.get("name", "").partition(":")[0] in {"and", "or"}
     )
 
 
 def _check_memberships(node: Any, plan: str, connectives: frozenset[int], *, is_plain: bool) -> None:  # noqa: ANN401
-    """Refuse memberships that DataFusion 54 would take for false where they are NULL, if that matters.
+    """Refuse memberships that are NULL where DataFusion 54 would give false, unless both mean the same.
 
     Args:
         node: of the plan.
         plan: its name.
-        connectives: see `_connectives`.
+        connectives: function anchors of AND and OR.
         is_plain: whether the node is a condition where NULL counts as false.
     """
     if isinstance(node, list):
-        for one in node:
-            _check_memberships(one, plan, connectives, is_plain=is_plain)
+        for child in node:
+            _check_memberships(child, plan, connectives, is_plain=is_plain)
     elif isinstance(node, dict):
         if "inPredicate" in node.get("subquery", {}) and not is_plain:
             msg = (
@@ -179,21 +179,21 @@ def _check_memberships(node: Any, plan: str, connectives: frozenset[int], *, is_
             _check_memberships(child, plan, connectives, is_plain=inherits)
 
 
-def _reads(node: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - JSON
-    """Every relation {"read": ...} of a plan, inner ones too."""
+def _find_reads(node: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - JSON
+    """Yield all relations {"read": ...} of a plan."""
     if isinstance(node, dict):
-        # Children first: the relation itself may be rewritten.
+        # Children first, since the caller may rewrite the relation.
         for child in list(node.values()):
-            yield from _reads(child)
+            yield from _find_reads(child)
         if isinstance(node.get("read"), dict):
             yield node
     elif isinstance(node, list):
         for child in node:
-            yield from _reads(child)
+            yield from _find_reads(child)
 
 
-def _name_of(read: Mapping[str, Any], plan: str) -> tuple[str, ...]:
-    """The parts of a table's name."""
+def _read_table_name(read: Mapping[str, Any], plan: str) -> tuple[str, ...]:
+    """Return the parts of the name of a table."""
     names = read.get("namedTable", {}).get("names", ())
     if not names:
         kinds = sorted(kind for kind in read if kind.endswith(("Table", "Files")))
@@ -203,33 +203,33 @@ def _name_of(read: Mapping[str, Any], plan: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _columns(read: Mapping[str, Any], plan: str) -> list[str]:
-    """The columns that a plan takes a table to have; the names of their parts stand between them."""
+def _read_columns(read: Mapping[str, Any], plan: str) -> list[str]:
+    """Return the columns in the base schema of a read, without the names of their inner fields."""
     schema = read.get("baseSchema", {})
     names = iter(schema.get("names", ()))
     try:
         columns = []
         for kind in schema.get("struct", {}).get("types", ()):
             columns.append(next(names))
-            _skip_parts(kind, names)
+            _skip_inner_names(kind, names)
     except StopIteration:
         raise InvalidInputError(f"{plan} has columns without names in the schema of a table") from None
     return columns
 
 
-def _skip_parts(kind: Mapping[str, Any], names: Iterator[str]) -> None:
-    """Leaves out the names of the fields inside a type."""
+def _skip_inner_names(kind: Mapping[str, Any], names: Iterator[str]) -> None:
+    """Skip the names of the fields inside a type."""
     for inner in kind.get("struct", {}).get("types", ()):
         next(names)
-        _skip_parts(inner, names)
+        _skip_inner_names(inner, names)
     for container in ("list", "map"):
         for part in ("type", "key", "value"):
             if part in kind.get(container, {}):
-                _skip_parts(kind[container][part], names)
+                _skip_inner_names(kind[container][part], names)
 
 
 def _move_projection(relation: dict[str, Any], plan: str) -> None:
-    """Lets the columns be chosen by a relation of its own, behind the read."""
+    """Move the projection of a read into a relation above it."""
     projection = relation["read"].pop("projection", None)
     if projection is None:
         return

@@ -1,4 +1,4 @@
-"""The versions that must match, checked before anything is served."""
+"""Checks that the versions of pylance and datafusion match."""
 
 from __future__ import annotations
 
@@ -14,22 +14,25 @@ def check(pylance: str | None = None, datafusion: str | None = None) -> None:
     """Refuse a pair of pylance and datafusion that can't work together.
 
     Args:
-        pylance: installed version, by default as found.
-        datafusion: installed version, by default as found.
+        pylance: by default the installed version.
+        datafusion: by default the installed version.
 
     Raises:
         PreconditionError: names both versions and the pair to install.
     """
     pylance = pylance or version("pylance")
     datafusion = datafusion or version("datafusion")
-    wanted = DATAFUSION_OF_PYLANCE.get(pylance.partition(".")[0])
-    if wanted is None:
-        known = ", ".join(DATAFUSION_OF_PYLANCE)
-        msg = f"pylance {pylance} is not supported, major versions {known} are: pip install 'pylance==14.0.*'"
-        raise PreconditionError(msg)
-    if datafusion.partition(".")[0] != wanted:
+    required = DATAFUSION_OF_PYLANCE.get(pylance.partition(".")[0])
+    if required is None:
+        supported = ", ".join(DATAFUSION_OF_PYLANCE)
         msg = (
-            f"pylance {pylance} works with datafusion {wanted}, but datafusion {datafusion} is installed: "
-            f"pip install 'datafusion=={wanted}.*'"
+            f"pylance {pylance} is not supported, major versions {supported} are: "
+            "pip install 'pylance==14.0.*'"
+        )
+        raise PreconditionError(msg)
+    if datafusion.partition(".")[0] != required:
+        msg = (
+            f"pylance {pylance} works with datafusion {required}, but datafusion {datafusion} is installed: "
+            f"pip install 'datafusion=={required}.*'"
         )
         raise PreconditionError(msg)

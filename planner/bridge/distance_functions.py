@@ -3,8 +3,8 @@
     SELECT id, l2_distance(vec, [0.1, 0.2]) FROM items WHERE cosine_distance(vec, other) < 0.5
 
 They take lists of any numbers, and columns of vectors. NULL, a NULL in a vector, and the angle to a vector of
-length zero give NULL. Names are pgvector's, DuckDB's and DataFusion's own; those that DataFusion has itself
-mean the same here, and say which vectors don't fit each other.
+length zero give NULL. Names are those of pgvector, DuckDB and DataFusion; functions that replace DataFusion's
+give the same values, but better errors.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ __all__ = ["DISTANCES", "Distance", "is_vector_type", "register_distances"]
 
 
 class Distance(Enum):
-    """What is computed of two vectors.
+    """A distance between two vectors.
 
     Attributes:
         L2: the length of their difference.
         L1: the sum of the absolute differences.
         COSINE: one minus the cosine of the angle between them.
-        COSINE_SIMILARITY: that cosine.
+        COSINE_SIMILARITY: the cosine of the angle.
         PRODUCT: their inner product.
-        NEGATIVE_PRODUCT: the same, so that less is nearer.
+        NEGATIVE_PRODUCT: minus the inner product, so that less is nearer.
         HAMMING: how many bits differ, of vectors of bytes.
     """
 
@@ -60,20 +60,20 @@ DISTANCES: Mapping[str, Distance] = MappingProxyType(
         for product in ("inner", "dot")
     }
 )
-"""Name of a SQL function -> what it computes."""
+"""Name of a SQL function -> distance."""
 
 _NUMBERS = pa.list_(pa.float64())
 _BYTES = pa.list_(pa.uint8())
 
 
 class Failing(Protocol):
-    """What remembers an error that DataFusion only passes on as text."""
+    """An object that keeps an error, of which DataFusion passes on only the text."""
 
     failure: LanceGatewayError | None
 
 
 def is_vector_type(kind: pa.DataType) -> bool:
-    """Whether a column's values are vectors: lists of numbers."""
+    """Return whether values of a type are vectors: lists of numbers."""
     types = pa.types
     if not (types.is_fixed_size_list(kind) or types.is_list(kind) or types.is_large_list(kind)):
         return False
@@ -81,23 +81,23 @@ def is_vector_type(kind: pa.DataType) -> bool:
 
 
 def register_distances(context: SessionContext, names: Iterable[str], run: Failing) -> None:
-    """Let statements of a context call distance functions.
+    """Register distance functions in a context.
 
     Args:
         context: of one statement.
         names: of the functions that it calls.
-        run: its execution, which is told why a call failed.
+        run: its execution, which keeps the error of a failed call.
     """
     for name in names:
-        context.register_udf(_function(name, run))
+        context.register_udf(_make_function(name, run))
 
 
-def _function(name: str, run: Failing) -> ScalarUDF:
+def _make_function(name: str, run: Failing) -> ScalarUDF:
     distance = DISTANCES[name]
 
     def call(left: pa.ListArray, right: pa.ListArray) -> pa.Array:
         try:
-            return _between(name, distance, left, right)
+            return _compute(name, distance, left, right)
         except LanceGatewayError as error:
             run.failure = run.failure or error
             raise
@@ -106,26 +106,26 @@ def _function(name: str, run: Failing) -> ScalarUDF:
     return udf(call, [vectors, vectors], pa.float64(), "immutable", name)
 
 
-def _between(name: str, distance: Distance, left: pa.ListArray, right: pa.ListArray) -> pa.Array:
-    """One distance per row; NULL where either vector is."""
+def _compute(name: str, distance: Distance, left: pa.ListArray, right: pa.ListArray) -> pa.Array:
+    """Compute one distance per row; NULL if either vector is NULL."""
     rows = len(left)
-    known = pc.and_(left.is_valid(), right.is_valid())
-    places = None
-    if not pc.all(known).as_py():
-        places = np.flatnonzero(known.to_numpy(zero_copy_only=False))
-        left, right = left.filter(known), right.filter(known)
+    valid = pc.and_(left.is_valid(), right.is_valid())
+    positions = None
+    if not pc.all(valid).as_py():
+        positions = np.flatnonzero(valid.to_numpy(zero_copy_only=False))
+        left, right = left.filter(valid), right.filter(valid)
     distances = np.zeros(rows)
     missing = np.ones(rows, dtype=bool)
-    for chosen, one, other in _alike(name, left, right):
-        where = chosen if places is None else places[chosen]
-        distances[where], missing[where] = _distances(distance, one, other)
+    for group, group_left, group_right in _group_by_dimension(name, left, right):
+        where = group if positions is None else positions[group]
+        distances[where], missing[where] = _compute_alike(distance, group_left, group_right)
     return pa.array(distances, mask=missing)
 
 
-def _alike(
+def _group_by_dimension(
     name: str, left: pa.ListArray, right: pa.ListArray
 ) -> Iterator[tuple[np.ndarray | slice, pa.ListArray, pa.ListArray]]:
-    """Rows whose vectors have one dimension, and these vectors; nearly always that is all rows."""
+    """Yield the rows whose vectors have the same dimension, with these vectors; mostly, that is all rows."""
     lengths = pc.list_value_length(left).to_numpy()
     others = pc.list_value_length(right).to_numpy()
     differing = np.flatnonzero(lengths != others)
@@ -145,28 +145,30 @@ def _alike(
         yield rows, left.take(pa.array(rows)), right.take(pa.array(rows))
 
 
-def _distances(distance: Distance, left: pa.ListArray, right: pa.ListArray) -> tuple[np.ndarray, np.ndarray]:
-    """Distances of vectors of one dimension, and which of them are NULL."""
-    one, unknown = _matrix(left)
-    other, unknown_too = _matrix(right)
-    missing = unknown | unknown_too
+def _compute_alike(
+    distance: Distance, left: pa.ListArray, right: pa.ListArray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Compute distances of vectors of one dimension, and a mask of those that are NULL."""
+    left_matrix, left_missing = _read_matrix(left)
+    right_matrix, right_missing = _read_matrix(right)
+    missing = left_missing | right_missing
     if distance in _ANGLES:
-        lengths = np.sqrt(_product(one, one)) * np.sqrt(_product(other, other))
+        lengths = np.sqrt(_product(left_matrix, left_matrix)) * np.sqrt(_product(right_matrix, right_matrix))
         missing |= lengths == 0
         with np.errstate(invalid="ignore", divide="ignore"):
-            cosine = np.clip(_product(one, other) / lengths, -1.0, 1.0)
+            cosine = np.clip(_product(left_matrix, right_matrix) / lengths, -1.0, 1.0)
         return (cosine if distance is Distance.COSINE_SIMILARITY else 1.0 - cosine), missing
-    return _COMPUTE[distance](one, other), missing
+    return _COMPUTE[distance](left_matrix, right_matrix), missing
 
 
-def _matrix(vectors: pa.ListArray) -> tuple[np.ndarray, np.ndarray]:
-    """One row per vector, and which rows have a NULL in them."""
+def _read_matrix(vectors: pa.ListArray) -> tuple[np.ndarray, np.ndarray]:
+    """Return a matrix with one row per vector, and a mask of rows with a NULL."""
     values = vectors.flatten()
     rows = len(vectors)
     if not values.null_count:
         return values.to_numpy().reshape(rows, -1), np.zeros(rows, dtype=bool)
-    unknown = values.is_null().to_numpy(zero_copy_only=False).reshape(rows, -1).any(axis=1)
-    return values.fill_null(0).to_numpy().reshape(rows, -1), unknown
+    missing = values.is_null().to_numpy(zero_copy_only=False).reshape(rows, -1).any(axis=1)
+    return values.fill_null(0).to_numpy().reshape(rows, -1), missing
 
 
 def _product(left: np.ndarray, right: np.ndarray) -> np.ndarray:

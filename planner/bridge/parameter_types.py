@@ -1,4 +1,4 @@
-"""Parameters of a statement: which types DataFusion expects, and values as exact literals."""
+"""Infers the types of parameters, and renders values as exact literals."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 from datafusion.plan import LogicalPlan
 
 from memwal.errors import UnsupportedError
-from planner.bridge.placeholder_types import placeholder_types
+from planner.bridge.placeholder_types import infer_placeholder_types
 
-__all__ = ["bindable", "parameter_types", "plain_value", "sql_literal"]
+__all__ = ["infer_parameter_types", "plain_value", "sql_literal", "to_bindable"]
 
-# How DataFusion prints a parameter whose type it has inferred, up to where the type begins.
+# A parameter with an inferred type in a printed plan, up to the type.
 _TYPED = re.compile(
     r'Placeholder \{ id: "\$(\d+)", field: Some\(Field \{ name: "(?:[^"\\]|\\.)*", data_type: '
 )
@@ -65,45 +65,44 @@ _DECIMALS = {
     "Decimal256": pa.decimal256,
 }
 _UNIT_TYPES = {"Time32": pa.time32, "Time64": pa.time64, "Duration": pa.duration}
-# Types whose natural SQL text already has exactly that type.
+# Types whose natural SQL text has exactly that type.
 _NATURAL = frozenset({pa.bool_(), pa.int64(), pa.float64(), pa.string(), pa.binary()})
 
 
-def parameter_types(
+def infer_parameter_types(
     logical_plan: LogicalPlan, count: int, optimized: Callable[[], LogicalPlan] | None = None
 ) -> tuple[pa.DataType, ...]:
-    """The types that a plan expects of $1 ... $count.
+    """Return the types of $1 ... $count in a plan.
 
     Args:
-        logical_plan: `DataFrame.logical_plan()` of the statement with its placeholders in place.
-        count: How many parameters the statement has.
-        optimized: Makes the optimized plan; asked only when parameters stand inside subqueries, which the
-            logical plan does not show and the optimized one has turned into joins.
+        logical_plan: `DataFrame.logical_plan()` of the statement with its placeholders.
+        count: the number of parameters.
+        optimized: makes the optimized plan; called only for parameters inside of subqueries, which the
+            logical plan does not show, and of which optimizing makes joins.
 
     Returns:
-        One type per parameter: inferred from what it is compared with, cast to or used as; string where
-        DataFusion leaves it open. Never null, view or dictionary types.
+        One type per parameter, string if DataFusion does not infer it; no null, view or dictionary types.
     """
-    types = placeholder_types(logical_plan)
+    types = infer_placeholder_types(logical_plan)
     if len(types) < count:
-        # What the bindings show no object of: plans of subqueries, counts of a Limit, FILTER of an aggregate.
-        shown = repr(logical_plan)
-        _collect(shown, types)
-        if len(types) < count and "<subquery>" in shown and optimized is not None:
+        # The bindings have no objects for plans of subqueries, counts of a Limit, and FILTER of an aggregate.
+        printed = repr(logical_plan)
+        _collect(printed, types)
+        if len(types) < count and "<subquery>" in printed and optimized is not None:
             joined = optimized()
-            types = placeholder_types(joined) | types
+            types = infer_placeholder_types(joined) | types
             _collect(repr(joined), types)
     return tuple(types.get(ordinal, pa.string()) for ordinal in range(1, count + 1))
 
 
-def _collect(shown: str, types: dict[int, pa.DataType]) -> None:
-    """Adds the types that a printed plan tells; earlier findings stand."""
+def _collect(printed: str, types: dict[int, pa.DataType]) -> None:
+    """Add the types in a printed plan that are not known yet."""
     for pattern in (_TYPED, _CAST):
-        for match in pattern.finditer(shown):
-            dtype = _TypeReader(shown, match.end()).read()
+        for match in pattern.finditer(printed):
+            dtype = _TypeReader(printed, match.end()).read()
             if dtype is not None:
                 types.setdefault(int(match[1]), dtype)
-    for match in _LIMIT.finditer(shown):
+    for match in _LIMIT.finditer(printed):
         types.setdefault(int(match[1]), pa.int64())
 
 
@@ -115,7 +114,7 @@ class _TypeReader:
         self._at = position
 
     def read(self) -> pa.DataType | None:
-        """The type, without views and dictionaries; None for one that no parameter can have."""
+        """Read a type, without views and dictionaries; return None if no parameter can have it."""
         word = re.compile(r"\w+").match(self._text, self._at)
         if word is None:
             return None
@@ -126,37 +125,37 @@ class _TypeReader:
         if not self._skip("("):
             return None
         try:
-            return self._nested(name)
+            return self._read_nested(name)
         except (KeyError, ValueError, pa.ArrowInvalid):
             return None
 
-    def _nested(self, name: str) -> pa.DataType | None:
+    def _read_nested(self, name: str) -> pa.DataType | None:
         if name in {"List", "LargeList", "FixedSizeList"}:
-            item = self._field()
+            item = self._read_field()
             if item is None or name != "FixedSizeList":
                 return None if item is None else (pa.list_ if name == "List" else pa.large_list)(item)
-            return pa.list_(item, int(self._argument()))
+            return pa.list_(item, int(self._read_argument()))
         if name == "Struct":
-            return self._struct()
+            return self._read_struct()
         if name == "Dictionary":
             self.read()
             self._skip(", ")
             return self.read()
-        return _scalar_type(name, self._argument)
+        return _read_scalar_type(name, self._read_argument)
 
-    def _struct(self) -> pa.DataType | None:
+    def _read_struct(self) -> pa.DataType | None:
         self._skip("[")
         fields = []
         while self._text[self._at] != "]":
-            field = self._field()
+            field = self._read_field()
             if field is None:
                 return None
             fields.append(field)
             self._skip(", ")
         return pa.struct(fields)
 
-    def _field(self) -> pa.Field | None:
-        """Field { name: "a", data_type: Int64, nullable: true }; a list's item has no name in print."""
+    def _read_field(self) -> pa.Field | None:
+        """Read Field { name: "a", data_type: Int64, nullable: true }; items of lists have no name."""
         head = _FIELD.match(self._text, self._at)
         if head is None:
             return None
@@ -168,7 +167,7 @@ class _TypeReader:
         name = "item" if head[1] is None else head[1].replace('\\"', '"')
         return None if dtype is None else pa.field(name, dtype)
 
-    def _argument(self) -> str:
+    def _read_argument(self) -> str:
         match = _ARGUMENT.match(self._text, self._at)
         if match is None:
             return ""
@@ -177,13 +176,13 @@ class _TypeReader:
         return match[1]
 
     def _skip(self, what: str) -> bool:
-        found = self._text.startswith(what, self._at)
-        self._at += len(what) * found
-        return found
+        is_next = self._text.startswith(what, self._at)
+        self._at += len(what) * is_next
+        return is_next
 
 
-def _scalar_type(name: str, argument: Callable[[], str]) -> pa.DataType | None:
-    """A type with arguments that are no types, e.g. Decimal128(10, 2)."""
+def _read_scalar_type(name: str, argument: Callable[[], str]) -> pa.DataType | None:
+    """Return a type whose arguments are no types, such as Decimal128(10, 2)."""
     if name == "Timestamp":
         unit, zone = _UNITS[argument()], argument()
         return pa.timestamp(unit, None if zone == "None" else zone)
@@ -199,12 +198,12 @@ def _scalar_type(name: str, argument: Callable[[], str]) -> pa.DataType | None:
 
 
 def sql_literal(value: pa.Scalar) -> str:
-    """A value as DataFusion literal text that has exactly the scalar's value and type.
+    """Render a value as a literal of DataFusion with exactly its value and type.
 
-    Dictionary, run-end-encoded and extension scalars become their plain values.
+    Dictionary, run-end encoded and extension scalars become their plain values.
 
     Raises:
-        UnsupportedError: a type that has no literal, named.
+        UnsupportedError: the type has no literal.
     """
     value = plain_value(value)
     dtype = value.type
@@ -220,11 +219,10 @@ def sql_literal(value: pa.Scalar) -> str:
     return f"arrow_cast({text}, '{_type_name(dtype)}')"
 
 
-def bindable(value: pa.Scalar) -> pa.Scalar | None:
-    """What DataFusion's bindings take for a placeholder in place of a plain value; None where they take none.
+def to_bindable(value: pa.Scalar) -> pa.Scalar | None:
+    """Return the value that DataFusion's bindings can bind for a plain value; None if there is none.
 
-    They stumble over nested NULLs. Where a vector is wanted, the statement casts what is bound to a list of
-    doubles, so that NULL needs no type.
+    They can't bind nested NULLs. A statement casts vectors to lists of doubles, so NULL needs no type.
     """
     kind = value.type
     if not pa.types.is_nested(kind):
@@ -241,7 +239,7 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def plain_value(value: pa.Scalar) -> pa.Scalar:
-    """The value without dictionary, run-end encoding or extension type."""
+    """Return a value without dictionary, run-end encoding or extension type."""
     if isinstance(value, pa.ExtensionScalar):
         return plain_value(value.value) if value.is_valid else pa.scalar(None, value.type.storage_type)
     if isinstance(value, pa.DictionaryScalar):
@@ -252,7 +250,7 @@ def plain_value(value: pa.Scalar) -> pa.Scalar:
 
 
 def _natural_text(value: pa.Scalar) -> str:  # noqa: PLR0912 -- one line per family of types
-    """SQL text of a valid scalar whose value is exact and whose type is near enough to be cast."""
+    """Return SQL text with the exact value of a scalar, and a type that can be cast to its own."""
     dtype, types = value.type, pa.types
     if types.is_boolean(dtype):
         return "TRUE" if value.as_py() else "FALSE"
@@ -284,12 +282,12 @@ def _natural_text(value: pa.Scalar) -> str:  # noqa: PLR0912 -- one line per fam
         entries = value.values
         return f"map({_array(entries.field(0), dtype.key_type)}, {_array(entries.field(1), dtype.item_type)})"
     if types.is_list(dtype) or types.is_large_list(dtype) or types.is_fixed_size_list(dtype):
-        return f"make_array({', '.join(_elements(value.values))})"
+        return f"make_array({', '.join(_list_elements(value.values))})"
     raise UnsupportedError(f"A parameter of type {dtype} has no literal; bind it as another type")
 
 
-def _elements(values: pa.Array) -> Iterable[str]:
-    """Texts of a list's elements; flat ones stay short, since the list is cast as a whole."""
+def _list_elements(values: pa.Array) -> Iterable[str]:
+    """Return the texts of a list's elements; numbers have no casts, since the list is cast as a whole."""
     if pa.types.is_floating(values.type):
         return ["NULL" if v is None else _float(v) for v in pc.cast(values, pa.float64()).to_pylist()]
     if pa.types.is_integer(values.type) and values.type != pa.uint64():
@@ -298,7 +296,7 @@ def _elements(values: pa.Array) -> Iterable[str]:
 
 
 def _array(values: pa.Array, dtype: pa.DataType) -> str:
-    return f"arrow_cast(make_array({', '.join(_elements(values))}), 'List({_type_name(dtype)})')"
+    return f"arrow_cast(make_array({', '.join(_list_elements(values))}), 'List({_type_name(dtype)})')"
 
 
 def _number(value: int) -> str:
@@ -328,10 +326,10 @@ def _is_binary(dtype: pa.DataType) -> bool:
 
 @lru_cache(maxsize=1024)
 def _type_name(dtype: pa.DataType) -> str:
-    """The type in the notation of arrow_cast, quotes doubled for use inside a string literal.
+    """Return a type in the notation of arrow_cast, with doubled quotes for use in a string literal.
 
     Raises:
-        UnsupportedError: a type without such a notation.
+        UnsupportedError: the type has no such notation.
     """
     types = pa.types
     plain = _TYPE_NAMES.get(dtype)
@@ -357,7 +355,7 @@ def _type_name(dtype: pa.DataType) -> str:
     if types.is_dictionary(dtype):
         return _type_name(dtype.value_type)
     if types.is_struct(dtype):
-        fields = (f'"{_escaped(field.name)}": nullable {_type_name(field.type)}' for field in dtype)
+        fields = (f'"{_escape_field_name(field.name)}": nullable {_type_name(field.type)}' for field in dtype)
         return f"Struct({', '.join(fields)})"
     if types.is_map(dtype):
         entries = (
@@ -367,7 +365,7 @@ def _type_name(dtype: pa.DataType) -> str:
     raise UnsupportedError(f"A parameter of type {dtype} has no literal; bind it as another type")
 
 
-def _escaped(name: str) -> str:
+def _escape_field_name(name: str) -> str:
     if '"' in name or "\\" in name:
         raise UnsupportedError(
             f"A parameter with a struct field named {name!r} has no literal; rename the field"

@@ -1,8 +1,8 @@
-"""The types of a plan's placeholders, as its nodes and expressions tell them.
+"""Reads the types of placeholders from the nodes and expressions of a plan.
 
-DataFusion infers a placeholder's type from what it is compared with or computed with; a cast tells what
-becomes of one that is not inferred. Its bindings show neither the plans of subqueries, nor the counts of a
-Limit, nor the FILTER and ORDER BY of an aggregate.
+DataFusion infers the type of a placeholder from its comparisons and operators; otherwise the type of a cast
+is taken. The bindings show neither the plans of subqueries, nor the counts of a Limit, nor the FILTER and
+ORDER BY of an aggregate.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from datafusion import DataFrame, Expr, SessionContext
 from datafusion.expr import Aggregate, Filter, Join, Projection, Sort, TableScan, Values, WindowExpr
 from datafusion.plan import LogicalPlan
 
-__all__ = ["placeholder_types"]
+__all__ = ["infer_placeholder_types"]
 
 _LEAVES = frozenset({"Column", "Literal"})
 _CASTS = frozenset({"Cast", "TryCast"})
 
 
-def placeholder_types(plan: LogicalPlan) -> dict[int, pa.DataType]:
-    """The types that a plan expects of $1, $2, ..., by number; those that it does not show are missing.
+def infer_placeholder_types(plan: LogicalPlan) -> dict[int, pa.DataType]:
+    """Return the types of $1, $2, ... by number; placeholders that a plan does not show are missing.
 
-    Never null, view or dictionary types. Inferred types go before those of casts, and what stands nearer to
-    the result before what stands below.
+    There are no null, view or dictionary types. Inferred types take precedence over those of casts, and upper
+    nodes over lower ones.
     """
     inferred: dict[int, pa.DataType] = {}
     cast: dict[int, pa.DataType] = {}
@@ -38,37 +38,37 @@ def placeholder_types(plan: LogicalPlan) -> dict[int, pa.DataType]:
 def _collect(expression: Any, inferred: dict[int, pa.DataType], cast: dict[int, pa.DataType]) -> None:  # noqa: ANN401
     stack = [expression]
     while stack:
-        one = stack.pop()
-        kind = one.variant_name()
+        current = stack.pop()
+        kind = current.variant_name()
         if kind == "Placeholder":
-            placeholder = one.to_variant()
+            placeholder = current.to_variant()
             field = placeholder.field()
             _add(inferred, placeholder.id(), None if field is None else field.type)
             continue
-        operands = () if kind in _LEAVES else _operands(one)
+        operands = () if kind in _LEAVES else _operands(current)
         if kind in _CASTS and operands[0].variant_name() == "Placeholder":
             placeholder = operands[0].to_variant()
             if placeholder.field() is None:
-                _add(cast, placeholder.id(), _one_row().select(Expr(one)).schema().types[0])
+                _add(cast, placeholder.id(), _one_row().select(Expr(current)).schema().types[0])
         stack += reversed(operands)
 
 
 def _operands(expression: Any) -> Sequence[Any]:  # noqa: ANN401
     try:
         return tuple(expression.rex_call_operands())
-    except Exception:  # noqa: BLE001 - the bindings do not take every kind apart
+    except Exception:  # noqa: BLE001 - the bindings don't support all variants
         return ()
 
 
-def _add(types: dict[int, pa.DataType], name: str, found: pa.DataType | None) -> None:
+def _add(types: dict[int, pa.DataType], name: str, data_type: pa.DataType | None) -> None:
     number = name.removeprefix("$")
-    kind = None if found is None else _bindable(found)
+    kind = None if data_type is None else _bindable(data_type)
     if number.isdecimal() and kind is not None:
         types.setdefault(int(number), kind)
 
 
 def _expressions(plan: LogicalPlan) -> Iterator[Any]:
-    """Every expression of a plan that the bindings show, from the result down."""
+    """Yield the expressions of a plan that the bindings show, from the result down."""
     match node := plan.to_variant():
         case Projection():
             yield from node.projections()
@@ -78,7 +78,7 @@ def _expressions(plan: LogicalPlan) -> Iterator[Any]:
             yield from (*node.group_by_exprs(), *node.aggregate_exprs())
         case Join():
             yield from (side for pair in node.on() for side in pair)
-            yield from _given(node.filter())
+            yield from _as_sequence(node.filter())
         case Sort():
             yield from (one.expr() for one in node.sort_exprs())
         case Values():
@@ -91,12 +91,12 @@ def _expressions(plan: LogicalPlan) -> Iterator[Any]:
         yield from _expressions(child)
 
 
-def _given(expression: Any) -> Iterable[Any]:  # noqa: ANN401
+def _as_sequence(expression: Any) -> Iterable[Any]:  # noqa: ANN401
     return () if expression is None else (expression,)
 
 
 def _bindable(kind: pa.DataType) -> pa.DataType | None:
-    """The type of a parameter that is used as one of this type; None for one that no parameter can have."""
+    """Return the type of a parameter for values of a type; None if no parameter can have it."""
     types = pa.types
     if types.is_string_view(kind):
         return pa.string()
@@ -123,5 +123,5 @@ def _bindable_list(kind: pa.DataType) -> pa.DataType | None:
 
 @cache
 def _one_row() -> DataFrame:
-    """What casts are planned over to tell their types; it is never run."""
+    """Return a table to plan casts over, which is never executed."""
     return SessionContext().from_pydict({"one": [1]})

@@ -1,9 +1,8 @@
 """Types that clients can read: no views, no dictionaries, no run-end encoding.
 
-The Arrow Flight SQL JDBC driver needs more. It reads unsigned integers as if they had a sign, and fails on
-float16, narrow decimals and getObject of a timestamp with zone; it binds times and timestamps as milliseconds
-whatever the unit. So it gets wider integers, float32, timestamps without zone (in UTC), and parameters in
-milliseconds.
+The Arrow Flight SQL JDBC driver reads unsigned integers as signed ones, fails on float16, narrow decimals and
+getObject of a timestamp with zone, and binds times and timestamps as milliseconds. So it gets wider integers,
+float32, timestamps without zone (in UTC), and parameters in milliseconds.
 """
 
 from __future__ import annotations
@@ -23,30 +22,30 @@ from planner.bridge.distance_functions import is_vector_type
 from planner.sql.vector_text import read_vector
 
 
-def typed_values(values: Sequence[pa.Scalar], schema: pa.Schema) -> tuple[pa.Scalar, ...]:
-    """The values that were bound, as the statement expects them.
+def bind_values(values: Sequence[pa.Scalar], schema: pa.Schema) -> tuple[pa.Scalar, ...]:
+    """Cast bound values to the types of the parameters.
 
     Args:
         values: one per parameter.
         schema: one field per parameter.
 
     Raises:
-        InvalidInputError: too few or too many, or a value of the wrong type.
+        InvalidInputError: too few or too many values, or a value of the wrong type.
     """
     if len(values) != len(schema):
         msg = f"the statement has {len(schema)} parameter(s), but {len(values)} were bound"
         raise InvalidInputError(msg)
-    given = enumerate(zip(values, schema.types, strict=True), start=1)
-    return tuple(typed_value(number, value, kind) for number, (value, kind) in given)
+    pairs = enumerate(zip(values, schema.types, strict=True), start=1)
+    return tuple(bind_value(number, value, kind) for number, (value, kind) in pairs)
 
 
-def typed_value(number: int, value: pa.Scalar, kind: pa.DataType) -> pa.Scalar:
-    """The value of a parameter, as the statement expects it.
+def bind_value(number: int, value: pa.Scalar, kind: pa.DataType) -> pa.Scalar:
+    """Cast a bound value to the type of its parameter, unless DataFusion can compare it as it is.
 
     Args:
         number: of the parameter, from 1.
         value: that was bound.
-        kind: that is expected.
+        kind: type of the parameter.
 
     Raises:
         InvalidInputError: it can't be compared with values of that type.
@@ -62,17 +61,17 @@ def typed_value(number: int, value: pa.Scalar, kind: pa.DataType) -> pa.Scalar:
     try:
         return value.cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        # DataFusion may know a way (a decimal compared with an int column); keep what was bound.
+        # DataFusion may compare it as it is (a decimal with an int column).
         if are_comparable(value.type, kind):
             return value
         raise WrongParameterError(number, value, kind, str(error)) from error
 
 
 def refuse_untyped(values: Sequence[pa.Scalar], schema: pa.Schema) -> None:
-    """Refuse values that `typed_values` kept as they were bound.
+    """Refuse values that `bind_values` did not cast.
 
     Raises:
-        InvalidInputError: names the first of them.
+        InvalidInputError: there is one; the message names the first.
     """
     for number, (value, kind) in enumerate(zip(values, schema.types, strict=True), start=1):
         if not value.type.equals(kind):
@@ -85,8 +84,8 @@ class WrongParameterError(InvalidInputError):
     Attributes:
         number: of the parameter, from 1.
         value: that was bound.
-        kind: that is needed.
-        reason: why it is none of that type.
+        kind: type of the parameter.
+        reason: why the value can't be cast.
     """
 
     def __init__(self, number: int, value: pa.Scalar, kind: pa.DataType, reason: str) -> None:
@@ -98,16 +97,13 @@ class WrongParameterError(InvalidInputError):
         self.kind = kind
         self.reason = reason
 
-    def renumbered(self, number: int) -> WrongParameterError:
-        """The same of the parameter that has another number in the statement that was sent."""
+    def renumber(self, number: int) -> WrongParameterError:
+        """Return the error with the number of the parameter in the statement that was sent."""
         return WrongParameterError(number, self.value, self.kind, self.reason)
 
 
 def are_comparable(kind: pa.DataType, other: pa.DataType) -> bool:
-    """Whether values of one type can be compared with those of another without becoming ones of that type.
-
-    1.5 is no int64, yet it can be compared with one; so can milliseconds with seconds.
-    """
+    """Return whether values of two types can be compared without an exact cast, such as 1.5 with an int64."""
     if pa.types.is_timestamp(kind) and pa.types.is_timestamp(other):
         return (kind.tz is None) == (other.tz is None)
     return _is_number(kind) and _is_number(other)
@@ -118,7 +114,7 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 TypeSet: TypeAlias = Literal["arrow", "jdbc"]
-"""For whom types are plain: every Arrow client, or the JDBC driver."""
+"""The clients for which types are made: all Arrow clients, or the JDBC driver."""
 
 _PLAIN = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 _JDBC = {
@@ -131,7 +127,7 @@ _JDBC = {
 
 
 def plain_type(data_type: pa.DataType, types: TypeSet = "arrow") -> pa.DataType:
-    """Returns the type that clients can read for values of `data_type`."""
+    """Return the type that clients can read for values of `data_type`."""
     if pa.types.is_dictionary(data_type) or pa.types.is_run_end_encoded(data_type):
         return plain_type(data_type.value_type, types)
     if pa.types.is_nested(data_type):
@@ -163,21 +159,21 @@ def _plain_nested(data_type: pa.DataType, types: TypeSet) -> pa.DataType:
 
 
 def plain_field(field: pa.Field, types: TypeSet = "arrow") -> pa.Field:
-    """Returns `field` with its plain type."""
+    """Return `field` with its plain type."""
     return pa.field(field.name, plain_type(field.type, types), field.nullable)
 
 
 def plain_schema(schema: pa.Schema, types: TypeSet = "arrow") -> pa.Schema:
-    """Returns `schema` with plain types and without metadata, as it is advertised."""
+    """Return `schema` with plain types and without metadata."""
     return pa.schema([plain_field(field, types) for field in schema])
 
 
 def bindable_type(data_type: pa.DataType, types: TypeSet) -> pa.DataType:
-    """Returns the type in which clients bind a parameter of `data_type`, which its values can be cast to."""
+    """Return the type in which clients bind a parameter of `data_type`."""
     if types == "arrow":
         return data_type
     if pa.types.is_integer(data_type) and data_type != pa.uint64():
-        # The driver cuts larger numbers off; here they stay what they are, and match nothing.
+        # The driver would truncate larger numbers to the narrower type.
         return pa.int64()
     if pa.types.is_timestamp(data_type):
         return pa.timestamp("ms", data_type.tz)
@@ -189,13 +185,13 @@ def bindable_type(data_type: pa.DataType, types: TypeSet) -> pa.DataType:
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Returns the rows of `batch` under exactly `schema`; columns are matched by position.
+    """Return the rows of `batch` with exactly `schema`; columns are matched by position.
 
-    Copies nothing where only names or nullability differ.
+    Columns are not copied if only names or nullability differ.
 
     Raises:
-        LanceGatewayError: the batch has more or fewer columns, values that the advertised type cannot hold,
-            or NULLs where none were advertised.
+        LanceGatewayError: the batch has more or fewer columns, values that don't fit the advertised type, or
+            NULLs in a column that is not nullable.
     """
     if batch.schema.equals(schema):
         return batch
@@ -214,21 +210,21 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def laid_out(values: pa.Array) -> pa.Array:
-    """Returns run ends as the values that they stand for, and list views as lists.
+def normalize_layout(values: pa.Array) -> pa.Array:
+    """Return run-end encoded values decoded, and list views as lists.
 
-    pyarrow has no cast of the first, and one of the second that takes their offsets for those of lists.
+    pyarrow has no cast of the first, and a wrong one of the second, which ignores their offsets.
     """
     kind = values.type
     if pa.types.is_run_end_encoded(kind):
-        return laid_out(pc.run_end_decode(values))
+        return normalize_layout(pc.run_end_decode(values))
     if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
         lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
         lists = pa.ListArray if pa.types.is_list_view(kind) else pa.LargeListArray
         offsets = np.concatenate(([0], np.cumsum(lengths)))
         width = pa.int32() if lists is pa.ListArray else pa.int64()
         mask = pc.is_null(values) if values.null_count else None
-        return lists.from_arrays(pa.array(offsets, width), laid_out(values.flatten()), mask=mask)
+        return lists.from_arrays(pa.array(offsets, width), normalize_layout(values.flatten()), mask=mask)
     return values
 
 
@@ -236,9 +232,9 @@ def _cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
     if column.type.equals(data_type):
         return column
     if pa.types.is_dictionary(column.type):
-        # Values first: there are dictionaries that pyarrow cannot decode, such as those of views.
+        # Cast the dictionary, since pyarrow can't decode some of them, such as those of views.
         return _cast(column.dictionary, data_type).take(column.indices)
-    column = laid_out(column)
+    column = normalize_layout(column)
     try:
         return column.cast(data_type)
     except pa.ArrowInvalid as error:
@@ -252,7 +248,7 @@ INFORMATION_SCHEMA = "information_schema"
 
 @cache
 def information_schema_tables() -> Mapping[str, pa.Schema]:
-    """Table name -> its columns, by name."""
+    """Return table name -> schema of DataFusion's information_schema."""
     context = SessionContext(SessionConfig().with_information_schema(enabled=True))
     listed = context.sql(
         f"SELECT table_name FROM {INFORMATION_SCHEMA}.tables "  # noqa: S608 - a constant

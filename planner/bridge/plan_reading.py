@@ -1,15 +1,15 @@
-"""Reading DataFusion's optimised plans: chains of nodes down to one leaf, and what their expressions are.
+"""Reads DataFusion's optimised plans: chains of nodes down to one leaf, and their expressions.
 
-The plans of subqueries that stand for a value, which DataFusion keeps inside of expressions.
+It also reads the plans of scalar subqueries, which DataFusion keeps inside of expressions.
 
     SELECT id FROM items WHERE id = (SELECT max(id) FROM lance_vector_search('items', ..) WHERE n % 2 = 1)
 
     Filter: items.id = (<subquery>)
       TableScan: items
 
-The bindings show no plan of a subquery. But an optimizer rule makes joins of subqueries, and the inputs of a
-join are shown. So such an expression is selected from a table of one row, in a context in which that rule
-applies, and others that would move filters and joins don't:
+The bindings don't show the plans of subqueries, but they show the inputs of joins, which an optimizer rule
+makes of subqueries. So such an expression is selected from a table of one row, in a context with that rule
+and without those that move filters and joins:
 
     Projection: __scalar_sq_1.max(items.id)
       Left Join: true
@@ -19,8 +19,8 @@ applies, and others that would move filters and joins don't:
             Filter: items.n % 2 = 1
               TableScan: items
 
-The rule takes subqueries inside of the subquery in the same go, those in filters and projections: see
-`filtered_by_a_subquery`.
+The rule also makes joins of subqueries in filters and projections of the subquery: see
+`find_chains_filtered_by_subquery`.
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ from datafusion.plan import LogicalPlan
 __all__ = [
     "Chain",
     "Expression",
-    "chain_from",
-    "chains_of",
     "columns_of",
-    "compared_with_a_subquery",
-    "conjuncts_of",
     "every_node",
-    "filtered_by_a_subquery",
+    "find_chain",
+    "find_chains",
+    "find_chains_compared_with_subquery",
+    "find_chains_filtered_by_subquery",
     "literal_value",
     "operands",
     "output_name",
     "schema_of",
-    "serialized",
+    "serialize_expression",
+    "split_conjuncts",
+    "strip_aliases",
     "subquery_plans",
-    "without_aliases",
 ]
 
 Expression = Any
@@ -75,21 +75,21 @@ _OF_OPERANDS = frozenset(
     | {"IsFalse", "IsNotFalse", "IsNotNull", "IsNotTrue", "IsNotUnknown", "IsNull", "IsTrue", "IsUnknown"}
     | {"SimilarTo", "TryCast"}
 )
-"""Variants that read nothing but their operands."""
+"""Variants that read only their operands."""
 
 
 def every_node(plan: LogicalPlan) -> Iterator[LogicalPlan]:
-    """The plan's nodes, inputs after what reads them; plans inside expressions are not among them."""
+    """Yield the nodes of a plan, each before its inputs, without the plans inside of expressions."""
     yield plan
     for child in plan.inputs():
         yield from every_node(child)
 
 
 def operands(expression: Expression) -> list[Expression]:
-    """What an expression is made of; [] for columns and literals.
+    """Return the operands of an expression; [] for columns and literals.
 
     Raises:
-        ValueError: it may read something else, as a subquery, an aggregate or a window does.
+        ValueError: it may read more than its operands, as a subquery, an aggregate or a window does.
     """
     kind = expression.variant_name()
     if kind in _LEAVES:
@@ -99,43 +99,41 @@ def operands(expression: Expression) -> list[Expression]:
     return list(expression.rex_call_operands())
 
 
-def serialized(expression: Expression) -> bytes | None:
-    """All that an expression says, as DataFusion would send it to another process; equal for equal ones.
-
-    Functions stand in it by their names.
+def serialize_expression(expression: Expression) -> bytes | None:
+    """Serialize an expression, with functions by their names, so that equal expressions give equal bytes.
 
     Returns:
-        None where DataFusion can't serialize it.
+        None if DataFusion can't serialize it.
     """
     try:
-        told: bytes = Expr(expression).to_bytes(_serializing())
-    except Exception:  # noqa: BLE001 - DataFusion's bindings raise nothing more special
+        serialized: bytes = Expr(expression).to_bytes(_serialization_context())
+    except Exception:  # noqa: BLE001 - DataFusion's bindings raise no narrower type
         return None
-    return told
+    return serialized
 
 
 @cache
-def _serializing() -> SessionContext:
-    # Otherwise functions in Python would be pickled.
+def _serialization_context() -> SessionContext:
+    # Without this, functions in Python would be pickled.
     return SessionContext().with_python_udf_inlining(enabled=False)
 
 
 def schema_of(plan: LogicalPlan) -> pa.Schema:
-    """Return the columns that a plan gives."""
-    return _serializing().create_dataframe_from_logical_plan(plan).schema()
+    """Return the schema of a plan's output."""
+    return _serialization_context().create_dataframe_from_logical_plan(plan).schema()
 
 
 def literal_value(expression: Expression) -> object:
-    """The value of a literal, as Python has it."""
+    """Return the value of a literal as a Python object."""
     value = expression.python_value()
     return value.as_py() if isinstance(value, pa.Scalar) else value
 
 
 def columns_of(expression: Expression) -> Iterator[tuple[str | None, str]]:
-    """The columns that an expression reads: the relation's name, where it is told, and theirs.
+    """Yield the columns that an expression reads, each as the name of its relation, or None, and its own.
 
     Raises:
-        ValueError: see `operands`.
+        ValueError: as `operands`.
     """
     if expression.variant_name() == "Column":
         column = expression.to_variant()
@@ -144,23 +142,23 @@ def columns_of(expression: Expression) -> Iterator[tuple[str | None, str]]:
         yield from columns_of(operand)
 
 
-def conjuncts_of(expression: Expression) -> Iterator[Expression]:
-    """The operands of an AND, of any number of them."""
+def split_conjuncts(expression: Expression) -> Iterator[Expression]:
+    """Yield the conjuncts of an expression."""
     if expression.variant_name() == "BinaryExpr":
         node: BinaryExpr = expression.to_variant()
         if node.op() == "AND":
-            yield from conjuncts_of(node.left())
-            yield from conjuncts_of(node.right())
+            yield from split_conjuncts(node.left())
+            yield from split_conjuncts(node.right())
             return
     yield expression
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Chain:
-    """Nodes that keep, drop and rename columns and rows of one leaf, and nothing else.
+    """Nodes that only keep, drop and rename columns and rows of one leaf.
 
     Attributes:
-        nodes: from the uppermost down, without the leaf: Projection, Filter and SubqueryAlias.
+        nodes: Projection, Filter and SubqueryAlias from the uppermost down, without the leaf.
         leaf: the scan at the end.
     """
 
@@ -169,25 +167,25 @@ class Chain:
 
     @property
     def table(self) -> str:
-        """The name under which the leaf is registered."""
+        """Return the name under which the leaf is registered."""
         return str(self.leaf.fqn()[-1])
 
     @property
     def filters(self) -> tuple[tuple[int, Filter], ...]:
-        """The filters among the nodes, with their places."""
+        """Return the filters among the nodes, with their places."""
         return tuple((place, node) for place, node in enumerate(self.nodes) if isinstance(node, Filter))
 
     def definition(self, place: int, relation: str | None, name: str) -> tuple[int, Expression] | str | None:
-        """What a column of the input of node `place - 1` (that is: of the output of node `place`) is.
+        """Return the definition of a column of the output of node `place`.
 
         Args:
-            place: of the node whose output is looked at; the number of nodes stands for the leaf.
-            relation: that the column belongs to, where that is told.
+            place: of the node; the number of nodes is the place of the leaf.
+            relation: of the column, if the plan names it.
             name: of the column.
 
         Returns:
-            The place at which an expression is to be read, and the expression; or the name of a column of the
-            leaf; None where that can't be told.
+            An expression, with the place of the node whose output it reads; or the name of a column of the
+            leaf; or None if the column is ambiguous.
         """
         while place < len(self.nodes):
             node = self.nodes[place]
@@ -195,15 +193,15 @@ class Chain:
             if isinstance(node, SubqueryAlias):
                 relation = None
             elif isinstance(node, Projection):
-                found = _output(node, relation, name)
-                return None if found is None else (place, found)
+                expression = _find_output(node, relation, name)
+                return None if expression is None else (place, expression)
         return name
 
     def definitions(self, place: int, expression: Expression) -> Iterator[Expression]:
-        """An expression over the output of node `place`, and those further down that it is made of.
+        """Yield an expression over the output of node `place`, and the definitions of its columns.
 
         Raises:
-            ValueError: see `operands`.
+            ValueError: as `operands`.
         """
         yield expression
         for relation, name in columns_of(expression):
@@ -212,12 +210,12 @@ class Chain:
                     yield from self.definitions(below, inner)
 
     def stored_columns(self, place: int, expression: Expression) -> frozenset[str] | None:
-        """The leaf's columns that an expression over the output of node `place` reads.
+        """Return the leaf's columns that an expression over the output of node `place` reads.
 
         Returns:
-            None where that can't be told.
+            None if they can't be determined.
         """
-        found: set[str] = set()
+        names: set[str] = set()
         try:
             columns = list(columns_of(expression))
         except ValueError:
@@ -225,19 +223,19 @@ class Chain:
         for relation, name in columns:
             match self.definition(place, relation, name):
                 case str(stored):
-                    found.add(stored)
+                    names.add(stored)
                 case (below, inner):
                     deeper = self.stored_columns(below, inner)
                     if deeper is None:
                         return None
-                    found |= deeper
+                    names |= deeper
                 case _:
                     return None
-        return frozenset(found)
+        return frozenset(names)
 
 
-def chain_from(plan: LogicalPlan) -> Chain | None:
-    """The chain that begins at a node; None where something else stands between it and a leaf."""
+def find_chain(plan: LogicalPlan) -> Chain | None:
+    """Return the chain that begins at a node; None if other nodes are between it and a leaf."""
     nodes: list[Projection | Filter | SubqueryAlias] = []
     while True:
         node = plan.to_variant()
@@ -249,30 +247,31 @@ def chain_from(plan: LogicalPlan) -> Chain | None:
         (plan,) = plan.inputs()
 
 
-def chains_of(plan: LogicalPlan) -> Iterator[Chain]:
-    """The chains of a plan, from their uppermost nodes: one for each time that a leaf is read.
-
-    What is read inside of expressions is not among them; see `planner.bridge.plan_reading`.
-    """
-    chain = chain_from(plan)
+def find_chains(plan: LogicalPlan) -> Iterator[Chain]:
+    """Yield the chains of a plan, one for each reading of a leaf, without those inside of expressions."""
+    chain = find_chain(plan)
     if chain is not None:
         yield chain
         return
     for child in plan.inputs():
-        yield from chains_of(child)
+        yield from find_chains(child)
 
 
-def _output(node: Projection, relation: str | None, name: str) -> Expression | None:
-    """The expression behind a column that a projection gives; None where several may be meant."""
-    same = [(_relation(one), without_aliases(one)) for one in node.projections() if output_name(one) == name]
-    exact = [one for of, one in same if of == relation]
+def _find_output(node: Projection, relation: str | None, name: str) -> Expression | None:
+    """Return the expression of a projection's column; None if the name is ambiguous."""
+    same = [
+        (_relation(expression), strip_aliases(expression))
+        for expression in node.projections()
+        if output_name(expression) == name
+    ]
+    exact = [expression for own_relation, expression in same if own_relation == relation]
     if len(exact) == 1:
         return exact[0]
     return same[0][1] if len(same) == 1 else None
 
 
 def output_name(expression: Expression) -> str:
-    """The name of a projection's output, by which DataFusion refers to it as well."""
+    """Return the name of a projection's output."""
     match expression.variant_name():
         case "Alias":
             alias: Alias = expression.to_variant()
@@ -290,8 +289,8 @@ def _relation(expression: Expression) -> str | None:
     return relation
 
 
-def without_aliases(expression: Expression) -> Expression:
-    """Return what aliases give a name to."""
+def strip_aliases(expression: Expression) -> Expression:
+    """Return an expression without its aliases."""
     while expression.variant_name() == "Alias":
         expression = expression.to_variant().expr()
     return expression
@@ -309,26 +308,25 @@ _MOVING_RULES = (
 
 
 def subquery_plans(plan: LogicalPlan) -> Iterator[LogicalPlan]:
-    """The plans of the subqueries that stand for values in a plan, each with those inside of it.
+    """Yield the plans of the scalar subqueries in a plan, also of nested ones.
 
-    Not among them are those that the bindings don't show at all: in the FILTER and ORDER BY of an aggregate,
-    for example.
+    Subqueries that the bindings don't show are missing, such as those in FILTER and ORDER BY of an aggregate.
 
     Args:
         plan: optimised.
     """
     for node in every_node(plan):
         for expression in _expressions(node):
-            for subquery in _subqueries(expression, _OF_VALUES):
-                shown = _one_row().select(Expr(subquery).alias("value")).optimized_logical_plan()
-                yield shown
-                yield from subquery_plans(shown)
+            for subquery in _find_subqueries(expression, _OF_VALUES):
+                inner = _one_row().select(Expr(subquery).alias("value")).optimized_logical_plan()
+                yield inner
+                yield from subquery_plans(inner)
 
 
-def filtered_by_a_subquery(plan: LogicalPlan) -> Iterator[Chain]:
-    """The chains of `subquery_plans` whose rows are compared with the value of a subquery further inside.
+def find_chains_filtered_by_subquery(plan: LogicalPlan) -> Iterator[Chain]:
+    """Yield the chains of `subquery_plans` whose rows are compared with the value of a nested subquery.
 
-    Such a comparison has become a filter above a left join without a condition, with the value on its right.
+    Such a comparison is a filter above a left join without a condition, with the value on its right.
     """
     for node in every_node(plan):
         if not isinstance(node.to_variant(), Filter):
@@ -337,21 +335,21 @@ def filtered_by_a_subquery(plan: LogicalPlan) -> Iterator[Chain]:
         is_joined = False
         while _joins_a_value(below.to_variant()):
             below, is_joined = below.inputs()[0], True
-        chain = chain_from(below) if is_joined else None
+        chain = find_chain(below) if is_joined else None
         if chain is not None:
             yield chain
 
 
-def compared_with_a_subquery(plan: LogicalPlan) -> Iterator[Chain]:
-    """The chains of a plan whose rows are compared with what a subquery gives.
+def find_chains_compared_with_subquery(plan: LogicalPlan) -> Iterator[Chain]:
+    """Yield the chains of a plan whose rows are compared with the result of a subquery.
 
     Args:
-        plan: not optimised: optimizing makes joins of most subqueries, like those that a statement asks for.
+        plan: not optimised, since optimizing makes joins of most subqueries.
     """
     for node in every_node(plan):
         condition = node.to_variant()
-        if isinstance(condition, Filter) and any(_subqueries(condition.predicate(), _SUBQUERIES)):
-            chain = chain_from(node.inputs()[0])
+        if isinstance(condition, Filter) and any(_find_subqueries(condition.predicate(), _SUBQUERIES)):
+            chain = find_chain(node.inputs()[0])
             if chain is not None:
                 yield chain
 
@@ -363,7 +361,7 @@ def _joins_a_value(node: object) -> bool:
     return condition is None or (condition.variant_name() == "Literal" and literal_value(condition) is True)
 
 
-def _subqueries(expression: Expression, wanted: AbstractSet[str]) -> Iterator[Expression]:
+def _find_subqueries(expression: Expression, wanted: AbstractSet[str]) -> Iterator[Expression]:
     kind = expression.variant_name()
     if kind in wanted:
         yield expression
@@ -373,11 +371,11 @@ def _subqueries(expression: Expression, wanted: AbstractSet[str]) -> Iterator[Ex
         except Exception:  # noqa: BLE001 - of some variants the bindings show none, and raise nothing special
             return
         for operand in operands:
-            yield from _subqueries(operand, wanted)
+            yield from _find_subqueries(operand, wanted)
 
 
 def _expressions(plan: LogicalPlan) -> Iterator[Expression]:
-    """The expressions of a node, as far as the bindings show them."""
+    """Yield the expressions of a node that the bindings show."""
     match plan.to_variant():
         case Projection() as node:
             yield from node.projections()

@@ -1,12 +1,12 @@
-"""Statements that amount to one scan, or its row count, as the nodes of their optimised plans tell.
+"""Recognises optimised plans that are only one scan, or its row count.
 
     Projection: count(1) AS n          only an alias of the count
       Aggregate: count(1)              no groups, no FILTER, no DISTINCT, no other argument
         SubqueryAlias: o
           TableScan: orders            every row that passes the conjuncts, without a limit
 
-Whatever else is in a plan is DataFusion's to execute. Conjuncts that stand in a TableScan are applied exactly
-by its leaf: DataFusion keeps a Filter above for those that are not.
+DataFusion executes all other plans. Conjuncts in a TableScan are applied exactly by its leaf: DataFusion
+keeps a Filter above it for others.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from datafusion import functions as f
 from datafusion.expr import Aggregate, Projection, SubqueryAlias, TableScan
 from datafusion.plan import LogicalPlan
 
-from planner.bridge.plan_reading import without_aliases
+from planner.bridge.plan_reading import strip_aliases
 
-__all__ = ["DirectShape", "OptimizedOnce", "direct_shape"]
+__all__ = ["DirectShape", "OptimizedOnce", "find_direct_shape"]
 
 
 class OptimizedOnce(DataFrame):
-    """A planned statement that all who look at its optimised plan look at in the same state."""
+    """A DataFrame that is optimised once."""
 
     _optimized: LogicalPlan | None = None
 
     def optimized_logical_plan(self) -> LogicalPlan:
-        """See `DataFrame.optimized_logical_plan`."""
+        """Return the optimised plan."""
         if self._optimized is None:
             self._optimized = super().optimized_logical_plan()
         return self._optimized
@@ -38,13 +38,13 @@ class OptimizedOnce(DataFrame):
 
 @dataclass(frozen=True, slots=True)
 class DirectShape:
-    """The only scan of a statement that has nothing else to do.
+    """A plan that is only a scan, or its row count.
 
     Attributes:
-        table: name of the scanned table, as the plan has it.
-        schema_name: schema by which the plan names it; None where it gives none.
+        table: name of the scanned table in the plan.
+        schema_name: schema of the table in the plan, if there is one.
         columns: that are scanned, in the order of the result; none for a count.
-        counts: whether the result is the number of rows, and not the rows.
+        counts: whether the result is the row count instead of the rows.
         is_filtered: whether conjuncts were pushed into the scan.
     """
 
@@ -55,8 +55,8 @@ class DirectShape:
     is_filtered: bool
 
 
-def direct_shape(frame: DataFrame) -> DirectShape | None:
-    """The shape of a planned statement; None where DataFusion has work to do."""
+def find_direct_shape(frame: DataFrame) -> DirectShape | None:
+    """Return the shape of a planned statement; None if DataFusion must execute it."""
     plan = frame.optimized_logical_plan()
     projected = counts = False
     while True:
@@ -68,25 +68,25 @@ def direct_shape(frame: DataFrame) -> DirectShape | None:
             case Aggregate() if not counts and _is_row_count(node):
                 counts = True
             case TableScan() if (counts or not projected) and node.fetch() is None:
-                return _shape(node, counts=counts)
+                return _make_shape(node, counts=counts)
             case _:
                 return None
         (plan,) = plan.inputs()
 
 
-def _shape(scan: TableScan, *, counts: bool) -> DirectShape | None:
+def _make_shape(scan: TableScan, *, counts: bool) -> DirectShape | None:
     columns = () if counts else tuple(name for _, name in scan.projection())
     if not (columns or counts):
-        # No columns, or all of them: the node does not say which.
+        # The node does not distinguish between no columns and all columns.
         return None
     _, schema_name, table = scan.fqn()
     return DirectShape(table, schema_name, columns, counts, bool(scan.filters()))
 
 
 def _is_one_column(node: Projection) -> bool:
-    """Whether a projection only names the one column of its input."""
+    """Return whether a projection only renames the one column of its input."""
     projections = node.projections()
-    return len(projections) == 1 and without_aliases(projections[0]).variant_name() == "Column"
+    return len(projections) == 1 and strip_aliases(projections[0]).variant_name() == "Column"
 
 
 def _is_row_count(node: Aggregate) -> bool:
@@ -94,11 +94,11 @@ def _is_row_count(node: Aggregate) -> bool:
     return (
         len(aggregates) == 1
         and not node.group_by_exprs()
-        and without_aliases(aggregates[0]).to_bytes(None) == _row_count()
+        and strip_aliases(aggregates[0]).to_bytes(None) == _row_count()
     )
 
 
 @cache
 def _row_count() -> bytes:
-    """count(*) as DataFusion serialises it: that holds what the object does not show, FILTER and ORDER BY."""
+    """Return count(*) in serialised form, which includes FILTER and ORDER BY, unlike the object."""
     return bytes(f.count(lit(1)).to_bytes())

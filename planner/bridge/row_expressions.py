@@ -1,7 +1,7 @@
-"""SQL expressions of an access policy, evaluated over batches of rows by DataFusion.
+"""Evaluates SQL expressions of an access policy over batches of rows, with DataFusion.
 
-Never on the caller's thread: it may be one of DataFusion's own, and DataFusion, entered a second time there,
-ends the process.
+This never happens on the thread of the caller, which may be one of DataFusion's own: calling DataFusion there
+again ends the process.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from datafusion import DataFrame, Expr, SessionConfig, SessionContext, col
 
 from planner.sql.tokens import quote
 
-__all__ = ["evaluate", "fulfilling", "on_own_thread", "policy_context"]
+__all__ = ["evaluate", "match_rows", "policy_context", "run_on_own_thread"]
 
 _TABLE = "rows"
 
 T = TypeVar("T")
 
 
-def on_own_thread(step: Callable[[], T]) -> T:
-    """Run one step of DataFusion where DataFusion surely isn't running already."""
+def run_on_own_thread(step: Callable[[], T]) -> T:
+    """Run one step of DataFusion on a thread that is not DataFusion's."""
     return _threads().submit(step).result()
 
 
 def policy_context() -> SessionContext:
-    """A context in which rows keep their order, and text its type."""
+    """Make a context in which rows keep their order, and text its type."""
     config = SessionConfig().with_target_partitions(1).set("datafusion.execution.time_zone", "+00:00")
     return SessionContext(config.set("datafusion.sql_parser.map_string_types_to_utf8view", "false"))
 
@@ -40,67 +40,69 @@ def policy_context() -> SessionContext:
 def evaluate(
     batch: pa.RecordBatch, condition: str | None, expressions: Mapping[str, tuple[str, pa.DataType]]
 ) -> tuple[pa.RecordBatch, dict[str, pa.Array]]:
-    """Evaluate a condition over rows, and expressions over those that fulfil it.
+    """Evaluate a condition over rows, and expressions over those that match it.
 
     Args:
         batch: the rows.
-        condition: only rows for which it is true remain; None keeps all.
+        condition: keeps rows for which it is true; None keeps all.
         expressions: name -> SQL expression, and the type to which its values are cast.
 
     Returns:
-        The remaining rows as they were given, and per name one value for each of them.
+        The matching rows, and per name one value for each of them.
 
     Raises:
-        Exception: what DataFusion has to say; it may quote values of the rows.
+        Exception: an error of DataFusion; it may quote values of the rows.
     """
     if not batch.num_rows:
         return batch, {name: pa.array([], kind) for name, (_, kind) in expressions.items()}
-    found = on_own_thread(lambda: _evaluated(batch, condition, expressions))
-    rows = batch if condition is None else batch.take(found.column(0).combine_chunks())
-    # DataFusion makes NULLs by hiding values that stay where they are (NULLIF, CASE without ELSE), and would
-    # send them to clients beneath the NULLs: a copy has nothing there.
-    every = pa.array(np.arange(rows.num_rows))
+    result = run_on_own_thread(lambda: _evaluate_numbered(batch, condition, expressions))
+    rows = batch if condition is None else batch.take(result.column(0).combine_chunks())
+    # DataFusion makes some NULLs by masking values that stay in the buffer (NULLIF, CASE without ELSE), and
+    # clients would receive them: a copy does not have them.
+    all_rows = pa.array(np.arange(rows.num_rows))
     arrays = {
-        name: found.column(place).combine_chunks().cast(kind).take(every)
+        name: result.column(place).combine_chunks().cast(kind).take(all_rows)
         for place, (name, (_, kind)) in enumerate(expressions.items(), start=1)
     }
     return rows, arrays
 
 
-def fulfilling(batch: pa.RecordBatch, condition: str) -> pa.BooleanArray:
-    """Which rows fulfil a condition; one boolean per row, without NULLs.
+def match_rows(batch: pa.RecordBatch, condition: str) -> pa.BooleanArray:
+    """Return which rows match a condition: one boolean per row, without NULLs.
 
     Raises:
-        Exception: what DataFusion has to say; it may quote values of the rows.
+        Exception: an error of DataFusion; it may quote values of the rows.
     """
-    found = np.zeros(batch.num_rows, dtype=np.bool_)
+    mask = np.zeros(batch.num_rows, dtype=np.bool_)
     if batch.num_rows:
-        rows = on_own_thread(lambda: _evaluated(batch, condition, {}))
-        found[rows.column(0).to_numpy()] = True
-    return pa.array(found)
+        rows = run_on_own_thread(lambda: _evaluate_numbered(batch, condition, {}))
+        mask[rows.column(0).to_numpy()] = True
+    return pa.array(mask)
 
 
-def _evaluated(
+def _evaluate_numbered(
     batch: pa.RecordBatch, condition: str | None, expressions: Mapping[str, tuple[str, pa.DataType]]
 ) -> pa.Table:
-    """The numbers of the rows that remain, and the expressions' values for them."""
-    number = _unused_name(batch.schema.names)
+    """Return the numbers of the matching rows, and the values of the expressions for them."""
+    number = _find_unused_name(batch.schema.names)
     numbered = batch.append_column(number, pa.array(np.arange(batch.num_rows)))
     context = _PER_THREAD.context
     frame = context.create_dataframe([[numbered]], name=_TABLE)
     try:
         rows = frame if condition is None else frame.filter(frame.parse_sql_expr(condition))
-        return rows.select(col(quote(number)), *_aliased(frame, expressions)).to_arrow_table()
+        return rows.select(col(quote(number)), *_parse_expressions(frame, expressions)).to_arrow_table()
     finally:
         context.deregister_table(_TABLE)
 
 
-def _aliased(frame: DataFrame, expressions: Mapping[str, tuple[str, pa.DataType]]) -> Iterator[Expr]:
+def _parse_expressions(
+    frame: DataFrame, expressions: Mapping[str, tuple[str, pa.DataType]]
+) -> Iterator[Expr]:
     for place, (text, kind) in enumerate(expressions.values()):
         yield frame.parse_sql_expr(text).cast(kind).alias(f"value {place}")
 
 
-def _unused_name(names: list[str]) -> str:
+def _find_unused_name(names: list[str]) -> str:
     name = "number"
     while name in names:
         name += "_"
@@ -108,7 +110,7 @@ def _unused_name(names: list[str]) -> str:
 
 
 class _PerThread(threading.local):
-    """Every thread registers its batches in a context of its own."""
+    """The context in which a thread registers its batches."""
 
     def __init__(self) -> None:
         self.context = policy_context()

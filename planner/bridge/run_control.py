@@ -1,4 +1,4 @@
-"""One execution of a statement as its owner sees it: it can be stopped, and tells what it reads."""
+"""Controls one execution of a statement: stops it, and reports what it reads."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ SEARCH_KINDS = ("vector", "text", "hybrid")
 
 
 class _Interrupted(BaseException):
-    """Raised in a thread that waits for DataFusion, to wake it up; never leaves `RunControl.wait`."""
+    """Raised in a thread that waits for DataFusion to interrupt it; never leaves `RunControl.wait`."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableRead:
-    """What one table reference came down to.
+    """What was read for one table reference.
 
     Attributes:
         table: its name.
-        regions_kept: regions that were read.
-        regions: regions that the table has.
-        is_restricted: whether an access policy applied; the numbers tell of what it hides, then.
-        search: one of `SEARCH_KINDS` where rows were found by a search; None where they were read.
+        regions_kept: number of regions that were read.
+        regions: number of regions of the table.
+        is_restricted: whether an access policy applied; the numbers then include hidden rows.
+        search: one of `SEARCH_KINDS`; None if the table was scanned.
     """
 
     table: str
@@ -39,15 +39,15 @@ class TableRead:
 
 
 class RunningScan(Protocol):
-    """A table reference of a running statement, as its owner sees it."""
+    """A table reference of a running statement."""
 
     @property
     def read(self) -> TableRead | None:
-        """What it came down to; None for a scan that never ran."""
+        """Return what was read; None for a scan that never ran."""
 
     @property
     def decided_tree(self) -> ExecNode | None:
-        """The exec nodes that read the rows; None for a scan that never ran."""
+        """Return the exec nodes that read the rows; None for a scan that never ran."""
 
 
 class Run(Protocol):
@@ -55,56 +55,56 @@ class Run(Protocol):
 
     @property
     def scans(self) -> Sequence[RunningScan]:
-        """One per table reference that is read."""
+        """Return one scan per table reference that is read."""
 
 
 class RunControl:
-    """Safe to share between threads; serves one execution.
+    """Controls one execution; safe to share between threads.
 
     Args:
-        metrics: collects what the nodes do, where somebody asks.
+        metrics: collects metrics of the exec nodes, if they are needed.
     """
 
     def __init__(self, metrics: MetricsSet | None = None) -> None:
         self.metrics = metrics
         self.runs: list[Run] = []
         self.error: LanceGatewayError | None = None
-        """Why the execution was stopped; None while it may go on."""
+        """The reason why the execution was stopped; None if it was not."""
         self._lock = threading.Lock()
         self._waiting: int | None = None
 
     @property
     def reads(self) -> tuple[TableRead, ...]:
-        """What was read so far."""
+        """Return what was read so far."""
         return tuple(read for scan in self.scans if (read := scan.read) is not None)
 
     def end(self) -> tuple[tuple[TableRead, ...], tuple[RunningScan, ...]]:
-        """Let go of snapshots, and of what an error's traceback holds; return what was read, and by what."""
-        ended = self.reads, self.scans
+        """Release snapshots and the traceback of an error; return what was read, and the scans."""
+        result = self.reads, self.scans
         self.runs = []
         self.error = None
-        return ended
+        return result
 
     @property
     def scans(self) -> tuple[RunningScan, ...]:
-        """The table references that were read so far."""
+        """Return the scans of all runs so far."""
         return tuple(scan for run in self.runs for scan in run.scans)
 
     def cancel(self, error: LanceGatewayError) -> None:
-        """Stop the execution: within about a second its reader meets `error`. The first call decides."""
+        """Stop the execution: within about a second, its reader gets the error of the first call."""
         with self._lock:
             if self.error is None:
                 self.error = error
             if self._waiting is not None:
-                # DataFusion's bindings run a bit of Python every second while they wait for a batch: an
-                # exception that is pending for the thread ends the wait, and dropping the stream the work.
+                # DataFusion's bindings run Python every second while they wait for a batch: a pending
+                # exception of the thread ends the wait, and dropping the stream stops the execution.
                 _raise_in(self._waiting, _Interrupted)
 
     def check(self) -> None:
-        """Between two batches: may the execution go on?
+        """Raise the error of an execution that was stopped; called between batches.
 
         Raises:
-            LanceGatewayError: it was stopped.
+            LanceGatewayError: the execution was stopped.
         """
         if self.error is not None:
             raise self.error
@@ -129,21 +129,21 @@ class RunControl:
             # A wait that was interrupted inside a Python node comes back as DataFusion's error.
             if self.error is None:
                 raise
-        # Not while one of them is handled: its traceback holds the stream, and the work would go on.
+        # Not raised in a handler above: its traceback would keep the stream, and the execution running.
         self.check()
         raise AssertionError
 
     def _end_wait(self) -> None:
         with self._lock:
             if self._waiting is not None and self.error is not None:
-                # What is pending would meet whatever the thread does next.
+                # A pending exception would be raised in later code of the thread.
                 _raise_in(self._waiting, None)
             self._waiting = None
 
-    def undisturbed(self, step: Callable[[], T]) -> T:
-        """Run a step of our own that DataFusion asks for, maybe inside `wait`: cancelling does not tear it.
+    def run_uninterrupted(self, step: Callable[[], T]) -> T:
+        """Run a step that DataFusion calls, maybe inside `wait`, without interrupting it.
 
-        What others share (caches, locks, what several statements wait for) must never be left half made.
+        State that statements share, such as caches and locks, must not be left inconsistent.
 
         Raises:
             LanceGatewayError: the execution was stopped, before the step or during it.
@@ -155,19 +155,19 @@ class RunControl:
             if interruptible:
                 self._waiting = None
         try:
-            made = step()
+            result = step()
         finally:
             if interruptible:
                 with self._lock:
                     self._waiting = thread_id
         if self.error is not None:
-            # The traceback of what is raised next holds this frame, and must not hold a stream.
-            del made
+            # The traceback of the next error has this frame, and must not keep a stream.
+            del result
             self.check()
-        return made
+        return result
 
-    def undisturbed_each(self, open_steps: Callable[[], Iterator[T]]) -> Iterator[T]:
-        """Yield what an iterator of our own gives up to its first None: each of its steps is undisturbed."""
+    def iterate_uninterrupted(self, open_steps: Callable[[], Iterator[T]]) -> Iterator[T]:
+        """Yield the items of an iterator up to its first None, without interrupting its steps."""
         steps: Iterator[T] | None = None
 
         def step() -> T | None:
@@ -176,22 +176,22 @@ class RunControl:
                 steps = open_steps()
             return next(steps, None)
 
-        while (made := self.undisturbed(step)) is not None:
-            yield made
+        while (item := self.run_uninterrupted(step)) is not None:
+            yield item
 
-    def wait_for_each(self, held: list[Iterator[T]]) -> Iterator[T]:
-        """Yield what the only iterator in a list gives; cancelling interrupts each of its steps.
+    def wait_for_each(self, iterators: list[Iterator[T]]) -> Iterator[T]:
+        """Yield the items of the only iterator in a list; cancelling interrupts each of its steps.
 
-        The list is emptied at the end: the traceback of an error holds the variables of this function.
+        The list is cleared at the end, since the traceback of an error keeps the variables of this function.
         """
         try:
-            while (made := self.wait(lambda: next(held[0], None))) is not None:
-                yield made
+            while (item := self.wait(lambda: next(iterators[0], None))) is not None:
+                yield item
         finally:
-            held.clear()
+            iterators.clear()
 
 
 def _raise_in(thread_id: int, kind: type[BaseException] | None) -> None:
-    """Let `kind` be raised in a thread as soon as it runs Python; None takes back what is pending."""
+    """Raise an exception in a thread as soon as it runs Python; None removes a pending one."""
     pending = None if kind is None else ctypes.py_object(kind)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread_id), pending)

@@ -1,4 +1,4 @@
-"""A checked statement: what its result has, and its plan over the tables as they are now."""
+"""A checked statement: the schema of its result, and its plan over the current tables."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from planner.access.visible_catalog import VisibleCatalog
 from planner.binding.bind import StatementKind
 from planner.binding.bound_statement import BoundStatement
 from planner.binding.substrait import Bound
-from planner.bridge.parameter_types import parameter_types
-from planner.bridge.plain_types import bindable_type, refuse_untyped, typed_values
+from planner.bridge.parameter_types import infer_parameter_types
+from planner.bridge.plain_types import bind_values, bindable_type, refuse_untyped
 from planner.bridge.run_control import RunControl
 from planner.plans.dataframes import Frames
-from planner.plans.results import altered, normalised
+from planner.plans.results import normalize_schema, schema_changed_error
 from planner.scans.query_run import QueryRun
 from planner.scans.settings import SessionSettings
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What one run was asked for, and what its names mean."""
+    """The parameters, settings and catalog of one run."""
 
     parameters: tuple[pa.Scalar, ...]
     settings: SessionSettings
@@ -40,8 +40,8 @@ class CheckedQuery:
     """A statement whose names and types fit its tables.
 
     Attributes:
-        sql: as given.
-        schema: of the result, without view types and dictionaries; exactly what a run streams.
+        sql: the text, or the name of the plan.
+        schema: of the result, without view types and dictionaries, exactly as a run streams it.
         catalog: the tables and views that the statement was checked against.
         parameter_schema: one nullable field per parameter, "$1", "$2", ...
 
@@ -64,39 +64,42 @@ class CheckedQuery:
         self._settings = settings
         self.catalog = catalog
         self._planned: list[tuple[float, DataFrame, QueryRun]] = []
-        """What preparing has planned already, and when; a run that soon follows uses it up."""
-        run = frames.run(settings, RunControl())
-        asks_first = isinstance(bound, BoundStatement) and bound.asks_first
+        """The plan made by preparing, with its time; a run that follows soon takes it."""
+        run = frames.start_run(settings, RunControl())
+        asks_first = isinstance(bound, BoundStatement) and bound.has_vector_subqueries
         frame = frames.plan(bound, run, None, catalog, typing=asks_first)
         self._columns = dict(run.columns)
-        """Of the tables that the statement was checked against."""
+        """Schemas of the tables that the statement was checked against."""
         types: tuple[pa.DataType, ...] = ()
         if bound.parameter_count:
-            types = parameter_types(frame.logical_plan(), bound.parameter_count, frame.optimized_logical_plan)
+            types = infer_parameter_types(
+                frame.logical_plan(), bound.parameter_count, frame.optimized_logical_plan
+            )
             if isinstance(bound, BoundStatement):
-                told = frames.subquery_types(bound, run, catalog)
+                subquery_types = frames.infer_subquery_types(bound, run, catalog)
                 types = tuple(
-                    told.get(ordinal, kind) for ordinal, kind in enumerate(bound.argument_types(types))
+                    subquery_types.get(ordinal, kind)
+                    for ordinal, kind in enumerate(bound.argument_types(types))
                 )
-            # Only with typed values is the type known of what is made of parameters alone.
+            # The type of an expression of parameters alone is known only with typed values.
             nulls = [pa.scalar(None, kind) for kind in types]
             frame = frames.plan(bound, run, nulls, catalog, typing=True)
         elif bound.kind is not StatementKind.EXPLAIN_ANALYZE and not asks_first:
             self._planned.append((time.monotonic(), frame, run))
         self._types = settings.type_set
-        self.schema = normalised(frames.schema(frame), self._types)
+        self.schema = normalize_schema(frames.schema(frame), self._types)
         self.parameter_schema = pa.schema(
             [pa.field(f"${index}", kind) for index, kind in enumerate(types, start=1)]
         )
 
     @cached_property
     def serialized_schema(self) -> bytes:
-        """`schema` as an encapsulated IPC message."""
+        """Return `schema` as an encapsulated IPC message."""
         return bytes(self.schema.serialize())
 
     @cached_property
     def serialized_parameter_schema(self) -> bytes:
-        """`parameter_schema` as an encapsulated IPC message, in the types in which the client binds."""
+        """Return `parameter_schema` as an encapsulated IPC message, in the types in which clients bind."""
         fields = [
             pa.field(field.name, bindable_type(field.type, self._types)) for field in self.parameter_schema
         ]
@@ -104,50 +107,33 @@ class CheckedQuery:
 
     @cached_property
     def digest(self) -> bytes:
-        """8 bytes that differ where `schema` does."""
+        """Return 8 bytes that identify `schema`."""
         return blake2b(self.serialized_schema, digest_size=8).digest()
 
     @property
     def access(self) -> Access:
-        """For whom the statement was prepared; nobody else may run it."""
+        """Return the access of the principal for whom the statement was prepared; no other may run it."""
         return self.catalog.access
 
     @property
     def reads_only_system(self) -> bool:
-        """Whether an administrator looks on: the statement reads nothing but the schema `system`."""
-        is_about_us = bool(self._bound.system_tables) and not self._bound.references
-        return is_about_us and self.catalog.access.is_admin
+        """Return whether an administrator reads tables of the schema `system` and no others."""
+        reads_system = bool(self._bound.system_tables) and not self._bound.references
+        return reads_system and self.catalog.access.is_admin
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether the plan depends on nothing but the tables and views that the statement names."""
+        """Return whether the plan depends only on the tables and views that the statement names."""
         return not self._bound.lists_tables
 
-    @property
-    def is_lookup(self) -> bool:
-        """Whether the statement gives the rows of some keys, and nothing else."""
-        return self._bound.key_query is not None
-
-    def wanted_keys(self, parameters: Sequence[pa.Scalar] = ()) -> pa.Table | None:
-        """The keys that a lookup asks for; None where only DataFusion can tell.
-
-        Raises:
-            InvalidInputError: too few or too many parameters, or a value of the wrong type.
-        """
-        query = self._bound.key_query
-        values = typed_values(parameters, self.parameter_schema)
-        if query is None:
-            return None
-        return query.keys(values, self.catalog.anew().table(query.table).base.schema)
-
-    def _task(
+    def _make_task(
         self, parameters: Sequence[pa.Scalar], settings: SessionSettings | None, control: RunControl | None
     ) -> Task:
         takes_none = not parameters and not len(self.parameter_schema)
-        values = () if takes_none else typed_values(parameters, self.parameter_schema)
-        return Task(values, settings or self._settings, control or RunControl(), self.catalog.anew())
+        values = () if takes_none else bind_values(parameters, self.parameter_schema)
+        return Task(values, settings or self._settings, control or RunControl(), self.catalog.reopen())
 
-    def _replanned(
+    def _plan_again(
         self,
         run: QueryRun,
         parameters: Sequence[pa.Scalar],
@@ -155,28 +141,32 @@ class CheckedQuery:
         *,
         pushdown: bool = True,
     ) -> DataFrame:
-        """The statement over its tables as they are now, which may no longer have its columns."""
+        """Plan the statement over the current tables.
+
+        Raises:
+            PreconditionError: the result has other columns than when the statement was prepared.
+        """
         try:
             frame = self._frames.plan(self._bound, run, parameters, catalog, pushdown=pushdown)
         except InvalidInputError as error:
             if self._has_same_columns(run):
                 raise
-            raise altered(self.sql) from error
+            raise schema_changed_error(self.sql) from error
         schema = self._frames.schema(frame)
         if not self._is_promised(schema):
             if parameters and self._has_same_columns(run):
-                # One of them was kept in a type of its own, and the result has another type for that.
+                # A parameter that kept its own type may have changed the type of the result.
                 refuse_untyped(parameters, self.parameter_schema)
-            raise altered(self.sql)
+            raise schema_changed_error(self.sql)
         return frame
 
-    def _check(self, schema: pa.Schema) -> None:
+    def _check_promise(self, schema: pa.Schema) -> None:
         if not self._is_promised(schema):
-            raise altered(self.sql)
+            raise schema_changed_error(self.sql)
 
     def _is_promised(self, schema: pa.Schema) -> bool:
-        return bool(normalised(schema, self._types).equals(self.schema))
+        return bool(normalize_schema(schema, self._types).equals(self.schema))
 
     def _has_same_columns(self, run: QueryRun) -> bool:
-        """Whether the tables have the columns that the statement was checked against."""
-        return all(columns == self._columns.get(one, columns) for one, columns in run.columns.items())
+        """Return whether the tables have the columns that the statement was checked against."""
+        return all(schema == self._columns.get(key, schema) for key, schema in run.columns.items())

@@ -1,4 +1,4 @@
-"""A bound statement as DataFusion plans it, with our leaves under its private table names."""
+"""Plans bound statements with DataFusion, with a leaf of ours behind each private table name."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from datafusion.plan import LogicalPlan
 from memwal.errors import LanceGatewayError
 from planner.access.visible_catalog import SYSTEM_SCHEMA, VisibleCatalog
 from planner.binding.bind import StatementKind, bind
-from planner.binding.bound_statement import BoundStatement, TableReference, check_vectors, query_vectors
+from planner.binding.bound_statement import BoundStatement, TableReference, check_vectors, read_query_vectors
 from planner.binding.substrait import Bound, BoundPlan
 from planner.bridge.distance_functions import register_distances
-from planner.bridge.parameter_types import parameter_types
+from planner.bridge.parameter_types import infer_parameter_types
 from planner.bridge.plan_shape import OptimizedOnce
 from planner.bridge.run_control import RunControl
 from planner.plans.checks.mistaken_plans import MOVING_RULE, SUSPECT, TOTALS, check_plan
-from planner.plans.results import normalised, streamed, translated
+from planner.plans.results import normalize_schema, stream_batches, translate_error
 from planner.plans.system_leaf import SystemLeaf
 from planner.plans.text_plan import plan_text
 from planner.scans.query_run import QueryRun, ReadOptions
@@ -42,9 +42,9 @@ logger = logging.getLogger(__name__)
 _WRONG_RULES = ("eliminate_duplicated_expr", "eliminate_group_by_constant")
 """Rules of DataFusion 54 that give wrong answers.
 
-The first drops sort keys that follow from others in one input of an outer join, but not in its result, and
-takes the wrong columns for keys of a GROUP BY behind computed columns. The second makes an aggregate without
-groups, which has a row when there are no rows, of one whose groups are constants.
+The first drops sort keys that depend on others in one input of an outer join, but not in its result, and
+mistakes the keys of a GROUP BY behind computed columns. The second replaces groups by constants with an
+aggregate without groups, which gives one row for no input rows.
 """
 
 _LOSING_RULES = (
@@ -60,30 +60,30 @@ _LOSING_RULES = (
     "common_sub_expression_eliminate",
     "single_distinct_aggregation_to_group_by",
 )
-"""Rules that leave out what no row needs, and with it parameters, whose types would not be known."""
+"""Rules that remove unused expressions, and with them the parameters whose types are to be inferred."""
 _EVERY_ROW = (1 << 63) - 1
 """A LIMIT that DataFusion keeps in its plans; no table has more rows."""
 _EMPTYING_RULE = "eliminate_filter"
-"""Without it, physical plans can't tell from a condition that is never true that there are no rows.
+"""The rule that replaces a filter that is never true with an empty relation.
 
-They take it that there are no groups either then, not even the grand total, and count them without a look.
-Where conditions stay where they are, it is needed: physical plans would move such a condition all the same.
+Over an empty relation, physical plans assume that there are no groups, not even the grand total. If
+conditions are not moved, the rule is needed, since physical plans would move such a condition.
 """
 _UNITED_ORDER = re.compile(r"\bunion\b.*\border\b", re.IGNORECASE | re.DOTALL)
-"""What may sort a UNION.
+"""Texts that may sort a UNION.
 
-DataFusion 54 sorts its parts without the keys that are constant in each, and the first rows of one part by
-the other keys keep out those of another.
+DataFusion 54 sorts the parts of a UNION without the keys that are constant in each part, and then merges them
+by the other keys with a wrong limit.
 """
 
 
 class Frames:
-    """Makes DataFusion's plans of statements; safe to share between threads.
+    """Plans statements with DataFusion; safe to share between threads.
 
     Args:
         catalog: tables and views.
         partitions: of every scan, by default one per core.
-        memory_bytes: what one statement may use before it spills to disk; None for no limit.
+        memory_bytes: memory of one statement before it spills to disk; None for no limit.
     """
 
     def __init__(
@@ -94,10 +94,10 @@ class Frames:
         self.partitions = partitions or os.cpu_count() or 1
         self._visibility = Visibility(catalog.cache, catalog.executor)
         self._schema_reader = SessionContext()
-        """Plans nothing; tells the schemas of plans."""
+        """Only used to read the schemas of plans."""
 
-    def run(self, settings: SessionSettings, control: RunControl) -> QueryRun:
-        """A new execution: what it reads is decided when its first batch is wanted."""
+    def start_run(self, settings: SessionSettings, control: RunControl) -> QueryRun:
+        """Start an execution, which takes its snapshots when its first batch is requested."""
         shortcuts = settings.shortcuts
         pruning = settings.region_pruning and Shortcut.REGION_PRUNING in shortcuts
         options = ReadOptions(settings.consistency, settings.max_staleness_ms, pruning, shortcuts)
@@ -106,14 +106,14 @@ class Frames:
         return run
 
     def schema(self, frame: DataFrame) -> pa.Schema:
-        """The schema of a plan's result.
+        """Return the schema of a plan's result.
 
-        `DataFrame.schema` goes by the statement as it is written, where a CASE has the type of its first THEN
-        and a union that of its first query. What values have in the end is decided in optimizing the plan.
+        In `DataFrame.schema`, a CASE has the type of its first THEN, and a union that of its first query. The
+        optimizer decides on the types that the values have.
         """
         try:
             optimized = frame.optimized_logical_plan()
-        except Exception:  # noqa: BLE001 - the run tells what is wrong, to whom it concerns
+        except Exception:  # noqa: BLE001 - the run raises the error
             return frame.schema()
         return self._schema_reader.create_dataframe_from_logical_plan(optimized).schema()
 
@@ -128,34 +128,34 @@ class Frames:
         moving: bool = True,
         typing: bool = False,
     ) -> DataFrame:
-        """The statement as DataFusion plans it.
+        """Plan a statement.
 
         Args:
             bound: the statement.
             run: its execution.
             parameters: their values; None leaves placeholders in place.
             catalog: with which the statement's names were resolved.
-            pushdown: whether leaves are handed their conjuncts.
-            moving: whether conditions go below other operators.
-            typing: whether the plan is for its types alone, and the values stand for their types.
+            pushdown: whether conjuncts are pushed into leaves.
+            moving: whether the optimizer moves conditions below other operators.
+            typing: whether the plan is only used for its types; values then represent their types.
 
         Raises:
-            LanceGatewayError: DataFusion refuses it.
+            LanceGatewayError: DataFusion refuses the statement.
         """
         if isinstance(bound, BoundPlan):
-            return self._plan_of_relations(bound, run, catalog, pushdown=pushdown)
+            return self._plan_substrait(bound, run, catalog, pushdown=pushdown)
         untyped = parameters is None and bound.parameter_count > 0
         text, values = (bound.render(), {}) if untyped else bound.with_values(parameters or ())
         rules = [] if moving else [MOVING_RULE]
         if moving and TOTALS.search(text):
             rules = [_EMPTYING_RULE]
         united = _UNITED_ORDER.search(text) is not None
-        context = self._context(typing=untyped, sorts_whole=united, without=rules)
+        context = self._make_context(typing=untyped, sorts_whole=united, without=rules)
         leaves: dict[str, TableLeaf] = {}
         schemas: list[pa.Schema] = []
         for reference in bound.references:
-            known = None if typing or untyped else parameters or ()
-            leaf = self._leaf(bound, reference, run, known, catalog)
+            leaf_parameters = None if typing or untyped else parameters or ()
+            leaf = self._make_leaf(bound, reference, run, leaf_parameters, catalog)
             _register(context, reference.private_name, leaf, pushdown=pushdown)
             leaves[reference.private_name] = leaf
             schemas.append(leaf.schema)
@@ -163,7 +163,7 @@ class Frames:
         if bound.system_tables or bound.lists_tables:
             self._add_system_tables(context, run, catalog, pushdown=pushdown)
         if bound.lists_tables:
-            self._describe_everything(context, run, catalog)
+            self._list_tables_and_views(context, run, catalog)
         if bound.distances:
             register_distances(context, bound.distances, run)
         try:
@@ -174,7 +174,7 @@ class Frames:
             if untyped:
                 return frame
             searches = any(reference.search is not None for reference in bound.references)
-            may_move, without = moving and not typing, partial(self._without, frame)
+            may_move, without = moving and not typing, partial(self._optimize_without, frame)
             has_instants = any(pa.types.is_timestamp(one.type) for schema in schemas for one in schema)
             if (has_instants or SUSPECT.search(text)) and check_plan(
                 frame, text, schemas, without, may_move=may_move, is_fixed=searches
@@ -184,23 +184,23 @@ class Frames:
                 handing = None if pushdown else lambda: self.plan(bound, run, parameters, catalog)
                 tell_leaves(frame, leaves, handing)
         except Exception as error:
-            raise translated(error, bound, run.failure) from error
+            raise translate_error(error, bound, run.failure) from error
         return frame
 
-    def subquery_types(
+    def infer_subquery_types(
         self, bound: BoundStatement, run: QueryRun, catalog: VisibleCatalog
     ) -> Mapping[int, pa.DataType]:
-        """Ordinal -> type of the parameters in subqueries that give vectors."""
+        """Return ordinal -> type of the parameters in subqueries that give vectors."""
         types: dict[int, pa.DataType] = {}
         for vectors in (reference.vectors for reference in bound.references):
             if vectors is not None and vectors.ordinals:
                 frame = self.plan(vectors.statement, run, None, catalog)
                 count = vectors.statement.parameter_count
-                told = parameter_types(frame.logical_plan(), count, frame.optimized_logical_plan)
-                types |= dict(zip(vectors.ordinals, told, strict=True))
+                inferred = infer_parameter_types(frame.logical_plan(), count, frame.optimized_logical_plan)
+                types |= dict(zip(vectors.ordinals, inferred, strict=True))
         return types
 
-    def _leaf(
+    def _make_leaf(
         self,
         bound: BoundStatement,
         reference: TableReference,
@@ -208,12 +208,12 @@ class Frames:
         parameters: Sequence[pa.Scalar] | None,
         catalog: VisibleCatalog,
     ) -> TableLeaf:
-        """What stands for one of a statement's references; nothing is searched without parameters."""
+        """Make the leaf of a table reference; without parameters, it does not search."""
         if reference.search is not None:
-            call = self._answered(reference, run, parameters, catalog)
+            call = self._run_vector_subquery(reference, run, parameters, catalog)
             return search_leaf(run, call, parameters, catalog)
         named = (reference.table, reference.as_of)
-        # EXPLAIN prints no table name at a leaf; the number of fragments tells tables apart there.
+        # EXPLAIN prints the number of fragments of a leaf instead of its name: it distinguishes tables.
         marker = 0
         if bound.kind is not StatementKind.QUERY:
             marker = list(dict.fromkeys((one.table, one.as_of) for one in bound.references)).index(named)
@@ -223,55 +223,55 @@ class Frames:
             kind = DeclaredLeaf
         return kind(run, catalog.table(*named), self.partitions + marker)
 
-    def _answered(
+    def _run_vector_subquery(
         self,
         reference: TableReference,
         run: QueryRun,
         parameters: Sequence[pa.Scalar] | None,
         catalog: VisibleCatalog,
     ) -> SearchCall:
-        """A call with the vectors that its subquery gives; without parameters, only its type is checked.
+        """Run the subquery of a search call and put its vectors in its place.
 
-        It runs here, before anything of the statement around it does: DataFusion must not be entered from
-        one of its own threads.
+        Without parameters, only the type of the subquery is checked. It runs before the statement around it,
+        since DataFusion must not be called from one of its own threads.
         """
         call, vectors = reference.search, reference.vectors
-        assert call is not None  # noqa: S101 (it stands in place of a call)
+        assert call is not None  # noqa: S101 (the reference is a search call)
         if vectors is None:
             return call
-        asked = vectors.statement
+        subquery = vectors.statement
         inner = QueryRun(run.options, self._visibility, run.control)
         inner.columns = run.columns
         run.control.runs.append(inner)
         try:
             if parameters is None:
-                frame = self.plan(asked, inner, None, catalog, typing=True)
+                frame = self.plan(subquery, inner, None, catalog, typing=True)
                 check_vectors(call.function.value, self.schema(frame))
                 return call
-            frame = self.plan(asked, inner, [parameters[ordinal] for ordinal in vectors.ordinals], catalog)
-            batches = list(streamed(frame, run.control))
+            frame = self.plan(subquery, inner, [parameters[ordinal] for ordinal in vectors.ordinals], catalog)
+            batches = list(stream_batches(frame, run.control))
         except Exception as error:
-            raise translated(error, asked, run.control.error or inner.failure) from error
-        found = pa.Table.from_batches(batches, batches[0].schema if batches else self.schema(frame))
-        return call.answered(query_vectors(call.function.value, found))
+            raise translate_error(error, subquery, run.control.error or inner.failure) from error
+        table = pa.Table.from_batches(batches, batches[0].schema if batches else self.schema(frame))
+        return call.with_vectors(read_query_vectors(call.function.value, table))
 
-    def _plan_of_relations(
+    def _plan_substrait(
         self, bound: BoundPlan, run: QueryRun, catalog: VisibleCatalog, *, pushdown: bool
     ) -> DataFrame:
-        """A Substrait plan, over the plans of what it reads."""
+        """Plan a Substrait plan over the plans of its relations."""
         relations = {
             name: self.plan(statement, run, None, catalog, pushdown=pushdown)
             for name, statement in bound.relations.items()
         }
-        context = self._context(typing=False, sorts_whole=True)
-        frame = OptimizedOnce(bound.frame(context, relations).df)
+        context = self._make_context(typing=False, sorts_whole=True)
+        frame = OptimizedOnce(bound.make_frame(context, relations).df)
         schemas = [relation.schema() for relation in relations.values()]
-        check_plan(frame, None, schemas, partial(self._without, frame), may_move=True, is_fixed=True)
+        check_plan(frame, None, schemas, partial(self._optimize_without, frame), may_move=True, is_fixed=True)
         return frame
 
-    def _without(self, frame: DataFrame, rule: str) -> LogicalPlan:
-        """The optimised plan of a statement, without a rule."""
-        context = self._context(typing=False, sorts_whole=False, without=(rule,))
+    def _optimize_without(self, frame: DataFrame, rule: str) -> LogicalPlan:
+        """Return the optimised plan of a statement, made without one rule."""
+        context = self._make_context(typing=False, sorts_whole=False, without=(rule,))
         return context.create_dataframe_from_logical_plan(frame.logical_plan()).optimized_logical_plan()
 
     def _add_system_tables(
@@ -282,9 +282,9 @@ class Frames:
             leaf = SystemLeaf(run, catalog.system_table(name), catalog.access)
             _register(context, f"{SYSTEM_SCHEMA}.{quote(name)}", leaf, pushdown=pushdown)
 
-    def _describe_everything(self, context: SessionContext, run: QueryRun, catalog: VisibleCatalog) -> None:
-        """Let DataFusion's information_schema list all tables and views that can be read."""
-        catalog = catalog.anew()  # What is only listed is not kept.
+    def _list_tables_and_views(self, context: SessionContext, run: QueryRun, catalog: VisibleCatalog) -> None:
+        """Register all tables and views that can be read, for DataFusion's information_schema."""
+        catalog = catalog.reopen()  # so that the statement does not depend on the tables that it lists
         for name in catalog.table_names():
             try:
                 context.register_dataset(quote(name), DeclaredLeaf(run, catalog.table(name), 1))
@@ -293,7 +293,7 @@ class Frames:
         for name in catalog.view_names():
             try:
                 bound = bind(f"SELECT * FROM {quote(name)}", catalog)  # noqa: S608 (a quoted name)
-                schema = normalised(self.schema(self.plan(bound, run, None, catalog)))
+                schema = normalize_schema(self.schema(self.plan(bound, run, None, catalog)))
             except LanceGatewayError as error:
                 logger.warning("view %r is not listed: %s", name, error)
                 continue
@@ -301,13 +301,15 @@ class Frames:
             context.register_view(quote(name), frame)
             context.deregister_table(f"{name}#view")
 
-    def _context(self, *, typing: bool, sorts_whole: bool, without: Sequence[str] = ()) -> SessionContext:
-        """A context of the statement's own.
+    def _make_context(
+        self, *, typing: bool, sorts_whole: bool, without: Sequence[str] = ()
+    ) -> SessionContext:
+        """Make the context of one statement.
 
         Args:
-            typing: whether the plan is to tell the types of parameters, those in subqueries too.
+            typing: whether the plan is for the types of parameters, those in subqueries too.
             sorts_whole: whether rows are sorted in one partition.
-            without: rules of the optimiser to leave out, besides those that are wrong.
+            without: rules of the optimiser to remove, besides those with wrong answers.
         """
         config = (
             SessionConfig()
@@ -315,21 +317,21 @@ class Frames:
             .with_information_schema(enabled=True)
             .with_default_catalog_and_schema(CATALOG, SCHEMA)
             .set("datafusion.sql_parser.map_string_types_to_utf8view", "false")
-            # DataFusion 54 takes `x IS TRUE` for what may be NULL in one place and not in another.
+            # DataFusion 54 is not consistent about whether `x IS TRUE` is nullable.
             .set("datafusion.execution.skip_physical_aggregate_schema_check", "true")
-            # Without it, now() and zoned literals have no zone, and zoned columns read them as times of day.
+            # Without it, now() and zoned literals have no zone, and comparisons with zoned columns are wrong.
             .set("datafusion.execution.time_zone", "+00:00")
-            # Swapped inputs take filters above an outer join for filters of the other side.
+            # Reordering applies filters above an outer join to the other input.
             .set("datafusion.optimizer.join_reordering", "false")
-            # The first groups by an extreme lack those that have none but NULL.
+            # Top-k aggregation drops groups that have only NULL.
             .set("datafusion.optimizer.enable_topk_aggregation", "false")
-            # As many as change something: comparisons of constants that are left go to leaves as Python's.
+            # Comparisons of constants that are not folded would be evaluated by leaves, by Python's rules.
             .set("datafusion.optimizer.max_passes", "16")
         )
         if sorts_whole:
             config = config.set("datafusion.optimizer.repartition_sorts", "false")
         if typing:
-            # Plans subqueries as joins, where parameters show.
+            # Subqueries become joins, whose parameters the bindings show.
             config = config.set("datafusion.optimizer.enable_physical_uncorrelated_scalar_subquery", "false")
         runtime = None
         if self._memory_bytes is not None:
@@ -341,17 +343,17 @@ class Frames:
 
 
 def _register(context: SessionContext, name: str, leaf: pads.Dataset, *, pushdown: bool) -> None:
-    """Give a leaf its name in a context.
+    """Register a leaf in a context.
 
-    DataFusion's bindings hand a leaf all conditions that can be said in Arrow's language, and no condition
-    goes below a LIMIT. Without the rule that moves conditions they would stay above joins, whose inputs may
-    have columns of the same name, and physical plans take one for the other.
+    DataFusion's bindings push all conditions into a leaf that Arrow can express, but none below a LIMIT. To
+    remove the rule that moves conditions would leave them above joins, whose inputs may have columns of the
+    same name, which physical plans confuse.
 
     Args:
         context: of the statement.
-        name: as it stands in the statement.
-        leaf: what is read.
-        pushdown: whether the leaf is handed its conjuncts; otherwise they are applied just above it.
+        name: of the leaf in the statement.
+        leaf: the dataset.
+        pushdown: whether conjuncts are pushed into the leaf; otherwise they are applied just above it.
     """
     context.register_dataset(name, leaf)
     if pushdown:

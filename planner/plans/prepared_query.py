@@ -17,12 +17,12 @@ from planner.binding.bind import StatementKind
 from planner.binding.bound_statement import BoundStatement
 from planner.binding.substrait import Bound
 from planner.bridge.plain_types import conform
-from planner.bridge.plan_shape import direct_shape
+from planner.bridge.plan_shape import find_direct_shape
 from planner.bridge.run_control import RunControl
 from planner.plans.checked_query import Task
 from planner.plans.dataframes import Frames
-from planner.plans.results import again_if_files_vanish, altered, streamed, translated
-from planner.plans.scan_parts import DividedQuery, direct_batches
+from planner.plans.results import retry_if_files_vanish, schema_changed_error, stream_batches, translate_error
+from planner.plans.scan_parts import DividedQuery, read_direct_scan
 from planner.plans.system_leaf import plain_system_rows
 from planner.scans.explain import explained
 from planner.scans.query_run import QueryRun
@@ -33,13 +33,13 @@ from planner.tables.sources.base_table import BaseTable
 
 MAX_CONSTANT_BYTES = 1 << 16
 MAX_PLAN_SECONDS = 1.0
-"""DataFusion's plans know what time it is: `now()` is a constant in them."""
+"""Plans are not reused for longer, since `now()` is a constant in them."""
 _UNPLANNED = "physical_plan_error"
-"""The type of plan that EXPLAIN gives where there is no physical one."""
+"""The type of plan that EXPLAIN gives if physical planning failed."""
 
 
 _CONSTANTS = Shortcut.CONSTANTS
-"""Asked for in microseconds, of which looking a member up in its class is a part."""
+"""A constant of the module, since looking up the member of the enum would take a measurable time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ class Constant:
 
     Attributes:
         table: all of its rows.
-        nbytes: of them.
+        nbytes: size of the table.
     """
 
     table: pa.Table
@@ -59,7 +59,7 @@ class PreparedQuery(DividedQuery):
     """A checked statement that can run any number of times.
 
     Attributes:
-        constant: the whole result, where it is small, known, and the same for every run.
+        constant: the whole result, if it is small and the same for every run; set by the first run.
 
     Args:
         frames: plans the statement.
@@ -76,29 +76,29 @@ class PreparedQuery(DividedQuery):
     ) -> None:
         super().__init__(frames, bound, settings, catalog)
         self._checked: BaseTable | None = None
-        """The base version that is known to give the advertised columns."""
+        """The last base version that was checked for the advertised columns."""
         self._search: DirectSearch | None = None
-        """The statement as a search and nothing else, once a run has told that it is one."""
+        """The statement as a search without a plan, if an earlier run has found that it is one."""
         self.constant: Constant | None = None
         self._explains = bound.kind in (StatementKind.EXPLAIN, StatementKind.EXPLAIN_ANALYZE)
 
-    def admitted_regions(
+    def find_matching_regions(
         self,
         table: str,
         parameters: Sequence[pa.Scalar],
         settings: SessionSettings,
         control: RunControl,
     ) -> frozenset[str]:
-        """Regions of a table whose rows the statement would read now; it is planned, and not run.
+        """Return the regions of a table that the statement would read; it is planned, but not run.
 
         Raises:
-            LanceGatewayError: what is wrong with the statement or its parameters.
+            LanceGatewayError: the statement or its parameters are not valid.
         """
-        task = self._task(parameters, settings, None)
-        run = self._frames.run(settings, task.control)
-        frame = self._replanned(run, task.parameters, task.catalog)
+        task = self._make_task(parameters, settings, None)
+        run = self._frames.start_run(settings, task.control)
+        frame = self._plan_again(run, task.parameters, task.catalog)
         try:
-            control.undisturbed(frame.execution_plan)
+            control.run_uninterrupted(frame.execution_plan)
         except LanceGatewayError:
             raise
         except Exception as error:
@@ -106,12 +106,12 @@ class PreparedQuery(DividedQuery):
                 raise run.failure from error
             frame, run = self._plan(task, pushdown=False)
             try:
-                control.undisturbed(frame.execution_plan)
+                control.run_uninterrupted(frame.execution_plan)
             except Exception as plain:
-                raise translated(plain, self._bound, run.failure) from plain
-            # Without pushdown nothing tells regions apart.
-            found = task.catalog.table(table)
-            return frozenset(found.table.assignments(found.base, settings.consistency).region_ids)
+                raise translate_error(plain, self._bound, run.failure) from plain
+            # Without pushdown, no region can be pruned.
+            secured = task.catalog.table(table)
+            return frozenset(secured.table.assignments(secured.base, settings.consistency).region_ids)
         kept = (scan.pruning.kept for scan in run.scans if scan.table.name == table)
         return frozenset(region_id for regions in kept for region_id in regions)
 
@@ -121,12 +121,12 @@ class PreparedQuery(DividedQuery):
         settings: SessionSettings | None = None,
         control: RunControl | None = None,
     ) -> pa.RecordBatchReader:
-        """Run the statement on what is true now.
+        """Run the statement over the newest state of its tables.
 
         Args:
             parameters: one value per parameter.
             settings: of this run; by default those it was prepared with.
-            control: stops the run, and tells what it reads.
+            control: stops the run, and reports what it reads.
 
         Returns:
             A lazy stream; dropping it cancels the statement.
@@ -135,20 +135,20 @@ class PreparedQuery(DividedQuery):
             InvalidInputError: too few or too many parameters, or a value of the wrong type.
             PreconditionError: a table changed its columns since the statement was prepared.
         """
-        task = self._task(parameters, settings, control)
+        task = self._make_task(parameters, settings, control)
         if self._explains:
             return self._explain(task)
         if self.constant is not None and _CONSTANTS in task.settings.shortcuts:
             return self.constant.table.to_reader()
-        batches = again_if_files_vanish(
-            self._started(task), lambda: self._started(replace(task, catalog=self.catalog.anew()))
+        batches = retry_if_files_vanish(
+            self._start(task), lambda: self._start(replace(task, catalog=self.catalog.reopen()))
         )
         if self._bound.is_constant and Shortcut.CONSTANTS in task.settings.shortcuts:
-            batches = self._kept(batches)
+            batches = self._keep_constant(batches)
         return pa.RecordBatchReader.from_batches(self.schema, batches)
 
-    def _kept(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The same batches; if it is one small batch, it answers every later run."""
+    def _keep_constant(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the batches, and keep a result of one small batch for later runs."""
         first = next(batches, None)
         if first is None:
             self.constant = Constant(self.schema.empty_table(), 0)
@@ -161,17 +161,17 @@ class PreparedQuery(DividedQuery):
         elif first.nbytes <= MAX_CONSTANT_BYTES:
             self.constant = Constant(pa.Table.from_batches([first]), first.nbytes)
 
-    def _started(self, task: Task) -> Iterator[pa.RecordBatch]:
-        """Planned, and read lazily."""
-        batches = self._lookup(task)
+    def _start(self, task: Task) -> Iterator[pa.RecordBatch]:
+        """Plan the statement, and return its lazy batches."""
+        batches = self._look_up_keys(task)
         if batches is None:
-            batches = self._searched(task)
+            batches = self._search_without_plan(task)
         if batches is None:
-            batches = self._batches(*self._plan(task), task)
+            batches = self._read_batches(*self._plan(task), task)
         return batches
 
-    def _lookup(self, task: Task) -> Iterator[pa.RecordBatch] | None:
-        """Answer without DataFusion, where the statement is a point lookup and nothing else."""
+    def _look_up_keys(self, task: Task) -> Iterator[pa.RecordBatch] | None:
+        """Look up keys without DataFusion; return None if the statement is more than a point lookup."""
         query = self._bound.key_query
         if query is None or not task.settings.shortcuts.issuperset(
             (Shortcut.KEY_QUERIES, Shortcut.KEY_LOOKUPS)
@@ -179,74 +179,75 @@ class PreparedQuery(DividedQuery):
             return None
         table = task.catalog.table(query.table)
         base = table.base
-        keys = query.keys(task.parameters, base.schema)
+        keys = query.find_keys(task.parameters, base.schema)
         if keys is None:
             return None
         columns = [column for column, _ in query.columns]
         if base is not self._checked:
             if not set(columns).issubset(base.schema.names):
-                raise altered(self.sql)
-            self._check(pa.schema([base.schema.field(one).with_name(name) for one, name in query.columns]))
+                raise schema_changed_error(self.sql)
+            self._check_promise(
+                pa.schema([base.schema.field(column).with_name(name) for column, name in query.columns])
+            )
             self._checked = base
         if not keys.num_rows:
             return iter(())
-        run = self._frames.run(task.settings, task.control)
+        run = self._frames.start_run(task.settings, task.control)
         scan = run.add_scan(table, base, columns, keys=KeySet(keys))
         return (conform(batch, self.schema) for batch in scan.batches(0))
 
-    def _searched(self, task: Task) -> Iterator[pa.RecordBatch] | None:
-        """Answer without DataFusion, where an earlier run has told that the statement is but a search."""
+    def _search_without_plan(self, task: Task) -> Iterator[pa.RecordBatch] | None:
+        """Search without DataFusion, if an earlier run has found that the statement is only a search."""
         (reference, *_) = self._bound.references or (None,)
         if self._search is None or reference is None or reference.search is None:
             return None
         if Shortcut.DIRECT_SEARCHES not in task.settings.shortcuts:
             return None
-        run = self._frames.run(task.settings, task.control)
+        run = self._frames.start_run(task.settings, task.control)
         leaf = search_leaf(run, reference.search, task.parameters, task.catalog)
         schema = self._search.schema(leaf.schema)
         if schema is None:
-            raise altered(self.sql)
-        self._check(schema)
+            raise schema_changed_error(self.sql)
+        self._check_promise(schema)
         return (conform(batch, self.schema) for batch in self._search.batches(leaf))
 
     def _plan(self, task: Task, *, pushdown: bool = True) -> tuple[DataFrame, QueryRun]:
         searches = any(reference.search is not None for reference in self._bound.references)
-        # Conditions that are handed to a search decide what is ranked, and so what is answered.
+        # Conditions pushed into a search decide which rows are ranked, so pushdown changes its result.
         pushdown = pushdown and (searches or Shortcut.PUSHDOWN in task.settings.shortcuts)
         if pushdown and Shortcut.KEPT_PLANS in task.settings.shortcuts and task.settings == self._settings:
-            # Several threads may be here: taking it is one step.
+            # Other threads may pop at the same time.
             with contextlib.suppress(IndexError):
                 planned_at, frame, run = self._planned.pop()
                 if time.monotonic() - planned_at <= MAX_PLAN_SECONDS:
                     run.belong_to(task.control)
                     return frame, run
-        run = self._frames.run(task.settings, task.control)
-        frame = self._replanned(run, task.parameters, task.catalog, pushdown=pushdown)
+        run = self._frames.start_run(task.settings, task.control)
+        frame = self._plan_again(run, task.parameters, task.catalog, pushdown=pushdown)
         return frame, run
 
-    def _batches(self, frame: DataFrame, run: QueryRun, task: Task) -> Iterator[pa.RecordBatch]:
+    def _read_batches(self, frame: DataFrame, run: QueryRun, task: Task) -> Iterator[pa.RecordBatch]:
         try:
-            batches, run = self._opened_either_way(frame, run, task)
+            batches, run = self._open_with_fallback(frame, run, task)
             for batch in batches:
                 yield conform(batch, self.schema)
         except LanceGatewayError:
-            # As it is: an error that leads back to itself lives on until a garbage collection, and its
-            # traceback with it.
+            # Raised from itself, it would be a reference cycle that keeps its traceback alive.
             raise
         except Exception as error:
-            raise translated(error, self._bound, run.control.error or run.failure) from error
+            raise translate_error(error, self._bound, run.control.error or run.failure) from error
 
-    def _opened_either_way(
+    def _open_with_fallback(
         self, frame: DataFrame, run: QueryRun, task: Task
     ) -> tuple[Iterator[pa.RecordBatch], QueryRun]:
-        """Physically planned, without pushdown where it fails otherwise, and the run that reads.
+        """Make the physical plan, without pushdown if that fails; return its batches and its run.
 
         DataFusion's bindings can't combine a conjunct that folds to a constant with one that doesn't, and
-        push conditions for which Arrow has no kernels. Whatever is wrong with the statement itself is wrong
-        without pushdown as well, and told then.
+        push conditions for which Arrow has no kernels. An error of the statement itself is raised without
+        pushdown as well.
         """
         try:
-            return self._opened(frame, run, task), run
+            return self._open(frame, run, task), run
         except LanceGatewayError:
             raise
         except Exception:
@@ -254,43 +255,45 @@ class PreparedQuery(DividedQuery):
                 raise
         frame, run = self._plan(task, pushdown=False)
         try:
-            return self._opened(frame, run, task), run
+            return self._open(frame, run, task), run
         except Exception as error:
-            raise translated(error, self._bound, run.control.error or run.failure) from error
+            raise translate_error(error, self._bound, run.control.error or run.failure) from error
 
-    def _opened(self, frame: DataFrame, run: QueryRun, task: Task) -> Iterator[pa.RecordBatch]:
-        """Physically planned, not yet read."""
+    def _open(self, frame: DataFrame, run: QueryRun, task: Task) -> Iterator[pa.RecordBatch]:
+        """Make the physical plan, and return its lazy batches."""
         shape = None
         if len(self._bound.references) == 1:
             (reference,) = self._bound.references
             if reference.search is not None:
-                return self._opened_search(reference.search, frame, run, task)
-            shape = direct_shape(frame)
+                return self._open_search(reference.search, frame, run, task)
+            shape = find_direct_shape(frame)
             if shape is not None and shape.table != reference.private_name:
-                # The optimiser has found that the table is not needed, and another one is.
+                # The optimiser has removed the table, and only a system table is left.
                 shape = None
         if shape is None:
-            told = None
+            rows = None
             if Shortcut.DIRECT_SYSTEM_SCANS in task.settings.shortcuts:
-                told = plain_system_rows(self._bound, frame, run)
-            return streamed(frame, run.control) if told is None else told
+                rows = plain_system_rows(self._bound, frame, run)
+            return stream_batches(frame, run.control) if rows is None else rows
         shortcut = Shortcut.DIRECT_COUNTS if shape.counts else Shortcut.DIRECT_SCANS
         if shortcut not in task.settings.shortcuts:
-            return streamed(frame, run.control)
+            return stream_batches(frame, run.control)
         table = task.catalog.table(reference.table, reference.as_of)
-        return direct_batches(shape, frame, run, table)
+        return read_direct_scan(shape, frame, run, table)
 
-    def _opened_search(
+    def _open_search(
         self, search: SearchCall, frame: DataFrame, run: QueryRun, task: Task
     ) -> Iterator[pa.RecordBatch]:
-        """The statement's only reference is a search; if that is all, later runs need no plan."""
-        batches = streamed(frame, run.control)
-        is_fixed = isinstance(self._bound, BoundStatement) and self._bound.is_fixed and not search.subquery
+        """Open a statement whose only reference is a search; later runs may need no plan."""
+        batches = stream_batches(frame, run.control)
+        is_fixed = (
+            isinstance(self._bound, BoundStatement) and self._bound.has_fixed_text and not search.subquery
+        )
         if self._search is None and is_fixed and Shortcut.DIRECT_SEARCHES in task.settings.shortcuts:
             self._search = direct_search(frame, search, run)
         return batches
 
-    def _collected(self, batches: Iterator[pa.RecordBatch]) -> pa.Table:
+    def _collect(self, batches: Iterator[pa.RecordBatch]) -> pa.Table:
         return pa.Table.from_batches([conform(batch, self.schema) for batch in batches], self.schema)
 
     def _explain(self, task: Task) -> pa.RecordBatchReader:
@@ -298,12 +301,12 @@ class PreparedQuery(DividedQuery):
             task.control.metrics = MetricsSet()
         frame, run = self._plan(task)
         try:
-            opened, run = self._opened_either_way(frame, run, task)
-            plans = self._collected(opened)
+            opened, run = self._open_with_fallback(frame, run, task)
+            plans = self._collect(opened)
             if _UNPLANNED in plans.column("plan_type").to_pylist():
                 frame, run = self._plan(task, pushdown=False)
-                plans = self._collected(self._opened(frame, run, task))
+                plans = self._collect(self._open(frame, run, task))
         except Exception as error:
-            raise translated(error, self._bound, run.control.error or run.failure) from error
+            raise translate_error(error, self._bound, run.control.error or run.failure) from error
         table = explained(plans, run, self._frames.partitions)
         return pa.RecordBatchReader.from_batches(self.schema, table.to_batches())

@@ -1,4 +1,4 @@
-"""Queries over the catalog's tables, each read in its newest state; statements that write read with it."""
+"""Prepares and runs queries over the tables of a catalog, also for statements that write."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from planner.bridge import compatibility
 from planner.bridge.run_control import RunControl
 from planner.plans.dataframes import Frames
 from planner.plans.prepared_query import PreparedQuery
-from planner.plans.results import again_if_files_vanish, altered
+from planner.plans.results import retry_if_files_vanish, schema_changed_error
 from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
-from planner.sql.dialects.translate import NATIVE, telling_of_translation, to_native
-from planner.system.catalog import catalog_tables
+from planner.sql.dialects.translate import NATIVE, note_translation, to_native
+from planner.system.catalog import list_system_tables
 from planner.tables.state.catalog import Catalog
 
 __all__ = ["MAX_PLANS", "QueryPlanner"]
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedFor:
-    """Names a prepared statement. Equal for the same statement, settings and principal.
+class StatementKey:
+    """The key of a prepared statement: its text, settings and principal.
 
-    What its tables and views are, is asked again when it is taken.
+    Its tables and views are not part of the key: they are compared when the statement is used again.
 
     Attributes:
         statement: SQL, or a Substrait plan.
         settings: of the session.
-        access: what the principal may see; the same object as long as that is the same.
+        access: what the principal may see; the same object as long as the rights are the same.
     """
 
     statement: str | bytes
@@ -54,7 +54,7 @@ class _Entry:
 
 
 USUAL_LENGTH = 4096
-"""A plan grows with its statement: a longer one counts as several, so that they can't fill the memory."""
+"""A longer statement counts as several in the cache, since its plan needs more memory."""
 
 
 class PlanCache:
@@ -67,20 +67,20 @@ class PlanCache:
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._lock = threading.Lock()
-        self._entries: dict[PreparedFor, _Entry] = {}
+        self._entries: dict[StatementKey, _Entry] = {}
         self._weight = 0
         self._uses = itertools.count()
 
-    def get(self, key: PreparedFor, promised: bytes | None) -> PreparedQuery | None:
-        """The plan of a statement, if it can be taken again.
+    def get(self, key: StatementKey, promised: bytes | None) -> PreparedQuery | None:
+        """Return the plan of a statement, if it is still valid.
 
         Args:
             key: the statement, and for whom it was prepared.
-            promised: digest of the result schema that a client was told; such a plan is taken if its views
-                are what they were, since running it finds out whether the tables have changed. None takes a
-                plan only if it is what preparing the statement now would give.
+            promised: digest of the result schema that a client has; such a plan is valid if its views are the
+                same, since running it checks the tables. With None, a plan is valid only if preparing the
+                statement now would give the same.
         """
-        # Statements are looked up several times for each execution, and hashed no more often than that.
+        # Looked up several times per execution, so the key is hashed once.
         entry = self._entries.get(key)
         if entry is None:
             return None
@@ -88,16 +88,16 @@ class PlanCache:
         try:
             if promised is not None:
                 names = entry.plan.catalog
-                is_valid = entry.plan.digest == promised and (not names.views or names.views_hold())
+                is_valid = entry.plan.digest == promised and (not names.views or names.has_same_views())
             else:
-                is_valid = entry.plan.is_repeatable and entry.plan.catalog.holds()
+                is_valid = entry.plan.is_repeatable and entry.plan.catalog.is_current()
         except LanceGatewayError:
-            # Preparing it anew tells the client what is wrong.
+            # The caller prepares the statement again, which raises the error that fits.
             return None
         return entry.plan if is_valid else None
 
-    def put(self, key: PreparedFor, plan: PreparedQuery) -> None:
-        """Keep a plan in place of the one that the key had, unless its statement is too long to be kept."""
+    def put(self, key: StatementKey, plan: PreparedQuery) -> None:
+        """Keep the plan of a key, unless the statement is too long; the least recently used plans leave."""
         entry = _Entry(plan, 1 + len(key.statement) // USUAL_LENGTH, next(self._uses))
         with self._lock:
             self._remove(key)
@@ -108,14 +108,14 @@ class PlanCache:
             self._entries[key] = entry
             self._weight += entry.weight
 
-    def _remove(self, key: PreparedFor) -> None:
+    def _remove(self, key: StatementKey) -> None:
         removed = self._entries.pop(key, None)
         if removed is not None:
             self._weight -= removed.weight
 
 
 MAX_PLANS = 1024
-"""Statements whose plans are kept."""
+"""The number of statements of usual length whose plans are kept."""
 
 
 class QueryPlanner:
@@ -124,7 +124,7 @@ class QueryPlanner:
     Args:
         catalog: tables and views.
         partitions: of every scan, by default one per core.
-        memory_bytes: what one statement may use before it spills to disk; None for no limit.
+        memory_bytes: memory of one statement before it spills to disk; None for no limit.
 
     Raises:
         PreconditionError: the installed pylance and datafusion don't match.
@@ -137,7 +137,7 @@ class QueryPlanner:
         self.catalog = catalog
         self._frames = Frames(catalog, partitions, memory_bytes)
         self._plans = PlanCache(MAX_PLANS)
-        self._system_tables = {table.name: table for table in catalog_tables(catalog)}
+        self._system_tables = {table.name: table for table in list_system_tables(catalog)}
 
     def prepare(
         self,
@@ -147,22 +147,22 @@ class QueryPlanner:
         *,
         promised: bytes | None = None,
     ) -> PreparedQuery:
-        """Check syntax, names and types of a statement, or find it among those that were checked before.
+        """Check syntax, names and types of a statement, or return a plan that is kept.
 
         Args:
             sql: the statement.
-            settings: of the session that asks.
-            access: what the principal who asks may see.
-            promised: `PreparedQuery.digest` of what the client was told when it prepared the statement.
+            settings: of the session.
+            access: what the principal may see.
+            promised: `PreparedQuery.digest` of the schema that the client got when it prepared the statement.
 
         Raises:
-            InvalidInputError: what is wrong, and where.
-            NotFoundError: a table or view that doesn't exist.
-            UnsupportedError: a statement that is not a query.
+            InvalidInputError: the statement is not valid; the message has the place.
+            NotFoundError: a table or view doesn't exist.
+            UnsupportedError: the statement is not a query.
             PreconditionError: the result has other columns than were promised.
         """
-        key = PreparedFor(sql, settings, access)
-        return self._plans.get(key, promised) or self._planned(key, promised)
+        key = StatementKey(sql, settings, access)
+        return self._plans.get(key, promised) or self._prepare_and_keep(key, promised)
 
     def prepare_plan(
         self,
@@ -176,19 +176,19 @@ class QueryPlanner:
 
         Raises:
             InvalidInputError: the bytes are no plan, or the plan does not fit its tables.
-            UnsupportedError: the plan has something in it that DataFusion does not know.
+            UnsupportedError: the plan uses a feature that DataFusion does not support.
             LanceGatewayError: as `prepare`.
         """
-        key = PreparedFor(plan, settings, access)
-        return self._plans.get(key, promised) or self._planned(key, promised)
+        key = StatementKey(plan, settings, access)
+        return self._plans.get(key, promised) or self._prepare_and_keep(key, promised)
 
-    def _planned(self, key: PreparedFor, promised: bytes | None) -> PreparedQuery:
+    def _prepare_and_keep(self, key: StatementKey, promised: bytes | None) -> PreparedQuery:
         statement, settings = key.statement, key.settings
-        visible = self.visible(key.access)
+        visible = self.visible_catalog(key.access)
         telling: AbstractContextManager[None] = nullcontext()
         if isinstance(statement, str) and settings.dialect != NATIVE:
             statement = to_native(statement, settings.dialect, visible)
-            telling = telling_of_translation(settings.dialect)
+            telling = note_translation(settings.dialect)
         with telling:
             bound: Bound
             if isinstance(statement, bytes):
@@ -200,12 +200,12 @@ class QueryPlanner:
             except InvalidInputError as error:
                 if promised is None:
                     raise
-                # It fitted its tables when the promise was made.
-                raise altered(bound.sql) from error
-        if Shortcut.KEPT_PLANS in settings.shortcuts:  # They are part of the key: without it none is found.
+                # The statement was valid when the client prepared it, so a table has changed.
+                raise schema_changed_error(bound.sql) from error
+        if Shortcut.KEPT_PLANS in settings.shortcuts:  # Settings are part of the key.
             self._plans.put(key, plan)
         if promised is not None and promised != plan.digest:
-            raise altered(plan.sql)
+            raise schema_changed_error(plan.sql)
         return plan
 
     def execute(
@@ -214,10 +214,10 @@ class QueryPlanner:
         settings: SessionSettings = DEFAULT_SETTINGS,
         parameters: Sequence[pa.Scalar] = (),
     ) -> pa.RecordBatchReader:
-        """Prepare and run a statement; see `PreparedQuery.execute`."""
+        """Prepare and run a statement, as `PreparedQuery.execute` does."""
         return self.prepare(sql, settings).execute(parameters)
 
-    def rows_of_keys(
+    def look_up_rows(
         self,
         table: SecuredTable,
         keys: KeySet,
@@ -225,30 +225,30 @@ class QueryPlanner:
         settings: SessionSettings,
         control: RunControl,
     ) -> Sequence[pa.RecordBatch]:
-        """The rows that have some keys, looked up without a plan.
+        """Look up the rows of some keys, without a plan.
 
         Args:
             table: as the principal sees it.
-            keys: that are wanted.
+            keys: of the rows.
             columns: of the rows.
             settings: how the table is read.
-            control: stops the execution, and tells what it reads.
+            control: stops the execution, and reports what it reads.
 
         Raises:
             LanceGatewayError: the table can't be read.
         """
 
-        def looked_up() -> Iterator[pa.RecordBatch]:
-            newest = replace(table)  # it keeps the version that it finds
-            run = self._frames.run(settings, control)
+        def look_up() -> Iterator[pa.RecordBatch]:
+            newest = replace(table)  # a handle keeps its version
+            run = self._frames.start_run(settings, control)
             return run.add_scan(newest, newest.base, list(columns), keys=keys).batches(0)
 
-        return list(again_if_files_vanish(looked_up(), looked_up))
+        return list(retry_if_files_vanish(look_up(), look_up))
 
     def add_system_tables(self, *tables: SystemTable) -> None:
-        """Offer more tables in the schema `system`, besides those that describe the catalog."""
+        """Add tables to the schema `system`, besides those that describe the catalog."""
         self._system_tables |= {table.name: table for table in tables}
 
-    def visible(self, access: Access) -> VisibleCatalog:
-        """The catalog as a principal sees it, for everything that names or describes tables."""
+    def visible_catalog(self, access: Access) -> VisibleCatalog:
+        """Return the catalog as a principal sees it."""
         return VisibleCatalog(self.catalog, access, self._system_tables)

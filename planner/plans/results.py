@@ -1,4 +1,4 @@
-"""Result schemas that every client can read, and errors that every client can understand."""
+"""Result schemas and batches for clients, and errors of DataFusion in words for clients."""
 
 from __future__ import annotations
 
@@ -17,25 +17,27 @@ from planner.tables.sources.base_table import FilesVanishedError
 from planner.tables.sources.generations import GenerationVanishedError
 
 RUN_ATTEMPTS = 8
-"""A merger that is in a hurry may remove what a slow machine was about to read, several times in a row."""
+"""Merges may remove files that a slow reader is about to open, several times in a row."""
 
 
-def streamed(frame: DataFrame, control: RunControl) -> Iterator[pa.RecordBatch]:
-    """DataFusion's batches. Its own stream, not an Arrow one: dropping only that stops the work behind it."""
-    # Not interrupted while it makes the physical plan: it panics where asking a leaf for its columns fails.
-    # What DataFusion refuses then is raised here.
-    stream = control.undisturbed(frame.execute_stream)
-    held: list[Iterator[pa.RecordBatch]] = [map(RecordBatch.to_pyarrow, stream)]
-    del stream  # the list alone holds it, and is emptied at the end
-    return control.wait_for_each(held)
+def stream_batches(frame: DataFrame, control: RunControl) -> Iterator[pa.RecordBatch]:
+    """Execute a plan, and return its batches.
+
+    DataFusion's own stream is used, not an Arrow one: only dropping the former stops the execution.
+    """
+    # Physical planning is not interrupted: it panics if a leaf fails to give its columns.
+    stream = control.run_uninterrupted(frame.execute_stream)
+    streams: list[Iterator[pa.RecordBatch]] = [map(RecordBatch.to_pyarrow, stream)]
+    del stream  # only the list keeps it, which `wait_for_each` clears
+    return control.wait_for_each(streams)
 
 
-def again_if_files_vanish(
+def retry_if_files_vanish(
     batches: Iterator[pa.RecordBatch], restart: Callable[[], Iterator[pa.RecordBatch]]
 ) -> Iterator[pa.RecordBatch]:
-    """The same batches; begun anew, on a new snapshot, when files vanish before there is a first batch.
+    """Yield batches; restart on a new snapshot if files vanish before the first batch.
 
-    What vanished was merged or compacted, so the new snapshot has its rows elsewhere.
+    Files vanish because they were merged or compacted, so the new snapshot has their rows elsewhere.
     """
     for attempt in range(RUN_ATTEMPTS):
         try:
@@ -52,7 +54,7 @@ def again_if_files_vanish(
 
 
 _PRIVATE_NAME = re.compile(r'"([^"]+)#\d+"|\b(\w+)#\d+\b')
-# How the bindings quote an exception that was raised in Python; only its own text is fit for a client.
+# How the bindings quote an exception that was raised in Python; clients get only its message.
 _PYTHON_ERROR = re.compile(r"Python error PyErr \{.*?value: (.*?), traceback: .*", re.DOTALL)
 _PLANNING = ("Error during planning:", "Schema error:", "type_coercion", "This feature is not implemented:")
 _DATA = (
@@ -62,9 +64,9 @@ _DATA = (
     "Overflow",
     "Parser error",
     "Invalid argument error",
-    # What functions and operators say of their arguments.
+    # Raised by functions and operators because of their arguments.
     "Execution error:",
-    # Patterns that are computed, and so not looked at before.
+    # Raised for patterns that are computed at run time.
     "regex parse error",
     "Invalid regex",
     "exceeds size limit",
@@ -74,7 +76,7 @@ _EXHAUSTED = "Resources exhausted"
 _ALLOCATION = re.compile(
     r"Failed to allocate additional ([\d.]+ \w+) for (\w+).*?\(pool_size: ([\d.]+ \w+)\)", re.DOTALL
 )
-# A function that is called with what it does not take, which DataFusion calls a bug of its own.
+# A function call with wrong argument types, which DataFusion reports as an internal error.
 _NO_SIGNATURE = re.compile(
     r"Internal error: Function '(\w+)' failed to match any signature, errors: (.*?)\.?\n", re.DOTALL
 )
@@ -90,7 +92,7 @@ _WRAPPERS = re.compile(
 
 
 class QueryFailedError(LanceGatewayError):
-    """DataFusion gave up for a reason that is neither the statement's nor the data's."""
+    """DataFusion failed for a reason that is neither in the statement nor in the data."""
 
     status: ClassVar[str] = "INTERNAL"
 
@@ -101,27 +103,29 @@ class ResourcesExhaustedError(LanceGatewayError):
     status: ClassVar[str] = "RESOURCE_EXHAUSTED"
 
 
-def altered(sql: str) -> PreconditionError:
-    """A statement whose result is no longer what its client was told."""
+def schema_changed_error(sql: str) -> PreconditionError:
+    """Return the error for a statement whose result has other columns than when it was prepared."""
     msg = "the result of this statement has changed since it was prepared, because a table was altered"
     return PreconditionError(f"{msg}: prepare it again: {sql}")
 
 
-def normalised(schema: pa.Schema, types: TypeSet = "arrow") -> pa.Schema:
-    """The schema as it is advertised and streamed: no view types, no dictionaries, every field nullable.
+def normalize_schema(schema: pa.Schema, types: TypeSet = "arrow") -> pa.Schema:
+    """Return a schema as it is advertised and streamed: no view types, no dictionaries, all fields nullable.
 
-    Nullable, because DataFusion's batches may be stricter or laxer than its logical schema says.
+    Fields are nullable because the nullability of DataFusion's batches differs from its logical schema.
     """
     return pa.schema([pa.field(field.name, plain_type(field.type, types), nullable=True) for field in schema])
 
 
-def translated(error: BaseException, bound: Bound, failure: LanceGatewayError | None) -> LanceGatewayError:
-    """What a failed statement is told.
+def translate_error(
+    error: BaseException, bound: Bound, failure: LanceGatewayError | None
+) -> LanceGatewayError:
+    """Translate an error of DataFusion for clients.
 
     Args:
         error: as DataFusion's bindings raise it.
-        bound: the statement; its private table names must not be shown.
-        failure: the error of ours that DataFusion only passed on, if there was one.
+        bound: the statement, whose private table names are removed from the message.
+        failure: an error of a leaf or function of ours that caused it, if there is one.
     """
     if failure is not None:
         return failure
@@ -131,30 +135,30 @@ def translated(error: BaseException, bound: Bound, failure: LanceGatewayError | 
     if "ParserError(" in text or "SQL error:" in text:
         return bound.syntax_error(text)
     text = _PYTHON_ERROR.sub(r"\1", text)
-    message = _PRIVATE_NAME.sub(lambda found: found[1] or found[2], text)
+    message = _PRIVATE_NAME.sub(lambda match: match[1] or match[2], text)
     short = _WRAPPERS.sub("", message).strip()
     mismatch = _NO_SIGNATURE.match(short)
     if mismatch is not None:
-        return InvalidInputError(_mismatched(mismatch[1], mismatch[2]))
+        return InvalidInputError(_describe_mismatch(mismatch[1], mismatch[2]))
     if _EXHAUSTED in text:
-        return ResourcesExhaustedError(_exhausted(short))
+        return ResourcesExhaustedError(_describe_exhaustion(short))
     if _PANIC not in text and any(mark in text for mark in (*_PLANNING, *_DATA)):
         return InvalidInputError(short)
     return QueryFailedError(short)
 
 
-def _mismatched(function: str, text: str) -> str:
-    """Why none of a function's signatures fits, each reason once."""
+def _describe_mismatch(function: str, text: str) -> str:
+    """Explain why no signature of a function fits its arguments."""
     reasons = dict.fromkeys(reason.rstrip(".") for reason in _REASON.findall(text))
     return f"the function {function!r} does not take these arguments: it {', or '.join(reasons)}"
 
 
-def _exhausted(text: str) -> str:
-    """DataFusion's complaint of a limit, in the words of those who may change it."""
-    found = _ALLOCATION.search(text)
-    if found is None:
+def _describe_exhaustion(text: str) -> str:
+    """Explain an exceeded memory limit with the name of the setting that raises it."""
+    match = _ALLOCATION.search(text)
+    if match is None:
         return text
-    more, consumer, limit = found.groups()
+    more, consumer, limit = match.groups()
     return (
         f"the statement needs more than the {limit} of memory that one statement may hold ({consumer} asked "
         f"for {more} more): read fewer rows or columns, or ask the operator to raise query_memory_bytes"

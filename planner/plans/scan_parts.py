@@ -1,8 +1,8 @@
-"""A scan in parts that different readers take, each wherever and whenever it likes.
+"""Divides a scan into parts that several readers can read independently of each other.
 
-All parts read one snapshot, disjoint pieces of it, and together give the result exactly once. A part says
-everything about itself: another process over the same root opens the snapshot from its description and
-divides it in the same way.
+All parts read one snapshot, disjoint pieces of it, and together give the result exactly once. A part is
+self-contained: another process over the same root opens the snapshot from its description and divides it in
+the same way.
 
     query = engine.prepare("SELECT id, n FROM t WHERE n > 5")
     for part in query.parts(8).parts:
@@ -10,11 +10,8 @@ divides it in the same way.
         ...
         query.execute_part(ScanPart.from_message(snapshot_pb2.ScanPart.FromString(message)))
 
-Statements that are nothing but one scan, or its row count, need DataFusion for planning only.
-
-DataFusion would count(*) by making a column of ones as long as the table, and would pass a plain scan's
-batches through one more pair of hands. Its plan says exactly when nothing else is asked for, pushed-down
-conjuncts included.
+A statement that is only one scan, or its row count, is planned by DataFusion, but executed without it:
+DataFusion would make a column of ones for count(*), and would only pass on the batches of a scan.
 """
 
 from __future__ import annotations
@@ -31,10 +28,10 @@ from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionErro
 from planner.access.visible_catalog import SecuredTable, VisibleCatalog
 from planner.binding.bound_statement import BoundStatement, StatementKind
 from planner.bridge.plain_types import conform
-from planner.bridge.plan_shape import DirectShape, direct_shape
+from planner.bridge.plan_shape import DirectShape, find_direct_shape
 from planner.bridge.run_control import RunControl
 from planner.plans.checked_query import CheckedQuery
-from planner.plans.results import translated
+from planner.plans.results import translate_error
 from planner.scans.query_run import QueryRun, TableScan
 from planner.scans.scan_plan import Division
 from planner.scans.settings import SessionSettings, Shortcut
@@ -42,26 +39,26 @@ from planner.tables.sources.snapshot import SnapshotDescription, TableSnapshot
 from protos import snapshot_pb2
 
 
-def direct_batches(
+def read_direct_scan(
     shape: DirectShape,
     frame: DataFrame,
     run: QueryRun,
     table: SecuredTable,
 ) -> Iterator[pa.RecordBatch]:
-    """The statement's result; planned at once, read lazily.
+    """Plan the only scan of a statement, and return the lazy batches of the result.
 
     Args:
-        shape: as `direct_shape` found it.
+        shape: returned by `find_direct_shape`.
         frame: the planned statement.
-        run: its execution; planning the leaf tells it projection and conjuncts, where there are any.
-        table: the statement's only one, with what may be seen of it.
+        run: its execution.
+        table: the only table of the statement.
     """
-    scan = direct_scan(shape, frame, run, table)
-    return _counted(scan) if shape.counts else _all_batches(scan)
+    scan = plan_direct_scan(shape, frame, run, table)
+    return _count_rows(scan) if shape.counts else _read_all(scan)
 
 
-def direct_scan(shape: DirectShape, frame: DataFrame, run: QueryRun, table: SecuredTable) -> TableScan:
-    """The one scan of such a statement; see `direct_batches`."""
+def plan_direct_scan(shape: DirectShape, frame: DataFrame, run: QueryRun, table: SecuredTable) -> TableScan:
+    """Plan the only scan of a statement; the arguments are those of `read_direct_scan`."""
     if not shape.is_filtered:
         return run.add_scan(table, table.base, shape.columns)
     frame.execution_plan()
@@ -69,12 +66,12 @@ def direct_scan(shape: DirectShape, frame: DataFrame, run: QueryRun, table: Secu
     return scan
 
 
-def _counted(scan: TableScan) -> Iterator[pa.RecordBatch]:
-    rows = sum(batch.num_rows for batch in _all_batches(scan))
+def _count_rows(scan: TableScan) -> Iterator[pa.RecordBatch]:
+    rows = sum(batch.num_rows for batch in _read_all(scan))
     yield pa.record_batch([pa.array([rows], pa.int64())], names=["count"])
 
 
-def _all_batches(scan: TableScan) -> Iterator[pa.RecordBatch]:
+def _read_all(scan: TableScan) -> Iterator[pa.RecordBatch]:
     for partition in range(scan.partitions):
         yield from scan.batches(partition)
 
@@ -104,7 +101,7 @@ class ScanPart:
             raise InvalidInputError(msg)
 
     def to_message(self) -> snapshot_pb2.ScanPart:
-        """The message that stands for the part."""
+        """Return the part as a message."""
         return snapshot_pb2.ScanPart(
             snapshot=self.snapshot.to_message(),
             number=self.number,
@@ -114,10 +111,10 @@ class ScanPart:
 
     @staticmethod
     def from_message(message: snapshot_pb2.ScanPart) -> ScanPart:
-        """The part that a message stands for; anybody may have written it.
+        """Read a part from a message, which is not trusted.
 
         Raises:
-            InvalidInputError: it describes what cannot be.
+            InvalidInputError: the message is not valid.
         """
         snapshot = SnapshotDescription.from_message(message.snapshot)
         return ScanPart(snapshot, message.number, message.count, message.statement_fingerprint)
@@ -125,12 +122,12 @@ class ScanPart:
 
 @dataclass(frozen=True, eq=False)
 class OfferedParts:
-    """A scan, divided.
+    """The parts of a scan.
 
     Attributes:
-        parts: at least one; none is known to be empty, unless it is the only one.
-        snapshot: what they describe, open.
-        rows: of all parts together, where that is known without reading.
+        parts: at least one; only a single part may be empty.
+        snapshot: the open snapshot that they describe.
+        rows: row count of all parts; None if it is not known without reading.
     """
 
     parts: tuple[ScanPart, ...]
@@ -144,15 +141,15 @@ class DividedQuery(CheckedQuery):
     def parts(
         self, count: int, parameters: Sequence[pa.Scalar] = (), settings: SessionSettings | None = None
     ) -> OfferedParts | None:
-        """Divide the result, as it is now, among several readers; see `planner.plans.scan_parts`.
+        """Divide the result over the newest state of its table among several readers.
 
         Args:
-            count: how many parts are wanted.
+            count: the largest number of parts.
             parameters: one value per parameter.
-            settings: of the session that asks; by default those it was prepared with.
+            settings: of the session; by default those it was prepared with.
 
         Returns:
-            None where the statement is more than the scan of a table, or an access policy applies: it is
+            None if the statement is more than the scan of a table, or an access policy applies: it must be
             executed as a whole.
         """
         bound = self._bound
@@ -161,32 +158,32 @@ class DividedQuery(CheckedQuery):
             return None
         if not isinstance(bound, BoundStatement) or not is_divisible(bound):
             return None
-        task = self._task(parameters, chosen, None)
+        task = self._make_task(parameters, chosen, None)
         table = task.catalog.table(bound.references[0].table)
         if not table.access.is_unrestricted:
             return None
-        run = self._frames.run(chosen, task.control)
+        run = self._frames.start_run(chosen, task.control)
         try:
-            frame = self._replanned(run, task.parameters, task.catalog)
-            return offered(bound, frame, run, table, count)
+            frame = self._plan_again(run, task.parameters, task.catalog)
+            return divide_scan(bound, frame, run, table, count)
         except LanceGatewayError:
             raise
         except Exception as error:
             if run.failure is not None:
                 raise run.failure from error
-            # Executed as a whole, it may do without pushdown, or tell what is wrong with it.
+            # The statement may succeed as a whole, without pushdown.
             return None
 
     def reopen(self, part: ScanPart) -> TableSnapshot:
-        """Open what a part describes, for `execute_part`.
+        """Open the snapshot of a part, for `execute_part`.
 
         Raises:
-            UnavailableError: it is no longer there.
+            UnavailableError: files of the snapshot no longer exist.
         """
-        _, table = self._read_by(part, self.catalog.anew())
+        _, table = self._resolve_table(part, self.catalog.reopen())
         return table.table.reopen(part.snapshot)
 
-    def _read_by(self, part: ScanPart, catalog: VisibleCatalog) -> tuple[BoundStatement, SecuredTable]:
+    def _resolve_table(self, part: ScanPart, catalog: VisibleCatalog) -> tuple[BoundStatement, SecuredTable]:
         bound = self._bound
         tables = [reference.table for reference in bound.references]
         if not isinstance(bound, BoundStatement) or tables != [part.snapshot.table]:
@@ -194,7 +191,7 @@ class DividedQuery(CheckedQuery):
             raise InvalidInputError(msg)
         table = catalog.table(part.snapshot.table)
         if not table.access.is_unrestricted:
-            # Anybody can describe a snapshot without the versions in which rows came to be hidden.
+            # A client could describe a snapshot that leaves out the versions that hide rows.
             msg = f"an access policy applies to table {table.name!r}, which is not read in parts then"
             raise PreconditionError(f"{msg}: run the query again")
         return bound, table
@@ -207,101 +204,101 @@ class DividedQuery(CheckedQuery):
         control: RunControl | None = None,
         snapshot: TableSnapshot | None = None,
     ) -> pa.RecordBatchReader:
-        """Read one part of the result; the same rows every time.
+        """Read one part of the result; every call reads the same rows.
 
         Args:
-            part: as `parts` of the same statement, with the same parameters, offered it.
+            part: from `parts` of the same statement with the same parameters.
             parameters: one value per parameter.
             settings: of this run; by default those it was prepared with.
-            control: stops the run, and tells what it reads.
-            snapshot: that the part describes, where it is still open.
+            control: stops the run, and reports what it reads.
+            snapshot: that the part describes, if it is still open.
 
         Raises:
-            UnavailableError: the snapshot, or what the statement meant, is no longer there.
+            UnavailableError: the snapshot no longer exists, or the statement has another meaning now.
         """
-        task = self._task(parameters, settings, control)
-        bound, table = self._read_by(part, task.catalog)
-        run = self._frames.run(task.settings, task.control)
+        task = self._make_task(parameters, settings, control)
+        bound, table = self._resolve_table(part, task.catalog)
+        run = self._frames.start_run(task.settings, task.control)
         run.division = Division(snapshot or self.reopen(part), part.snapshot.scanned_regions, part.count)
-        frame = self._replanned(run, task.parameters, task.catalog)
-        scan = part_scan(bound, frame, run, table, part)
+        frame = self._plan_again(run, task.parameters, task.catalog)
+        scan = plan_part_scan(bound, frame, run, table, part)
 
         def batches() -> Iterator[pa.RecordBatch]:
             try:
                 for batch in scan.batches(part.number):
                     yield conform(batch, self.schema)
             except Exception as error:
-                raise translated(error, bound, run.control.error or run.failure) from error
+                raise translate_error(error, bound, run.control.error or run.failure) from error
 
         return pa.RecordBatchReader.from_batches(self.schema, batches())
 
 
 def is_divisible(bound: BoundStatement) -> bool:
-    """Whether a statement may be no more than a scan, and asks for the same rows whenever it is planned."""
+    """Return whether a statement may be a single scan that reads the same rows whenever it is planned."""
     if bound.kind is not StatementKind.QUERY or len(bound.references) != 1:
         return False
     (reference,) = bound.references
     if reference.search is not None or reference.as_of is not None:
         return False
-    # Each part is planned on its own: what is called must not decide which rows it has.
-    return not bound.changes_by_itself
+    # Each part is planned separately, so a volatile function would make them inconsistent.
+    return not bound.is_volatile
 
 
-def offered(
+def divide_scan(
     bound: BoundStatement, frame: DataFrame, run: QueryRun, table: SecuredTable, count: int
 ) -> OfferedParts | None:
     """Take a snapshot, and divide it.
 
     Args:
         bound: a statement that reads one table.
-        frame: the same, planned.
-        run: for which it was planned.
-        table: the one that it reads.
-        count: how many parts are wanted; fewer may be offered.
+        frame: its plan.
+        run: its execution.
+        table: that it reads.
+        count: the largest number of parts.
 
     Returns:
-        None where the statement is more than a scan, or looks up a few keys.
+        None if the statement is more than a scan, or looks up a few keys.
     """
-    shape = direct_shape(frame)
+    shape = find_direct_shape(frame)
     if shape is None or not _is_scan(shape, bound):
         return None
-    scan = direct_scan(shape, frame, run, table)
+    scan = plan_direct_scan(shape, frame, run, table)
     if scan.is_lookup:
         return None
     snapshot = run.snapshot(scan.table)
     division = Division(snapshot, scan.kept_regions, count)
     described = SnapshotDescription.of(snapshot, scan.kept_regions)
-    statement = fingerprint(bound, table)
-    full = [number for number, units in enumerate(division.partitions()) if any(one.rows for one in units)]
+    statement = fingerprint_statement(bound, table)
+    full = [number for number, units in enumerate(division.partitions()) if any(unit.rows for unit in units)]
     parts = tuple(ScanPart(described, number, count, statement) for number in full or [0])
-    counted = not shape.is_filtered and table.access.is_unrestricted and not snapshot.has_fresh_rows
-    return OfferedParts(parts, snapshot, snapshot.base.dataset.count_rows() if counted else None)
+    is_whole_base = not shape.is_filtered and table.access.is_unrestricted and not snapshot.has_fresh_rows
+    return OfferedParts(parts, snapshot, snapshot.base.dataset.count_rows() if is_whole_base else None)
 
 
-def part_scan(
+def plan_part_scan(
     bound: BoundStatement, frame: DataFrame, run: QueryRun, table: SecuredTable, part: ScanPart
 ) -> TableScan:
-    """The scan whose partition `part.number` is the part; the run knows the division already.
+    """Plan the scan whose partition `part.number` is the part; the run has its division already.
 
     Raises:
-        UnavailableError: a view or table was altered since the parts were offered.
+        UnavailableError: a view or table was altered since the scan was divided.
     """
-    shape = direct_shape(frame)
-    if part.statement != fingerprint(bound, table) or shape is None or not _is_scan(shape, bound):
+    shape = find_direct_shape(frame)
+    if part.statement != fingerprint_statement(bound, table) or shape is None or not _is_scan(shape, bound):
         msg = (
             f"table {part.snapshot.table!r}, or a view on it, was altered since this part was offered: run "
             "the query again"
         )
         raise UnavailableError(msg)
-    return direct_scan(shape, frame, run, table)
+    return plan_direct_scan(shape, frame, run, table)
 
 
 def _is_scan(shape: DirectShape, bound: BoundStatement) -> bool:
     return not shape.counts and shape.table == bound.references[0].private_name
 
 
-def fingerprint(bound: BoundStatement, table: SecuredTable) -> bytes:
-    """Of what the statement means now, 16 bytes: its text with views expanded, and the table's columns."""
+def fingerprint_statement(bound: BoundStatement, table: SecuredTable) -> bytes:
+    """Return 16 bytes that identify the text with expanded views, and the columns of the table."""
     columns = [(field_id, name, str(kind)) for field_id, name, kind in table.base.columns.fields]
-    said = json.dumps([bound.render(), columns])  # a column of another type has another id
-    return blake2b(said.encode(), digest_size=16).digest()
+    meaning = json.dumps([bound.render(), columns])
+    return blake2b(meaning.encode(), digest_size=16).digest()

@@ -17,18 +17,18 @@ from planner.access.rights import Access
 from planner.access.visible_catalog import SYSTEM_SCHEMA, SystemTable
 from planner.binding.bound_statement import BoundStatement
 from planner.binding.substrait import Bound
-from planner.bridge.plan_shape import direct_shape
+from planner.bridge.plan_shape import find_direct_shape
 from planner.scans.query_run import QueryRun
 from planner.scans.table_leaf import Projection
 
 
 class SystemLeaf(pads.Dataset):
-    """All references of one statement to one system table; they see the same rows.
+    """The leaf of all references of one statement to one system table; they read the same rows.
 
     Args:
-        run: the statement's execution.
-        table: what the name stands for.
-        access: whose rows are shown.
+        run: the execution of the statement.
+        table: the system table.
+        access: rights of the principal, which decide on the rows.
     """
 
     def __init__(self, run: QueryRun, table: SystemTable, access: Access) -> None:
@@ -41,29 +41,29 @@ class SystemLeaf(pads.Dataset):
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns of the table."""
+        """Return the columns of the table."""
         return self._table.schema
 
     def scanner(self, columns: list[str] | None = None, filter: Any = None, **_: Any) -> Projection:  # noqa: A002, ANN401, ARG002
-        """DataFusion asks this once per scan, before `get_fragments`, for the schema alone."""
+        """Return the projected schema; DataFusion calls this once per scan, before `get_fragments`."""
         self._columns = tuple(self.schema.names if columns is None else columns)
         return Projection(self.schema, self._columns)
 
     def get_fragments(self, filter: pc.Expression | None = None) -> list[SystemScan]:  # noqa: A002
-        """DataFusion plans a scan; nothing is read yet."""
-        # Conjuncts that fold to a constant arrive as a bare scalar.
+        """Plan a scan, without reading rows."""
+        # Conjuncts that fold to a constant arrive as a scalar.
         conjuncts = pc.scalar(filter) if isinstance(filter, pa.Scalar) else filter
         scan = SystemScan(self, self._columns, conjuncts)
         self._run.system_scans.append(scan.to_batches)
         return [scan]
 
     def rows(self) -> pa.Table:
-        """The rows of this execution; read once, when the first batch is wanted.
+        """Return the rows of this execution, which are read once.
 
         Raises:
             LanceGatewayError: they can't be read, or the execution was stopped.
         """
-        return self._run.control.undisturbed(self._read)
+        return self._run.control.run_uninterrupted(self._read)
 
     def _read(self) -> pa.Table:
         with self._lock:
@@ -77,24 +77,24 @@ class SystemLeaf(pads.Dataset):
 
 
 def plain_system_rows(bound: Bound, frame: DataFrame, run: QueryRun) -> Iterator[pa.RecordBatch] | None:
-    """Rows of a statement that only scans one system table; None where there is more to it.
+    """Read a system table without DataFusion; return None if the statement is more than its scan.
 
-    All statements share DataFusion's few threads. Looking what keeps them busy must not wait for them.
+    All statements share the threads of DataFusion, and a query for what keeps them busy must not wait.
 
     Args:
         bound: the statement.
-        frame: the same, planned.
+        frame: its plan.
         run: its execution.
     """
     if not isinstance(bound, BoundStatement) or bound.references or not bound.system_tables:
         return None
-    shape = direct_shape(frame)
+    shape = find_direct_shape(frame)
     if shape is None or shape.counts or shape.schema_name != SYSTEM_SCHEMA:
         return None
     run.system_scans.clear()
     frame.execution_plan()
-    (read,) = run.system_scans
-    return read()
+    (to_batches,) = run.system_scans
+    return to_batches()
 
 
 class SystemScan(Projection):
@@ -107,7 +107,7 @@ class SystemScan(Projection):
         self._filter = filter
 
     def scanner(self, *_: Any, **__: Any) -> SystemScan:  # noqa: ANN401
-        """DataFusion runs the scan; projection and filter are known since planning."""
+        """Return the scan itself, which has projection and filter since planning."""
         return self
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""A statement's text as a plan: as it is mended, with the names of columns as they are written."""
+"""Plans the text of a statement with its corrections, and gives columns the names of the original text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datafusion import DataFrame, SessionContext
 from planner.binding.bound_statement import BoundStatement, StatementKind
 from planner.plans.checks.unordered_extremes import EXTREMES_OF_GROUPS, has_unordered_extremes
 from planner.sql.rewrites.extremes import ordered_extremes
-from planner.sql.rewrites.separate_lists import separated
+from planner.sql.rewrites.separate_lists import apply_separate_lists
 from planner.sql.tokens import quote
 
 __all__ = ["plan_text"]
@@ -24,7 +24,7 @@ def plan_text(
     values: Mapping[str, pa.Scalar],
     nulls: Collection[str],
 ) -> DataFrame:
-    """Return the plan of a statement, with the names that columns have in the text as it was written.
+    """Plan a statement, and name its columns after the text as it was written.
 
     Args:
         context: with its tables.
@@ -36,7 +36,9 @@ def plan_text(
     """
 
     def plan(sql: str) -> DataFrame:
-        return context.sql(separated(sql, nulls) if nulls else sql, param_values=dict(values) or None)
+        return context.sql(
+            apply_separate_lists(sql, nulls) if nulls else sql, param_values=dict(values) or None
+        )
 
     text_as_written = text
     if bound.is_mended:
@@ -57,13 +59,13 @@ def plan_text(
 
 
 def _plan_either(plan: Callable[[str], DataFrame], mended: str, written: str) -> DataFrame:
-    """Plan a statement's text, or, where types don't fit it, the text as it was written."""
+    """Plan the corrected text, or, if types don't fit it, the text as it was written."""
     try:
         frame = plan(mended)
-        frame.optimized_logical_plan()  # finds types that don't fit
-    except Exception as error:  # noqa: BLE001 - whatever it is, the statement as it was written may do
+        frame.optimized_logical_plan()  # raises if types don't fit
+    except Exception as error:  # noqa: BLE001 - the text as it was written may succeed
         try:
             return plan(written)
-        except Exception:  # noqa: BLE001 - the first error knows its place
+        except Exception:  # noqa: BLE001 - the first error has the place
             raise error from None
     return frame

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from execnodes import ExecNode, KeySet, SecurityBarrierExec, TaskContext
 from execnodes.node import coalesced
 from memwal.errors import CorruptDataError, LanceGatewayError, UnavailableError
-from planner.access.policy_conditions import Conditions, PolicedRows, divided
+from planner.access.policy_conditions import Conditions, PolicedRows, divide_conditions
 from planner.access.table_policy import TablePolicy
 from planner.access.visible_catalog import SecuredTable
 from planner.bridge.run_control import RunControl, TableRead
@@ -181,7 +181,7 @@ class TableScan:
     @cached_property
     def conditions(self) -> Conditions:
         """The filters below and above the table's policy."""
-        return divided(self.expression, self.policy, self.schema)
+        return divide_conditions(self.expression, self.policy, self.schema)
 
     @cached_property
     def pruning(self) -> Pruning:
@@ -273,7 +273,7 @@ class TableScan:
         try:
             control = self.run.control
             context = TaskContext(metrics=control.metrics, check=control.check)
-            yield from control.undisturbed_each(lambda: self._stream(partition, context))
+            yield from control.iterate_uninterrupted(lambda: self._stream(partition, context))
         except LanceGatewayError as error:
             failure = self._told(error)
             self.run.failure = self.run.failure or failure

@@ -27,13 +27,13 @@ from planner.bridge.distance_functions import DISTANCES, Distance
 from planner.bridge.plan_reading import (
     Chain,
     Expression,
-    chain_from,
-    chains_of,
-    conjuncts_of,
     every_node,
+    find_chain,
+    find_chains,
     literal_value,
     operands,
-    serialized,
+    serialize_expression,
+    split_conjuncts,
 )
 from planner.search.conditions.residual import PlannedCondition, planned_condition
 
@@ -112,13 +112,13 @@ def nearest_by_table(plan: LogicalPlan) -> Mapping[str, Nearest]:
         Name of the leaf's table -> what is needed of it, unless a subquery in an expression reads it as well.
     """
     found: dict[str, Nearest] = {}
-    reads = Counter(chain.table for chain in chains_of(plan))
+    reads = Counter(chain.table for chain in find_chains(plan))
     for node in every_node(plan):
         sort = node.to_variant()
         if not isinstance(sort, Sort):
             continue
         (below,) = node.inputs()
-        chain = chain_from(below)
+        chain = find_chain(below)
         nearest = None if chain is None else _nearest(sort, chain)
         if chain is not None and nearest is not None and reads[chain.table] == 1:
             found[chain.table] = nearest
@@ -137,7 +137,7 @@ def _nearest(sort: Sort, chain: Chain) -> Nearest | None:
     conditions = []
     for place, node in chain.filters:
         others = []
-        for conjunct in conjuncts_of(node.predicate()):
+        for conjunct in split_conjuncts(node.predicate()):
             if _is_bound(conjunct, chain, place + 1, ranked.ranking):
                 has_bound = True
             else:
@@ -251,7 +251,7 @@ def _vector_column(expression: Expression, chain: Chain, place: int) -> str | No
 
 def _is_vector_cast(cast: Expression) -> bool:
     """Whether a cast is one to what distance functions take; the bindings don't tell the type of a cast."""
-    told, operand = serialized(cast), cast.to_variant().expr()
+    told, operand = serialize_expression(cast), cast.to_variant().expr()
     return told is not None and any(
-        told == serialized(Expr(operand).cast(kind).expr) for kind in _VECTOR_TYPES
+        told == serialize_expression(Expr(operand).cast(kind).expr) for kind in _VECTOR_TYPES
     )

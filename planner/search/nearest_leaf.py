@@ -16,7 +16,7 @@ from execnodes.search.candidates import FallbackExec
 from execnodes.search.source import VectorRequest
 from execnodes.storage.data_files import Columns, Place
 from planner.access.visible_catalog import SecuredTable
-from planner.bridge.plan_reading import chains_of, subquery_plans
+from planner.bridge.plan_reading import find_chains, subquery_plans
 from planner.scans.query_run import QueryRun, TableScan
 from planner.scans.table_leaf import TableLeaf
 from planner.search.conditions.residual import refuse_subqueries, residual_conditions
@@ -198,7 +198,7 @@ def tell_leaves(
         return
     refuse_subqueries(frame.logical_plan(), searches.keys())
     subqueries = list(subquery_plans(plan))
-    reads = Counter(chain.table for one in (plan, *subqueries) for chain in chains_of(one))
+    reads = Counter(chain.table for one in (plan, *subqueries) for chain in find_chains(one))
     if handing is not None:
         plan = handing().optimized_logical_plan()
         subqueries = list(subquery_plans(plan))

@@ -1,4 +1,4 @@
-"""Which past of a table a reference means, as it stands behind the table's name.
+"""Reads AS OF behind a table name: the past version of the table.
 
 FOR VERSION AS OF 12                    FOR SYSTEM_VERSION AS OF 12         VERSION AS OF 12
 FOR VERSION AS OF 'release'             (a tag)
@@ -17,10 +17,10 @@ from datafusion import SessionContext
 from memwal.errors import InvalidInputError
 from planner.sql.tokens import QUOTED, STRING, SqlText
 
-__all__ = ["AS_OF_STARTS", "AsOf", "moment_text", "read_as_of"]
+__all__ = ["AS_OF_STARTS", "AsOf", "format_moment", "read_as_of"]
 
 AS_OF_STARTS = frozenset({"FOR", "VERSION", "TIMESTAMP"})
-"""The words with which a past begins."""
+"""The words with which AS OF clauses begin."""
 _VERSIONS = frozenset({"VERSION", "SYSTEM_VERSION"})
 _MOMENTS = frozenset({"TIMESTAMP", "SYSTEM_TIME"})
 _TYPED = frozenset({"TIMESTAMP", "TIMESTAMPTZ", "DATE"})
@@ -38,7 +38,7 @@ class AsOf:
         version: of the base table.
         tag: that names a version.
         moment: microseconds since 1970, UTC.
-        expression: SQL that gives a moment whenever it is asked.
+        expression: SQL that gives a moment when it is evaluated.
     """
 
     version: int | None = None
@@ -47,32 +47,32 @@ class AsOf:
     expression: str | None = None
 
     def __post_init__(self) -> None:
-        given = (self.version, self.tag, self.moment, self.expression)
-        if sum(one is not None for one in given) != 1:
-            msg = f"the past of a table is a version, a tag or a moment, and not {given}"
+        values = (self.version, self.tag, self.moment, self.expression)
+        if sum(value is not None for value in values) != 1:
+            msg = f"the past of a table is a version, a tag or a moment, and not {values}"
             raise InvalidInputError(msg)
 
-    def asked_moment(self) -> int | None:
-        """The moment, in microseconds since 1970; None where a version or a tag is meant.
+    def evaluate_moment(self) -> int | None:
+        """Return the moment in microseconds since 1970; None for a version or a tag.
 
         Raises:
-            InvalidInputError: the expression has no such value.
+            InvalidInputError: the value of the expression is no moment.
         """
-        return _evaluated(self.expression) if self.expression is not None else self.moment
+        return _evaluate_moment(self.expression) if self.expression is not None else self.moment
 
 
 def read_as_of(text: SqlText, i: int) -> tuple[AsOf, int] | None:
-    """Read what may stand behind a table's name.
+    """Read AS OF behind a table name.
 
     Args:
         text: the statement.
         i: index of the token behind the name.
 
     Returns:
-        What is meant, and the index behind it; None where something else stands there.
+        The past version, and the index behind it; None if there is no AS OF.
 
     Raises:
-        InvalidInputError: it can't be read, with its place.
+        InvalidInputError: the clause is not valid; the message has its place.
     """
     words = text.words
     is_explicit = words[i] == "FOR"
@@ -87,50 +87,52 @@ def read_as_of(text: SqlText, i: int) -> tuple[AsOf, int] | None:
     start = after + 2
     if words[start] in {"$", "?"}:
         raise text.error(start, f"{kind} AS OF takes a constant, and no parameter; one stands")
-    return _version(text, start) if kind in _VERSIONS else _moment(text, start)
+    return _read_version(text, start) if kind in _VERSIONS else _read_moment(text, start)
 
 
-def moment_text(moment: int) -> str:
-    """A moment (microseconds since 1970) as people write it."""
+def format_moment(moment: int) -> str:
+    """Format a moment (microseconds since 1970) for messages."""
     at = _EPOCH + timedelta(microseconds=moment)
     return f"{at:%Y-%m-%d %H:%M:%S.%f}".rstrip("0").rstrip(".") + " UTC"
 
 
-def microseconds(at: datetime) -> int:
-    """Since 1970; without a zone, UTC."""
+def to_microseconds(at: datetime) -> int:
+    """Return the microseconds since 1970 of a time; one without a zone is in UTC."""
     aware = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
     return (aware - _EPOCH) // timedelta(microseconds=1)
 
 
-def _version(text: SqlText, i: int) -> tuple[AsOf, int]:
-    written = text.tokens[i].text if i < len(text.tokens) else ""
+def _read_version(text: SqlText, i: int) -> tuple[AsOf, int]:
+    token = text.tokens[i].text if i < len(text.tokens) else ""
     if text.words[i] == STRING:
-        return AsOf(tag=written), i + 1
-    if text.words[i] == "0" and written.isdigit() and 1 <= int(written) <= _MAX_VERSION:
-        return AsOf(version=int(written)), i + 1
+        return AsOf(tag=token), i + 1
+    if text.words[i] == "0" and token.isdigit() and 1 <= int(token) <= _MAX_VERSION:
+        return AsOf(version=int(token)), i + 1
     message = "A version is a number from 1 on, or the name of a tag in single quotes; something else stands"
     raise text.error(i, message)
 
 
-def _moment(text: SqlText, i: int) -> tuple[AsOf, int]:
+def _read_moment(text: SqlText, i: int) -> tuple[AsOf, int]:
     words = text.words
     if words[i] == STRING:
-        return _literal(text, i), i + 1
+        return _read_literal(text, i), i + 1
     if words[i] in _TYPED:
         at = i + 1
         if words[at : at + 3] in {("WITH", "TIME", "ZONE"), ("WITHOUT", "TIME", "ZONE")}:
             at += 3
         if words[at] == STRING:
-            end = _interval(text, at + 1)
-            return (_literal(text, at), at + 1) if end == at + 1 else (_expression(text, i, end), end)
-    end = _interval(text, _primary(text, i))
-    return _expression(text, i, end), end
+            end = _skip_intervals(text, at + 1)
+            return (
+                (_read_literal(text, at), at + 1) if end == at + 1 else (_read_expression(text, i, end), end)
+            )
+    end = _skip_intervals(text, _skip_primary(text, i))
+    return _read_expression(text, i, end), end
 
 
-def _literal(text: SqlText, i: int) -> AsOf:
+def _read_literal(text: SqlText, i: int) -> AsOf:
     written = text.tokens[i].text.strip()
     try:
-        return AsOf(moment=microseconds(datetime.fromisoformat(written)))
+        return AsOf(moment=to_microseconds(datetime.fromisoformat(written)))
     except (ValueError, OverflowError):
         message = (
             f"{written!r} is no moment: write it like '2026-05-01 12:00:00' (UTC) or "
@@ -139,8 +141,8 @@ def _literal(text: SqlText, i: int) -> AsOf:
         raise text.error(i, message) from None
 
 
-def _primary(text: SqlText, i: int) -> int:
-    """The index behind a bracketed expression or a call."""
+def _skip_primary(text: SqlText, i: int) -> int:
+    """Return the index behind a bracketed expression or a call."""
     opening = i if text.words[i] == "(" else i + 1
     if (
         i >= len(text.tokens)
@@ -165,18 +167,18 @@ def _primary(text: SqlText, i: int) -> int:
     raise text.error(opening, "The bracket is not closed: it opens")
 
 
-def _interval(text: SqlText, i: int) -> int:
-    """The index behind `+ INTERVAL '..'` and `- INTERVAL '..'`, as many as there are."""
+def _skip_intervals(text: SqlText, i: int) -> int:
+    """Return the index behind any number of `+ INTERVAL '..'` and `- INTERVAL '..'`."""
     while text.words[i] in {"+", "-"} and text.words[i + 1 : i + 3] == ("INTERVAL", STRING):
         i += 3
     return i
 
 
-def _expression(text: SqlText, start: int, end: int) -> AsOf:
+def _read_expression(text: SqlText, start: int, end: int) -> AsOf:
     return AsOf(expression=text.sql[text.start(start) : text.end(end - 1)])
 
 
-def _evaluated(expression: str) -> int:
+def _evaluate_moment(expression: str) -> int:
     try:
         context = SessionContext()
         batches = context.sql(

@@ -1,16 +1,16 @@
-"""How deep the plan of a statement gets without brackets: chains of operators, joins, set operations, CTEs.
+"""Limits on the depth of plans, and on the size of constants.
+
+The depth of a plan is estimated: chains of operators, joins, set operations and CTEs.
 
     SELECT 1 + 1 + 1 + ... + 1
     SELECT 1 UNION ALL SELECT 1 UNION ALL ... SELECT 1
 
-DataFusion's parser counts brackets only, and reads these as trees that lean to the left. What then walks such
-a tree recurses once per operator: thousands of them take minutes, and tens of thousands overflow the stack,
-which ends the process and nothing less. So the depth is estimated, never too low, before DataFusion sees it.
+DataFusion's parser limits only brackets, and parses these chains as left-deep trees, over which it recurses:
+thousands of operators take minutes, and tens of thousands overflow the stack, which ends the process. The
+estimate is never too low.
 
-Refuses calls that would make one enormous value: `repeat('x', 2000000000)`.
-
-DataFusion computes constants while it plans, outside of every limit that a running statement has, and one
-such value can take all memory of the process. What is written as a literal can be seen before.
+Calls that would make one enormous value, such as `repeat('x', 2000000000)`, are refused: DataFusion computes
+constants while it plans, without a limit on memory.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from planner.sql.tokens import QUOTED, STRING, SqlText
 __all__ = ["GROWING", "MAX_DEPTH", "MAX_LENGTH", "SHALLOW_WORDS", "check_depth", "check_literal_sizes"]
 
 MAX_LENGTH = 10_000_000
-"""Characters or elements of a value that a literal may ask for."""
+"""The largest number of characters or elements of a value that a literal may request."""
 
 _GROWING = frozenset(
     {"ARRAY_REPEAT", "ARRAY_RESIZE", "LIST_REPEAT", "LIST_RESIZE", "LPAD", "REPEAT", "RPAD", "SPACE"}
 )
 _SERIES = frozenset({"GENERATE_SERIES", "RANGE"})
 GROWING = _GROWING | _SERIES
-"""What a text has that `check_literal_sizes` can refuse."""
-# Before the name of a table function, which yields its rows one batch after another.
+"""Functions that `check_literal_sizes` checks."""
+# Words before the name of a table function, which gives its rows in batches.
 _TABLE_FUNCTION = frozenset({"FROM", "JOIN", "LATERAL"})
 
 
 def check_literal_sizes(text: SqlText) -> None:
-    """Looks at the literals among the arguments of functions that make values of a given length.
+    """Check the literals in arguments of functions that make values of a given length.
 
     Raises:
-        InvalidInputError: one asks for more than `MAX_LENGTH`.
+        InvalidInputError: one is larger than `MAX_LENGTH`.
     """
     words = text.words
     for i, word in enumerate(words[:-1]):
@@ -65,9 +65,9 @@ def _number(text: str) -> float:
 MAX_DEPTH = 2000
 _OPERATOR_DEPTH = 2
 _RELATION_DEPTH = 8
-"""What AND and OR cost is 1; other operators, joins and the like cost more when they are planned."""
+"""The costs of operators and relations in planning; those of AND and OR are 1."""
 SHALLOW_WORDS = MAX_DEPTH // _RELATION_DEPTH
-"""A text of so many words can't be too deep: none of them adds more than a relation does."""
+"""A text of so many words can't be too deep, since no word costs more than a relation."""
 _OPENING = {"(": ")", "[": "]", "{": "}", "CASE": "END"}
 _CLOSING = frozenset(_OPENING.values())
 _RELATIONS = frozenset({"JOIN", "UNION", "EXCEPT", "INTERSECT", "MINUS", "|>"})
@@ -85,14 +85,14 @@ _NO_OPERATORS = frozenset({"", ".", "?", "$", QUOTED, STRING})
 
 @dataclass(slots=True)
 class _Level:
-    """What stands between two brackets, or between CASE and END, as far as it was read.
+    """The depth of the text between two brackets, or between CASE and END, as far as it was read.
 
     Attributes:
-        relations: depth that joins, set operations and CTEs add up to.
-        deepest: depth of the deepest expression before the one that is being read.
-        conditions: depth that AND and OR of this one add up to.
+        relations: depth of joins, set operations and CTEs.
+        deepest: depth of the deepest expression before the current one.
+        conditions: depth of AND and OR in the current expression.
         operand: depth of the deepest of their operands so far.
-        chain: depth of the operand that is being read.
+        chain: depth of the current operand.
     """
 
     closing: str
@@ -130,7 +130,7 @@ def check_depth(text: SqlText) -> None:
         text: a statement whose brackets match.
 
     Raises:
-        InvalidInputError: it would; with the place where the limit is met.
+        InvalidInputError: it is too deep; the message has the place where it exceeds the limit.
     """
     levels, names = [_Level("", is_common_table=False)], text.names
     for i, word in enumerate(text.words):
@@ -166,5 +166,5 @@ def _close(outer: _Level, inner: _Level) -> None:
 
 
 def _is_mark(word: str) -> bool:
-    """Whether a word that is no name is an operator made of marks, such as `+`, `||` or `::`."""
+    """Return whether a word that is no name is an operator of punctuation, such as `+`, `||` or `::`."""
     return word not in _NO_OPERATORS and word != "0"

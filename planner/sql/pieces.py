@@ -1,6 +1,4 @@
-"""Pieces of a statement's text for DataFusion, which remember where they come from.
-
-Edits of a statement's text, which may say parts of it once more.
+"""Edits of a statement's text, which may copy parts of it, and the pieces of the text that they give.
 
     min(n) OVER w
 ->  CASE WHEN count(n) OVER w > 0 THEN min(n) OVER w END
@@ -11,18 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-__all__ = ["VECTOR", "Copy", "Edit", "Piece", "Slot", "spliced"]
+__all__ = ["VECTOR", "Copy", "Edit", "Piece", "Slot", "splice"]
 
 VECTOR = "vector_"
-"""Before the number of a constant that does not stand in the text."""
+"""Prefix of the names of constants that are not in the text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Rendered text and where it comes from; `verbatim` pieces map character by character.
+    """A piece of rendered text.
 
-    Without those that are a `mend`, the text says the same, and gives columns the names that they are known
-    by, but DataFusion answers it wrongly.
+    Attributes:
+        text: for DataFusion.
+        origin: position in the statement from which it comes.
+        verbatim: whether it is a copy of the characters from `origin` on.
+        mend: whether it corrects a wrong answer of DataFusion; without these pieces, the text has the same
+            meaning, and gives columns the names that clients expect.
     """
 
     text: str
@@ -42,10 +44,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """What stands in the text from character `begin` to `end`, once more, and edited alike.
-
-    Without insertions at both ends, which belong to what is around it.
-    """
+    """A copy of the text from `begin` to `end`, with its edits, but without insertions at both ends."""
 
     begin: int
     end: int
@@ -54,7 +53,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What stands in place of the characters from `begin` to `end`; where both are equal, it is inserted."""
+    """A replacement of the characters from `begin` to `end`; an insertion if both are equal."""
 
     begin: int
     end: int
@@ -67,31 +66,31 @@ class Edit:
 
     @staticmethod
     def replace(begin: int, end: int, text: str) -> Edit:
-        """An edit that puts a text in place of characters."""
+        """Return an edit that replaces characters with a text."""
         return Edit(begin, end, [Piece(text, begin, verbatim=False)])
 
     @staticmethod
     def insert(place: int, text: str) -> Edit:
-        """An edit that puts a text before a character."""
+        """Return an edit that inserts a text before a character."""
         return Edit.replace(place, place, text)
 
     @property
     def span(self) -> tuple[int, int]:
-        """From which character to which."""
+        """Return the first character, and the one behind the last."""
         return self.begin, self.end
 
 
-def spliced(sql: str, edits: Sequence[Edit]) -> list[Piece | Slot]:
+def splice(sql: str, edits: Sequence[Edit]) -> list[Piece | Slot]:
     """Apply edits to a text.
 
     Raises:
         ValueError: two edits change the same characters.
     """
-    # What is inserted before a token stands before what replaces it.
-    return _spliced(sql, sorted(edits, key=lambda edit: edit.span), 0, len(sql))
+    # Insertions before a token come before its replacement.
+    return _splice_range(sql, sorted(edits, key=lambda edit: edit.span), 0, len(sql))
 
 
-def _spliced(sql: str, edits: Sequence[Edit], first: int, last: int) -> list[Piece | Slot]:
+def _splice_range(sql: str, edits: Sequence[Edit], first: int, last: int) -> list[Piece | Slot]:
     pieces: list[Piece | Slot] = []
     position = first
     for edit in edits:
@@ -100,20 +99,20 @@ def _spliced(sql: str, edits: Sequence[Edit], first: int, last: int) -> list[Pie
             raise ValueError(msg)
         if edit.begin > position:
             pieces.append(Piece(sql[position : edit.begin], position, verbatim=True))
-        for one in edit.pieces:
-            if isinstance(one, Copy):
-                copied = _spliced(sql, _within(edits, one), one.begin, one.end)
-                pieces.extend(replace(each, mend=True) if one.mend else each for each in copied)
+        for piece in edit.pieces:
+            if isinstance(piece, Copy):
+                copied = _splice_range(sql, _find_edits_within(edits, piece), piece.begin, piece.end)
+                pieces.extend(replace(each, mend=True) if piece.mend else each for each in copied)
             else:
-                pieces.append(one)
+                pieces.append(piece)
         if sql.startswith('"', edit.end) and edit.pieces:
-            pieces.append(Piece(" ", edit.end, verbatim=False))  # two quoted names must not become one
+            pieces.append(Piece(" ", edit.end, verbatim=False))  # separates two quoted names
         position = edit.end
     pieces.append(Piece(sql[position:last], position, verbatim=True))
     return pieces
 
 
-def _within(edits: Sequence[Edit], copy: Copy) -> list[Edit]:
+def _find_edits_within(edits: Sequence[Edit], copy: Copy) -> list[Edit]:
     ends = {(copy.begin, copy.begin), (copy.end, copy.end)}
     return [
         edit for edit in edits if copy.begin <= edit.begin and edit.end <= copy.end and edit.span not in ends

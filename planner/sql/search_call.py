@@ -1,9 +1,9 @@
-"""A call of a search function as it stands in a statement.
+"""Reads calls of search functions in a statement.
 
     lance_vector_search('items', 'vec', [0.1, 0.2], k => 10, prefilter => false)
     lance_fts('docs', 'body', $1, k => $2)
 
-Arguments are constants or parameters: what they mean is decided per run, since parameters are.
+Arguments are constants or parameters; they are interpreted per run, since parameters have other values then.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ __all__ = [
     "SearchFunction",
     "Subquery",
     "Value",
+    "exclude_subqueries",
+    "find_search_function",
     "read_call",
-    "search_function",
-    "subquery_text",
-    "without_subqueries",
+    "render_subquery",
 ]
 
 
@@ -45,14 +45,14 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Subquery:
-    """A query whose rows are the vectors that are searched for: its first token and the one behind it."""
+    """A query that gives the vectors of a search: its first token and the one behind it."""
 
     first: int
     end: int
 
 
 class QueryVectors(tuple[tuple[float, ...], ...]):
-    """What a subquery gave: any number of vectors, none included."""
+    """The vectors that a subquery gave: any number, also none."""
 
     __slots__ = ()
 
@@ -64,7 +64,7 @@ Argument: TypeAlias = (
 
 
 class SearchFunction(Enum):
-    """The table functions that search."""
+    """The search functions, which are table functions."""
 
     VECTOR = "lance_vector_search"
     TEXT = "lance_fts"
@@ -96,15 +96,15 @@ _OPTIONS: Mapping[SearchFunction, Mapping[str, pa.DataType]] = {
     SearchFunction.TEXT: {**_COMMON, **TEXT_OPTIONS},
     SearchFunction.HYBRID: {**_COMMON, **_HYBRID_OPTIONS, **_VECTOR_OPTIONS, **TEXT_OPTIONS},
 }
-"""What may be said by name, and of which type a parameter is there."""
+"""Named arguments, with the type that a parameter has there."""
 _VECTORS: Mapping[SearchFunction, frozenset[str]] = {
     SearchFunction.VECTOR: frozenset({"query"}),
     SearchFunction.TEXT: frozenset(),
     SearchFunction.HYBRID: frozenset({"vector_query"}),
 }
-"""Arguments that a subquery may give."""
+"""Arguments that may be subqueries."""
 _ALIASES = {"nprobs": "nprobes"}
-"""DuckDB's lance extension spells it so."""
+"""Spellings of DuckDB's lance extension."""
 _ASSIGNMENTS = frozenset({"=>", ":=", "="})
 _CONSTANTS: dict[str, bool | None] = {"TRUE": True, "FALSE": False, "NULL": None}
 _VECTOR = pa.list_(pa.float64())
@@ -112,34 +112,43 @@ _NUMBER_STARTS = frozenset({"0", ".", "-", "+"})
 _CLOSERS = {"(": ")", "[": "]", "{": "}"}
 
 
-def search_function(name: str) -> SearchFunction | None:
-    """The search function of that name; None where it is another."""
-    return next((one for one in SearchFunction if one.value == name), None)
+def find_search_function(name: str) -> SearchFunction | None:
+    """Return the search function of that name, or None."""
+    return next((function for function in SearchFunction if function.value == name), None)
 
 
-def without_subqueries(found: References) -> tuple[References, list[tuple[FunctionSite, SearchFunction]]]:
-    """What stands outside of calls of search functions, whose subqueries are statements of their own."""
+def exclude_subqueries(
+    references: References,
+) -> tuple[References, list[tuple[FunctionSite, SearchFunction]]]:
+    """Return the references outside of calls of search functions, and these calls.
+
+    Subqueries in the calls are separate statements.
+    """
     searches = [
-        (call, function) for call in found.functions if (function := search_function(call.name)) is not None
+        (call, function)
+        for call in references.functions
+        if (function := find_search_function(call.name)) is not None
     ]
 
     def is_outside(token: int) -> bool:
         return not any(call.opening < token < call.closing for call, _ in searches)
 
-    outside = replace(found, tables=[site for site in found.tables if is_outside(site.first)])
+    outside = replace(references, tables=[site for site in references.tables if is_outside(site.first)])
     return outside, [(call, function) for call, function in searches if is_outside(call.first)]
 
 
-def subquery_text(text: SqlText, subquery: Subquery, slots: Mapping[int, int]) -> tuple[str, tuple[int, ...]]:
-    """A subquery as a statement of its own.
+def render_subquery(
+    text: SqlText, subquery: Subquery, slots: Mapping[int, int]
+) -> tuple[str, tuple[int, ...]]:
+    """Render a subquery as a separate statement.
 
     Args:
-        text: the statement around it.
+        text: the outer statement.
         subquery: in that text.
-        slots: token -> ordinal of the parameter that stands there.
+        slots: token -> ordinal of the parameter at that token.
 
     Returns:
-        The statement, with parameters $1, $2, ..., and their ordinals in the statement around it.
+        The statement, with parameters $1, $2, ..., and their ordinals in the outer statement.
     """
     begin = text.start(subquery.first)
     pieces, ordinals = [], []
@@ -159,9 +168,9 @@ class SearchCall:
     """A search function and its arguments.
 
     Attributes:
-        function: which one.
-        table: that is searched, as it is named.
-        arguments: name -> value, for all others that were given; names are canonical.
+        function: that is called.
+        table: name of the table that is searched.
+        arguments: canonical name -> value of all other arguments.
     """
 
     function: SearchFunction
@@ -170,22 +179,22 @@ class SearchCall:
 
     @property
     def parameter_types(self) -> Mapping[int, pa.DataType]:
-        """Ordinal -> type of the parameters among the arguments; a number where it is part of a list."""
+        """Return ordinal -> type of the parameters among the arguments; elements of lists are numbers."""
         types: dict[int, pa.DataType] = {}
         for name, value in self.arguments.items():
             if isinstance(value, Parameter):
                 types[value.ordinal] = self._type_of(name)
             else:
-                types |= dict.fromkeys(_parameters_of(value), pa.float64())
+                types |= dict.fromkeys(_find_parameters(value), pa.float64())
         return types
 
     @property
     def subquery(self) -> Subquery | None:
-        """The query that gives the vectors, where one does."""
-        return next((one for one in self.arguments.values() if isinstance(one, Subquery)), None)
+        """Return the subquery that gives the vectors, or None."""
+        return next((value for value in self.arguments.values() if isinstance(value, Subquery)), None)
 
-    def answered(self, vectors: QueryVectors) -> SearchCall:
-        """The same with these vectors in the place of the subquery."""
+    def with_vectors(self, vectors: QueryVectors) -> SearchCall:
+        """Return the call with these vectors in place of the subquery."""
         arguments = {
             name: vectors if isinstance(value, Subquery) else value for name, value in self.arguments.items()
         }
@@ -197,29 +206,28 @@ class SearchCall:
         return _OPTIONS[self.function].get(name, pa.string())
 
     def with_values(self, values: Sequence[Value] | None) -> Mapping[str, Value]:
-        """The arguments with the values of parameters in their places; None leaves out what needs them."""
-        known = {
-            name: value
+        """Return the arguments with the values of parameters; None leaves out arguments that need them."""
+        return {
+            name: _fill_in(value, values or ())
             for name, value in self.arguments.items()
-            if values is not None or not (isinstance(value, Subquery) or [*_parameters_of(value)])
+            if values is not None or not (isinstance(value, Subquery) or [*_find_parameters(value)])
         }
-        return {name: _filled(value, values or ()) for name, value in known.items()}
 
 
-def _parameters_of(value: Argument) -> Iterator[int]:
+def _find_parameters(value: Argument) -> Iterator[int]:
     if isinstance(value, Parameter):
         yield value.ordinal
     elif isinstance(value, tuple) and not isinstance(value, QueryVectors):
-        for one in value:
-            yield from _parameters_of(one)
+        for element in value:
+            yield from _find_parameters(element)
 
 
-def _filled(value: Argument, values: Sequence[Value]) -> Value:
+def _fill_in(value: Argument, values: Sequence[Value]) -> Value:
     if isinstance(value, Parameter):
         return values[value.ordinal]
     if isinstance(value, tuple) and not isinstance(value, QueryVectors):
-        return tuple(_filled(one, values) for one in value)
-    assert not isinstance(value, Subquery)  # noqa: S101 (it is answered before values are asked for)
+        return tuple(_fill_in(element, values) for element in value)
+    assert not isinstance(value, Subquery)  # noqa: S101 (replaced by `with_vectors` before)
     return value
 
 
@@ -232,11 +240,11 @@ def read_call(
         text: the statement.
         function: that is called.
         opening: token of the opening bracket.
-        closing: token of the closing one.
-        slots: token -> ordinal of the parameter that stands there.
+        closing: token of the closing bracket.
+        slots: token -> ordinal of the parameter at that token.
 
     Raises:
-        InvalidInputError: an argument that is missing, unknown, given twice or no constant.
+        InvalidInputError: an argument is missing, unknown, given twice or not constant.
     """
     reader = _Reader(text, slots)
     positional = _POSITIONAL[function]
@@ -246,7 +254,7 @@ def read_call(
     while at < closing:
         start = at
         if at in text.names and text.words[at + 1] in _ASSIGNMENTS:
-            name = _option(text, at, function)
+            name = _read_option(text, at, function)
             named = True
             at += 2
         elif named:
@@ -261,7 +269,7 @@ def read_call(
             )
         if name in arguments:
             raise text.error(start, f"{function.value}: {name} is given twice; the second one stands")
-        arguments[name], at = reader.value(at)
+        arguments[name], at = reader.read_value(at)
         if isinstance(arguments[name], Subquery) and name not in _VECTORS[function]:
             raise text.error(start, f"{function.value}: {name} can't be a subquery; one")
         if at < closing:
@@ -279,13 +287,13 @@ def read_call(
     return SearchCall(function, table, MappingProxyType(arguments))
 
 
-def _option(text: SqlText, at: int, function: SearchFunction) -> str:
+def _read_option(text: SqlText, at: int, function: SearchFunction) -> str:
     name = fold(text.names[at])
     name = _ALIASES.get(name, name)
-    known = (*_OPTIONS[function], *_POSITIONAL[function])
-    if name in known:
+    names = (*_OPTIONS[function], *_POSITIONAL[function])
+    if name in names:
         return name
-    near = get_close_matches(name, known, n=1)
+    near = get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]}? " if near else ""
     offered = ", ".join(_OPTIONS[function])
     raise text.error(
@@ -294,21 +302,21 @@ def _option(text: SqlText, at: int, function: SearchFunction) -> str:
 
 
 class _Reader:
-    """Reads constants: numbers, strings, booleans, NULL, lists of them, with casts that change nothing."""
+    """Reads constants: numbers, strings, booleans, NULL and lists of them; casts are ignored."""
 
     def __init__(self, text: SqlText, slots: Mapping[int, int]) -> None:
         self._text = text
         self._words = text.words
         self._slots = slots
 
-    def value(self, at: int) -> tuple[Argument, int]:
-        """The constant that begins at a token, and the token after it."""
-        value, at = self._plain(at)
+    def read_value(self, at: int) -> tuple[Argument, int]:
+        """Read the constant that begins at a token; return it, and the token behind it."""
+        value, at = self._read_plain(at)
         while self._words[at] == "::":
-            at = self._after_type(at + 1)
+            at = self._skip_type(at + 1)
         return value, at
 
-    def _plain(self, at: int) -> tuple[Argument, int]:
+    def _read_plain(self, at: int) -> tuple[Argument, int]:
         words, text = self._words, self._text
         word = words[at]
         if at in self._slots:
@@ -320,19 +328,19 @@ class _Reader:
             first = at + sign
             last = first + (words[first] == ".")
             if words[last] == "0":
-                number = _number(text, first, last)
+                number = _read_number(text, first, last)
                 return (-number if word == "-" else number), last + 1
         if word in _CONSTANTS:
             return _CONSTANTS[word], at + 1
         if word == "ARRAY" and words[at + 1] == "[":
-            return self._list(at + 1)
+            return self._read_list(at + 1)
         if word == "[":
-            return self._list(at)
+            return self._read_list(at)
         if word == "(" and words[at + 1] in QUERY_STARTS:
             end = text.closing(at)
             return Subquery(at + 1, end), end + 1
         if word == "(":
-            value, after = self.value(at + 1)
+            value, after = self.read_value(at + 1)
             if words[after] == ")":
                 return value, after + 1
         expected = "A constant (number, string, list) or a parameter is expected here"
@@ -340,11 +348,11 @@ class _Reader:
             expected += "; vectors of other rows are given as a subquery, (SELECT vec FROM ...)"
         raise text.error(at, f"{expected}; this")
 
-    def _list(self, at: int) -> tuple[Argument, int]:
+    def _read_list(self, at: int) -> tuple[Argument, int]:
         values: list[Argument] = []
         at += 1
         while self._words[at] != "]":
-            value, at = self.value(at)
+            value, at = self.read_value(at)
             values.append(value)
             if self._words[at] == ",":
                 at += 1
@@ -352,8 +360,8 @@ class _Reader:
                 raise self._text.error(at, "The values of a list are separated by commas; this")
         return tuple(values), at + 1
 
-    def _after_type(self, at: int) -> int:
-        """Steps over a type such as FLOAT[4], DOUBLE PRECISION[] or DECIMAL(10, 2)."""
+    def _skip_type(self, at: int) -> int:
+        """Skip a type such as FLOAT[4], DOUBLE PRECISION[] or DECIMAL(10, 2)."""
         if at not in self._text.names:
             raise self._text.error(at, "The name of a type is expected after ::; this")
         at += 1
@@ -367,9 +375,9 @@ class _Reader:
         return at
 
 
-def _number(text: SqlText, first: int, last: int) -> int | float:
-    shown = text.sql[text.tokens[first].start : text.tokens[last].end + 1]
+def _read_number(text: SqlText, first: int, last: int) -> int | float:
+    number = text.sql[text.tokens[first].start : text.tokens[last].end + 1]
     try:
-        return int(shown) if shown.isdecimal() else float(shown)
+        return int(number) if number.isdecimal() else float(number)
     except ValueError:
-        raise text.error(first, f"{shown!r} is not a number; it") from None
+        raise text.error(first, f"{number!r} is not a number; it") from None

@@ -1,4 +1,4 @@
-"""Reading a statement from left to right, word by word."""
+"""Reads a statement from left to right, word by word."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from planner.sql.tokens import SqlText, at_position
 __all__ = ["NO_PART", "Part", "StatementReader"]
 
 Part: TypeAlias = range
-"""Numbers of the tokens of a part of a statement; false where there are none."""
+"""The tokens of a part of a statement; false if there are none."""
 NO_PART: Final = range(0)
 _OPENERS = {"(": ")", "[": "]", "{": "}"}
 _CLOSERS = frozenset(_OPENERS.values())
 
 
 class StatementReader:
-    """A place in the tokens of a statement, which moves on as they are taken.
+    """Reads the tokens of a statement from left to right.
 
     Args:
         text: tokens of the statement.
@@ -32,72 +32,72 @@ class StatementReader:
 
     @property
     def word(self) -> str:
-        """The word that stands next, as `SqlText` has it; "" at the end."""
+        """Return the next word of `SqlText`; "" at the end."""
         return self.words[self.at]
 
     @property
     def shown(self) -> str:
-        """What stands next, as it was written."""
+        """Return the next token for a message."""
         return repr(self.text.tokens[self.at].text) if self.word else "the end of the statement"
 
-    def stands(self, *words: str) -> bool:
-        """Whether these words stand next."""
+    def is_at(self, *words: str) -> bool:
+        """Return whether these words are next."""
         return self.words[self.at : self.at + len(words)] == words
 
     def take(self, *words: str) -> bool:
-        """Step over these words if they stand next."""
-        found = self.words[self.at : self.at + len(words)] == words
-        if found:
+        """Skip these words if they are next, and return whether they were."""
+        is_next = self.is_at(*words)
+        if is_next:
             self.at += len(words)
-        return found
+        return is_next
 
     def expect(self, *words: str) -> None:
-        """Step over these words.
+        """Skip these words.
 
         Raises:
-            InvalidInputError: something else stands there.
+            InvalidInputError: other words are next.
         """
         if not self.take(*words):
-            raise self.unexpected(f"{' '.join(words)} is expected")
+            raise self.unexpected_error(f"{' '.join(words)} is expected")
 
     def expect_end(self) -> None:
-        """Nothing may follow.
+        """Check that the statement ends here.
 
         Raises:
-            InvalidInputError: something does.
+            InvalidInputError: it does not.
         """
         if self.word:
             raise self.error(f"Unexpected {self.shown}")
 
     def name(self, what: str) -> str:
-        """Step over one identifier.
+        """Read one identifier.
 
         Raises:
-            InvalidInputError: none stands there.
+            InvalidInputError: the next token is no identifier.
         """
         if not self.text.is_name(self.at):
-            raise self.unexpected(f"{what} is expected")
+            raise self.unexpected_error(f"{what} is expected")
         self.at += 1
         return self.text.name(self.at - 1)
 
-    def qualified_name(self, what: str) -> tuple[str, ...]:
-        """Step over a name with dots."""
-        found = [self.name(what)]
+    def read_qualified_name(self, what: str) -> tuple[str, ...]:
+        """Read a name with dots."""
+        parts = [self.name(what)]
         while self.take("."):
-            found.append(self.name(what))
-        return tuple(found)
+            parts.append(self.name(what))
+        return tuple(parts)
 
-    def name_list(self, what: str) -> tuple[tuple[str, int], ...]:
-        """Step over names in brackets; each with its token."""
+    def read_name_list(self, what: str) -> tuple[tuple[str, int], ...]:
+        """Read names in brackets, each with its token."""
         self.expect("(")
-        found = [(self.name(what), self.at - 1)]
+        names = [(self.name(what), self.at - 1)]
         while self.take(","):
-            found.append((self.name(what), self.at - 1))
+            names.append((self.name(what), self.at - 1))
         self.expect(")")
-        return tuple(found)
+        return tuple(names)
 
     def closing(self) -> int:
-        """The token that closes the bracket that stands next.
+        """Return the token that closes the next bracket.
 
         Raises:
             InvalidInputError: none does.
@@ -115,14 +115,14 @@ class StatementReader:
         raise self.text.error(self.at, "The bracket is not closed: it opens")
 
     def until(self, *stops: tuple[str, ...]) -> Part:
-        """Step over everything up to the first of some words that stand outside of brackets and CASE.
+        """Read a part up to the first of some words that is outside of brackets and CASE.
 
         Raises:
-            InvalidInputError: brackets that don't match.
+            InvalidInputError: brackets don't match.
         """
         first, cases = self.at, 0
         while word := self.words[self.at]:
-            if not cases and self._stops(stops):
+            if not cases and self._is_at_stop(stops):
                 break
             if word in _OPENERS:
                 self.at = self.closing() + 1
@@ -136,26 +136,26 @@ class StatementReader:
         return range(first, self.at)
 
     def clause(self, word: str, *stops: tuple[str, ...]) -> Part:
-        """Step over a clause that begins with a word, if it stands next; its part is without the word.
+        """Read a clause that begins with a word, if it is next; return it without the word.
 
         Raises:
             InvalidInputError: nothing follows the word.
         """
         if not self.take(word):
             return NO_PART
-        found = self.until(*stops)
-        if not found:
-            raise self.unexpected(f"Something is expected behind {word}")
-        return found
+        part = self.until(*stops)
+        if not part:
+            raise self.unexpected_error(f"Something is expected behind {word}")
+        return part
 
     def alias(self, *ends: str) -> str | None:
-        """Step over an alias, if one stands next; words that follow in its place are none."""
+        """Read an alias, if one is next; `ends` are words that are no alias."""
         if self.take("AS") or (self.text.is_name(self.at) and self.word not in ends):
             return self.name("An alias")
         return None
 
-    def separated(self, part: Part) -> Iterator[Part]:
-        """The pieces of a part between commas outside of brackets."""
+    def split_at_commas(self, part: Part) -> Iterator[Part]:
+        """Yield the pieces of a part between commas outside of brackets."""
         inner = StatementReader(self.text, part.start)
         while inner.at < part.stop:
             first = inner.at
@@ -165,9 +165,9 @@ class StatementReader:
             if inner.at < part.stop:
                 inner.at += 1
                 if inner.at == part.stop:
-                    raise inner.unexpected("Something is expected after the comma")
+                    raise inner.unexpected_error("Something is expected after the comma")
 
-    def _stops(self, stops: tuple[tuple[str, ...], ...]) -> bool:
+    def _is_at_stop(self, stops: tuple[tuple[str, ...], ...]) -> bool:
         if self.at and self.words[self.at - 1] == ".":
             return False
         for stop in stops:
@@ -176,15 +176,15 @@ class StatementReader:
                 return not (stop == ("FROM",) and self.at and self.words[self.at - 1] == "DISTINCT")
         return False
 
-    def bracketed(self) -> list[Part]:
-        """Step over brackets; the pieces inside of them between commas."""
+    def read_bracketed_list(self) -> list[Part]:
+        """Read a bracketed list; return its items."""
         closing = self.closing()
-        found = list(self.separated(range(self.at + 1, closing)))
+        items = list(self.split_at_commas(range(self.at + 1, closing)))
         self.at = closing + 1
-        return found
+        return items
 
     def common_tables(self) -> Part:
-        """Step over WITH and its common table expressions, if they stand next."""
+        """Read WITH and its common table expressions, if they are next."""
         first = self.at
         if not self.take("WITH"):
             return NO_PART
@@ -196,19 +196,19 @@ class StatementReader:
             while self.word in {"AS", "NOT", "MATERIALIZED"}:
                 self.at += 1
             if self.word != "(":
-                raise self.unexpected("AS (SELECT ...) is expected")
+                raise self.unexpected_error("AS (SELECT ...) is expected")
             self.at = self.closing() + 1
             if not self.take(","):
                 return range(first, self.at)
 
     def error(self, message: str) -> InvalidInputError:
-        """What is wrong here."""
+        """Return a syntax error at the next token."""
         return self.text.error(self.at, message)
 
-    def unexpected(self, message: str) -> InvalidInputError:
-        """A syntax error that shows what stands here."""
+    def unexpected_error(self, message: str) -> InvalidInputError:
+        """Return a syntax error that shows the next token."""
         return self.error(f"{message}; {self.shown} stands")
 
-    def refused(self, what: str) -> LanceGatewayError:
-        """What stands here is known, and not offered."""
+    def unsupported_error(self, what: str) -> LanceGatewayError:
+        """Return the error for a construct at the next token that is not supported."""
         return UnsupportedError(at_position(self.text.sql, self.text.start(self.at), what))

@@ -1,8 +1,8 @@
-"""SQL text as tokens with positions, by DataFusion's lexical rules.
+"""Tokenizes SQL text by DataFusion's lexical rules.
 
-The rest of the binder looks at words and punctuation only, never at raw text, so strings, comments, quoted
-identifiers and dollar quotes cannot be mistaken for SQL. sqlglot's tokenizer does the scanning; its keyword
-table is emptied, because which words are keywords is decided by where they stand.
+The rest of the binder reads only words and punctuation, never raw text, so it can't mistake strings,
+comments, quoted identifiers and dollar quotes for SQL. sqlglot's tokenizer is used without its keywords,
+since the position of a word decides whether it is one.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ QUOTED = '"'
 STRING = "'"
 _NUMBER = "0"
 _EXCERPT = 60
-# What sqlglot says of quoted text that does not end: the mark, the line and the character position.
+# sqlglot's error for unterminated quoted text, with the quote and the character position.
 _TOKEN_ERROR = re.compile(r"Missing (.+) from \d+:(\d+)$")
 
 
-# sqlglot takes "$1,$" for the beginning of a quoted text with the tag "1,": while it reads, the dollar of a
-# parameter is this character, which SQL has no use for.
+# sqlglot reads "$1,$" as a dollar quote with the tag "1,", so the dollar of parameters is replaced with this
+# character, which SQL does not use.
 _PARAMETER = "\ue000"
 _PARAMETER_DOLLAR = re.compile(r"(?<![\w$])\$(?=\d)")
 
@@ -58,7 +58,7 @@ _DataFusionTokenizer._COMMENTS.pop("{#", None)  # noqa: SLF001
 
 
 class _PerThread(threading.local):
-    """A tokenizer keeps its position in itself, so every thread has one of its own."""
+    """The tokenizer of a thread, since a tokenizer has state."""
 
     def __init__(self) -> None:
         self.tokenizer = _DataFusionTokenizer(Postgres())
@@ -82,13 +82,14 @@ _STRING_PREFIXES = frozenset({"Q", "NQ", "R", "B"})
 
 @dataclass(frozen=True, slots=True)
 class SqlText:
-    """One statement: its text, its tokens, and per token the word that the grammar sees.
+    """One statement with its tokens.
 
-    A word is upper-cased text for bare words, `QUOTED` for quoted identifiers, `STRING` for string literals,
-    "0" for numbers, and the text itself for punctuation. One empty word ends the list.
-
-    `names` has the tokens that can name something, quoted identifiers and bare words, each with the
-    identifier as DataFusion reads it: bare words are lower-cased.
+    Attributes:
+        sql: the text.
+        tokens: of the text.
+        words: one per token, and "" at the end: bare words in upper case, `QUOTED` for quoted identifiers,
+            `STRING` for string literals, "0" for numbers, and punctuation as it is.
+        names: token -> identifier as DataFusion reads it, for quoted identifiers and bare words.
     """
 
     sql: str
@@ -97,23 +98,23 @@ class SqlText:
     names: Mapping[int, str]
 
     def is_name(self, index: int) -> bool:
-        """Whether the token is among `names`."""
+        """Return whether a token can be an identifier."""
         return index in self.names
 
     def name(self, index: int) -> str:
-        """The identifier at a token, or what else stands there."""
+        """Return the identifier at a token, or the text of another token."""
         return self.names.get(index) or fold(self.tokens[index].text)
 
     def start(self, index: int) -> int:
-        """Character position of a token, or the end of the text past the last one."""
+        """Return the character position of a token, or the end of the text behind the last one."""
         return self.tokens[index].start if index < len(self.tokens) else len(self.sql)
 
     def end(self, index: int) -> int:
-        """Position after the last character of a token."""
+        """Return the position behind the last character of a token."""
         return self.tokens[index].end + 1
 
     def closing(self, opening: int) -> int:
-        """Index of the bracket that closes the one at a token; the end of the words where none does."""
+        """Return the index of the bracket that closes the one at a token; the end if none does."""
         depth = 0
         for i in range(opening, len(self.words)):
             depth += (self.words[i] == "(") - (self.words[i] == ")")
@@ -122,47 +123,46 @@ class SqlText:
         return len(self.words) - 1
 
     def error(self, index: int, message: str) -> InvalidInputError:
-        """A syntax error at a token, with an excerpt."""
+        """Return a syntax error at a token, with an excerpt."""
         return InvalidInputError(at_position(self.sql, self.start(index), message))
 
 
 def fold(name: str) -> str:
-    """The name with ASCII letters lower-cased, as DataFusion folds unquoted identifiers."""
+    """Return a name with ASCII letters in lower case, as DataFusion folds unquoted identifiers."""
     return name.lower() if name.isascii() else "".join(c.lower() if c.isascii() else c for c in name)
 
 
 def quote(name: str) -> str:
-    """The name as a quoted identifier."""
+    """Return a name as a quoted identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def at_position(sql: str, position: int, message: str) -> str:
-    """A message with line, column and an excerpt of `sql` whose caret marks the character position."""
+    """Return a message with line, column and an excerpt of `sql` whose caret marks the position."""
     position = min(position, len(sql))
     line_start = sql.rfind("\n", 0, position) + 1
     line_end = sql.find("\n", position)
     line = sql[line_start : len(sql) if line_end < 0 else line_end].replace("\t", " ").rstrip("\r")
     column = position - line_start
     cut = max(0, column - _EXCERPT)
-    shown = ("..." if cut else "") + line[cut : column + _EXCERPT]
-    shown += "..." if len(line) > column + _EXCERPT else ""
+    excerpt = ("..." if cut else "") + line[cut : column + _EXCERPT]
+    excerpt += "..." if len(line) > column + _EXCERPT else ""
     caret = " " * (column - cut + (3 if cut else 0)) + "^"
-    return (
-        f"{message} at line {sql.count(chr(10), 0, position) + 1}, column {column + 1}:\n  {shown}\n  {caret}"
-    )
+    line_number = sql.count("\n", 0, position) + 1
+    return f"{message} at line {line_number}, column {column + 1}:\n  {excerpt}\n  {caret}"
 
 
 def tokenize(sql: str) -> SqlText:
-    """Splits one statement into tokens; a trailing semicolon is dropped.
+    """Split one statement into tokens, without a trailing semicolon.
 
     Raises:
         InvalidInputError: empty text, several statements, or a string or comment that does not end.
-        UnsupportedError: string literals of a kind that DataFusion does not know.
+        UnsupportedError: string literals of a kind that DataFusion does not support.
     """
     try:
         tokens = _PER_THREAD.tokenizer.tokenize(_PARAMETER_DOLLAR.sub(_PARAMETER, sql))
     except TokenError as error:
-        raise InvalidInputError(_unterminated(sql, error)) from error
+        raise InvalidInputError(_describe_unterminated(sql, error)) from error
     words: list[str] = []
     names: dict[int, str] = {}
     for index, token in enumerate(tokens):
@@ -198,19 +198,19 @@ def _refuse_prefix(sql: str, prefix: Token, token: Token) -> None:
         raise UnsupportedError(at_position(sql, prefix.start, message))
 
 
-def _unterminated(sql: str, error: TokenError) -> str:
-    """Says where the quote or comment that never ends begins."""
-    found = _TOKEN_ERROR.match(str(error.__context__))
-    if found is None:
+def _describe_unterminated(sql: str, error: TokenError) -> str:
+    """Return a message with the beginning of the unterminated quote or comment."""
+    match = _TOKEN_ERROR.match(str(error.__context__))
+    if match is None:
         return at_position(sql, max(sql.rfind("/*"), 0), "A comment does not end; the last one begins")
-    return at_position(sql, int(found[2]), f"Missing {found[1]}: quoted text does not end; it begins")
+    return at_position(sql, int(match[2]), f"Missing {match[1]}: quoted text does not end; it begins")
 
 
 def number_parameters(text: SqlText) -> tuple[dict[int, int], int]:
-    """Finds the parameters and gives each its ordinal, counted from 0.
+    """Find the parameters, and number them from 0.
 
     Returns:
-        The token at which each parameter begins with its ordinal, and how many values there are.
+        First token of each parameter -> its ordinal, and the number of values.
 
     Raises:
         InvalidInputError: parameters of both kinds, or numbers with gaps.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 
-__all__ = ["array_text", "read_vector"]
+__all__ = ["format_array", "read_vector"]
 
 
 def read_vector(text: str) -> list[float] | None:
-    """The numbers of a vector; None where the text is none.
+    """Read the numbers of a vector; return None if the text is no vector.
 
     >>> read_vector("[1, 2.5]")
     [1.0, 2.5]
@@ -17,20 +17,20 @@ def read_vector(text: str) -> list[float] | None:
     if not text.lstrip().startswith("["):
         return None
     try:
-        found = json.loads(text)
+        values = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    if any(isinstance(one, bool) or not isinstance(one, int | float) for one in found):
+    if any(isinstance(value, bool) or not isinstance(value, int | float) for value in values):
         return None
     try:
-        numbers = [float(one) for one in found]
+        numbers = [float(value) for value in values]
     except OverflowError:
         return None
     return numbers if all(map(math.isfinite, numbers)) else None
 
 
-def array_text(numbers: list[float]) -> str:
-    """The same as an array of doubles in SQL.
+def format_array(numbers: list[float]) -> str:
+    """Format numbers as an array of doubles in SQL.
 
     >>> array_text([1.0, -0.5])
     '[1.0, -0.5]'

@@ -1,7 +1,7 @@
-"""`system.tables`, `system.regions`, `system.generations`: what the catalog is made of, as it is now.
+"""`system.tables`, `system.regions`, `system.generations`: the current state of the catalog.
 
-A principal finds its own tables there. How many rows regions hold and which values they record is told of
-tables that the principal sees in full, and to administrators.
+A principal sees its own tables there. Row counts and values of regions are shown to administrators, and to
+principals without restrictions on the table.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from memwal.errors import LanceGatewayError
 from memwal.regions.manifest import FlushedGeneration
 from planner.access.visible_catalog import MOMENT, SystemTable, VisibleCatalog
 from planner.predicates.region_fields import field_text, recorded_text
-from planner.system.listing import Indexes, OfTables, Versions, in_full
+from planner.system.listing import Indexes, OfTables, Versions, has_full_access
 from planner.system.writers import Writers
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.generations import GenerationDataset
@@ -30,20 +30,20 @@ logger = logging.getLogger(__name__)
 _TEXTS = pa.list_(pa.string())
 
 
-def catalog_tables(catalog: Catalog) -> tuple[SystemTable, ...]:
-    """The system tables that describe a catalog."""
+def list_system_tables(catalog: Catalog) -> tuple[SystemTable, ...]:
+    """Return the system tables that describe a catalog."""
     kinds = (Tables, Regions, Generations, Versions, Indexes, Writers)
     return tuple(kind(catalog) for kind in kinds)
 
 
 class Tables(OfTables):
-    """One row per table: its base version, and how its rows are spread."""
+    """One row per table: its base version, specs, indexes, and counts of regions and generations."""
 
     name = "tables"
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns."""
+        """Return the columns."""
         return pa.schema(
             [
                 ("table_name", pa.string()),
@@ -58,7 +58,7 @@ class Tables(OfTables):
             ]
         )
 
-    def _rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
+    def _list_rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
         secured = visible.table(name)
         base = secured.base
         row = {
@@ -66,13 +66,13 @@ class Tables(OfTables):
             "base_version": base.version,
             "primary_key": list(secured.primary_key),
         }
-        if in_full(visible, name):
+        if has_full_access(visible, name):
             manifests = () if base.details is None else secured.table.manifests()
             details = base.details or MemWalIndexDetails()
             row |= {
                 "base_rows": base.dataset.count_rows(),
                 "base_fragments": len(base.fragments),
-                "region_specs": [_described(spec, base) for spec in details.region_specs],
+                "region_specs": [_describe_spec(spec, base) for spec in details.region_specs],
                 "maintained_indexes": list(details.maintained_indexes),
                 "regions": len(manifests),
                 "unmerged_generations": sum(
@@ -83,13 +83,13 @@ class Tables(OfTables):
 
 
 class Regions(OfTables):
-    """One row per region: who writes it, what it holds, how far it is merged."""
+    """One row per region: its manifest, log and merge progress."""
 
     name = "regions"
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns."""
+        """Return the columns."""
         return pa.schema(
             [
                 ("table_name", pa.string()),
@@ -110,25 +110,27 @@ class Regions(OfTables):
             ]
         )
 
-    def _rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
-        if not in_full(visible, name):
+    def _list_rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
+        if not has_full_access(visible, name):
             return
         table = visible.table(name).table
         base = table.base()
         if base.details is None:
             return
         details = base.details
-        known = {one.region_id: one.values for one in table.assignments(base, "strong").regions}
+        values = {region.region_id: region.values for region in table.assignments(base, "strong").regions}
         for manifest in table.manifests():
             entries = table.unflushed(manifest)
-            last = max([one.position for one in entries], default=manifest.wal_entry_position_last_seen)
+            last = max([entry.position for entry in entries], default=manifest.wal_entry_position_last_seen)
             region_id = manifest.region_id
             yield {
                 "table_name": name,
                 "region_id": region_id,
                 "region_spec_id": manifest.region_spec_id,
                 "region_values": list(
-                    _values(manifest.region_spec_id, known.get(region_id, manifest.region_values), details)
+                    _list_values(
+                        manifest.region_spec_id, values.get(region_id, manifest.region_values), details
+                    )
                 ),
                 "status": "sealed" if manifest.sealed else "active",
                 "writer_epoch": manifest.writer_epoch,
@@ -139,21 +141,21 @@ class Regions(OfTables):
                 "replay_after_wal_position": manifest.replay_after_wal_entry_position,
                 "last_wal_position": max(last, manifest.wal_entry_position_last_seen),
                 "unflushed_entries": len(entries),
-                "unflushed_rows": sum(0 if one.rows is None else one.rows.num_rows for one in entries),
+                "unflushed_rows": sum(entry.rows.num_rows for entry in entries if entry.rows is not None),
                 "index_catchup": [
-                    f"{index}={generation}" for index, generation in _catchup(details, region_id).items()
+                    f"{index}={generation}" for index, generation in _find_catchup(details, region_id).items()
                 ],
             }
 
 
 class Generations(OfTables):
-    """One row per flushed generation that its region's manifest lists."""
+    """One row per flushed generation in the manifest of its region."""
 
     name = "generations"
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns."""
+        """Return the columns."""
         return pa.schema(
             [
                 ("table_name", pa.string()),
@@ -169,8 +171,8 @@ class Generations(OfTables):
             ]
         )
 
-    def _rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
-        if not in_full(visible, name):
+    def _list_rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
+        if not has_full_access(visible, name):
             return
         table = visible.table(name).table
         details = table.base().details
@@ -181,7 +183,7 @@ class Generations(OfTables):
             for manifest in table.manifests()
             for one in manifest.flushed_generations
         ]
-        opened = table.storage.each(lambda one: _opened(table, *one), listed)
+        opened = table.storage.each(lambda one: _open_generation(table, *one), listed)
         now = datetime.now(UTC)
         for (region_id, flushed), generation in zip(listed, opened, strict=True):
             merged = flushed.is_merged(details.newest_merged(region_id))
@@ -194,7 +196,7 @@ class Generations(OfTables):
                 "merged": merged,
                 "indexed_by": [
                     index
-                    for index, newest in _catchup(details, region_id).items()
+                    for index, newest in _find_catchup(details, region_id).items()
                     if newest >= flushed.generation
                 ],
             }
@@ -205,11 +207,11 @@ class Generations(OfTables):
             yield row
 
 
-def _opened(table: Table, region_id: str, flushed: FlushedGeneration) -> GenerationDataset | None:
-    """The generation; None where it can't be read (merged ones may be removed at any moment)."""
+def _open_generation(table: Table, region_id: str, flushed: FlushedGeneration) -> GenerationDataset | None:
+    """Open a generation; return None if it can't be read, since merged ones may be removed at any time."""
     try:
         generation = table.generation(region_id, flushed)
-        # Read here, where several are read at a time.
+        # Read here, since several generations are opened at the same time.
         _ = generation.flushed_at, generation.nbytes
     except (LanceGatewayError, OSError, ValueError) as error:
         logger.info("generation %s of table %r can't be read: %s", flushed.path, table.name, error)
@@ -217,12 +219,12 @@ def _opened(table: Table, region_id: str, flushed: FlushedGeneration) -> Generat
     return generation
 
 
-def _catchup(details: MemWalIndexDetails, region_id: str) -> Mapping[str, int]:
-    """Index -> newest merged generation of a region that it covers."""
+def _find_catchup(details: MemWalIndexDetails, region_id: str) -> Mapping[str, int]:
+    """Return index -> newest merged generation of a region that the index covers."""
     return {index: details.newest_covered(index, region_id) for index in details.index_catchup}
 
 
-def _described(spec: RegionSpec, base: BaseTable) -> str:
+def _describe_spec(spec: RegionSpec, base: BaseTable) -> str:
     fields = [
         field_text(one, [base.field_names.get(source, f"field {source}") for source in one.source_ids])
         for one in spec.fields
@@ -230,7 +232,7 @@ def _described(spec: RegionSpec, base: BaseTable) -> str:
     return f"{spec.spec_id}: {', '.join(fields)}"
 
 
-def _values(spec_id: int, values: Mapping[str, bytes], details: MemWalIndexDetails) -> Iterator[str]:
+def _list_values(spec_id: int, values: Mapping[str, bytes], details: MemWalIndexDetails) -> Iterator[str]:
     spec = details.specs.get(spec_id)
     fields = {} if spec is None else {one.field_id: one for one in spec.fields}
     for field_id, raw in values.items():

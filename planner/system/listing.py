@@ -1,4 +1,4 @@
-"""What the system tables that describe a catalog have in common."""
+"""System tables that read the catalog table by table."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class OfTables(ABC):
-    """Reads table after table; one that can't be read hides no other."""
+    """A system table with rows of each table; tables that can't be read are left out."""
 
     catalog: Catalog
 
     @property
     @abstractmethod
     def schema(self) -> pa.Schema:
-        """Columns."""
+        """Return the columns."""
 
     def read(self, access: Access) -> pa.Table:
-        """Rows of all tables that the principal sees."""
+        """Return the rows of all tables that the principal sees."""
         visible = VisibleCatalog(self.catalog, access)
         rows: list[dict[str, Any]] = []
         for name in visible.table_names():
             try:
-                rows += self._rows(name, visible)
+                rows += self._list_rows(name, visible)
             except (LanceGatewayError, FileNotFoundError) as error:
                 logger.warning("table %r is left out of a system table: %s", name, error)
         return pa.Table.from_pylist(rows, self.schema)
 
     @abstractmethod
-    def _rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
-        """Rows of one table."""
+    def _list_rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
+        """Yield the rows of one table."""
 
 
-def in_full(visible: VisibleCatalog, name: str) -> bool:
-    """Whether a principal may know how rows are stored that a policy might keep from it."""
+def has_full_access(visible: VisibleCatalog, name: str) -> bool:
+    """Return whether a principal may see how the rows of a table are stored."""
     access = visible.access.of(name)
     return visible.access.is_admin or (access is not None and access.is_unrestricted)
 
@@ -61,7 +61,7 @@ class Indexes(OfTables):
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns."""
+        """Return the columns."""
         return pa.schema(
             [
                 ("table_name", pa.string()),
@@ -76,8 +76,8 @@ class Indexes(OfTables):
             ]
         )
 
-    def _rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
-        if not in_full(visible, name):
+    def _list_rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
+        if not has_full_access(visible, name):
             return
         base = visible.table(name).base
         fragments = {one.fragment_id for one in base.fragments}
@@ -99,7 +99,7 @@ class Indexes(OfTables):
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _OPERATIONS = 256
-"""Of so many newest versions it is told what made them: each costs a read."""
+"""The number of newest versions with an operation, since each costs a read."""
 
 
 class Versions(OfTables):
@@ -109,7 +109,7 @@ class Versions(OfTables):
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns."""
+        """Return the columns."""
         return pa.schema(
             [
                 ("table_name", pa.string()),
@@ -122,27 +122,27 @@ class Versions(OfTables):
             ]
         )
 
-    def _rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
+    def _list_rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
         base = visible.table(name).base
         tags = tags_of(base)
-        shows_all = in_full(visible, name)
-        for one in self.catalog.past.versions(base):
+        shows_all = has_full_access(visible, name)
+        for version in self.catalog.past.versions(base):
             row: dict[str, Any] = {
                 "table_name": name,
-                "version": one.version,
-                "committed_at": _EPOCH + timedelta(microseconds=one.committed_at),
-                "tags": sorted(tag for tag, version in tags.items() if version == one.version),
-                "is_latest": one.version == base.version,
+                "version": version.version,
+                "committed_at": _EPOCH + timedelta(microseconds=version.committed_at),
+                "tags": sorted(tag for tag, number in tags.items() if number == version.version),
+                "is_latest": version.version == base.version,
             }
             if shows_all:
-                row["rows"] = one.rows
-                if one.version > base.version - _OPERATIONS:
-                    row["operation"] = _operation(base.dataset, one.version)
+                row["rows"] = version.rows
+                if version.version > base.version - _OPERATIONS:
+                    row["operation"] = _read_operation(base.dataset, version.version)
             yield row
 
 
-def _operation(dataset: Any, version: int) -> str | None:  # noqa: ANN401 (lance types)
-    """What made a version, in Lance's words; None where it is not recorded."""
+def _read_operation(dataset: Any, version: int) -> str | None:  # noqa: ANN401 (lance types)
+    """Return the name of Lance's operation that made a version; None if it is not recorded."""
     try:
         transaction = dataset.read_transaction(version)
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""`system.writers`: the regions that this gateway writes, and what it knows of their owners."""
+"""`system.writers`: the regions that this gateway writes, and their owners."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from planner.tables.state.catalog import Catalog
 
 
 class Writers:
-    """One row per region that rows were written to, or forwarded for, since the gateway began.
+    """One row per region to which this gateway wrote or forwarded rows since it started.
 
-    Reading it touches no storage.
+    Reading it does not access storage.
 
     Args:
         catalog: tables and views.
@@ -49,13 +49,13 @@ class Writers:
         self._catalog = catalog
 
     def read(self, access: Access) -> pa.Table:
-        """Regions of tables that the principal sees in full; for an administrator, of all that it sees."""
+        """Return regions of tables without restrictions; administrators see those of all their tables."""
         rows = []
         url = "" if self._catalog.writing is None else self._catalog.writing.url
         for table in self._catalog.opened():
             seen = access.of(table.name)
             writer = table.opened_writer
-            # How much is written tells of hidden rows, too.
+            # Statistics of writes would reveal hidden rows.
             if writer is None or seen is None or not (access.is_admin or seen.is_unrestricted):
                 continue
             rows += [

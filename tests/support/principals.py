@@ -23,7 +23,7 @@ class Principal:
     def of(self, table: str) -> TableAccess | None:
         return self.tables.get(table)
 
-    def may_write(self, table: str) -> bool:
+    def can_write(self, table: str) -> bool:
         return table in self.writes
 
 

@@ -23,7 +23,13 @@ from datafusion.plan import LogicalPlan
 
 from memwal.errors import UnsupportedError
 from memwal.transforms.determinism import is_deterministic
-from planner.bridge.plan_reading import Expression, columns_of, every_node, serialized, subquery_plans
+from planner.bridge.plan_reading import (
+    Expression,
+    columns_of,
+    every_node,
+    serialize_expression,
+    subquery_plans,
+)
 
 __all__ = ["instants_of", "may_lose_fractions", "refuse_lost_fractions"]
 
@@ -65,10 +71,10 @@ def refuse_lost_fractions(frame: DataFrame) -> None:
     """
     written = frame.logical_plan()
     casts = [(source, one) for source, one in _expressions(written) if one.variant_name() in _CASTS]
-    asked = {serialized(one) for _, one in casts} - {None}
+    asked = {serialize_expression(one) for _, one in casts} - {None}
     typed = _typing().create_dataframe_from_logical_plan(written).optimized_logical_plan()
     for source, one in _expressions(typed):
-        is_asked = one.variant_name() not in _CASTS or serialized(one) in asked
+        is_asked = one.variant_name() not in _CASTS or serialize_expression(one) in asked
         _check(_compared_unit(source, one) if is_asked else _lossy_unit(source, one))
     # Subqueries show where they have become joins, or by themselves. Relations have other names there.
     named = {(_names(one), _unit(source, one)) for source, one in casts}

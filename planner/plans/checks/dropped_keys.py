@@ -38,7 +38,7 @@ from datafusion.expr import (
 from datafusion.plan import LogicalPlan
 
 from memwal.errors import UnsupportedError
-from planner.bridge.plan_reading import Expression, every_node, output_name, without_aliases
+from planner.bridge.plan_reading import Expression, every_node, output_name, strip_aliases
 from planner.sql.tokens import SqlText, tokenize
 
 __all__ = ["refuse_dropped_keys"]
@@ -109,7 +109,7 @@ def refuse_dropped_keys(frame: DataFrame, sql: str | None, unpruned: Callable[[]
         )
         raise UnsupportedError(msg)
     grouped = [
-        list(map(without_aliases, node.group_by_exprs()))
+        list(map(strip_aliases, node.group_by_exprs()))
         for one, node in nodes
         if isinstance(node, Aggregate) and _below(one) is _Uniqueness.SHIFTED
     ]
@@ -209,7 +209,7 @@ def _belief(plan: LogicalPlan) -> _Belief:
 
 
 def _is_computed(expression: Expression, computed: frozenset[str]) -> bool:
-    inner = without_aliases(expression)
+    inner = strip_aliases(expression)
     return inner.variant_name() != "Column" or output_name(inner) in computed
 
 
@@ -217,7 +217,7 @@ def _groups(plan: LogicalPlan) -> list[list[Expression]]:
     """The keys of aggregates that have any, as a DISTINCT has that is not left out."""
     nodes = (one.to_variant() for one in every_node(plan))
     keys = [list(one.group_by_exprs()) for one in nodes if isinstance(one, Aggregate)]
-    return [[without_aliases(one) for one in each] for each in keys if each]
+    return [[strip_aliases(one) for one in each] for each in keys if each]
 
 
 def _key_counts(text: SqlText) -> frozenset[int]:

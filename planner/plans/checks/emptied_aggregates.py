@@ -36,13 +36,13 @@ from datafusion.plan import LogicalPlan
 from planner.bridge.plan_reading import (
     Expression,
     columns_of,
-    conjuncts_of,
     every_node,
     literal_value,
     operands,
     output_name,
+    split_conjuncts,
+    strip_aliases,
     subquery_plans,
-    without_aliases,
 )
 
 __all__ = ["EMPTIED", "empties_aggregates", "may_empty_aggregates"]
@@ -139,7 +139,7 @@ def _stands_above_a_row(plan: LogicalPlan) -> bool:
             condition = node.filter()
         case _:
             return False
-    if not any(_is_never_true(one) or _reads_nothing(one) for one in conjuncts_of(condition)):
+    if not any(_is_never_true(one) or _reads_nothing(one) for one in split_conjuncts(condition)):
         return False
     return any(_has_one_row(one) or any(map(_is_whole, every_node(one))) for one in plan.inputs())
 
@@ -150,7 +150,7 @@ def _compares_constants(plan: LogicalPlan) -> bool:
     literals: set[str | None] = set()
     for node in reversed(nodes):
         for output in node.projections() if isinstance(node, Projection) else ():
-            source = without_aliases(output)
+            source = strip_aliases(output)
             if source.variant_name() == "Literal" or output_name(source) in literals:
                 literals.add(output_name(output))
     return any(
@@ -227,9 +227,9 @@ def _is_empty(plan: LogicalPlan) -> bool:
 def _conditions(node: object) -> Iterator[Expression]:
     match node:
         case Filter():
-            yield from conjuncts_of(node.predicate())
+            yield from split_conjuncts(node.predicate())
         case Join() if node.filter() is not None:
-            yield from conjuncts_of(node.filter())
+            yield from split_conjuncts(node.filter())
         case TableScan():
             yield from node.filters()
 

@@ -20,11 +20,11 @@ from memwal.errors import UnsupportedError
 from planner.bridge.plan_reading import (
     Expression,
     columns_of,
-    conjuncts_of,
     every_node,
     operands,
     output_name,
     schema_of,
+    split_conjuncts,
 )
 
 __all__ = ["refuse_mistaken_keys"]
@@ -101,7 +101,7 @@ def _constants(plan: LogicalPlan) -> frozenset[str]:
 def _fixed(conditions: list[Expression]) -> frozenset[str]:
     """Columns that conditions may leave one value: by an equation, or by two bounds."""
     counts: dict[str, int] = {}
-    for one in (conjunct for condition in conditions for conjunct in conjuncts_of(condition)):
+    for one in (conjunct for condition in conditions for conjunct in split_conjuncts(condition)):
         match one.variant_name():
             case "BinaryExpr":
                 operator = one.to_variant().op()

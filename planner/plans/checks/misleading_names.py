@@ -14,7 +14,7 @@ from datafusion.expr import Aggregate, Projection
 from datafusion.plan import LogicalPlan
 
 from memwal.errors import UnsupportedError
-from planner.bridge.plan_reading import Expression, every_node, output_name, without_aliases
+from planner.bridge.plan_reading import Expression, every_node, output_name, strip_aliases
 
 __all__ = ["refuse_misleading_names"]
 
@@ -31,7 +31,7 @@ def refuse_misleading_names(written: LogicalPlan) -> None:
     given: set[str] = set()
     own: set[str] = set()
     for expression in _expressions(written):
-        inner = without_aliases(expression)
+        inner = strip_aliases(expression)
         if inner.variant_name() not in {"Column", "Literal"}:
             own.add(output_name(inner))
         if inner is not expression and output_name(expression) != output_name(inner):

@@ -46,10 +46,10 @@ from memwal.errors import UnsupportedError
 from planner.bridge.plan_reading import (
     Expression,
     columns_of,
-    conjuncts_of,
     every_node,
     literal_value,
     output_name,
+    split_conjuncts,
 )
 
 __all__ = ["refuse_misplanned_joins"]
@@ -304,7 +304,7 @@ def _constants(plan: LogicalPlan) -> _Columns:
             windows = [one for one in node.get_window_expr() if not _window_keys(node, one)]
             return below | frozenset((None, output_name(one)) for one in windows)
         case Filter():
-            return _constants_of(list(conjuncts_of(node.predicate())), below)
+            return _constants_of(list(split_conjuncts(node.predicate())), below)
     return below
 
 

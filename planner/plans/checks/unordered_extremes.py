@@ -15,7 +15,7 @@ import pyarrow as pa
 from datafusion.expr import Aggregate
 from datafusion.plan import LogicalPlan
 
-from planner.bridge.plan_reading import Expression, every_node, schema_of, without_aliases
+from planner.bridge.plan_reading import Expression, every_node, schema_of, strip_aliases
 
 __all__ = ["EXTREMES_OF_GROUPS", "has_unordered_extremes"]
 
@@ -40,7 +40,7 @@ def _has_any(plan: LogicalPlan) -> bool:
     calls = list(node.aggregate_exprs())
     types = schema_of(plan).types[-len(calls) :] if calls else []
     return any(
-        pa.types.is_floating(kind) and _is_extreme(without_aliases(call))
+        pa.types.is_floating(kind) and _is_extreme(strip_aliases(call))
         for kind, call in zip(types, calls, strict=True)
     )
 

@@ -28,17 +28,17 @@ from planner.bridge.distance_functions import DISTANCES
 from planner.bridge.plan_reading import (
     Chain,
     Expression,
-    chain_from,
-    chains_of,
     columns_of,
-    compared_with_a_subquery,
-    conjuncts_of,
     every_node,
-    filtered_by_a_subquery,
+    find_chain,
+    find_chains,
+    find_chains_compared_with_subquery,
+    find_chains_filtered_by_subquery,
     output_name,
-    serialized,
+    serialize_expression,
+    split_conjuncts,
 )
-from planner.bridge.row_expressions import on_own_thread, policy_context
+from planner.bridge.row_expressions import policy_context, run_on_own_thread
 from planner.sql.tokens import quote
 
 __all__ = ["PlannedCondition", "planned_condition", "refuse_subqueries", "residual_conditions"]
@@ -101,7 +101,7 @@ class PlannedCondition:
                 names.append(node.alias())
             else:
                 evaluated += node.projections()
-        told = tuple(map(serialized, evaluated))
+        told = tuple(map(serialize_expression, evaluated))
         return None if None in told else (self.chain.table, len(self.guards), tuple(names), told)
 
     @property
@@ -121,7 +121,7 @@ class PlannedCondition:
         """
         found = np.zeros(batch.num_rows, dtype=np.bool_)
         if batch.num_rows:
-            found[on_own_thread(lambda: self._fulfilling(batch))] = True
+            found[run_on_own_thread(lambda: self._fulfilling(batch))] = True
         return pa.array(found)
 
     def refusal(self, error: Exception) -> LanceGatewayError:
@@ -219,10 +219,10 @@ def residual_conditions(
     for one in (plan, *subqueries):
         _refuse_selecting_joins(one, searches)
     for one in subqueries:
-        if any(chain.table in searches for chain in filtered_by_a_subquery(one)):
+        if any(chain.table in searches for chain in find_chains_filtered_by_subquery(one)):
             raise _with_subquery()
     found: dict[str, tuple[PlannedCondition, ...]] = {}
-    for chain in (chain for one in (plan, *subqueries) for chain in chains_of(one)):
+    for chain in (chain for one in (plan, *subqueries) for chain in find_chains(one)):
         added = searches.get(chain.table)
         if added is None:
             continue
@@ -265,7 +265,7 @@ def _is_unsure(expression: Expression) -> bool:
 
 def _conditions(chain: Chain, added: AbstractSet[str], *, handed: bool) -> Iterator[PlannedCondition]:
     conjuncts = [
-        (place, conjunct) for place, node in chain.filters for conjunct in conjuncts_of(node.predicate())
+        (place, conjunct) for place, node in chain.filters for conjunct in split_conjuncts(node.predicate())
     ]
     if not handed:
         conjuncts += [(len(chain.nodes), one) for one in chain.leaf.filters()]
@@ -291,7 +291,7 @@ def refuse_subqueries(plan: LogicalPlan, searches: AbstractSet[str]) -> None:
     Raises:
         UnsupportedError: there is one.
     """
-    if any(chain.table in searches for chain in compared_with_a_subquery(plan)):
+    if any(chain.table in searches for chain in find_chains_compared_with_subquery(plan)):
         raise _with_subquery()
 
 
@@ -309,7 +309,7 @@ def _refuse_selecting_joins(plan: LogicalPlan, searches: Mapping[str, AbstractSe
         if side is None:
             continue
         below = node.inputs()[side]
-        chain = chain_from(below)
+        chain = find_chain(below)
         chains = _joined(below, _compared(join, side)) if chain is None else [chain]
         if any(one.table in searches for one in chains):
             raise _with_subquery()
@@ -328,7 +328,7 @@ def _compared(join: Join, side: int) -> frozenset[str]:
 
 def _joined(plan: LogicalPlan, relations: AbstractSet[str]) -> Iterator[Chain]:
     """The chains of some relations that are joined; above a projection, columns still have their relation."""
-    chain = chain_from(plan)
+    chain = find_chain(plan)
     if chain is not None:
         names = (node.alias() for node in chain.nodes if isinstance(node, SubqueryAlias))
         if next(names, chain.table) in relations:

@@ -23,8 +23,8 @@ from execnodes import RowFilter
 from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
 from planner.access.policy_conditions import PolicedRows
 from planner.access.table_policy import TablePolicy
-from planner.access.visible_catalog import misfit
-from planner.bridge.row_expressions import fulfilling
+from planner.access.visible_catalog import policy_mismatch_error
+from planner.bridge.row_expressions import match_rows
 from planner.predicates.predicate import And, conjunction, decode
 from planner.predicates.row_filter import PredicateFilter, columns_of, is_understood
 
@@ -164,7 +164,7 @@ class SqlCondition:
         Raises:
             Exception: what DataFusion has to say.
         """
-        return fulfilling(batch, self.text)
+        return match_rows(batch, self.text)
 
     def refusal(self, error: Exception) -> LanceGatewayError:
         """DataFusion's words: the rows are the principal's own."""
@@ -206,18 +206,18 @@ class _Shown:
         pushed, condition = self._pushed, self.policy.condition
         if pushed is None:
             assert condition is not None  # noqa: S101 (shows_of has seen to it)
-            return fulfilling(batch, condition)
+            return match_rows(batch, condition)
         shown = pushed.matches(batch)
         if condition is None:
             return shown
         flags = shown.to_numpy(zero_copy_only=False)
-        flags[flags] = fulfilling(batch.filter(shown), condition).to_numpy(zero_copy_only=False)
+        flags[flags] = match_rows(batch.filter(shown), condition).to_numpy(zero_copy_only=False)
         return pa.array(flags)
 
     def refusal(self, error: Exception) -> LanceGatewayError:
         # The text of a policy is not for those whom it restricts, nor the value that it failed for.
         logger.error("the access policy of table %r can't be evaluated: %s", self.table, error)
-        return misfit(self.table)
+        return policy_mismatch_error(self.table)
 
 
 def shows_of(table: str, policy: TablePolicy | None) -> Condition | None:

@@ -7,14 +7,14 @@ from types import MappingProxyType
 
 from sqlglot import exp
 
-from planner.sql.dialects.build import Rule, call, literal_text, native, operand, raw, said
+from planner.sql.dialects.build import Rule, call, from_template, literal_text, native, operand, raw
 from planner.sql.dialects.source import DialectSource
 
 _SKIPS_NULLS = "skips_nulls"
 
 
-def _plain(node: exp.Expr, source: DialectSource) -> None:
-    """Refuse where a FILTER of our own would meet another one, or a window."""
+def _refuse_filter_or_window(node: exp.Expr, source: DialectSource) -> None:
+    """Refuse FILTER and OVER of an aggregate whose translation has a FILTER."""
     parent = node.parent
     while isinstance(parent, exp.IgnoreNulls | exp.RespectNulls | exp.WithinGroup):
         parent = parent.parent
@@ -22,7 +22,7 @@ def _plain(node: exp.Expr, source: DialectSource) -> None:
         source.refuse(node, f"{node.key.upper()} with FILTER or OVER is not offered")
 
 
-def _skipping_nulls(text: str, *subjects: exp.Expr) -> exp.Var:
+def _skip_nulls(text: str, *subjects: exp.Expr) -> exp.Var:
     known = " AND ".join(f"{operand(one)} IS NOT NULL" for one in subjects)
     made = raw(f"{text} FILTER (WHERE {known})")
     made.meta[_SKIPS_NULLS] = True
@@ -33,11 +33,11 @@ def _best(order: str) -> Rule:
     def rule(node: exp.Expr, source: DialectSource) -> exp.Expr:
         if node.args.get("count") is not None:
             source.refuse(node, f"{node.key.upper()} of several rows is not offered")
-        _plain(node, source)
+        _refuse_filter_or_window(node, source)
         value, by = node.this, node.expression
         text = f"first_value({native(value)} ORDER BY {native(by)} {order})"
         subjects = (value, by) if source.dialect == "duckdb" else (by,)
-        return _skipping_nulls(text, *subjects)
+        return _skip_nulls(text, *subjects)
 
     return rule
 
@@ -45,15 +45,15 @@ def _best(order: str) -> Rule:
 def _any_value(node: exp.Expr, source: DialectSource) -> exp.Expr:
     if isinstance(node.this, exp.HavingMax):
         source.refuse(node, "ANY_VALUE with HAVING is not offered: use MAX_BY")
-    _plain(node, source)
-    return _skipping_nulls(f"first_value({native(node.this)})", node.this)
+    _refuse_filter_or_window(node, source)
+    return _skip_nulls(f"first_value({native(node.this)})", node.this)
 
 
 def _first(name: str) -> Rule:
     def rule(node: exp.Expr, source: DialectSource) -> exp.Expr:
         if isinstance(node.parent, exp.IgnoreNulls):
-            _plain(node, source)
-            return _skipping_nulls(f"{name}({native(node.this)})", node.this)
+            _refuse_filter_or_window(node, source)
+            return _skip_nulls(f"{name}({native(node.this)})", node.this)
         return call(name, node.this)
 
     return rule
@@ -66,28 +66,28 @@ def _ignore_nulls(node: exp.Expr, _source: DialectSource) -> exp.Expr:
     return raw(f"{native(inner)} IGNORE NULLS")
 
 
-def _joined(node: exp.Expr, source: DialectSource) -> exp.Expr:
-    """STRING_AGG, GROUP_CONCAT, LISTAGG."""
+def _string_agg(node: exp.Expr, source: DialectSource) -> exp.Expr:
+    """Translate STRING_AGG, GROUP_CONCAT and LISTAGG."""
     if node.args.get("on_overflow") is not None:
         source.refuse(node, "ON OVERFLOW is not offered")
     subject, order, distinct = node.this, "", ""
     if isinstance(subject, exp.Limit):
         source.refuse(node, "LIMIT inside of an aggregate is not offered")
     if isinstance(subject, exp.Order):
-        order = _order(subject)
+        order = _order_by(subject)
         subject = subject.this
     if isinstance(subject, exp.Distinct):
         distinct, subject = "DISTINCT ", subject.expressions[0]
         if isinstance(subject, exp.Order):
-            order = _order(subject)
+            order = _order_by(subject)
             subject = subject.this
     separator = native(node.args.get("separator")) or ("','" if source.dialect != "snowflake" else "''")
     text = native(subject) if literal_text(subject) is not None else f"CAST({native(subject)} AS VARCHAR)"
     return raw(f"string_agg({distinct}{text}, {separator}{order})")
 
 
-def _order(subject: exp.Expr) -> str:
-    """ORDER BY of what stands within an aggregate, as it stands behind it."""
+def _order_by(subject: exp.Expr) -> str:
+    """Return the ORDER BY inside of an aggregate as text."""
     return " " + native(exp.Order(expressions=[one.copy() for one in subject.expressions])).strip()
 
 
@@ -105,20 +105,20 @@ def _array(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
     skips = bool(node.args.get("nulls_excluded")) or isinstance(node.parent, exp.IgnoreNulls)
     order = ""
     if isinstance(subject, exp.Order):
-        order = _order(subject)
+        order = _order_by(subject)
         subject = subject.this
     elif within is not None:
         order = " " + native(within.expression).strip()
     if not skips and not isinstance(node, exp.ArrayUniqueAgg):
         return raw(f"array_agg({native(subject)}{order})")
-    _plain(node, source)
+    _refuse_filter_or_window(node, source)
     distinct = "DISTINCT " if isinstance(node, exp.ArrayUniqueAgg) else ""
     plain = subject.expressions[0] if isinstance(subject, exp.Distinct) else subject
-    return _skipping_nulls(f"array_agg({distinct}{native(subject)}{order})", plain)
+    return _skip_nulls(f"array_agg({distinct}{native(subject)}{order})", plain)
 
 
 def _within(node: exp.Expr, _source: DialectSource) -> exp.Expr | None:
-    """What took the order along already needs no WITHIN GROUP."""
+    """Remove WITHIN GROUP of aggregates whose translation has the order already."""
     return node.this.copy() if isinstance(node.this, exp.Var) else None
 
 
@@ -160,14 +160,14 @@ RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
         exp.First: _first("first_value"),
         exp.Last: _first("last_value"),
         exp.IgnoreNulls: _ignore_nulls,
-        exp.GroupConcat: _joined,
+        exp.GroupConcat: _string_agg,
         exp.CountIf: _count_if,
         exp.ArrayAgg: _array,
         exp.ArrayUniqueAgg: _array,
         exp.WithinGroup: _within,
         exp.Quantile: _quantile("percentile_cont"),
         exp.ApproxQuantile: _quantile("approx_percentile_cont"),
-        exp.Median: said("median({this})"),
+        exp.Median: from_template("median({this})"),
         exp.Grouping: _grouping,
         exp.PercentileCont: _percentile,
     }

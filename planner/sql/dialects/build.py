@@ -1,4 +1,4 @@
-"""What the rules of translation are written with: pieces of DataFusion's SQL."""
+"""Helpers for translation rules, which build DataFusion's SQL."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ from sqlglot import ErrorLevel, exp
 from planner.sql.dialects.source import DialectSource
 
 Rule = Callable[[exp.Expr, DialectSource], "exp.Expr | None"]
-"""What stands for a node whose children are translated already; None leaves it as it is."""
+"""Returns the translation of a node whose children are translated; None leaves it unchanged."""
 
 
 def native(node: exp.Expr | None) -> str:
-    """A translated node as text; "" for nothing."""
+    """Return a translated node as text; "" for None."""
     if node is None:
         return ""
     return node.sql(dialect="postgres", comments=False, unsupported_level=ErrorLevel.RAISE)
 
 
 def operand(node: exp.Expr) -> str:
-    """The same, in brackets where an operator beside it could take it apart."""
+    """Return a translated node as an operand, in parentheses if it is an operation."""
     apart = isinstance(node, exp.Binary | exp.Unary | exp.Between | exp.In) and not isinstance(node, exp.Dot)
     return f"({native(node)})" if apart and not isinstance(node, exp.Paren) else native(node)
 
 
 def raw(text: str) -> exp.Var:
-    """Finished text as a node."""
+    """Return text as a node."""
     return exp.Var(this=text)
 
 
 def call(name: str, *arguments: exp.Expr | str | None) -> exp.Var:
-    """A function call; arguments that are None are left out."""
+    """Return a function call, without arguments that are None."""
     texts = [one if isinstance(one, str) else native(one) for one in arguments if one is not None]
     return raw(f"{name}({', '.join(texts)})")
 
 
 def literal_text(node: exp.Expr | None) -> str | None:
-    """The value of a text literal."""
+    """Return the value of a text literal, or None."""
     return node.this if isinstance(node, exp.Literal) and node.is_string else None
 
 
 def literal_number(node: exp.Expr | None) -> int | None:
-    """The value of a whole number, with its sign."""
+    """Return the value of an integer literal with its sign, or None."""
     if isinstance(node, exp.Neg):
         value = literal_number(node.this)
         return None if value is None else -value
@@ -51,8 +51,8 @@ def literal_number(node: exp.Expr | None) -> int | None:
     return None
 
 
-def said(template: str) -> Rule:
-    """The rule that says a node in other words; {this} and {expression} stand for its operands."""
+def from_template(template: str) -> Rule:
+    """Return a rule that fills in a template; {this} and {expression} are the operands of the node."""
     return lambda node, _: raw(
         template.format(this=native(node.this), expression=native(node.args.get("expression")))
     )

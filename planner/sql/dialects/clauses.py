@@ -1,4 +1,4 @@
-"""Clauses of other dialects: what is rewritten before expressions are, and what is refused."""
+"""Clauses of other dialects, which are rewritten before expressions, or refused."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def prepare(tree: exp.Expr, source: DialectSource) -> None:
     """
     for node in list(tree.walk()):
         if isinstance(node, exp.Hint):
-            node.pop()  # How to run a statement is this engine's business.
+            node.pop()  # hints to the optimizer of another system
             continue
         for kind, why in _REFUSED:
             if isinstance(node, kind):
@@ -63,7 +63,7 @@ def prepare(tree: exp.Expr, source: DialectSource) -> None:
 
 
 def _series(table: exp.Table, source: DialectSource) -> None:
-    """Numbers in FROM: their column is called as in the dialect."""
+    """Name the column of a series in FROM as the dialect does."""
     function = table.this
     if isinstance(function, exp.GenerateSeries):
         name = "range" if function.args.get("is_end_exclusive") else "generate_series"
@@ -105,22 +105,22 @@ def _select(select: exp.Select, source: DialectSource) -> None:
     order = select.args.get("order")
     if order is not None and len(order.expressions) == 1:
         _order_by_all(select, order.expressions[0], source)
-    _unnested(select, source)
+    _unnest(select, source)
 
 
 def _group(group: exp.Group, select: exp.Select, source: DialectSource) -> None:
-    """GROUP BY a, b WITH ROLLUP, as GROUP BY ROLLUP (a, b)."""
+    """Rewrite GROUP BY a, b WITH ROLLUP as GROUP BY ROLLUP (a, b)."""
     if group.args.get("totals"):
         source.refuse(group, "WITH TOTALS is not offered: use GROUP BY ROLLUP (...)")
     for key in ("rollup", "cube"):
         for total in group.args.get(key) or ():
             if not total.expressions:
-                total.set("expressions", [_grouped(one, select) for one in group.expressions])
+                total.set("expressions", [_resolve_position(one, select) for one in group.expressions])
                 group.set("expressions", None)
 
 
-def _grouped(one: exp.Expr, select: exp.Select) -> exp.Expr:
-    """What a place in the list of columns stands for, since DataFusion knows places in GROUP BY alone."""
+def _resolve_position(one: exp.Expr, select: exp.Select) -> exp.Expr:
+    """Return the expression of a position in the select list, since ROLLUP and CUBE take no positions."""
     place = literal_number(one)
     if place is not None and 0 < place <= len(select.expressions):
         named: exp.Expr = select.expressions[place - 1].unalias().copy()
@@ -129,7 +129,7 @@ def _grouped(one: exp.Expr, select: exp.Select) -> exp.Expr:
 
 
 def _order_by_all(select: exp.Select, ordered: exp.Expr, source: DialectSource) -> None:
-    """ORDER BY ALL, as ORDER BY 1, 2, ..."""
+    """Rewrite ORDER BY ALL as ORDER BY 1, 2, ..."""
     if not isinstance(ordered.this, exp.Var | exp.Column) or ordered.this.name.upper() != "ALL":
         return
     if isinstance(ordered.this, exp.Column) and ordered.this.this.quoted:
@@ -144,8 +144,8 @@ def _order_by_all(select: exp.Select, ordered: exp.Expr, source: DialectSource) 
     select.args["order"].set("expressions", places)
 
 
-def _unnested(select: exp.Select, source: DialectSource) -> None:
-    """A correlated UNNEST or EXPLODE beside a table moves into a derived table that projects it.
+def _unnest(select: exp.Select, source: DialectSource) -> None:
+    """Move a correlated UNNEST or EXPLODE beside a table into a derived table that projects it.
 
     ``FROM t CROSS JOIN UNNEST(t.list) AS u(x)`` becomes
     ``FROM (SELECT t.*, UNNEST(t.list) AS x FROM t) AS t``, and `u.x` becomes `t.x`: DataFusion does not run
@@ -212,7 +212,7 @@ def _fold(
 
 
 def keep_qualify(select: exp.Select) -> None:
-    """QUALIFY, which DataFusion has and the generator takes apart: as finished text behind HAVING."""
+    """Keep QUALIFY, which sqlglot's generator would rewrite, as text behind HAVING."""
     qualify = select.args.get("qualify")
     if qualify is not None:
         having = native(select.args.get("having")).strip()

@@ -1,4 +1,4 @@
-"""Differences of dates in other dialects: borders of a unit between two moments, or whole units."""
+"""Differences of dates in other dialects, in boundaries of a unit or in whole units."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNITS: Mapping[str, str] = MappingProxyType(
 
 
 def unit_of(node: exp.Expr, source: DialectSource, default: str = "") -> str:
-    """The unit that a function or interval names, in the singular."""
+    """Return the unit of a function or interval, in the singular."""
     unit = node.args.get("unit")
     if isinstance(unit, exp.Expr):
         name = unit.name if isinstance(unit, exp.Var | exp.Literal) else unit.sql(dialect="bigquery")
@@ -49,7 +49,7 @@ _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 
 
 def _difference(node: exp.Expr, source: DialectSource) -> exp.Expr:
-    """How many borders of the unit lie between, or how many whole units: dialects differ."""
+    """Count the boundaries of the unit between two dates, or the whole units, depending on the dialect."""
     unit = unit_of(node, source, "DAY")
     end, start = operand(node.this), operand(node.expression)
     if literal_text(node.this) is not None:

@@ -9,7 +9,16 @@ from types import MappingProxyType
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 
-from planner.sql.dialects.build import Rule, call, literal_number, literal_text, native, operand, raw, said
+from planner.sql.dialects.build import (
+    Rule,
+    call,
+    from_template,
+    literal_number,
+    literal_text,
+    native,
+    operand,
+    raw,
+)
 from planner.sql.dialects.date_differences import UNITS, unit_of
 from planner.sql.dialects.source import DialectSource
 
@@ -28,15 +37,15 @@ _PARTS: Mapping[str, str] = MappingProxyType(
         "WEEK_ISO": "week",
     }
 )
-# 0 is Sunday there; elsewhere 1 is.
+# Dialects in which Sunday is day 0; in others, it is day 1.
 _SUNDAY_IS_ZERO = frozenset({"duckdb", "snowflake"})
-# Names of strftime that chrono, which formats DataFusion's dates, means the same by.
+# Specifiers of strftime with the same meaning in chrono, which formats DataFusion's dates.
 _CHRONO = frozenset("YymdHIMSpjbBaAUWuweFTDRZz%")
 _LETTERS_ARE_FORMAT = frozenset({"spark", "snowflake"})
 
 
 def interval(amount: exp.Expr, unit: str) -> str:
-    """An interval; `amount` may be any expression of a whole number."""
+    """Return an interval; `amount` may be any expression of an integer."""
     unit = unit.removeprefix("SUNDAY ")
     factor = 1
     if unit == "QUARTER":
@@ -51,13 +60,13 @@ def interval(amount: exp.Expr, unit: str) -> str:
 
 
 def moment(node: exp.Expr, unit: str) -> str:
-    """What an interval is added to: DataFusion adds hours to a date by leaving the date as it is."""
+    """Return the operand to which an interval is added, as a timestamp: DataFusion adds no hours to dates."""
     if literal_text(node) is not None:
         return f"CAST({native(node)} AS TIMESTAMP)"
     return f"date_trunc('microsecond', {native(node)})" if unit in _BELOW_DAY else operand(node)
 
 
-def _shifted(sign: str, *, to_date: bool = False) -> Rule:
+def _shift(sign: str, *, to_date: bool = False) -> Rule:
     def rule(node: exp.Expr, source: DialectSource) -> exp.Expr:
         unit, amount = unit_of(node, source, "DAY"), node.expression
         if isinstance(amount, exp.Interval):
@@ -78,7 +87,7 @@ def _interval(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
 
 
 def _plus_interval(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
-    """Before its operands are translated: an interval is still one."""
+    """Cast the other operand to a timestamp, before the interval is translated."""
     for one, other in ((node.expression, node.this), (node.this, node.expression)):
         if isinstance(one, exp.Interval) and one.args.get("unit") is not None:
             plain = isinstance(other, exp.Interval | exp.CurrentTimestamp)
@@ -95,7 +104,7 @@ def _add_months(node: exp.Expr, source: DialectSource) -> exp.Expr:
     return raw(f"(CAST({native(node.this)} AS DATE) + {interval(node.expression, 'MONTH')})")
 
 
-def _truncated(*, to_date: bool = False) -> Rule:
+def _truncate(*, to_date: bool = False) -> Rule:
     def rule(node: exp.Expr, source: DialectSource) -> exp.Expr:
         if node.args.get("zone") is not None:
             source.refuse(node, "truncating in another time zone is not offered")
@@ -111,12 +120,12 @@ def _truncated(*, to_date: bool = False) -> Rule:
 
 
 def _date_trunc(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
-    # Where the input decides about the type of the result, a moment it is: the type is not known here.
-    return _truncated(to_date=source.dialect in {"bigquery", "spark"})(node, source)
+    # If the type of the result depends on the input, which is not known here, it is a timestamp.
+    return _truncate(to_date=source.dialect in {"bigquery", "spark"})(node, source)
 
 
 def strftime(node: exp.Expr, source: DialectSource) -> str:
-    """The format of a function, as a literal for DataFusion."""
+    """Return the format of a function as a literal for DataFusion."""
     text = literal_text(node.args.get("format"))
     if text is None:
         source.refuse(node, "a date format must be a literal")
@@ -132,7 +141,7 @@ def strftime(node: exp.Expr, source: DialectSource) -> str:
 
 
 def _to_char(node: exp.Expr, source: DialectSource) -> exp.Expr:
-    """TO_CHAR takes numbers as well; its format tells which of them it is."""
+    """Translate TO_CHAR of dates, which its format distinguishes from TO_CHAR of numbers."""
     written = node.args.get("format")
     if written is None:
         return raw(f"CAST({native(node.this)} AS VARCHAR)")
@@ -142,7 +151,7 @@ def _to_char(node: exp.Expr, source: DialectSource) -> exp.Expr:
     return call("to_char", node.this, strftime(node, source))
 
 
-def _formatted(function: str) -> Rule:
+def _format(function: str) -> Rule:
     def rule(node: exp.Expr, source: DialectSource) -> exp.Expr:
         return call(function, node.this, strftime(node, source))
 
@@ -163,7 +172,7 @@ def _to_timestamp(node: exp.Expr, source: DialectSource) -> exp.Expr:
     return raw(f"CAST({native(node.this)} AS TIMESTAMP)")
 
 
-def _extracted(node: exp.Expr, source: DialectSource) -> exp.Expr:
+def _extract(node: exp.Expr, source: DialectSource) -> exp.Expr:
     name = node.this.sql(dialect="bigquery").upper()
     moment_ = native(node.expression)
     if literal_text(node.expression) is not None:
@@ -242,11 +251,11 @@ def _today(node: exp.Expr, source: DialectSource) -> exp.Expr:
 
 
 def _in_zone(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
-    """A moment in a zone, where DataFusion takes one without a zone for one of that zone."""
+    """Translate AT TIME ZONE, for which DataFusion reads a timestamp without zone as one in that zone."""
     if source.dialect not in {"spark", "trino"}:
         return None
     text = f"{operand(node.this)} AT TIME ZONE 'UTC' AT TIME ZONE {operand(node.args['zone'])}"
-    # Spark's from_utc_timestamp; its moments have no zones.
+    # Spark's from_utc_timestamp, whose timestamps have no zones.
     return raw(f"to_local_time({text})" if source.dialect == "spark" else f"({text})")
 
 
@@ -261,22 +270,22 @@ BEFORE: Mapping[type[exp.Expr], Rule] = MappingProxyType({exp.Add: _plus_interva
 RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
     {
         exp.Interval: _interval,
-        exp.DateAdd: _shifted("+"),
-        exp.DateSub: _shifted("-"),
-        exp.DatetimeAdd: _shifted("+"),
-        exp.DatetimeSub: _shifted("-"),
-        exp.TimestampAdd: _shifted("+"),
-        exp.TimestampSub: _shifted("-"),
-        exp.TsOrDsAdd: _shifted("+", to_date=True),
+        exp.DateAdd: _shift("+"),
+        exp.DateSub: _shift("-"),
+        exp.DatetimeAdd: _shift("+"),
+        exp.DatetimeSub: _shift("-"),
+        exp.TimestampAdd: _shift("+"),
+        exp.TimestampSub: _shift("-"),
+        exp.TsOrDsAdd: _shift("+", to_date=True),
         exp.AddMonths: _add_months,
         exp.DateTrunc: _date_trunc,
-        exp.TimestampTrunc: _truncated(),
-        exp.DatetimeTrunc: _truncated(),
-        exp.TimeToStr: _formatted("to_char"),
+        exp.TimestampTrunc: _truncate(),
+        exp.DatetimeTrunc: _truncate(),
+        exp.TimeToStr: _format("to_char"),
         exp.ToChar: _to_char,
         exp.TimeStrToTime: _to_timestamp,
-        exp.StrToTime: _formatted("to_timestamp"),
-        exp.StrToDate: _formatted("to_date"),
+        exp.StrToTime: _format("to_timestamp"),
+        exp.StrToDate: _format("to_date"),
         exp.TsOrDsToDate: _to_date,
         exp.Date: _to_date,
         exp.TsOrDsToDatetime: _to_timestamp,
@@ -284,27 +293,27 @@ RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
         exp.Timestamp: _to_timestamp,
         exp.AtTimeZone: _in_zone,
         exp.FromTimeZone: _from_zone,
-        exp.Extract: _extracted,
-        exp.Year: said("date_part('year', {this})"),
-        exp.Quarter: said("date_part('quarter', {this})"),
-        exp.Month: said("date_part('month', {this})"),
-        exp.Day: said("date_part('day', {this})"),
-        exp.DayOfMonth: said("date_part('day', {this})"),
-        exp.DayOfYear: said("date_part('doy', {this})"),
-        exp.Hour: said("date_part('hour', {this})"),
-        exp.Minute: said("date_part('minute', {this})"),
-        exp.Second: said("date_part('second', {this})"),
-        exp.WeekOfYear: said("date_part('week', {this})"),
+        exp.Extract: _extract,
+        exp.Year: from_template("date_part('year', {this})"),
+        exp.Quarter: from_template("date_part('quarter', {this})"),
+        exp.Month: from_template("date_part('month', {this})"),
+        exp.Day: from_template("date_part('day', {this})"),
+        exp.DayOfMonth: from_template("date_part('day', {this})"),
+        exp.DayOfYear: from_template("date_part('doy', {this})"),
+        exp.Hour: from_template("date_part('hour', {this})"),
+        exp.Minute: from_template("date_part('minute', {this})"),
+        exp.Second: from_template("date_part('second', {this})"),
+        exp.WeekOfYear: from_template("date_part('week', {this})"),
         exp.Week: _week,
         exp.DayOfWeek: _weekday,
-        exp.DayOfWeekIso: said("date_part('isodow', {this})"),
+        exp.DayOfWeekIso: from_template("date_part('isodow', {this})"),
         exp.Dayname: _name_of("%A", "%a"),
         exp.Monthname: _name_of("%B", "%b"),
         exp.LastDay: _last_day,
         exp.DateFromParts: _from_parts,
         exp.UnixToTime: _from_unix,
-        exp.TimeToUnix: said("date_part('epoch', {this})"),
-        exp.UnixSeconds: said("CAST(floor(date_part('epoch', {this})) AS BIGINT)"),
+        exp.TimeToUnix: from_template("date_part('epoch', {this})"),
+        exp.UnixSeconds: from_template("CAST(floor(date_part('epoch', {this})) AS BIGINT)"),
         exp.CurrentTimestamp: _now,
         exp.CurrentDatetime: _now,
         exp.CurrentDate: _today,

@@ -8,11 +8,20 @@ from types import MappingProxyType
 
 from sqlglot import exp
 
-from planner.sql.dialects.build import Rule, call, literal_number, literal_text, native, operand, raw, said
-from planner.sql.dialects.rounding import rounds
+from planner.sql.dialects.build import (
+    Rule,
+    call,
+    from_template,
+    literal_number,
+    literal_text,
+    native,
+    operand,
+    raw,
+)
+from planner.sql.dialects.rounding import is_rounded
 from planner.sql.dialects.source import DialectSource
 
-# CAST of these gives NULL in an older mode of the dialect, and an error by default today.
+# Dialects in which CAST raises errors, though sqlglot reads it as TRY_CAST.
 _CAST_FAILS = frozenset({"spark"})
 _BACKSLASH_IS_TEXT = frozenset({"duckdb", "snowflake", "trino"})
 _FROM_ZERO = frozenset({"spark", "snowflake", "bigquery"})
@@ -56,16 +65,16 @@ def _cast(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
     name = _TYPES.get(to.this) or native(to)
     if to.this is exp.DType.DECIMAL and not to.expressions and source.dialect == "bigquery":
         name = "DECIMAL(38, 9)"
-    value = f"round({native(node.this)})" if rounds(node) else native(node.this)
+    value = f"round({native(node.this)})" if is_rounded(node) else native(node.this)
     text = f"{'TRY_CAST' if safe else 'CAST'}({value} AS {name})"
     if to.this in _TEXTS and to.expressions and source.dialect not in {"duckdb", "bigquery"}:
-        # DataFusion takes no notice of the length of a text type.
+        # DataFusion ignores the length of a text type.
         text = f"left({text}, {native(to.expressions[0])})"
     return raw(text)
 
 
-def _named(name: str) -> Rule:
-    """The same function under DataFusion's name."""
+def _rename(name: str) -> Rule:
+    """Return a rule that only renames a function."""
 
     def rule(node: exp.Expr, source: DialectSource) -> exp.Expr:
         arguments = [one for one in (node.this, node.args.get("expression")) if isinstance(one, exp.Expr)]
@@ -97,7 +106,7 @@ def _substring(node: exp.Expr, source: DialectSource) -> exp.Expr:
 
 def _length(node: exp.Expr, source: DialectSource) -> exp.Expr:
     if source.dialect == "duckdb":
-        # There it counts the elements of a list, too; here it would count the letters of the list as text.
+        # DuckDB also counts the elements of lists, of which DataFusion would count the characters as text.
         if isinstance(node.this, exp.Array):
             return call("cardinality", node.this)
         return raw(f"length(substr({native(node.this)}, 1))")
@@ -178,12 +187,12 @@ def _int_div(node: exp.Expr, source: DialectSource) -> exp.Expr:
 
 
 def _infix(operator: str) -> Rule:
-    """The same operation with DataFusion's operator."""
+    """Return a rule that replaces the operator of an operation."""
     return lambda node, _: raw(f"({operand(node.this)} {operator} {operand(node.expression)})")
 
 
 def _pattern(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
-    """A literal pattern of LIKE, before it is translated: DataFusion escapes by a backslash only."""
+    """Escape a literal pattern of LIKE with backslashes, before it is translated."""
     escape = node.parent if isinstance(node.parent, exp.Escape) and node.arg_key == "this" else None
     mark = literal_text(escape.expression) if escape is not None else None
     patterns = [node.expression]
@@ -201,7 +210,7 @@ def _pattern(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
 
 
 def _index(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
-    """Elements count from 1 in DataFusion; sqlglot moves an index only where it is a number."""
+    """Add 1 to an index that counts from 0; sqlglot does this only for literals."""
     if source.dialect not in _FROM_ZERO or len(node.expressions) != 1 or node.args.get("offset") == 1:
         return None
     index = node.expressions[0]
@@ -231,7 +240,7 @@ def _edge(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
     return None
 
 
-def _sorted(node: exp.Expr, _source: DialectSource) -> exp.Expr:
+def _sort_array(node: exp.Expr, _source: DialectSource) -> exp.Expr:
     ascending, first = node.args.get("asc"), node.args.get("nulls_first")
     direction = "'DESC'" if isinstance(ascending, exp.Boolean) and not ascending.this else "'ASC'"
     if first is None:
@@ -289,8 +298,8 @@ def _variant(node: exp.Expr, source: DialectSource) -> exp.Expr:
     return raw(text)
 
 
-def _kept(_node: exp.Expr, _source: DialectSource) -> None:
-    """It is the same in DataFusion."""
+def _keep(_node: exp.Expr, _source: DialectSource) -> None:
+    """Leave a function unchanged, which is the same in DataFusion."""
 
 
 def _raw_string(node: exp.Expr, _source: DialectSource) -> exp.Expr:
@@ -341,7 +350,7 @@ BEFORE: Mapping[type[exp.Expr], Rule] = MappingProxyType({exp.Like: _pattern, ex
 
 RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
     {
-        **dict.fromkeys(_SAME, _kept),
+        **dict.fromkeys(_SAME, _keep),
         exp.Cast: _cast,
         exp.TryCast: _cast,
         exp.StrPosition: _position,
@@ -367,21 +376,21 @@ RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
         exp.SHA2: _sha2,
         exp.ConcatWs: _concat_ws,
         exp.SplitPart: _split_part,
-        exp.Initcap: said("initcap({this})"),
-        exp.Sign: _named("signum"),
-        exp.Rand: _named("random"),
-        exp.Uuid: _named("uuid"),
-        exp.IsNan: _named("isnan"),
-        exp.Contains: _named("contains"),
-        exp.StartsWith: _named("starts_with"),
-        exp.EndsWith: _named("ends_with"),
-        exp.Levenshtein: _named("levenshtein"),
-        exp.ArrayContains: _named("array_has"),
-        exp.ArraySize: _named("cardinality"),
-        exp.ArrayDistinct: _named("array_distinct"),
-        exp.ArrayToString: _named("array_to_string"),
-        exp.ArrayConcat: _named("array_concat"),
-        exp.ArraySort: _sorted,
+        exp.Initcap: from_template("initcap({this})"),
+        exp.Sign: _rename("signum"),
+        exp.Rand: _rename("random"),
+        exp.Uuid: _rename("uuid"),
+        exp.IsNan: _rename("isnan"),
+        exp.Contains: _rename("contains"),
+        exp.StartsWith: _rename("starts_with"),
+        exp.EndsWith: _rename("ends_with"),
+        exp.Levenshtein: _rename("levenshtein"),
+        exp.ArrayContains: _rename("array_has"),
+        exp.ArraySize: _rename("cardinality"),
+        exp.ArrayDistinct: _rename("array_distinct"),
+        exp.ArrayToString: _rename("array_to_string"),
+        exp.ArrayConcat: _rename("array_concat"),
+        exp.ArraySort: _sort_array,
         exp.EqualNull: _infix("IS NOT DISTINCT FROM"),
         exp.Bracket: _index,
         exp.Round: _round,
@@ -389,8 +398,8 @@ RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
         exp.Min: _one_argument,
         exp.Left: _edge,
         exp.Right: _edge,
-        exp.Flatten: _named("flatten"),
-        exp.Factorial: _named("factorial"),
-        exp.ApproxDistinct: _named("approx_distinct"),
+        exp.Flatten: _rename("flatten"),
+        exp.Factorial: _rename("factorial"),
+        exp.ApproxDistinct: _rename("approx_distinct"),
     }
 )

@@ -1,4 +1,4 @@
-"""Names of other dialects: which of them are the same name."""
+"""Resolves the case of names in other dialects."""
 
 from __future__ import annotations
 
@@ -11,50 +11,50 @@ from sqlglot import exp
 from planner.sql.dialects.source import DialectSource
 
 CASE_INSENSITIVE = frozenset({"spark", "duckdb", "mysql", "bigquery", "trino"})
-"""Dialects in which a name finds what is written with other capitals, in quotes, too."""
+"""Dialects in which names are not case-sensitive, not even in quotes."""
 
 
 class NamedTable(Protocol):
-    """What must be known of a table to resolve names with it."""
+    """A table with the facts that are needed to resolve names."""
 
     @property
     def declared_schema(self) -> pa.Schema:
-        """Its columns, as it declares them."""
+        """Return the columns as the table declares them."""
 
     @property
     def primary_key(self) -> tuple[str, ...]:
-        """Its key columns, in key order; () where it has none."""
+        """Return the key columns, in key order; () if there are none."""
 
 
 class KnownNames(Protocol):
-    """What tables there are, and their columns."""
+    """The tables of a catalog with their columns."""
 
     def find(self, name: str) -> NamedTable | None:
-        """The table of this name; None where there is none."""
+        """Return the table of this name, or None."""
 
     def names(self) -> Sequence[str]:
-        """All tables and views, for messages too."""
+        """Return the names of all tables and views."""
 
 
-def tables(tree: exp.Expr) -> tuple[str, ...]:
-    """Tables and views that a statement names, as it names them."""
-    own = {one.alias.lower() for one in tree.find_all(exp.CTE)}
+def find_tables(tree: exp.Expr) -> tuple[str, ...]:
+    """Return the names of tables and views in a statement, as they are written."""
+    common_tables = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     names = (table.name for table in tree.find_all(exp.Table))
-    return tuple(sorted({name for name in names if name and name.lower() not in own}))
+    return tuple(sorted({name for name in names if name and name.lower() not in common_tables}))
 
 
-def spelt(named: Sequence[str], known: KnownNames) -> tuple[str, ...]:
-    """How the tables that a statement names, and their columns, are spelt."""
-    found: set[str] = set()
+def find_spellings(named: Sequence[str], known: KnownNames) -> tuple[str, ...]:
+    """Return the spellings of the tables that a statement names, and of their columns."""
+    spellings: set[str] = set()
     for name in named:
-        table = table_named(name, known)
+        table = find_table(name, known)
         if table is not None:
-            found |= {table[0], *table[1].names}
-    return tuple(sorted(found))
+            spellings |= {table[0], *table[1].names}
+    return tuple(sorted(spellings))
 
 
-def table_named(name: str, known: KnownNames) -> tuple[str, pa.Schema] | None:
-    """The table that a name means, whatever its capitals; None where there is none, or several."""
+def find_table(name: str, known: KnownNames) -> tuple[str, pa.Schema] | None:
+    """Find a table by its name in any case; return None if there is none, or several."""
     for candidate in dict.fromkeys((name, name.lower())):
         table = known.find(candidate)
         if table is not None:
@@ -65,14 +65,14 @@ def table_named(name: str, known: KnownNames) -> tuple[str, pa.Schema] | None:
 
 
 def spell(tree: exp.Expr, source: DialectSource, names: Sequence[str]) -> None:
-    """Quote all names of a statement, each spelt as what it names.
+    """Quote all names of a statement, in the spelling of the tables and columns that they refer to.
 
-    A name that nothing has is taken as written where it is quoted, and in lower case where it is not.
+    Other names are left as they are if they are quoted, and otherwise get lower case.
 
     Args:
         tree: the statement.
         source: its text.
-        names: of tables and columns that it may name, where the dialect finds them whatever the capitals.
+        names: spellings of tables and columns, if names of the dialect are not case-sensitive.
     """
     options: dict[str, set[str]] = {}
     for name in names:
@@ -80,19 +80,23 @@ def spell(tree: exp.Expr, source: DialectSource, names: Sequence[str]) -> None:
     aliases: dict[str, str] = {}
     identifiers = list(tree.find_all(exp.Identifier))
     if source.dialect in CASE_INSENSITIVE:
-        aliases = {one.name.lower(): one.name for one in identifiers if one.arg_key == "alias" and one.quoted}
-    for one in identifiers:
-        text = one.name
-        known = options.get(text.lower(), set())
-        if not known and text.lower() in aliases and _orders(one):
+        aliases = {
+            identifier.name.lower(): identifier.name
+            for identifier in identifiers
+            if identifier.arg_key == "alias" and identifier.quoted
+        }
+    for identifier in identifiers:
+        text = identifier.name
+        spellings = options.get(text.lower(), set())
+        if not spellings and text.lower() in aliases and _is_sort_key(identifier):
             text = aliases[text.lower()]
-        elif not (one.quoted and (text in known or not known)):
-            text = next(iter(known)) if len(known) == 1 else text.lower()
-        one.set("this", text)
-        one.args["quoted"] = True
+        elif not (identifier.quoted and (text in spellings or not spellings)):
+            text = next(iter(spellings)) if len(spellings) == 1 else text.lower()
+        identifier.set("this", text)
+        identifier.args["quoted"] = True
 
 
-def _orders(name: exp.Identifier) -> bool:
-    """Whether a name stands in the ORDER BY of a query, where it may be one that the query gave."""
+def _is_sort_key(name: exp.Identifier) -> bool:
+    """Return whether a name is in the ORDER BY of a query, where it may be an alias of the query."""
     order = name.find_ancestor(exp.Order)
     return order is not None and isinstance(order.parent, exp.Query)

@@ -1,8 +1,8 @@
-"""CAST of fractions to whole numbers: most dialects round where DataFusion cuts off.
+"""CAST of fractions to integers: most dialects round, and DataFusion truncates.
 
     CAST(amount AS SIGNED)    ->    CAST(round("amount") AS BIGINT)
 
-What is certainly no fraction (text, and columns of whole numbers, beyond 2**53 too) is left as it is.
+Casts of text and of integer columns are not changed.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from collections.abc import Sequence
 import pyarrow as pa
 from sqlglot import exp
 
-from planner.sql.dialects.names import KnownNames, table_named
+from planner.sql.dialects.names import KnownNames, find_table
 from planner.sql.dialects.source import DialectSource
 
-__all__ = ["ROUNDING", "fractional_columns", "mark_rounded", "rounds"]
+__all__ = ["ROUNDING", "find_fractional_columns", "is_rounded", "mark_rounded"]
 
 ROUNDING = frozenset({"duckdb", "mysql", "snowflake", "bigquery", "trino"})
-"""Dialects that do; Spark cuts off, too."""
-_MARK = "rounds"
+"""Dialects that round; Spark truncates."""
+_MARK = "is_rounded"
 _FRACTIONS = (
     exp.Avg, exp.Cbrt, exp.Exp, exp.Ln, exp.Log, exp.Median, exp.PercentileCont, exp.Pow, exp.Quantile,
     exp.Rand, exp.SafeDivide, exp.Sqrt, exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance,
     exp.VariancePop,
 )  # fmt: skip
-# A fraction where one of their operands is; conditions among them are none.
+# Expressions that are fractions if one of their operands is.
 _AS_OPERANDS = (
     exp.Abs, exp.Add, exp.AnyValue, exp.Case, exp.Coalesce, exp.Filter, exp.FirstValue, exp.Greatest, exp.If,
     exp.Lag, exp.LastValue, exp.Lead, exp.Least, exp.Max, exp.Min, exp.Mod, exp.Mul, exp.Neg, exp.Nullif,
@@ -33,12 +33,12 @@ _AS_OPERANDS = (
 )  # fmt: skip
 
 
-def fractional_columns(named: Sequence[str], known: KnownNames) -> tuple[str, ...]:
-    """Columns of the tables that a statement names which hold fractions, in lower case."""
+def find_fractional_columns(named: Sequence[str], known: KnownNames) -> tuple[str, ...]:
+    """Return the columns with fractions, in lower case, of the tables that a statement names."""
     fractions: set[str] = set()
     others: set[str] = set()
     for name in named:
-        table = table_named(name, known)
+        table = find_table(name, known)
         for field in () if table is None else table[1]:
             kind = field.type
             is_fraction = pa.types.is_floating(kind) or (pa.types.is_decimal(kind) and kind.scale > 0)
@@ -47,27 +47,27 @@ def fractional_columns(named: Sequence[str], known: KnownNames) -> tuple[str, ..
 
 
 def mark_rounded(tree: exp.Expr, source: DialectSource, columns: Sequence[str]) -> None:
-    """Note which casts of a statement round, before anything is translated.
+    """Mark the casts of a statement that round; called before it is translated.
 
     Args:
         tree: the statement.
         source: its text.
-        columns: those that hold fractions.
+        columns: with fractions.
     """
     if source.dialect not in ROUNDING:
         return
-    known = set(columns)
+    fractional = set(columns)
     aliases = list(tree.find_all(exp.Alias))
     for alias in reversed(aliases):  # inner ones first
-        if _is_fraction(alias.this, source, known):
-            known.add(alias.alias.lower())
+        if _is_fraction(alias.this, source, fractional):
+            fractional.add(alias.alias.lower())
     for cast in tree.find_all(exp.Cast, exp.TryCast):
-        if cast.is_type(*exp.DataType.INTEGER_TYPES) and _is_fraction(cast.this, source, known):
+        if cast.is_type(*exp.DataType.INTEGER_TYPES) and _is_fraction(cast.this, source, fractional):
             cast.meta[_MARK] = True
 
 
-def rounds(cast: exp.Expr) -> bool:
-    """Whether a cast was marked."""
+def is_rounded(cast: exp.Expr) -> bool:
+    """Return whether a cast was marked."""
     return bool(cast.meta.get(_MARK))
 
 

@@ -1,4 +1,4 @@
-"""A statement in another dialect: its text, its parameters, and how its constructs are refused."""
+"""A statement in another dialect: its text, its parameters, and errors with their position."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MARKED = re.compile(rf"{_MARK}(\d+)_")
 _LEADING_TOKENS = 8
 _PREFIXES = frozenset({"EXPLAIN", "ANALYZE", "VERBOSE", "FORMAT", "TREE", "INDENT", "DESCRIBE", "DESC"})
 _NAMED = {"spark": ":", "duckdb": "$", "snowflake": ":$", "bigquery": "@"}
-"""What begins a parameter with a number or name."""
+"""Characters with which a parameter with a number or name begins."""
 _NULL_SAFE = "<=>"
 _AFTER_OPERAND = frozenset(
     {
@@ -40,11 +40,11 @@ class DialectSource:
 
     Attributes:
         dialect: its name.
-        sql: as the client wrote it.
-        text: the same with a column name in place of each parameter, which every parser takes anywhere.
-        shifts: (position in `text`, how far the same place in `sql` lies before or behind), ascending.
+        sql: the text of the client.
+        text: `sql` with a column name in place of each parameter, which parsers accept everywhere.
+        shifts: (position in `text`, what must be added to get the position in `sql`), ascending.
         starts: first tokens of `text`, in upper case, with their positions.
-        query: where in `text` the query begins.
+        query: position in `text` at which the query begins.
     """
 
     dialect: str
@@ -62,7 +62,7 @@ class DialectSource:
             InvalidInputError: a string or comment does not end, or kinds of parameters are mixed.
         """
         try:
-            tokens = _tokens(sql, dialect)
+            tokens = _tokenize(sql, dialect)
         except TokenError as error:
             reason = str(error).splitlines()[0]
             raise InvalidInputError(f"Syntax error in {dialect} SQL: {reason}") from None
@@ -80,10 +80,10 @@ class DialectSource:
             if named:
                 found.append((token.start, following.end + 1, following.text))
         starts = tuple((token.text.upper(), token.start) for token in tokens[:_LEADING_TOKENS])
-        return DialectSource(dialect, sql, *_marked(sql, dialect, found), starts)
+        return DialectSource(dialect, sql, *_mark_parameters(sql, dialect, found), starts)
 
-    def at_query(self) -> DialectSource | None:
-        """The same, with the place where its query begins; None where the statement has none."""
+    def locate_query(self) -> DialectSource | None:
+        """Return the source with the position of its query; None if the statement has no query."""
         for word, start in self.starts:
             if word in QUERY_STARTS or word == "(":
                 return replace(self, query=start)
@@ -92,7 +92,7 @@ class DialectSource:
         return None
 
     def position(self, offset: int) -> int:
-        """Where in `sql` the character at an offset of `text` comes from."""
+        """Return the position in `sql` of the character at an offset of `text`."""
         shift = 0
         for start, by in self.shifts:
             if start > offset:
@@ -101,33 +101,33 @@ class DialectSource:
         return min(max(offset + shift, 0), len(self.sql))
 
     def refuse(self, node: exp.Expr, why: str) -> NoReturn:
-        """Stop translating.
+        """Refuse a construct.
 
         Raises:
             UnsupportedError: `why`, with dialect, line and excerpt.
         """
-        starts = [one.meta["start"] for one in node.walk() if one.meta and "start" in one.meta]
+        starts = [child.meta["start"] for child in node.walk() if child.meta and "start" in child.meta]
         what = f"{self.dialect} SQL: {why}"
         if not starts:
             text = node.sql(dialect=self.dialect, comments=False, unsupported_level=ErrorLevel.IGNORE)
-            raise UnsupportedError(f"{what}: {without_marks(text)[:80]}")
+            raise UnsupportedError(f"{what}: {strip_marks(text)[:80]}")
         raise UnsupportedError(at_position(self.sql, self.position(self.query + min(starts)), what))
 
 
-def _tokens(sql: str, dialect: str) -> list[Token]:
-    """All tokens. What follows EXPLAIN would be a single one in most dialects, so it is read without."""
+def _tokenize(sql: str, dialect: str) -> list[Token]:
+    """Tokenize a statement without EXPLAIN, behind which most dialects read a single token."""
     before: list[Token] = []
     while True:
-        found = Dialect.get_or_raise(dialect).tokenize(sql)
-        if not found or found[0].text.upper() not in _PREFIXES:
-            return [*before, *found]
-        before.append(found[0])
-        begin, end = found[0].start, found[0].end + 1
+        tokens = Dialect.get_or_raise(dialect).tokenize(sql)
+        if not tokens or tokens[0].text.upper() not in _PREFIXES:
+            return [*before, *tokens]
+        before.append(tokens[0])
+        begin, end = tokens[0].start, tokens[0].end + 1
         sql = sql[:begin] + " " * (end - begin) + sql[end:]
 
 
-def statements_of(text: str, dialect: str) -> list[exp.Expr]:
-    """The statements of a text; see `is_written_null_safe`.
+def parse_statements(text: str, dialect: str) -> list[exp.Expr]:
+    """Parse the statements of a text, and mark operators for `is_written_null_safe`.
 
     Raises:
         ParseError: a syntax error.
@@ -136,7 +136,7 @@ def statements_of(text: str, dialect: str) -> list[exp.Expr]:
     tokens = reader.tokenize(text)
     written = 0
     for token in tokens:
-        # The comments of an operator come with its node, or with the name of that. No others are kept.
+        # sqlglot attaches the comments of an operator to its node or alias; all other comments are removed.
         is_null_safe = token.token_type is TokenType.NULLSAFE_EQ
         token.comments = [_NULL_SAFE] if is_null_safe else []
         written += is_null_safe
@@ -153,35 +153,35 @@ def statements_of(text: str, dialect: str) -> list[exp.Expr]:
 
 
 def is_written_null_safe(node: exp.Expr) -> bool:
-    """Whether what sqlglot reads as `a IS NOT DISTINCT FROM b` is written `a <=> b`."""
+    """Return whether a node that sqlglot reads as `a IS NOT DISTINCT FROM b` is written `a <=> b`."""
     return _NULL_SAFE in node.meta
 
 
-def parameter(node: exp.Expr) -> exp.Parameter | None:
-    """The parameter that a column name stands for."""
+def find_parameter(node: exp.Expr) -> exp.Parameter | None:
+    """Return the parameter for which a column name stands, or None."""
     if not isinstance(node, exp.Column) or len(node.parts) != 1:
         return None
-    found = _MARKED.fullmatch(node.name.lower())
-    return None if found is None else exp.Parameter(this=exp.Literal.number(int(found[1])))
+    match = _MARKED.fullmatch(node.name.lower())
+    return None if match is None else exp.Parameter(this=exp.Literal.number(int(match[1])))
 
 
 def refuse_misplaced_parameters(tree: exp.Expr, source: DialectSource) -> None:
-    """Looks for parameters that stand where none can, once the others have their numbers.
+    """Refuse parameters that are left in other places than those of expressions.
 
     Raises:
-        UnsupportedError: there is one, with line and excerpt.
+        UnsupportedError: there is one; the message has line and excerpt.
     """
     for name in tree.find_all(exp.Identifier, exp.Var):
         if _MARKED.fullmatch(name.name.lower()):
             source.refuse(name if name.meta else name.parent or name, "no parameter can stand here")
 
 
-def without_marks(text: str) -> str:
-    """Generated text for people to read."""
+def strip_marks(text: str) -> str:
+    """Return generated text with parameters as $1, $2, ..."""
     return re.sub(_MARKED.pattern, r"$\1", text, flags=re.IGNORECASE)
 
 
-def _marked(
+def _mark_parameters(
     sql: str, dialect: str, found: list[tuple[int, int, str]]
 ) -> tuple[str, tuple[tuple[int, int], ...]]:
     kinds = {"?" if not name else "number" if name.isdigit() else "name" for _, _, name in found}

@@ -1,4 +1,4 @@
-"""Functions that sqlglot knows by their names alone, said with ones that there are rules for.
+"""Replaces functions that sqlglot does not parse with ones that have rules.
 
 ADDDATE(d, INTERVAL 1 MONTH)    DATE_ADD(d, INTERVAL 1 MONTH)
 MAKEDATE(2024, 60)              DATE_FROM_PARTS(2024, 1, 1) + 59 days
@@ -69,7 +69,7 @@ _SYNONYMS: Mapping[str, Mapping[str, _Synonym]] = MappingProxyType(
 
 
 def resolve(tree: exp.Expr, source: DialectSource) -> None:
-    """Rewrite them in place, innermost first."""
+    """Replace such functions in a statement, innermost first."""
     known = _SYNONYMS.get(source.dialect, {})
     for call in reversed(list(tree.find_all(exp.Anonymous, bfs=False))):
         synonym = known.get(call.name.upper())

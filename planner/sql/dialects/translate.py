@@ -1,13 +1,12 @@
-"""SQL of other systems, as DataFusion's SQL.
+"""Translates SQL of other systems to DataFusion's SQL.
 
-sqlglot parses the dialect; then names get their case, parameters their numbers, clauses and functions the
-form that DataFusion has, and what is left is written as text. A construct for which there is no rule is
-refused: it never runs with another meaning.
+sqlglot parses the dialect. Then names, parameters, clauses and functions are rewritten for DataFusion, and
+the tree is written as text. A construct without a rule is refused, so that it never has another meaning.
 
 ========================  ===========================================================================
-`source`                  the statement's text, its parameters, and where in it something was refused
-`names`                   capitals and quotes
-`clauses`                 FROM, ORDER BY, QUALIFY, hints; what is refused as a whole
+`source`                  the statement's text, its parameters, and positions of errors
+`names`                   case and quotes of names
+`clauses`                 FROM, ORDER BY, QUALIFY, hints; constructs that are not supported
 `dates`                   intervals, parts and formats of dates
 `date_differences`        differences of dates
 `aggregates`              aggregates, their order and their NULLs
@@ -50,25 +49,25 @@ from planner.sql.dialects.build import Rule, native
 from planner.sql.dialects.names import KnownNames
 from planner.sql.dialects.source import (
     DialectSource,
-    parameter,
+    find_parameter,
+    parse_statements,
     refuse_misplaced_parameters,
-    statements_of,
-    without_marks,
+    strip_marks,
 )
 from planner.sql.tokens import at_position
 
 __all__ = [
     "NATIVE",
-    "looked_up",
-    "said_natively",
+    "look_up_names",
+    "note_translation",
+    "report_translation_errors",
     "syntax_error",
-    "telling_of_translation",
     "to_native",
-    "translating",
+    "write_native",
 ]
 
 NATIVE = "postgres"
-"""The dialect whose text is DataFusion's own."""
+"""The dialect that DataFusion parses itself."""
 
 _REMEMBERED_CHARACTERS = 4 << 20
 _MAX_ALIAS = 120
@@ -87,16 +86,16 @@ _RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    """Names a statement. Equal for the same text in the same dialect."""
+class _Statement:
+    """The key of a statement: its text and dialect."""
 
     dialect: str
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class _Meant:
-    """Names a translation. Equal for the same statement, where it finds the same names.
+class _Translation:
+    """The key of a translation: the statement, and the names that it depends on.
 
     Attributes:
         said: the statement.
@@ -104,16 +103,18 @@ class _Meant:
         fractions: columns with fractions.
     """
 
-    said: _Said
+    statement: _Statement
     names: tuple[str, ...]
     fractions: tuple[str, ...]
 
 
-_tables: LRUCache[_Said, tuple[str, ...]] = LRUCache(
+_tables: LRUCache[_Statement, tuple[str, ...]] = LRUCache(
     _REMEMBERED_CHARACTERS, getsizeof=lambda names: 256 + sum(map(len, names))
 )
 """Statement -> tables that it names."""
-_texts: LRUCache[_Meant, str] = LRUCache(_REMEMBERED_CHARACTERS, getsizeof=lambda text: 256 + 2 * len(text))
+_texts: LRUCache[_Translation, str] = LRUCache(
+    _REMEMBERED_CHARACTERS, getsizeof=lambda text: 256 + 2 * len(text)
+)
 """Statement, and what it names -> translation."""
 _lock = threading.Lock()
 
@@ -133,59 +134,59 @@ def to_native(sql: str, dialect: str, known: KnownNames | None = None) -> str:
         sql: in the dialect. Statements other than queries, and what is asked of queries (EXPLAIN, DESCRIBE),
             are the same in every dialect; the query in them is translated.
         dialect: "postgres" (returned as it is), "spark", "duckdb", "mysql", "snowflake", "bigquery", "trino".
-        known: the tables that there are: decides about capitals in dialects that don't.
+        known: the tables of the catalog, for dialects whose names are not case-sensitive.
 
     Returns:
         Text for DataFusion. Parameters are $1, $2, ... in the order in which they stand in `sql`.
 
     Raises:
         InvalidInputError: a syntax error, with line and excerpt.
-        UnsupportedError: a construct that can't be said in DataFusion's SQL, with line and excerpt.
+        UnsupportedError: a construct has no translation, with line and excerpt.
     """
     if dialect == NATIVE:
         return sql
-    with translating(dialect):
-        return _remembered(sql, dialect, known)
+    with report_translation_errors(dialect):
+        return _translate_or_reuse(sql, dialect, known)
 
 
 @contextmanager
-def translating(dialect: str) -> Iterator[None]:
-    """Says what it means for a client when sqlglot stumbles."""
+def report_translation_errors(dialect: str) -> Iterator[None]:
+    """Translate exceptions of sqlglot to errors for clients."""
     try:
         yield
     except RecursionError:
         raise InvalidInputError(f"{dialect} SQL: the statement is nested too deeply") from None
     except (AttributeError, LookupError, TypeError, ValueError) as error:
-        # sqlglot meets something that it did not expect: a function with too few arguments, most often.
+        # Most often, a function has too few arguments.
         raise UnsupportedError(
             f"{dialect} SQL: the statement cannot be translated; check its functions and their arguments, or "
             f"write it in the dialect {NATIVE}"
         ) from error
 
 
-def _remembered(sql: str, dialect: str, known: KnownNames | None) -> str:
-    parsed, said = None, _Said(dialect, sql)
+def _translate_or_reuse(sql: str, dialect: str, known: KnownNames | None) -> str:
+    parsed, statement = None, _Statement(dialect, sql)
     with _lock:
-        tables = _tables.get(said)
+        tables = _tables.get(statement)
     if tables is None:
         parsed = _parse(sql, dialect)
-        tables = () if parsed.tree is None else dialect_names.tables(parsed.tree)
-    names, fractions = looked_up(tables, dialect, known)
-    meant = _Meant(said, names, fractions)
+        tables = () if parsed.tree is None else dialect_names.find_tables(parsed.tree)
+    names, fractions = look_up_names(tables, dialect, known)
+    translation = _Translation(statement, names, fractions)
     with _lock:
-        text = _texts.get(meant)
+        text = _texts.get(translation)
     if text is None:
-        text = _translated(parsed or _parse(sql, dialect), sql, names, fractions)
+        text = _translate(parsed or _parse(sql, dialect), sql, names, fractions)
         with _lock:
             if len(sql) + len(text) < _REMEMBERED_CHARACTERS // 8:
-                _tables[said] = tables
-                _texts[meant] = text
+                _tables[statement] = tables
+                _texts[translation] = text
     return text
 
 
 @contextmanager
-def telling_of_translation(dialect: str) -> Iterator[None]:
-    """Lets errors that show a place in a statement say that it is the translated text."""
+def note_translation(dialect: str) -> Iterator[None]:
+    """Add to errors with a position that it refers to the translated text."""
     try:
         yield
     except LanceGatewayError as error:
@@ -196,11 +197,11 @@ def telling_of_translation(dialect: str) -> Iterator[None]:
 
 
 def _parse(sql: str, dialect: str) -> _Parsed:
-    source = DialectSource.of(sql, dialect).at_query()
+    source = DialectSource.of(sql, dialect).locate_query()
     if source is None:
         return _Parsed(None, None)
     try:
-        trees = statements_of(source.text[source.query :], dialect)
+        trees = parse_statements(source.text[source.query :], dialect)
     except ParseError as error:
         raise syntax_error(source, error) from None
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
@@ -210,50 +211,51 @@ def _parse(sql: str, dialect: str) -> _Parsed:
     return _Parsed(source, trees[0])
 
 
-def _translated(parsed: _Parsed, sql: str, names: tuple[str, ...], fractions: tuple[str, ...]) -> str:
+def _translate(parsed: _Parsed, sql: str, names: tuple[str, ...], fractions: tuple[str, ...]) -> str:
     source, tree = parsed.source, parsed.tree
     if source is None or tree is None:
         return sql.replace("`", '"')
-    # Words, not text: comments among them may be none in DataFusion.
-    asked = "".join(f"{word} " for word, start in source.starts if start < source.query)
-    return asked + said_natively(tree, source, names, fractions)
+    # Only the words, since comments among them may not be valid in DataFusion.
+    prefix = "".join(f"{word} " for word, start in source.starts if start < source.query)
+    return prefix + write_native(tree, source, names, fractions)
 
 
-def looked_up(
+def look_up_names(
     tables: tuple[str, ...], dialect: str, known: KnownNames | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What must be known of tables to translate a statement.
+    """Look up the facts about tables that the translation of a statement depends on.
 
     Returns:
-        How they and their columns are spelt, and which columns hold fractions; as far as it matters.
+        The spellings of the tables and their columns, and the columns with fractions, if the dialect needs
+        them.
     """
     names: tuple[str, ...] = ()
     fractions: tuple[str, ...] = ()
     if known is not None and dialect in dialect_names.CASE_INSENSITIVE:
-        names = dialect_names.spelt(tables, known)
+        names = dialect_names.find_spellings(tables, known)
     if known is not None and dialect in rounding.ROUNDING:
-        fractions = rounding.fractional_columns(tables, known)
+        fractions = rounding.find_fractional_columns(tables, known)
     return names, fractions
 
 
-def said_natively(
+def write_native(
     tree: exp.Expr, source: DialectSource, names: tuple[str, ...], fractions: tuple[str, ...] = ()
 ) -> str:
-    """A statement that was parsed, in DataFusion's SQL.
+    """Write a parsed statement in DataFusion's SQL.
 
     Args:
-        tree: of the statement; rewritten on the way.
+        tree: of the statement, which is changed.
         source: its text.
-        names: how its tables and their columns are spelt.
-        fractions: columns that hold such.
+        names: spellings of its tables and their columns.
+        fractions: columns with fractions.
 
     Raises:
-        UnsupportedError: a construct that can't be said, with line and excerpt.
+        UnsupportedError: a construct has no translation, with line and excerpt.
     """
     for select in list(tree.find_all(exp.Select)):
         _name_columns(select, source)
     for column in list(tree.find_all(exp.Column)):
-        numbered = parameter(column)
+        numbered = find_parameter(column)
         if numbered is not None:
             column.replace(numbered)
     refuse_misplaced_parameters(tree, source)
@@ -262,18 +264,18 @@ def said_natively(
     clauses.prepare(tree, source)
     dialect_names.spell(tree, source, names)
     try:
-        return native(_ruled(tree, source))
+        return native(_apply_rules(tree, source))
     except Untranslatable as error:
         raise UnsupportedError(f"{source.dialect} SQL: {error}") from None
 
 
-def _ruled(node: exp.Expr, source: DialectSource) -> exp.Expr:
+def _apply_rules(node: exp.Expr, source: DialectSource) -> exp.Expr:
     """Apply the rules, innermost nodes first."""
     before = _BEFORE.get(type(node))
     if before is not None:
         before(node, source)
     for child in list(node.iter_expressions()):
-        translated = _ruled(child, source)
+        translated = _apply_rules(child, source)
         if translated is not child:
             child.replace(translated)
     if isinstance(node, exp.Select):
@@ -283,32 +285,32 @@ def _ruled(node: exp.Expr, source: DialectSource) -> exp.Expr:
         if isinstance(node, exp.Func):
             source.refuse(node, f"the function {node.sql_name()} is not offered")
         return node
-    made = rule(node, source)
-    return node if made is None else made
+    replacement = rule(node, source)
+    return node if replacement is None else replacement
 
 
 def _name_columns(select: exp.Select, source: DialectSource) -> None:
-    """Name columns after their expressions in the client's dialect, not as they are translated."""
+    """Name columns after their expressions in the client's dialect, before these are translated."""
     named = (exp.Column, exp.Alias, exp.Aliases, exp.Star, exp.PropertyEQ)
-    taken = {one.alias_or_name.lower() for one in select.expressions if isinstance(one, named)}
-    for one in list(select.expressions):
-        if isinstance(one, named):
+    taken = {column.alias_or_name.lower() for column in select.expressions if isinstance(column, named)}
+    for column in list(select.expressions):
+        if isinstance(column, named):
             continue
-        text = one.sql(dialect=source.dialect, comments=False, unsupported_level=sqlglot.ErrorLevel.IGNORE)
-        name = plain = without_marks(text)[:_MAX_ALIAS]
+        text = column.sql(dialect=source.dialect, comments=False, unsupported_level=sqlglot.ErrorLevel.IGNORE)
+        name = plain = strip_marks(text)[:_MAX_ALIAS]
         number = 1
         while name.lower() in taken:
             number += 1
             name = f"{plain}_{number}"
         taken.add(name.lower())
-        one.replace(exp.alias_(one.copy(), name, quoted=True))
+        column.replace(exp.alias_(column.copy(), name, quoted=True))
 
 
 def syntax_error(source: DialectSource, error: ParseError) -> InvalidInputError:
-    """What sqlglot's parser complains of, shown in the client's text."""
-    found = error.errors[0] if error.errors else {}
-    reason = str(found.get("description") or "it can't be read").rstrip(". ")
-    line, column, highlight = found.get("line"), found.get("col"), found.get("highlight") or ""
+    """Return a syntax error of sqlglot's parser with its place in the client's text."""
+    details = error.errors[0] if error.errors else {}
+    reason = str(details.get("description") or "it can't be read").rstrip(". ")
+    line, column, highlight = details.get("line"), details.get("col"), details.get("highlight") or ""
     message = f"Syntax error in {source.dialect} SQL: {reason},"
     if not line or not column:
         return InvalidInputError(f"{message} in {source.sql[:200]}")

@@ -7,24 +7,24 @@ from types import MappingProxyType
 
 from sqlglot import exp
 
-from planner.sql.dialects.build import Rule, call, literal_text, said
+from planner.sql.dialects.build import Rule, call, from_template, literal_text
 from planner.sql.dialects.source import DialectSource, is_written_null_safe
 from planner.sql.vector_text import read_vector
 
 _ALWAYS_A_DISTANCE = frozenset({"duckdb"})
-"""Where `<=>` is nothing else."""
+"""Dialects in which `<=>` has no other meaning."""
 _DISTANCE = "is a distance"
 
 
 def _cosine_distance(node: exp.Expr, source: DialectSource) -> exp.Expr:
     if source.dialect == "snowflake":
-        # What is read as a distance here is a similarity there.
+        # sqlglot reads this similarity as a distance.
         source.refuse(node, "VECTOR_COSINE_SIMILARITY is not offered; write cosine_similarity(a, b)")
     return call("cosine_distance", node.this, node.expression)
 
 
 def _mark_distance(node: exp.Expr, source: DialectSource) -> None:
-    """`a <=> b` is a distance where one side is visibly a vector."""
+    """Mark `a <=> b` as a distance if one side is visibly a vector."""
     if is_written_null_safe(node):
         node.meta[_DISTANCE] = (
             source.dialect in _ALWAYS_A_DISTANCE
@@ -47,7 +47,7 @@ def _null_safe(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
 
 
 def _set_apart(node: exp.Expr, source: DialectSource) -> exp.Expr | None:  # noqa: ARG001 - in every dialect
-    """DataFusion takes all that follows IS [NOT] DISTINCT FROM for its right side, ANDs and ORs included."""
+    """Put IS [NOT] DISTINCT FROM in parentheses: DataFusion reads a following AND or OR as its right side."""
     operands = exp.Binary | exp.Unary | exp.Between | exp.In
     stands_alone = isinstance(node.parent, exp.Paren) or not isinstance(node.parent, operands)
     return None if stands_alone else exp.Paren(this=node.copy())
@@ -59,8 +59,8 @@ BEFORE: Mapping[type[exp.Expr], Rule] = MappingProxyType({exp.NullSafeEQ: _mark_
 RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
     {
         exp.CosineDistance: _cosine_distance,
-        exp.EuclideanDistance: said("l2_distance({this}, {expression})"),
-        exp.DotProduct: said("inner_product({this}, {expression})"),
+        exp.EuclideanDistance: from_template("l2_distance({this}, {expression})"),
+        exp.DotProduct: from_template("inner_product({this}, {expression})"),
         exp.NullSafeEQ: _null_safe,
         exp.NullSafeNEQ: _set_apart,
     }

@@ -1,14 +1,14 @@
-r"""The standard's FETCH, for DataFusion, which reads LIMIT alone.
+r"""Rewrites FETCH as LIMIT, which is the only form that DataFusion supports.
 
     SELECT id FROM orders ORDER BY id OFFSET 20 ROWS FETCH NEXT ? ROWS ONLY
 ->  SELECT id FROM orders ORDER BY id OFFSET 20 ROWS LIMIT ?
 
-Names of columns of a recursive CTE, which DataFusion does not know when it plans the CTE's own uses.
+Moves the column names of a recursive CTE, which DataFusion does not know in the CTE's reference to itself.
 
     WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 3) ...
 ->  WITH RECURSIVE r AS (SELECT * FROM (SELECT 1) AS "r" (n) UNION ALL SELECT n + 1 FROM r WHERE n < 3) ...
 
-LIKE with an escape character of its own, for DataFusion, which knows the backslash alone.
+Rewrites LIKE with an escape character, of which DataFusion supports only the backslash.
 
     name LIKE 'a!_%' ESCAPE '!'
 ->  name LIKE 'a\_%'
@@ -26,20 +26,19 @@ from memwal.errors import UnsupportedError
 from planner.sql.pieces import Edit
 from planner.sql.tokens import STRING, SqlText, at_position, quote
 
-__all__ = ["escaped_likes", "fetched_rows", "recursive_columns"]
+__all__ = ["rewrite_fetch", "rewrite_like_escapes", "rewrite_recursive_columns"]
 
 _LIKES = frozenset({"LIKE", "ILIKE"})
 _WILDCARDS = frozenset("%_")
-# Stands for a doubled escape character meanwhile.
+# A temporary replacement for a doubled escape character.
 _DOUBLED = "chr(1)"
 
 
-def escaped_likes(text: SqlText) -> Iterator[Edit]:
-    """Yields what stands in place of ESCAPE clauses, and around or in place of their patterns.
+def rewrite_like_escapes(text: SqlText) -> Iterator[Edit]:
+    """Yield edits that remove ESCAPE clauses, and escape their patterns with backslashes.
 
     Raises:
-        UnsupportedError: a pattern that is neither a literal nor a parameter, or an escape character that
-            can't be one.
+        UnsupportedError: a pattern is neither a literal nor a parameter, or an escape character is not valid.
     """
     for i, word in enumerate(text.words):
         if word != "ESCAPE" or text.words[i + 1] != STRING:
@@ -48,32 +47,33 @@ def escaped_likes(text: SqlText) -> Iterator[Edit]:
         if mark == "\\":
             continue
         if len(mark) > 1 or mark in _WILDCARDS:
-            raise _unsupported(text, i, f"ESCAPE takes one character that is no wildcard; {mark!r} stands")
+            raise _refusal(text, i, f"ESCAPE takes one character that is no wildcard; {mark!r} stands")
         first = i - 2 if text.words[i - 1] == "0" and text.words[i - 2] == "$" else i - 1
         if text.words[first - 1] not in _LIKES:
-            raise _unsupported(text, i, "ESCAPE follows a literal or a parameter; something else stands")
+            raise _refusal(text, i, "ESCAPE follows a literal or a parameter; something else stands")
         begin, end = text.start(first), text.end(i + 1)
         if text.words[first] in {"?", "$"}:
-            before, after = _around(mark)
+            before, after = _make_calls(mark)
             yield Edit.insert(begin, before)
             yield Edit.replace(text.start(i), end, after)
         elif text.tokens[first].token_type is TokenType.STRING and text.sql.startswith("'", begin):
-            pattern = _translated(text.tokens[first].text, mark).replace("'", "''")
+            pattern = _translate_pattern(text.tokens[first].text, mark).replace("'", "''")
             yield Edit.replace(begin, end, f"'{pattern}'")
         else:
-            raise _unsupported(text, i, "ESCAPE follows a literal or a parameter; something else stands")
+            raise _refusal(text, i, "ESCAPE follows a literal or a parameter; something else stands")
 
 
-def _translated(pattern: str, mark: str) -> str:
-    """The pattern with backslashes for the mark; an empty mark escapes nothing."""
-    marks = iter(pattern)
+def _translate_pattern(pattern: str, mark: str) -> str:
+    """Return the pattern with backslashes for the escape character; an empty one escapes nothing."""
+    chars = iter(pattern)
     return "".join(
-        f"\\{next(marks, '')}" if mark and one == mark else "\\\\" if one == "\\" else one for one in marks
+        f"\\{next(chars, '')}" if mark and char == mark else "\\\\" if char == "\\" else char
+        for char in chars
     )
 
 
-def _around(mark: str) -> tuple[str, str]:
-    """The same, as calls around an expression: what goes before it and what behind."""
+def _make_calls(mark: str) -> tuple[str, str]:
+    """Return the texts before and behind an expression that translate its pattern at run time."""
     if not mark:
         return "replace(", r", '\', '\\')"
     quoted = "'" + mark.replace("'", "''") + "'"
@@ -83,12 +83,12 @@ def _around(mark: str) -> tuple[str, str]:
     )
 
 
-def _unsupported(text: SqlText, index: int, message: str) -> UnsupportedError:
+def _refusal(text: SqlText, index: int, message: str) -> UnsupportedError:
     return UnsupportedError(at_position(text.sql, text.start(index), message))
 
 
-def recursive_columns(text: SqlText) -> Iterator[Edit]:
-    """Yields what moves such names to the CTE's first rows."""
+def rewrite_recursive_columns(text: SqlText) -> Iterator[Edit]:
+    """Yield edits that move the column names of recursive CTEs to their first query."""
     words = text.words
     for i, word in enumerate(words):
         name = i + 1 if word == "RECURSIVE" and words[i - 1] == "WITH" else len(words)
@@ -100,12 +100,12 @@ def recursive_columns(text: SqlText) -> Iterator[Edit]:
             if words[body] != "(":
                 break
             if columns is not None:
-                yield from _moved(text, name, columns, body)
+                yield from _move_columns(text, name, columns, body)
             name = text.closing(body) + 2
 
 
-def _moved(text: SqlText, name: int, columns: int, body: int) -> Iterator[Edit]:
-    union = _last_union(text, body)
+def _move_columns(text: SqlText, name: int, columns: int, body: int) -> Iterator[Edit]:
+    union = _find_last_union(text, body)
     if union is None:
         return  # not recursive
     begin, end = text.start(columns), text.end(text.closing(columns))
@@ -113,27 +113,27 @@ def _moved(text: SqlText, name: int, columns: int, body: int) -> Iterator[Edit]:
     first = text.end(body)
     yield Edit.insert(first, "SELECT * FROM (")
     after = text.start(union)
-    # The line break ends a comment that ends the first rows.
+    # The line break ends a comment at the end of the first query.
     alias = f"\n) AS {quote(text.name(name))} {text.sql[begin:end]} "
     yield Edit.insert(after, alias)
 
 
-def _last_union(text: SqlText, body: int) -> int | None:
-    found, i, end = None, body + 1, text.closing(body)
+def _find_last_union(text: SqlText, body: int) -> int | None:
+    union, i, end = None, body + 1, text.closing(body)
     while i < end:
         if text.words[i] == "(":
             i = text.closing(i)
         elif text.words[i] == "UNION":
-            found = i
+            union = i
         i += 1
-    return found
+    return union
 
 
 _ROWS = frozenset({"ROW", "ROWS"})
 
 
-def fetched_rows(text: SqlText) -> Iterator[Edit]:
-    """Yields what stands in place of FETCH clauses: LIMIT before their counts, and nothing behind.
+def rewrite_fetch(text: SqlText) -> Iterator[Edit]:
+    """Yield edits that replace FETCH clauses with LIMIT.
 
     Raises:
         UnsupportedError: FETCH with PERCENT or WITH TIES.
@@ -141,7 +141,7 @@ def fetched_rows(text: SqlText) -> Iterator[Edit]:
     for i, word in enumerate(text.words):
         if word != "FETCH" or text.words[i + 1] not in {"FIRST", "NEXT"}:
             continue
-        last = _after_count(text, i + 2)
+        last = _skip_count(text, i + 2)
         if text.words[last] == "PERCENT" or (text.words[last] in _ROWS and text.words[last + 1] == "WITH"):
             message = "FETCH with PERCENT or WITH TIES is not offered; it stands"
             raise UnsupportedError(at_position(text.sql, text.start(i), message))
@@ -152,8 +152,8 @@ def fetched_rows(text: SqlText) -> Iterator[Edit]:
         yield Edit.replace(text.start(last), text.end(last + 1), "")
 
 
-def _after_count(text: SqlText, index: int) -> int:
-    """The place behind a number, a parameter or something in brackets; the same place where there is none."""
+def _skip_count(text: SqlText, index: int) -> int:
+    """Return the index behind a number, a parameter or brackets; the same index if there is none."""
     word = text.words[index]
     if word in {"0", "?"}:
         return index + 1

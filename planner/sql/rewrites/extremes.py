@@ -26,7 +26,7 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from itertools import pairwise
 
-from planner.sql.pieces import Copy, Edit, Piece, spliced
+from planner.sql.pieces import Copy, Edit, Piece, splice
 from planner.sql.tokens import SqlText, tokenize
 
 __all__ = ["mended_extremes", "ordered_extremes"]
@@ -81,7 +81,7 @@ def ordered_extremes(sql: str) -> str:
     """
     text = tokenize(sql)
     edits = list(_ordered(text))
-    return "".join(piece.text for piece in spliced(sql, edits) if isinstance(piece, Piece))
+    return "".join(piece.text for piece in splice(sql, edits) if isinstance(piece, Piece))
 
 
 def _ordered(text: SqlText) -> Iterator[Edit]:

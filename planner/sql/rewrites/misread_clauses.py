@@ -1,11 +1,11 @@
-"""Clauses that DataFusion reads and then answers as if they did not stand there, or said something else.
+"""Refuses clauses that DataFusion parses, and then ignores or misreads.
 
     SELECT id FROM orders TABLESAMPLE SYSTEM (1)     all rows
     SELECT sum(n) FROM t GROUP BY k WITH ROLLUP      no totals
     SELECT k FROM t EXCEPT ALL SELECT k FROM u       no duplicates
     WHERE a IS DISTINCT FROM b AND c                 a IS DISTINCT FROM (b AND c)
 
-A wrong answer looks like a right one, so they are refused, with what to write in their place.
+The errors name the form to write instead.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _Words = tuple[str, ...]
 _TOTALS = frozenset({"ROLLUP", "CUBE", "TOTALS"})
 _SET_OPERATIONS = frozenset({"INTERSECT", "EXCEPT", "MINUS"})
 _SAMPLES = frozenset({"BERNOULLI", "SYSTEM", "ROW", "BLOCK", "("})
-# What stands before a name that is no alias, and so before a CTE or a function of that name.
+# Words before a name that is no alias, but a CTE or a function.
 _BEFORE_NAMES = frozenset({"AS", "WITH", "RECURSIVE", ",", "FROM", "JOIN", "SELECT", ".", "("})
 _OPENERS = frozenset({"(", "[", "{", "CASE"})
 _CLOSERS = frozenset({")", "]", "}", "END"})
 _SIDES = frozenset({"LEFT", "RIGHT"})
-"""Functions, too."""
+"""Also names of functions."""
 _AFTER_CONDITIONS = _SIDES | frozenset(
     {"", ",", ";", "AS", "FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY", "ORDER", "LIMIT", "OFFSET"}
     | {"FETCH", "UNION", "EXCEPT", "INTERSECT", "MINUS", "JOIN", "INNER", "FULL", "CROSS", "NATURAL", "ON"}
@@ -36,20 +36,20 @@ _AFTER_CONDITIONS = _SIDES | frozenset(
 _AFTER_LOCKS = frozenset({"", "OF", "NOWAIT", "SKIP", ")"})
 
 
-def _sampled(words: _Words, i: int) -> bool:
+def _is_sample(words: _Words, i: int) -> bool:
     return words[i + 1] in _SAMPLES and words[i - 1] not in _BEFORE_NAMES
 
 
-def _locked(words: _Words, i: int) -> bool:
+def _is_lock(words: _Words, i: int) -> bool:
     return words[i + 1] in {"UPDATE", "SHARE"} and words[i + 2] in _AFTER_LOCKS
 
 
-def _totalled(words: _Words, i: int) -> bool:
+def _is_totals(words: _Words, i: int) -> bool:
     return words[i + 1] in _TOTALS and words[i + 2] not in {"AS", "("}
 
 
-def _compared_with_more(words: _Words, i: int) -> bool:
-    """Whether AND or OR follows the right side of IS [NOT] DISTINCT FROM, at the same depth."""
+def _has_connective_behind(words: _Words, i: int) -> bool:
+    """Return whether AND or OR follows the right side of IS [NOT] DISTINCT FROM, at the same depth."""
     if words[i + 1] != "FROM" or words[i - 1] not in {"IS", "NOT"}:
         return False
     depth, ranges = 0, 0
@@ -78,20 +78,20 @@ def _compared_with_more(words: _Words, i: int) -> bool:
 
 MISREAD: Mapping[str, tuple[Callable[[_Words, int], bool], str]] = MappingProxyType(
     {
-        "TABLESAMPLE": (_sampled, "Sampling is not offered: use WHERE random() < 0.1"),
+        "TABLESAMPLE": (_is_sample, "Sampling is not offered: use WHERE random() < 0.1"),
         "SAMPLE": (
             lambda words, i: words[i + 1] in {"0", "("} and words[i - 1] not in _BEFORE_NAMES,
             "Sampling is not offered: use WHERE random() < 0.1",
         ),
-        "FOR": (_locked, "Locking rows is not offered: leave it out"),
-        "WITH": (_totalled, "Totals are written GROUP BY ROLLUP (...), CUBE (...) or GROUPING SETS (...)"),
+        "FOR": (_is_lock, "Locking rows is not offered: leave it out"),
+        "WITH": (_is_totals, "Totals are written GROUP BY ROLLUP (...), CUBE (...) or GROUPING SETS (...)"),
         "CONNECT": (lambda words, i: words[i + 1] == "BY", "CONNECT BY is not offered: use WITH RECURSIVE"),
         "SIMILAR": (
             lambda words, i: words[i + 1] == "TO",
             "SIMILAR TO is not offered: use LIKE, or a regular expression (~ '^...$')",
         ),
         "DISTINCT": (
-            _compared_with_more,
+            _has_connective_behind,
             "AND and OR behind IS DISTINCT FROM would belong to its right side: write (a IS DISTINCT FROM b)",
         ),
         "ILIKE": (
@@ -110,13 +110,15 @@ MISREAD: Mapping[str, tuple[Callable[[_Words, int], bool], str]] = MappingProxyT
 
 
 def refuse_misread(text: SqlText) -> None:
-    """Looks for such clauses in a statement.
+    """Refuse clauses that DataFusion misreads.
 
     Raises:
-        UnsupportedError: there is one.
+        UnsupportedError: the statement has one.
     """
     words = (*text.words, "", "")
     for i, word in enumerate(text.words):
-        found = MISREAD.get(word)
-        if found is not None and words[i - 1] != "." and found[0](words, i):
-            raise UnsupportedError(at_position(text.sql, text.start(i), f"{found[1]}; it stands"))
+        if word not in MISREAD or words[i - 1] == ".":
+            continue
+        is_misread, message = MISREAD[word]
+        if is_misread(words, i):
+            raise UnsupportedError(at_position(text.sql, text.start(i), f"{message}; it stands"))

@@ -1,4 +1,4 @@
-"""Comparisons with ANY and ALL rows of a subquery, and membership, in words that DataFusion gets right.
+"""Rewrites comparisons with ANY and ALL rows of a subquery, and memberships, that DataFusion gets wrong.
 
     SELECT id FROM orders WHERE n = ANY (SELECT n FROM orders)
 ->  SELECT id FROM orders WHERE n IN (SELECT n FROM orders)
@@ -11,16 +11,16 @@
     SELECT id FROM orders WHERE n >= ALL (SELECT n FROM orders)
 ->  SELECT id FROM orders WHERE n >= ALL (SELECT * FROM (SELECT n FROM orders) AS "quantified#1")
 
-DataFusion 54 plans membership as a join that gives true or false, never NULL: enough where only true
-matters. NOT IN as a conjunct is an anti join that knows of NULLs, but takes conditions on the column `n` to
-the subquery, where they drop NULL, and forgets NULL where `n` has none. An expression in place of the
-column, of which DataFusion can't tell that it is never NULL, prevents both; this one is written by nobody
-else. Elsewhere the join tells the members, and what others are follows from whether the subquery has rows
-and NULLs. That reads the subquery twice, so it must say the same both times and for every row. A comparison
-with ALL or ANY is right for all others: slower, since it looks at every pair of rows.
+DataFusion 54 plans membership as a join that gives true or false, never NULL, which is correct if only true
+matters. NOT IN as a conjunct is a null-aware anti join, but conditions on the column `n` are pushed into the
+subquery, where they drop NULL, and NULLs of the subquery are ignored if `n` is not nullable. A nullable
+expression in place of the column prevents both. In other positions, the join finds the members, and the value
+for other rows follows from whether the subquery has rows and NULLs. This reads the subquery twice, so it must
+be repeatable and not correlated. Otherwise, a comparison with ALL or ANY is correct, but slower, since it
+compares every pair of rows.
 
-Those are joins as well, which keep the names: where the subquery reads a relation that is called like one
-around it, `orders.n >= orders.n` would compare a column with itself.
+These comparisons are joins that keep names: if the subquery reads a relation with the name of an outer one,
+`orders.n >= orders.n` would compare a column with itself.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from enum import Enum
 
 from memwal.transforms.determinism import calls_unstable
 from planner.sql.pieces import Copy, Edit, Piece
-from planner.sql.rewrites.truth_position import TruthPosition, subject_start, truth_position
+from planner.sql.rewrites.truth_position import TruthPosition, find_subject_start, find_truth_position
 from planner.sql.tokens import QUOTED, STRING, SqlText
 
-__all__ = ["quantified_comparisons"]
+__all__ = ["rewrite_quantified_comparisons"]
 
 _SUBQUERIES = frozenset({"SELECT", "WITH"})
 _ANY = frozenset({"ANY", "SOME"})
@@ -43,7 +43,7 @@ _COMPARISONS = _UNEQUAL | {"=", "<", ">", "<=", ">="}
 _COMPUTING = frozenset({"+", "-", "*", "/", "%", "||", "(", ")", ",", ".", "0", STRING, QUOTED})
 _NO_COLUMNS = frozenset({"NULL", "TRUE", "FALSE", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP"})
 _KEYWORDS = frozenset({"AS", "FROM", "IN", "CASE", "DATE", "TIME", "TIMESTAMP", "INTERVAL", "AT", "FOR"})
-"""Words of operands in which a name may be no column."""
+"""Words of operands in which some names are not columns."""
 _BEFORE_RELATIONS = frozenset({"FROM", "JOIN", ","})
 _AFTER_RELATIONS = frozenset(
     {"WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY", "ORDER", "LIMIT", "OFFSET", "FETCH", "UNION", "EXCEPT"}
@@ -82,7 +82,7 @@ _REPEATABLE = frozenset(
     | {"HAVING", "CASE", "WHEN", "THEN", "ELSE", "END", "DATE", "TIMESTAMP", "INTERVAL", "BIGINT", "INT"}
     | {"DOUBLE", "VARCHAR"}
 )
-"""Words other than names that may stand in a subquery that gives the same rows whenever it is read."""
+"""Words other than names that a repeatable subquery may have."""
 _COUNTS = "CASE WHEN count(*) = 0 THEN 0 WHEN count(*) = count(member) THEN 1 ELSE 2 END"
 _MEMBERS = ' AS "membership"(member)'
 _CONJUNCTS = frozenset({TruthPosition.CONJUNCT, TruthPosition.DENIED_CONJUNCT})
@@ -99,7 +99,7 @@ class _Plan(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _Membership:
-    """Tokens `first` to `last` say IN, NOT IN, = ANY or <> ALL; a subquery in brackets follows."""
+    """Tokens `first` to `last` are IN, NOT IN, = ANY or <> ALL; a subquery in brackets follows."""
 
     first: int
     last: int
@@ -110,42 +110,44 @@ class _Membership:
         return self.last + 1
 
 
-def quantified_comparisons(
+def rewrite_quantified_comparisons(
     text: SqlText, relations: Collection[str], columns: Callable[[range], Collection[str]]
 ) -> Iterator[Edit]:
-    """Yields what stands in place of such comparisons, or around their operands.
+    """Yield edits of quantified comparisons and memberships.
 
     Args:
         text: the statement.
-        relations: tables and aliases of it.
-        columns: tells the columns and names of the tables that are read among some tokens.
+        relations: its tables and aliases.
+        columns: returns the names of the tables that are read among some tokens, and their columns.
     """
     words = text.words
     number = 0
     for i, word in enumerate(words[:-2]):
         if words[i + 1] != "(" or words[i + 2] not in _SUBQUERIES:
             continue
-        membership = _membership(words, i)
+        membership = _find_membership(words, i)
         if membership is not None:
-            subject = subject_start(text, membership.first - 1)
-            plan = _plan(text, membership, subject, columns)
-            yield from _written(text, membership, subject, plan)
+            subject = find_subject_start(text, membership.first - 1)
+            plan = _choose_plan(text, membership, subject, columns)
+            yield from _rewrite_membership(text, membership, subject, plan)
             if plan is not _Plan.COMPARISON:
                 continue
         elif (word not in _ANY and word != "ALL") or words[i - 1] not in _COMPARISONS:
             continue
         opening, closing = i + 1, text.closing(i + 1)
         inside = range(opening, closing)
-        if _named(text, relations, inside) & _named(text, relations, _around(text, inside)):
+        if _find_relations(text, relations, inside) & _find_relations(
+            text, relations, _tokens_around(text, inside)
+        ):
             number += 1
             begin, end = text.end(opening), text.start(closing)
             yield Edit.insert(begin, "SELECT * FROM (")
-            # The line break ends a comment that ends the subquery.
+            # The line break ends a comment at the end of the subquery.
             yield Edit.insert(end, f'\n) AS "quantified#{number}"')
 
 
-def _membership(words: tuple[str, ...], i: int) -> _Membership | None:
-    """The membership that token `i` is the last word of."""
+def _find_membership(words: tuple[str, ...], i: int) -> _Membership | None:
+    """Return the membership whose last word is token `i`, or None."""
     if words[i] == "IN":
         is_denied = words[i - 1] == "NOT"
         return _Membership(i - is_denied, i, is_denied)
@@ -156,11 +158,11 @@ def _membership(words: tuple[str, ...], i: int) -> _Membership | None:
     return None
 
 
-def _plan(
+def _choose_plan(
     text: SqlText, membership: _Membership, subject: int, columns: Callable[[range], Collection[str]]
 ) -> _Plan:
     closing = text.closing(membership.opening)
-    position = truth_position(text, subject, closing)
+    position = find_truth_position(text, subject, closing)
     if position is TruthPosition.OUTPUT:
         return _Plan.JOIN
     is_false_wanted = position in {TruthPosition.FALSE, TruthPosition.DENIED_CONJUNCT}
@@ -174,8 +176,8 @@ def _plan(
     return _Plan.COUNTED if _is_repeatable(text, subquery, columns(subquery)) else _Plan.COMPARISON
 
 
-def _written(text: SqlText, membership: _Membership, subject: int, plan: _Plan) -> Iterator[Edit]:
-    """Yields the edits that make a membership one of a plan."""
+def _rewrite_membership(text: SqlText, membership: _Membership, subject: int, plan: _Plan) -> Iterator[Edit]:
+    """Yield the edits that write a membership by a plan."""
     first, last = text.start(membership.first), text.end(membership.last)
     if plan is _Plan.COMPARISON:
         operator = "<> ALL" if membership.is_denied else "= ANY"
@@ -186,7 +188,7 @@ def _written(text: SqlText, membership: _Membership, subject: int, plan: _Plan) 
         hit, miss = ("FALSE", "TRUE") if membership.is_denied else ("TRUE", "FALSE")
         opening, closing = text.start(membership.opening), text.end(text.closing(membership.opening))
         yield Edit.insert(begin, "CASE WHEN ")
-        # A column of its own, since DataFusion mistakes computed ones that have no name.
+        # The column gets a name, since DataFusion confuses computed columns without one.
         yield Edit.replace(first, last, " IN (SELECT member FROM ")
         after: list[str | Copy] = [
             f"{_MEMBERS}) THEN {hit} ELSE CASE (SELECT {_COUNTS} FROM ",  # noqa: S608 - no values
@@ -195,7 +197,7 @@ def _written(text: SqlText, membership: _Membership, subject: int, plan: _Plan) 
             Copy(begin, end),
             f") IS NOT NULL THEN {miss} END END END",
         ]
-        pieces = [Piece(one, closing, verbatim=False) if isinstance(one, str) else one for one in after]
+        pieces = [Piece(part, closing, verbatim=False) if isinstance(part, str) else part for part in after]
         yield Edit(closing, closing, pieces)
         return
     if plan is _Plan.NULL_AWARE_JOIN:
@@ -206,20 +208,20 @@ def _written(text: SqlText, membership: _Membership, subject: int, plan: _Plan) 
 
 
 def _reads_columns(text: SqlText, tokens: range) -> bool:
-    """Whether an operand certainly reads a column, and is no row of several values."""
-    found = False
+    """Return whether an operand certainly reads a column, and is no row of several values."""
+    has_column = False
     for i in tokens:
         word = text.words[i]
         if word in _KEYWORDS or (word not in _COMPUTING and not text.is_name(i)):
             return False
         if word == "," and text.words[tokens.start] == "(":
             return False
-        found |= text.is_name(i) and word not in _NO_COLUMNS and text.words[i + 1] != "("
-    return found
+        has_column |= text.is_name(i) and word not in _NO_COLUMNS and text.words[i + 1] != "("
+    return has_column
 
 
 def _is_correlated(text: SqlText, tokens: range) -> bool:
-    """Whether a subquery names a relation that is not its own."""
+    """Return whether a subquery names a relation of an outer query."""
     words = text.words
     names = [i for i in tokens if text.is_name(i)]
     own = {text.name(i) for i in names if words[i + 1] != "."}
@@ -231,12 +233,12 @@ def _is_correlated(text: SqlText, tokens: range) -> bool:
 
 
 def _is_repeatable(text: SqlText, tokens: range, known: Collection[str]) -> bool:
-    """Whether a subquery is one SELECT that certainly reads nothing of the row around it.
+    """Return whether a subquery is one SELECT that certainly gives the same rows whenever it is read.
 
     Args:
         text: the statement.
         tokens: the subquery.
-        known: names of what it reads.
+        known: names of the tables and columns that it reads.
     """
     words = text.words
     if sum(words[i] in _SUBQUERIES for i in tokens) != 1 or calls_unstable(words[i] for i in tokens):
@@ -251,9 +253,9 @@ def _is_repeatable(text: SqlText, tokens: range, known: Collection[str]) -> bool
     )
 
 
-def _around(text: SqlText, subquery: range) -> list[int]:
-    """The tokens around a subquery, without other subqueries."""
-    found: list[int] = []
+def _tokens_around(text: SqlText, subquery: range) -> list[int]:
+    """Return the tokens around a subquery, without other subqueries."""
+    tokens: list[int] = []
     i = 0
     while i < len(text.tokens):
         closing = text.closing(i) if text.words[i] == "(" else i
@@ -261,13 +263,13 @@ def _around(text: SqlText, subquery: range) -> list[int]:
         if i == subquery.start or (is_subquery and not i <= subquery.start <= closing):
             i = closing
         else:
-            found.append(i)
+            tokens.append(i)
         i += 1
-    return found
+    return tokens
 
 
-def _named(text: SqlText, relations: Collection[str], tokens: Collection[int]) -> set[str]:
-    """Which relations stand among the tokens, other than as the qualifier of a column or under an alias."""
+def _find_relations(text: SqlText, relations: Collection[str], tokens: Collection[int]) -> set[str]:
+    """Return the relations among the tokens, except qualifiers of columns and relations with an alias."""
     return {
         name
         for i in tokens
@@ -280,7 +282,7 @@ def _named(text: SqlText, relations: Collection[str], tokens: Collection[int]) -
 
 
 def _is_qualified_column(words: tuple[str, ...], i: int) -> bool:
-    """Whether a name certainly is a column's, as in `t.n`; that of a relation may follow its schema's."""
+    """Return whether a name is certainly that of a column, as in `t.n`, and not of `schema.table`."""
     first = i
     while words[first - 1] == "." and first > 1:
         first -= 2

@@ -1,14 +1,14 @@
-"""Lists of values that DataFusion 54 would take together wrongly, written so that it does not.
+"""Rewrites lists of values that DataFusion 54 would combine wrongly.
 
     WHERE a IN (1, 2) AND a NOT IN (NULL, 2)
 ->  WHERE a IN (1, 2) AND nullif(a, NULL) NOT IN (NULL, 2)
     WHERE b IN (0, 1) AND b IN (a, 1)
 ->  WHERE b IN (0, 1) AND nullif(b, NULL) IN (a, 1)
 
-Of two lists for one operand, the simplifier makes one, and compares elements by what is written: NULL is
-lost, and a column equals itself alone. Equalities joined with OR become lists. Lists for different operands
-stay apart, and it can't tell that these are equal. Conditions of different clauses may meet while a plan is
-optimised, so where they stand is not looked at.
+The simplifier combines two lists for one operand, and compares their elements as expressions: NULL is lost,
+and a column equals only itself. Equalities joined with OR become lists. Lists for different operands are not
+combined, and the simplifier can't see that `nullif(a, NULL)` equals `a`. The optimizer moves conditions, so
+lists of different clauses may be combined as well.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from memwal.errors import UnsupportedError
-from planner.sql.pieces import Edit, Piece, spliced
-from planner.sql.rewrites.truth_position import TruthPosition, subject_start, truth_position
+from planner.sql.pieces import Edit, Piece, splice
+from planner.sql.rewrites.truth_position import TruthPosition, find_subject_start, find_truth_position
 from planner.sql.tokens import SqlText, tokenize
 
-__all__ = ["separate_lists", "separated"]
+__all__ = ["apply_separate_lists", "separate_lists"]
 
 _MOST = 100
 _OF_ROWS = frozenset(TruthPosition) - {TruthPosition.OUTPUT, TruthPosition.VALUE}
@@ -30,32 +30,32 @@ _Words = tuple[str, ...]
 
 
 def separate_lists(text: SqlText, nulls: Collection[str] = ()) -> Iterator[Edit]:
-    """Yields what stands around operands of lists that hold more than plain literals, and may meet others.
+    """Yield edits of the operands of lists with more than literals that may be combined with others.
 
     Args:
         text: the statement.
-        nulls: names of the parameters that are NULL, without "$"; others are taken for literals. Where there
-            are any, lists that were separated without them stay as they are.
+        nulls: names of the parameters that are NULL, without "$"; others count as literals. If there are
+            any, lists that were separated without them are not changed.
 
     Raises:
         UnsupportedError: there are too many such lists.
     """
-    plain = _words(text, ())
-    given, unknown = _words(text, nulls), _words(text, None)
-    # Other operands than those that stand so already.
+    plain = _mark_nulls(text, ())
+    given, unknown = _mark_nulls(text, nulls), _mark_nulls(text, None)
+    # Different operands from those that have NULLIF already.
     depth = text.words.count("NULLIF") if nulls else 0
-    # Lists that are written alike stay alike: one may be a result, and the other its group.
+    # Equal conditions get equal edits: one may be a result, and the other its group.
     depths: dict[_Words, int] = {}
     for i, word in enumerate(text.words):
         if word != "IN" or not _is_list(plain, i):
             continue
         last = i - 2 if plain[i - 1] == "NOT" else i - 1
-        first = subject_start(text, last)
-        if truth_position(text, first, text.closing(i + 1)) in _OF_ROWS:
-            is_meant = _meets_another(text, given, i) and not (nulls and _meets_another(text, plain, i))
+        first = find_subject_start(text, last)
+        if find_truth_position(text, first, text.closing(i + 1)) in _OF_ROWS:
+            is_meant = _may_meet_another(text, given, i) and not (nulls and _may_meet_another(text, plain, i))
         else:
-            # What stands in results has its name from the start.
-            is_meant = not nulls and _meets_another(text, unknown, i)
+            # The names of results are fixed before the values of parameters are known.
+            is_meant = not nulls and _may_meet_another(text, unknown, i)
         if not is_meant:
             continue
         written = tuple(text.sql[text.start(k) : text.end(k)] for k in range(first, text.closing(i + 1)))
@@ -67,14 +67,14 @@ def separate_lists(text: SqlText, nulls: Collection[str] = ()) -> Iterator[Edit]
         yield Edit.insert(end, ", NULL)" * own)
 
 
-def separated(sql: str, nulls: Collection[str] = ()) -> str:
-    """A statement that takes no other edits, with `separate_lists` applied."""
-    pieces = spliced(sql, list(separate_lists(tokenize(sql), nulls)))
+def apply_separate_lists(sql: str, nulls: Collection[str] = ()) -> str:
+    """Return the text of a statement with only `separate_lists` applied."""
+    pieces = splice(sql, list(separate_lists(tokenize(sql), nulls)))
     return "".join(piece.text for piece in pieces if isinstance(piece, Piece))
 
 
-def _words(text: SqlText, nulls: Collection[str] | None) -> _Words:
-    """The words of a statement, NULL for parameters of some names; None for all."""
+def _mark_nulls(text: SqlText, nulls: Collection[str] | None) -> _Words:
+    """Return the words of a statement, with NULL for parameters of some names, or, if None, for all."""
     words = [*text.words, "", ""]
     for i in range(1, len(text.words)):
         is_parameter = words[i] == "?" or (words[i] == "0" and text.words[i - 1] == "$")
@@ -83,13 +83,13 @@ def _words(text: SqlText, nulls: Collection[str] | None) -> _Words:
     return tuple(words)
 
 
-def _meets_another(text: SqlText, words: _Words, i: int) -> bool:
-    """Whether a list holds more than plain literals, and may meet another condition on its operand."""
+def _may_meet_another(text: SqlText, words: _Words, i: int) -> bool:
+    """Return whether a list has more than literals, and may be combined with another condition."""
     if not _is_computed(words, i + 2):
         return False
-    operand = _operand(text, words, i)
+    operand = _find_operand(text, words, i)
     others = (k for k, word in enumerate(words) if k != i and word == "IN" and _is_list(words, k))
-    if any(not operand.isdisjoint(_operand(text, words, k)) for k in others):
+    if any(not operand.isdisjoint(_find_operand(text, words, k)) for k in others):
         return True
     compared = [k for k, word in enumerate(words) if word == "=" or words[k - 1] == "="]
     beside = [k for k in (*compared, *(k - 1 for k in compared)) if text.is_name(k)]
@@ -97,12 +97,12 @@ def _meets_another(text: SqlText, words: _Words, i: int) -> bool:
 
 
 def _is_list(words: _Words, i: int) -> bool:
-    """Whether IN is followed by values, and not by a subquery."""
+    """Return whether IN is followed by values instead of a subquery."""
     return words[i + 1] == "(" and words[i + 2] not in {"SELECT", "WITH", "VALUES", "TABLE"}
 
 
-def _operand(text: SqlText, words: _Words, i: int) -> frozenset[str]:
-    """The last name before [NOT] IN, those in brackets at its end, or the word that is none."""
+def _find_operand(text: SqlText, words: _Words, i: int) -> frozenset[str]:
+    """Return the last name before [NOT] IN, all names in brackets there, or another word."""
     end = i - 2 if words[i - 1] == "NOT" else i - 1
     start, depth = end, 0
     while words[end] == ")" and start >= 0:
@@ -115,7 +115,7 @@ def _operand(text: SqlText, words: _Words, i: int) -> frozenset[str]:
 
 
 def _is_computed(words: _Words, start: int) -> bool:
-    """Whether anything in a list, up to its closing bracket, is no plain literal."""
+    """Return whether a list, up to its closing bracket, has more than literals."""
     depth = 0
     for k in range(start, len(words) - 1):
         word = words[k]

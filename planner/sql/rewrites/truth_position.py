@@ -1,4 +1,4 @@
-"""Which values of a condition matter where it stands in a statement, told from its words."""
+"""Determines from the words of a statement which values of a condition matter."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 from planner.sql.tokens import QUOTED, SqlText
 
-__all__ = ["TruthPosition", "subject_start", "truth_position"]
+__all__ = ["TruthPosition", "find_subject_start", "find_truth_position"]
 
 _CONNECTIVES = frozenset({"AND", "OR"})
 _CLAUSES = frozenset({"WHERE", "HAVING", "ON", "QUALIFY"})
@@ -17,13 +17,13 @@ _COMPARISONS = frozenset({"=", "<", ">", "<=", ">=", "<>", "!=", "IS", "LIKE", "
 _BOUNDS = (
     _CONNECTIVES | _CLAUSES | _OUTPUTS | _OPENERS | _COMPARISONS | frozenset({"NOT", "WHEN", "THEN", "ELSE"})
 ) | {","}
-"""What ends an operand, to the left of it."""
+"""Words that end an operand to its left."""
 _AFTER = frozenset(
     {"", ";", ")", ",", "AS", "FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY", "ORDER", "LIMIT"}
     | {"OFFSET", "FETCH", "UNION", "EXCEPT", "INTERSECT", "MINUS", "LEFT", "RIGHT", "JOIN", "INNER", "FULL"}
     | {"CROSS", "NATURAL", "ON", "THEN", "WHEN", "ELSE", "END"}
 )
-"""What follows a whole condition."""
+"""Words that follow a whole condition."""
 
 
 class TruthPosition(Enum):
@@ -37,20 +37,20 @@ class TruthPosition(Enum):
     OUTPUT = "a result, a group or an order"
 
 
-def subject_start(text: SqlText, last: int) -> int:
-    """The first token of the operand that ends at a token."""
+def find_subject_start(text: SqlText, last: int) -> int:
+    """Return the first token of the operand that ends at a token."""
     words, i = text.words, last
     while i >= 0:
         if words[i] in _CLOSERS and not _is_column(words, i):
-            i = _opening(words, i)
+            i = _find_opening(words, i)
         elif words[i] in _BOUNDS and not _is_column(words, i):
             break
         i -= 1
     return i + 1
 
 
-def truth_position(text: SqlText, begin: int, end: int) -> TruthPosition:
-    """Which values matter of the condition that stands at tokens `begin` to `end`, both included."""
+def find_truth_position(text: SqlText, begin: int, end: int) -> TruthPosition:
+    """Return which values of the condition at tokens `begin` to `end`, both included, matter."""
     words = text.words
     is_conjunct, is_denied, is_connected = True, False, False
     while True:
@@ -60,8 +60,8 @@ def truth_position(text: SqlText, begin: int, end: int) -> TruthPosition:
             is_conjunct &= not is_connected
         if words[end + 1] not in _AFTER | _CONNECTIVES:
             return TruthPosition.VALUE
-        start, left = _chain_start(words, begin)
-        right = _connectives_after(words, end)
+        start, left = _find_chain_start(words, begin)
+        right = _find_connectives_after(words, end)
         is_conjunct &= "OR" not in left | right
         is_connected |= bool(left | right)
         before = words[start]
@@ -85,8 +85,8 @@ def truth_position(text: SqlText, begin: int, end: int) -> TruthPosition:
     return TruthPosition.FALSE if is_denied else TruthPosition.TRUE
 
 
-def _chain_start(words: tuple[str, ...], begin: int) -> tuple[int, set[str]]:
-    """The token before conditions that AND and OR connect with one, and those connectives."""
+def _find_chain_start(words: tuple[str, ...], begin: int) -> tuple[int, set[str]]:
+    """Return the token before all conditions that AND and OR connect with one, and those connectives."""
     found: set[str] = set()
     i = begin - 1
     while i >= 0:
@@ -94,7 +94,7 @@ def _chain_start(words: tuple[str, ...], begin: int) -> tuple[int, set[str]]:
         if _is_column(words, i):
             pass
         elif word in _CLOSERS:
-            i = _opening(words, i)
+            i = _find_opening(words, i)
         elif word in _CONNECTIVES:
             found.add(word)
         elif (
@@ -105,8 +105,8 @@ def _chain_start(words: tuple[str, ...], begin: int) -> tuple[int, set[str]]:
     return 0, found
 
 
-def _connectives_after(words: tuple[str, ...], end: int) -> set[str]:
-    """The connectives behind a condition."""
+def _find_connectives_after(words: tuple[str, ...], end: int) -> set[str]:
+    """Return the connectives behind a condition."""
     found: set[str] = set()
     depth = 0
     for i in range(end + 1, len(words)):
@@ -124,13 +124,13 @@ def _connectives_after(words: tuple[str, ...], end: int) -> set[str]:
 
 
 def _is_output(words: tuple[str, ...], comma: int) -> bool:
-    """Whether a comma separates results, groups or sort keys."""
+    """Return whether a comma separates results, groups or sort keys."""
     i = comma - 1
     while i >= 0:
         word = words[i]
         if not _is_column(words, i):
             if word in _CLOSERS:
-                i = _opening(words, i)
+                i = _find_opening(words, i)
             elif word in _OPENERS:
                 return False
             elif word in _OUTPUTS:
@@ -140,19 +140,19 @@ def _is_output(words: tuple[str, ...], comma: int) -> bool:
 
 
 def _is_searched(words: tuple[str, ...], when: int) -> bool:
-    """Whether WHEN belongs to a CASE without an operand."""
+    """Return whether WHEN belongs to a CASE without an operand."""
     i = when - 1
     while i >= 0:
         if words[i] in _CLOSERS and not _is_column(words, i):
-            i = _opening(words, i)
+            i = _find_opening(words, i)
         elif words[i] == "CASE" and not _is_column(words, i):
             return words[i + 1] == "WHEN"
         i -= 1
     return False
 
 
-def _opening(words: tuple[str, ...], closing: int) -> int:
-    """The token that opens what one closes."""
+def _find_opening(words: tuple[str, ...], closing: int) -> int:
+    """Return the token of the opening bracket or CASE for a closing one."""
     depth = 0
     for i in range(closing, -1, -1):
         if not _is_column(words, i):
@@ -163,5 +163,5 @@ def _opening(words: tuple[str, ...], closing: int) -> int:
 
 
 def _is_column(words: tuple[str, ...], i: int) -> bool:
-    """Whether a word is certainly a name, since it is quoted or follows its relation's."""
+    """Return whether a word is certainly a name, since it is quoted or follows a dot."""
     return words[i] == QUOTED or words[i - 1] == "."

@@ -24,7 +24,7 @@ from memwal.regions.manifest import (
     manifest_version,
 )
 from planner.predicates.pruning import RegionAssignments
-from planner.sql.as_of import AsOf, microseconds, moment_text
+from planner.sql.as_of import AsOf, format_moment, to_microseconds
 from planner.tables.sources.base_table import BaseTable, BaseVersion, open_base_table
 from planner.tables.sources.caches import DecodedColumns
 from planner.tables.sources.generations import GenerationVanishedError
@@ -66,7 +66,7 @@ class PastTable(Table):
     @property
     def described_time(self) -> str:
         """For EXPLAIN, where tables of today tell how they are read."""
-        return f"as of {moment_text(self.moment)}"
+        return f"as of {format_moment(self.moment)}"
 
     def read_by(self, other: Table) -> Table:  # noqa: ARG002
         """This very table: what is known of the past stays true."""
@@ -151,7 +151,7 @@ class PastTable(Table):
         if at and (at == len(versions) or versions[at] == versions[at - 1] + 1):
             return self._manifest(region_id, versions[at - 1])
         if at or (versions and versions[0] > 1):
-            since = moment_text(self._written(region_id, versions[at]))
+            since = format_moment(self._written(region_id, versions[at]))
             msg = (
                 f"table {self.name!r} {self.described_time}: what region {region_id} had flushed then is no "
                 f"longer known, since its manifests of before {since} were cleaned up. Read a version that "
@@ -277,7 +277,7 @@ class PastTables:
             InvalidInputError: the moment can't be found out.
         """
         newest = table.base()
-        asked = as_of.asked_moment()
+        asked = as_of.evaluate_moment()
         if asked is None:
             version = as_of.version or self._tagged(newest, as_of.tag or "")
             return self._opened(table, newest, version, None)
@@ -288,8 +288,8 @@ class PastTables:
         if not at:
             first = versions[0]
             msg = (
-                f"table {newest.name!r} as of {moment_text(moment)}: the oldest version that is kept is "
-                f"{first.version}, of {moment_text(first.committed_at)}"
+                f"table {newest.name!r} as of {format_moment(moment)}: the oldest version that is kept is "
+                f"{first.version}, of {format_moment(first.committed_at)}"
             )
             raise NotFoundError(msg)
         return self._opened(table, newest, versions[at - 1].version, moment)
@@ -305,7 +305,7 @@ class PastTables:
         if known is not None and known.base is newest:
             return known.versions
         found = tuple(
-            CommittedVersion(int(one["version"]), microseconds(one["timestamp"].astimezone()), _rows(one))
+            CommittedVersion(int(one["version"]), to_microseconds(one["timestamp"].astimezone()), _rows(one))
             for one in newest.dataset.versions()
         )
         with self._lock:
@@ -329,7 +329,7 @@ class PastTables:
         if known is not None:
             return known
         base = self._base(newest, version)
-        committed = microseconds(base.dataset.get_version()["timestamp"].astimezone())
+        committed = to_microseconds(base.dataset.get_version()["timestamp"].astimezone())
         past = PastTable(table, base, committed if moment is None else moment, self._columns)
         with self._lock:
             return self._open.setdefault(key, past)

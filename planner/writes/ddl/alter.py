@@ -173,16 +173,18 @@ def adding(reader: Reader) -> Change:
     reader.take("COLUMN")
     skips = reader.take("IF", "NOT", "EXISTS")
     if reader.word in ("PRIMARY", "CONSTRAINT"):
-        raise reader.refused(
+        raise reader.unsupported_error(
             "The key of a table is given when it is made: CREATE TABLE .. AS SELECT; it stands"
         )
     column = read_column(reader)
     if column.is_key:
-        raise reader.refused(
+        raise reader.unsupported_error(
             "The key of a table is given when it is made: CREATE TABLE .. AS SELECT; it ends"
         )
     if not column.field.nullable:
-        raise reader.refused("Rows that exist have NULL in a new column, so it can't be NOT NULL; it ends")
+        raise reader.unsupported_error(
+            "Rows that exist have NULL in a new column, so it can't be NOT NULL; it ends"
+        )
     (field,) = declared_schema(pa.schema([column.field]))
     return AddColumn(field, skips)
 
@@ -199,7 +201,7 @@ def dropping(reader: Reader) -> Change:
 def renaming(reader: Reader) -> Change:
     """``RENAME [COLUMN] name TO name``."""
     if reader.take("TO"):
-        raise reader.refused(
+        raise reader.unsupported_error(
             "Tables can't be renamed, since object stores move no directories: CREATE TABLE .. AS SELECT, "
             "then DROP; the name stands"
         )
@@ -214,7 +216,7 @@ def retyping(reader: Reader) -> Change:
     reader.take("COLUMN")
     name = reader.name("The name of a column")
     if reader.word in ("SET", "DROP") and reader.next_word in ("NOT", "DEFAULT"):
-        raise reader.refused("NOT NULL and defaults of a column don't change; the change stands")
+        raise reader.unsupported_error("NOT NULL and defaults of a column don't change; the change stands")
     reader.take("SET", "DATA")
     reader.expect("TYPE")
     return RetypeColumn(name, read_type(reader))
@@ -352,20 +354,22 @@ def prepare_alter(
     reader = Reader.of(sql, "ALTER")
     what = reader.choose("what is altered", "TABLE", "VIEW", "INDEX")
     if what != "TABLE":
-        raise reader.refused(f"ALTER {what} is not offered: drop it and make it anew; its name stands")
+        raise reader.unsupported_error(
+            f"ALTER {what} is not offered: drop it and make it anew; its name stands"
+        )
     if_exists = reader.take("IF", "EXISTS")
     name = reader.table()
     change = _FORMS[reader.choose("what is to be done", *_FORMS)](reader)
     if reader.word == ",":
-        raise reader.refused("One change at a time: a second one follows")
+        raise reader.unsupported_error("One change at a time: a second one follows")
     reader.expect_end()
     check_writable(engine, name)
-    if not (if_exists and not engine.visible(access).has_table(name)):
+    if not (if_exists and not engine.visible_catalog(access).has_table(name)):
         check_may_write(engine, name, access)
         change.check(engine.catalog.table(name))
 
     def alter(_control: RunControl | None) -> WriteResult:
-        if if_exists and not engine.visible(access).has_table(name):
+        if if_exists and not engine.visible_catalog(access).has_table(name):
             return DONE
         check_may_write(engine, name, access)
         table = engine.catalog.table(name)

@@ -47,7 +47,7 @@ def prepare_create(
     if reader.word in ("LOCAL", "GLOBAL") and reader.next_word in ("TEMP", "TEMPORARY"):
         reader.at += 1
     if reader.word in _REFUSED:
-        raise reader.refused(f"{_REFUSED[reader.word]}; it stands")
+        raise reader.unsupported_error(f"{_REFUSED[reader.word]}; it stands")
     what = reader.choose("what is created", "TABLE", "VIEW", "INDEX")
     if what == "TABLE":
         return prepare_create_table(engine, reader, settings, access, replaces=replaces)
@@ -86,7 +86,9 @@ def prepare_create_view(
         raise reader.error("OR REPLACE and IF NOT EXISTS exclude each other; the name stands")
     name = reader.table("a view")
     if reader.word == "(":
-        raise reader.refused("Names of columns are not offered here: use AS in the SELECT; they stand")
+        raise reader.unsupported_error(
+            "Names of columns are not offered here: use AS in the SELECT; they stand"
+        )
     reader.expect("AS")
     select = reader.rest()
     check_may_create(engine, name, access)
@@ -99,7 +101,7 @@ def prepare_create_view(
         engine.prepare(select, replace(settings, types="arrow"), access)
         # The view as others will find it: one that reads itself is found out so.
         sql = f"SELECT * FROM {quote(name)}"  # noqa: S608 - quoted
-        bind(sql, _WithView(engine.visible(access), name, select))
+        bind(sql, _WithView(engine.visible_catalog(access), name, select))
 
     check()
 

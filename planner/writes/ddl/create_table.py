@@ -299,9 +299,9 @@ def _read_element(reader: Reader, definition: _Definition) -> None:
     if reader.take("PRIMARY", "KEY"):
         if definition.primary_key:
             raise reader.error("A table has one primary key; a second one stands")
-        definition.primary_key = tuple(name for name, _ in reader.name_list("A key column"))
+        definition.primary_key = tuple(name for name, _ in reader.read_name_list("A key column"))
     elif reader.word in _REFUSED and reader.next_word in ("(", "KEY"):
-        raise reader.refused(f"{_REFUSED[reader.word]}; it stands")
+        raise reader.unsupported_error(f"{_REFUSED[reader.word]}; it stands")
     else:
         definition.columns.append(read_column(reader))
 
@@ -321,7 +321,7 @@ def _read_properties(reader: Reader, definition: _Definition) -> None:
 
 def _like(engine: QueryPlanner, access: Access, definition: _Definition) -> pa.Schema:
     """Columns of another table; its key and regions too, where the definition says nothing of them."""
-    secured = engine.visible(access).table(definition.like or "")
+    secured = engine.visible_catalog(access).table(definition.like or "")
     declared = secured.declared_schema
     required = not_null_columns(declared)
     base = secured.base

@@ -5,7 +5,7 @@ from __future__ import annotations
 from memwal.creating import delete_table, table_exists
 from memwal.errors import InvalidInputError
 from planner.access.rights import Access
-from planner.access.visible_catalog import unknown_table
+from planner.access.visible_catalog import unknown_table_error
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
@@ -33,7 +33,7 @@ def prepare_drop(
         return prepare_drop_index(engine, reader, access, if_exists=if_exists)
     name = reader.table("a table" if what == "TABLE" else "a view")
     if reader.word == ",":
-        raise reader.refused("One table at a time is dropped; a second one follows")
+        raise reader.unsupported_error("One table at a time is dropped; a second one follows")
     # Nothing hangs on a table that would have to go with it: views are read by name.
     reader.take("CASCADE") or reader.take("RESTRICT")
     reader.expect_end()
@@ -64,7 +64,7 @@ def drop_table(engine: QueryPlanner, name: str) -> None:
     storage = catalog.storage_of(name)
     catalog.forget(name)
     if not table_exists(storage):
-        raise unknown_table(name, catalog.names())
+        raise unknown_table_error(name, catalog.names())
     delete_table(storage)
     # Whoever asked for it while it went away holds what it was.
     catalog.forget(name)
@@ -76,7 +76,7 @@ def _is_there(engine: QueryPlanner, access: Access, name: str) -> bool:
     Raises:
         InvalidInputError: it is a view.
     """
-    visible = engine.visible(access)
+    visible = engine.visible_catalog(access)
     if visible.view_sql(name) is not None:
         msg = f"{name!r} is a view: DROP VIEW drops it"
         raise InvalidInputError(msg)
@@ -87,14 +87,14 @@ def _drop_view(
     engine: QueryPlanner, reader: Reader, access: Access, name: str, *, if_exists: bool
 ) -> PreparedDefinition:
     def check() -> bool:
-        visible = engine.visible(access)
+        visible = engine.visible_catalog(access)
         if visible.view_sql(name) is None:
             if visible.has_table(name):
                 msg = f"{name!r} is a table: DROP TABLE drops it"
                 raise InvalidInputError(msg)
             if if_exists:
                 return False
-            raise unknown_table(name, visible.names())
+            raise unknown_table_error(name, visible.names())
         check_may_create(engine, name, access)
         return True
 

@@ -225,9 +225,9 @@ def prepare_create_index(
     kind = "BTREE"
     if reader.take("USING"):
         kind = reader.choose("a type of index", *INDEX_TYPES)
-    columns = [one for one, _ in reader.name_list("A column")]
+    columns = [one for one, _ in reader.read_name_list("A column")]
     if len(columns) > 1:
-        raise reader.refused("An index has one column; the list of columns ends")
+        raise reader.unsupported_error("An index has one column; the list of columns ends")
     if kind == "BTREE" and reader.take("USING"):
         kind = reader.choose("a type of index", *INDEX_TYPES)
     options = reader.options() if reader.take("WITH") else {}
@@ -337,7 +337,7 @@ def check_column(base: BaseTable, column: str) -> None:
 
 def _tables_with(engine: QueryPlanner, access: Access, name: str) -> list[str]:
     found = []
-    visible = engine.visible(access)
+    visible = engine.visible_catalog(access)
     for table in visible.table_names():
         try:
             if name in index_names(visible.table(table).base):

@@ -67,7 +67,7 @@ class Reader(StatementReader):
         Raises:
             LanceGatewayError: something else is next, or there is no such schema.
         """
-        return named_table(self.qualified_name(f"The name of {what}"))
+        return named_table(self.read_qualified_name(f"The name of {what}"))
 
     def string(self, what: str) -> str:
         """Take a string literal."""
@@ -130,7 +130,7 @@ def check_may_create(engine: QueryPlanner, name: str, access: Access) -> None:
     """
     engine.catalog.check_name(name)
     rights = access.of(name)
-    if rights is None or not access.may_write(name) or not rights.is_unrestricted:
+    if rights is None or not access.can_write(name) or not rights.is_unrestricted:
         msg = f"user {access.user!r} may not make a table or view {name!r}: an administrator must grant it"
         raise PermissionDeniedError(msg)
     check_writable(engine, name)

@@ -83,7 +83,7 @@ def _element(reader: Reader) -> pa.DataType:
         reader.at += 1
         return special(reader)
     if word in _REFUSED:
-        raise reader.refused(f"Type {word} is not offered ({_REFUSED[word]}); it stands")
+        raise reader.unsupported_error(f"Type {word} is not offered ({_REFUSED[word]}); it stands")
     kind = _PLAIN.get(word)
     if kind is None:
         close = get_close_matches(word, [*_PLAIN, *_SPECIAL], n=1)
@@ -97,7 +97,7 @@ def _element(reader: Reader) -> pa.DataType:
     if word in _WITH_LENGTH and reader.take("("):
         # As in Postgres' own clients: a length that is not enforced would promise too much.
         reader.number("a length")
-        raise reader.refused(f"Lengths of {word} are not enforced: leave it out; it ends")
+        raise reader.unsupported_error(f"Lengths of {word} are not enforced: leave it out; it ends")
     if word == "FLOAT" and reader.take("("):
         kind = pa.float32() if reader.number("a precision") <= 24 else pa.float64()
         reader.expect(")")
@@ -146,7 +146,9 @@ def _moment(zone: str | None) -> Callable[[Reader], pa.DataType]:
 def _time(reader: Reader) -> pa.DataType:
     unit = _precision(reader, "us")
     if reader.take("WITH", "TIME", "ZONE"):
-        raise reader.refused("Times of day with a zone are not offered: use TIME or TIMESTAMPTZ; it ends")
+        raise reader.unsupported_error(
+            "Times of day with a zone are not offered: use TIME or TIMESTAMPTZ; it ends"
+        )
     reader.take("WITHOUT", "TIME", "ZONE")
     return pa.time32(unit) if unit in ("s", "ms") else pa.time64(unit)
 
@@ -285,7 +287,7 @@ def read_column(reader: Reader) -> ColumnDefinition:
         elif reader.take("COMMENT"):
             comment = reader.string("a comment")
         elif reader.word in _REFUSED_CLAUSES:
-            raise reader.refused(f"{_REFUSED_CLAUSES[reader.word]}; it stands")
+            raise reader.unsupported_error(f"{_REFUSED_CLAUSES[reader.word]}; it stands")
         elif not reader.take("NULL"):
             raise reader.error(
                 f"Expected NOT NULL, PRIMARY KEY, COMMENT, ',' or ')', not {reader.shown}: it stands"

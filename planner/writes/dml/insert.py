@@ -90,18 +90,20 @@ def read_insert(statement: WriteText) -> InsertText:
             replaces = reader.take("REPLACE")
             ignores = not replaces and reader.take("IGNORE")
             if not replaces and not ignores:
-                raise reader.unexpected("REPLACE or IGNORE is expected")
+                raise reader.unexpected_error("REPLACE or IGNORE is expected")
         else:
             ignores = reader.take("IGNORE")
     if reader.word == "OVERWRITE":
-        raise reader.refused("INSERT OVERWRITE is not offered (DELETE the rows first); OVERWRITE stands")
+        raise reader.unsupported_error(
+            "INSERT OVERWRITE is not offered (DELETE the rows first); OVERWRITE stands"
+        )
     reader.expect("INTO")
     reader.take("TABLE")
-    target = reader.qualified_name("The name of a table")
+    target = reader.read_qualified_name("The name of a table")
     alias = reader.name("An alias") if reader.take("AS") else None
     columns = None
     if reader.word == "(" and reader.words[reader.at + 1] not in _QUERY:
-        columns = reader.name_list("The name of a column")
+        columns = reader.read_name_list("The name of a column")
     by_name = reader.take("BY", "NAME")
     if not by_name:
         reader.take("BY", "POSITION")
@@ -115,7 +117,7 @@ def read_insert(statement: WriteText) -> InsertText:
         query = reader.until(*_ENDS)
         if not query or statement.text.words[query.start] not in _QUERY | {"VALUES"}:
             reader.at = query.start
-            raise reader.unexpected("VALUES, DEFAULT VALUES or a query is expected")
+            raise reader.unexpected_error("VALUES, DEFAULT VALUES or a query is expected")
     clause = read_conflict(reader)
     if ignores:
         clause = ConflictText(OnConflict.NOTHING)

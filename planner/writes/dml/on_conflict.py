@@ -58,17 +58,17 @@ def read_conflict(reader: StatementReader) -> ConflictText:
         InvalidInputError: a syntax error, with its place.
         UnsupportedError: a clause that is not offered.
     """
-    if reader.stands("ON", "DUPLICATE"):
+    if reader.is_at("ON", "DUPLICATE"):
         reader.expect("ON", "DUPLICATE", "KEY", "UPDATE")
         reader.take("SET")
         return ConflictText(OnConflict.UPDATE, (), reader.until(("RETURNING",)))
     if not reader.take("ON", "CONFLICT"):
         return ConflictText(OnConflict.REPLACE)
-    if reader.stands("ON", "CONSTRAINT"):
-        raise reader.refused(
+    if reader.is_at("ON", "CONSTRAINT"):
+        raise reader.unsupported_error(
             "Constraints have no names here: give the key columns, ON CONFLICT (..); this stands"
         )
-    columns = reader.name_list("The name of a key column") if reader.word == "(" else ()
+    columns = reader.read_name_list("The name of a key column") if reader.word == "(" else ()
     reader.expect("DO")
     if reader.take("NOTHING"):
         return ConflictText(OnConflict.NOTHING, columns)
@@ -143,7 +143,7 @@ def conflict(
         if name not in target.key or len(text.columns) != len(target.key):
             key = ", ".join(target.key)
             message = f"The only conflicts that are noticed are those of the key ({key}); here stands"
-            raise statement.reader(token).refused(message)
+            raise statement.reader(token).unsupported_error(message)
     if text.action is not OnConflict.UPDATE:
         return Conflict(text.action, session, target)
     name = alias or target.name

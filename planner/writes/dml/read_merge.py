@@ -95,19 +95,19 @@ def read_merge(statement: WriteText) -> MergeText:
     common_tables = reader.common_tables()
     reader.expect("MERGE")
     reader.take("INTO")
-    target = reader.qualified_name("The name of a table")
+    target = reader.read_qualified_name("The name of a table")
     alias = reader.alias("USING")
     reader.expect("USING")
     source, source_name = _source(reader)
     reader.expect("ON")
     condition = reader.until(("WHEN",))
     if not condition:
-        raise reader.unexpected("A condition is expected behind ON")
+        raise reader.unexpected_error("A condition is expected behind ON")
     clauses = []
     while reader.take("WHEN"):
         clauses.append(_clause(reader))
     if not clauses:
-        raise reader.unexpected("WHEN [NOT] MATCHED .. THEN .. is expected")
+        raise reader.unexpected_error("WHEN [NOT] MATCHED .. THEN .. is expected")
     answer = read_returning(reader)
     reader.expect_end()
     return MergeText(target, alias, common_tables, source, source_name, condition, tuple(clauses), answer)
@@ -119,7 +119,7 @@ def _source(reader: StatementReader) -> tuple[Part, str]:
     if reader.word == "(":
         reader.at = reader.closing() + 1
     else:
-        name = reader.qualified_name("A table or a query in brackets")[-1]
+        name = reader.read_qualified_name("A table or a query in brackets")[-1]
         if reader.word == "(":
             reader.at = reader.closing() + 1
     alias = reader.alias("ON")
@@ -144,7 +144,7 @@ def _clause(reader: StatementReader) -> ClauseText:
     if reader.take("AND"):
         condition = reader.until(*_THEN)
         if not condition:
-            raise reader.unexpected("A condition is expected behind AND")
+            raise reader.unexpected_error("A condition is expected behind AND")
     reader.expect("THEN")
     if reader.take("DO", "NOTHING"):
         return ClauseText(match, condition, Action.NOTHING)
@@ -153,7 +153,7 @@ def _clause(reader: StatementReader) -> ClauseText:
     if reader.take("DELETE"):
         return ClauseText(match, condition, Action.DELETE)
     if not reader.take("UPDATE"):
-        raise reader.unexpected("UPDATE, DELETE or DO NOTHING is expected")
+        raise reader.unexpected_error("UPDATE, DELETE or DO NOTHING is expected")
     reader.expect("SET")
     if match is Match.MATCHED and reader.take("*"):
         return ClauseText(match, condition, Action.UPDATE)
@@ -162,12 +162,12 @@ def _clause(reader: StatementReader) -> ClauseText:
 
 def _insert(reader: StatementReader, condition: Part) -> ClauseText:
     if not reader.take("INSERT"):
-        raise reader.unexpected("INSERT or DO NOTHING is expected: there is no row of the table")
+        raise reader.unexpected_error("INSERT or DO NOTHING is expected: there is no row of the table")
     if reader.take("*") or reader.take("ROW"):
         return ClauseText(Match.NOT_BY_TARGET, condition, Action.INSERT)
-    columns = reader.name_list("The name of a column") if reader.word == "(" else None
+    columns = reader.read_name_list("The name of a column") if reader.word == "(" else None
     reader.expect("VALUES")
     if reader.word != "(":
-        raise reader.unexpected("Values in brackets are expected")
-    values = tuple(reader.bracketed())
+        raise reader.unexpected_error("Values in brackets are expected")
+    values = tuple(reader.read_bracketed_list())
     return ClauseText(Match.NOT_BY_TARGET, condition, Action.INSERT, columns=columns, values=values)

@@ -40,7 +40,7 @@ def test_nothing_is_granted_without_a_role() -> None:
     nobody = access(POLICY)
     assert nobody.of("orders") is None
     assert not nobody.is_admin
-    assert not nobody.may_write("orders")
+    assert not nobody.can_write("orders")
 
 
 def test_a_role_that_the_policy_does_not_know_grants_nothing() -> None:
@@ -134,10 +134,10 @@ def test_grants_combine(grants: list[str], rows: str | None, masks: dict[str, st
 
 def test_writing_is_granted_apart() -> None:
     loader = access(POLICY, "loader")
-    assert loader.may_write("orders")
-    assert not loader.may_write("other")
+    assert loader.can_write("orders")
+    assert not loader.can_write("other")
     assert loader.of("orders") is None
-    assert not access(POLICY, "everything").may_write("orders")
+    assert not access(POLICY, "everything").can_write("orders")
 
 
 def test_the_file_gives_roles_to_users_as_well() -> None:

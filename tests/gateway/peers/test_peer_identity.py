@@ -77,4 +77,4 @@ def test_a_gateway_sees_no_table_and_writes_none_by_statements() -> None:
     access = NoAccess()
     assert (access.user, access.is_admin) == (PEER.name, False)
     assert access.of("orders") is None
-    assert not access.may_write("orders")
+    assert not access.can_write("orders")

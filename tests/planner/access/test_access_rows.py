@@ -115,12 +115,12 @@ def test_a_masked_key_is_no_way_to_a_row(engine: QueryEngine, ask: Ask):
     assert ask("SELECT count(*) FROM orders WHERE id IN (7, 9)", MASKED) == [(0,)]
     assert ask("SELECT count(*) FROM orders WHERE id = $1", MASKED, 9) == [(0,)]
     assert ask("SELECT tenant FROM orders WHERE id = $1", MASKED, 9) == []
-    assert engine.visible(MASKED).table("orders").primary_key == ()
+    assert engine.visible_catalog(MASKED).table("orders").primary_key == ()
 
 
 def test_a_hidden_key_is_no_key(engine: QueryEngine, ask: Ask):
-    assert engine.visible(KEYLESS).table("orders").primary_key == ()
-    fields = engine.visible(KEYLESS).table("orders").declared_schema
+    assert engine.visible_catalog(KEYLESS).table("orders").primary_key == ()
+    fields = engine.visible_catalog(KEYLESS).table("orders").declared_schema
     assert "id" not in fields.names
     assert all(field.metadata is None for field in fields)
     assert len(ask("SELECT tenant FROM orders WHERE tenant = 'a'", KEYLESS)) == 5
@@ -302,7 +302,7 @@ def test_masks_of_every_type(root: Path, open_engine: Callable[[Path], QueryEngi
 
 
 def test_a_table_of_which_no_column_is_shown_still_has_rows(ask: Ask, engine: QueryEngine):
-    names = engine.visible(FULL_ACCESS).table("orders").declared_schema.names
+    names = engine.visible_catalog(FULL_ACCESS).table("orders").declared_schema.names
     access = create_principal(orders=TableAccess(row_filter="tenant = 'a'", hidden_columns=frozenset(names)))
     assert ask("SELECT count(*) FROM orders", access) == [(5,)]
     assert ask("DESCRIBE orders", access) == []

@@ -10,7 +10,7 @@ import pytest
 
 from execnodes import SecurityBarrierExec
 from memwal.errors import InvalidInputError, PreconditionError
-from planner.access.policy_conditions import PolicedRows, divided
+from planner.access.policy_conditions import PolicedRows, divide_conditions
 from planner.access.rights import TableAccess
 from planner.access.table_policy import plan_policy
 from planner.bridge.run_control import RunControl
@@ -181,7 +181,7 @@ def test_equal_restrictions_are_planned_once():
 def test_conditions_on_masked_columns_stay_above(condition: str, below: str, above: str | None):
     policy = plan_policy(SCHEMA, TableAccess(row_filter="n > 1", masks={"tenant": "'x'"}))
     (expression,) = pushed(SCHEMA, condition)
-    conditions = divided(expression, policy, SCHEMA)
+    conditions = divide_conditions(expression, policy, SCHEMA)
     assert str(conditions.below) == below
     assert (None if conditions.above is None else str(conditions.above)) == above
 
@@ -249,7 +249,7 @@ def test_which_rows_pass_below_and_above_a_policy(
     """What is asked of a masked column must not choose among the rows that it hides."""
     policy = None if access is None else plan_policy(SCHEMA, access)
     expression = None if condition is None else pushed(SCHEMA, condition)[0]
-    conditions = divided(expression, policy, SCHEMA)
+    conditions = divide_conditions(expression, policy, SCHEMA)
     assert kept(conditions.below) == below
     if expression is None and (policy is None or policy.pushed is None):
         assert conditions.below is None  # there is nothing to evaluate
@@ -260,10 +260,10 @@ def test_a_condition_whose_columns_can_not_be_told_stays_above_masks():
     masked, plain = (plan_policy(SCHEMA, TableAccess(masks=masks)) for masks in ({"tenant": "'a'"}, {}))
     by_position = pc.field(0) == 1
     for expression in (by_position, ~by_position, by_position & (pc.field("n") > 1)):
-        conditions = divided(expression, masked, SCHEMA)
+        conditions = divide_conditions(expression, masked, SCHEMA)
         assert conditions.above is not None
         assert str(conditions.above.expression) == str(expression)
-        assert divided(expression, plain, SCHEMA).above is None
+        assert divide_conditions(expression, plain, SCHEMA).above is None
 
 
 def test_a_part_of_a_masked_column_stays_above_its_mask():
@@ -271,7 +271,7 @@ def test_a_part_of_a_masked_column_stays_above_its_mask():
     masked = plan_policy(schema, TableAccess(masks={"place": "NULL"}))
     part, plain = pc.field("place", "x") == 1, pc.field("n") > 1
     for expression in (part, ~part, part & plain):
-        conditions = divided(expression, masked, schema)
+        conditions = divide_conditions(expression, masked, schema)
         assert conditions.above is not None
         assert str(conditions.above.expression) == str(expression)
         assert conditions.below is None or conditions.below.columns == {"n"}
@@ -280,8 +280,8 @@ def test_a_part_of_a_masked_column_stays_above_its_mask():
 def test_a_function_of_columns_that_are_not_masked_stays_below():
     masked = plan_policy(SCHEMA, TableAccess(masks={"tenant": "'a'"}))
     on_name, on_tenant = (pc.match_like(pc.field(name), "x%") for name in ("Name", "tenant"))
-    assert divided(on_name, masked, SCHEMA).above is None
-    conditions = divided(on_tenant & (pc.field("n") > 1), masked, SCHEMA)
+    assert divide_conditions(on_name, masked, SCHEMA).above is None
+    conditions = divide_conditions(on_tenant & (pc.field("n") > 1), masked, SCHEMA)
     assert (str(conditions.below), str(conditions.above)) == ("n > 1", "(not understood) AND n > 1")
 
 

@@ -35,24 +35,24 @@ def test_a_table_stays_as_it_was_found(catalog: VisibleCatalog, root: Path) -> N
     assert found is not None
     assert catalog.find("people") is found is catalog.table("people")
     assert found.base.version == 1
-    assert catalog.anew().table("people").base.version == 2
+    assert catalog.reopen().table("people").base.version == 2
 
 
 def test_it_holds_as_long_as_tables_have_their_columns(catalog: VisibleCatalog, root: Path) -> None:
     catalog.find("people")
     lance.write_dataset(ROWS, root / "people.lance", mode="append")
-    assert catalog.holds()
+    assert catalog.is_current()
     assert catalog.table("people").base.version == 2
     lance.dataset(root / "people.lance").drop_columns(["name"])
-    assert not catalog.holds()
+    assert not catalog.is_current()
 
 
 def test_it_does_not_hold_once_a_view_says_something_else(catalog: VisibleCatalog, root: Path) -> None:
     assert catalog.view_sql("names") is not None
-    assert catalog.holds()
+    assert catalog.is_current()
     (root / "names.view.sql").write_text("SELECT id FROM people")
     assert catalog.view_sql("names") == "SELECT name FROM people"
-    assert not catalog.holds()
+    assert not catalog.is_current()
 
 
 def test_what_is_missing_is_looked_for_again(catalog: VisibleCatalog, root: Path) -> None:

@@ -144,23 +144,23 @@ def test_columns_are_listed_with_their_output_names():
 
 def test_keys_are_typed_distinct_and_not_null():
     found = lookup("SELECT id FROM orders WHERE id IN (1, ?, ?, NULL, 1)")
-    keys = found.keys([pa.scalar(2, pa.int8()), pa.scalar(None, pa.int64())], ORDERS.schema)
+    keys = found.find_keys([pa.scalar(2, pa.int8()), pa.scalar(None, pa.int64())], ORDERS.schema)
     assert keys == pa.table({"id": pa.array([1, 2], pa.int64())})
 
 
 def test_a_null_hides_no_key_after_it():
-    keys = lookup("SELECT id FROM orders WHERE id IN (NULL, 3)").keys([], ORDERS.schema)
+    keys = lookup("SELECT id FROM orders WHERE id IN (NULL, 3)").find_keys([], ORDERS.schema)
     assert keys == pa.table({"id": pa.array([3], pa.int64())})
 
 
 def test_two_equal_keys_are_one_key():
-    keys = lookup("SELECT id FROM orders WHERE id IN (3, 3)").keys([], ORDERS.schema)
+    keys = lookup("SELECT id FROM orders WHERE id IN (3, 3)").find_keys([], ORDERS.schema)
     assert keys == pa.table({"id": pa.array([3], pa.int64())})
 
 
 @pytest.mark.parametrize("kind", [pa.int8(), pa.int32(), pa.uint64()], ids=str)
 def test_keys_have_the_type_of_their_column(kind: pa.DataType):
-    keys = lookup("SELECT id FROM orders WHERE id IN (3, 4)").keys([], pa.schema([("id", kind)]))
+    keys = lookup("SELECT id FROM orders WHERE id IN (3, 4)").find_keys([], pa.schema([("id", kind)]))
     assert keys == pa.table({"id": pa.array([3, 4], kind)})
 
 
@@ -175,19 +175,19 @@ def test_keys_have_the_type_of_their_column(kind: pa.DataType):
 )
 def test_keys_that_do_not_compare_by_their_bytes_are_left_to_datafusion(value: pa.Scalar):
     found = lookup("SELECT id FROM orders WHERE id = ?")
-    assert found.keys([value], pa.schema([("id", value.type)])) is None
+    assert found.find_keys([value], pa.schema([("id", value.type)])) is None
 
 
 def test_composite_keys_come_in_key_order():
     found = lookup("SELECT price FROM items WHERE item = ? AND shop = 'a'")
-    keys = found.keys([pa.scalar("nut", pa.large_string())], ITEMS.schema)
+    keys = found.find_keys([pa.scalar("nut", pa.large_string())], ITEMS.schema)
     assert keys == pa.table({"shop": ["a"], "item": ["nut"]})
 
 
 def test_null_equals_nothing():
     found = lookup("SELECT id FROM orders WHERE id = ?")
     for null in (pa.scalar(None), pa.scalar(None, pa.string()), pa.scalar(None, pa.int64())):
-        keys = found.keys([null], ORDERS.schema)
+        keys = found.find_keys([null], ORDERS.schema)
         assert keys is not None
         assert keys.num_rows == 0
 
@@ -195,4 +195,4 @@ def test_null_equals_nothing():
 @pytest.mark.parametrize("value", ["1", 1.0, True, 2**63], ids=repr)
 def test_values_of_another_kind_are_left_to_datafusion(value: object):
     scalar = pa.scalar(value, pa.uint64()) if value == 2**63 else pa.scalar(value)
-    assert lookup("SELECT id FROM orders WHERE id = ?").keys([scalar], ORDERS.schema) is None
+    assert lookup("SELECT id FROM orders WHERE id = ?").find_keys([scalar], ORDERS.schema) is None

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memwal.errors import InvalidInputError, UnsupportedError
-from planner.bridge.parameter_types import parameter_types, sql_literal
+from planner.bridge.parameter_types import infer_parameter_types, sql_literal
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
 from tests.planner.names import TABLES, bound, context, context_with
@@ -157,7 +157,9 @@ def expected_types(sql: str) -> list[str]:
     found = context_with({one.private_name: TABLES[one.table] for one in statement.references})
     frame = found.sql(statement.render())
     count = statement.parameter_count
-    return [str(one) for one in parameter_types(frame.logical_plan(), count, frame.optimized_logical_plan)]
+    return [
+        str(one) for one in infer_parameter_types(frame.logical_plan(), count, frame.optimized_logical_plan)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -263,10 +265,12 @@ def test_texts_are_no_types(printed: str):
 )
 def test_every_column_type_is_read_back(dtype: pa.DataType):
     found = context_with({"t": pa.table({"c": pa.nulls(1, dtype)})})
-    assert parameter_types(found.sql("SELECT 1 FROM t WHERE c = $1").logical_plan(), 1) == (dtype,)
+    assert infer_parameter_types(found.sql("SELECT 1 FROM t WHERE c = $1").logical_plan(), 1) == (dtype,)
 
 
 def test_dictionaries_and_views_are_asked_for_as_plain_types():
     for dtype in (pa.dictionary(pa.int8(), pa.string()), pa.string_view()):
         found = context_with({"t": pa.table({"c": pa.nulls(1, dtype)})})
-        assert parameter_types(found.sql("SELECT 1 FROM t WHERE c = $1").logical_plan(), 1) == (pa.string(),)
+        assert infer_parameter_types(found.sql("SELECT 1 FROM t WHERE c = $1").logical_plan(), 1) == (
+            pa.string(),
+        )

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import LanceGatewayError
-from planner.bridge.plain_types import bindable_type, conform, laid_out, plain_schema, plain_type
+from planner.bridge.plain_types import bindable_type, conform, normalize_layout, plain_schema, plain_type
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def test_list_views_become_lists(view: pa.DataType, plain: pa.DataType, part: sl
 
 def test_what_is_nested_in_them_is_laid_out_too() -> None:
     ends = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array(["a", "b"]))
-    assert laid_out(ends).to_pylist() == ["a", "a", "b"]
-    nested = laid_out(pa.array([[[1], None], []], pa.list_view(pa.list_view(pa.int8()))))
+    assert normalize_layout(ends).to_pylist() == ["a", "a", "b"]
+    nested = normalize_layout(pa.array([[[1], None], []], pa.list_view(pa.list_view(pa.int8()))))
     nested.validate(full=True)
     assert nested.type == pa.list_(pa.list_(pa.int8()))
     assert nested.to_pylist() == [[[1], None], []]

@@ -9,7 +9,7 @@ import pyarrow.dataset as pads
 import pytest
 from datafusion import SessionConfig, SessionContext
 
-from planner.bridge.plan_shape import DirectShape, OptimizedOnce, direct_shape
+from planner.bridge.plan_shape import DirectShape, OptimizedOnce, find_direct_shape
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
 from tests.support.results import assert_same_rows
@@ -135,7 +135,7 @@ def shape_of(sql: str) -> DirectShape | None:
     config = SessionConfig().set("datafusion.sql_parser.map_string_types_to_utf8view", "false")
     context = SessionContext(config)
     context.register_dataset("t", pads.dataset(pa.Table.from_pylist(ROWS, schema=SCHEMA)))
-    return direct_shape(context.sql(sql))
+    return find_direct_shape(context.sql(sql))
 
 
 @pytest.mark.parametrize("sql", SCANS)

@@ -39,7 +39,7 @@ def test_a_step_of_ours_is_not_torn():
     control = RunControl()
     step = Step(lambda: control.cancel(STOPPED))
     with pytest.raises(QueryCancelledError, match="stopped by the test"):
-        control.wait(lambda: control.undisturbed(step))
+        control.wait(lambda: control.run_uninterrupted(step))
     assert step.completed.is_set()
 
 
@@ -50,11 +50,11 @@ def test_a_step_inside_of_a_step_is_not_torn_either():
 
     def nested() -> int:
         with pytest.raises(QueryCancelledError):
-            control.undisturbed(inner)
+            control.run_uninterrupted(inner)
         return outer()
 
     with pytest.raises(QueryCancelledError, match="stopped by the test"):
-        control.wait(lambda: control.undisturbed(nested))
+        control.wait(lambda: control.run_uninterrupted(nested))
     assert inner.completed.is_set()
     assert outer.completed.is_set()
 
@@ -64,7 +64,7 @@ def test_no_step_begins_once_the_execution_is_stopped():
     control.cancel(STOPPED)
     step = Step()
     with pytest.raises(QueryCancelledError):
-        control.undisturbed(step)
+        control.run_uninterrupted(step)
     assert not step.calls
 
 
@@ -73,7 +73,7 @@ def test_waiting_goes_on_being_stopped_at_once_after_a_step():
     stepped = threading.Event()
 
     def waiting() -> None:
-        control.undisturbed(Step())
+        control.run_uninterrupted(Step())
         stepped.set()
         while True:
             pass

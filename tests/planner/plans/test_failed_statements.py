@@ -4,7 +4,7 @@ import pytest
 from datafusion import SessionContext
 
 from memwal.errors import InvalidInputError
-from planner.plans.results import translated
+from planner.plans.results import translate_error
 from tests.planner.names import ORDERS, bound
 
 
@@ -13,7 +13,7 @@ def refusal(sql: str) -> str:
     context.register_record_batches("orders", [ORDERS.to_batches()])
     with pytest.raises(Exception) as caught:  # noqa: PT011 - whatever the bindings raise
         context.sql(sql).collect()
-    error = translated(caught.value, bound(sql), None)
+    error = translate_error(caught.value, bound(sql), None)
     assert isinstance(error, InvalidInputError)
     return str(error)
 

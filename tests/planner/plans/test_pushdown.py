@@ -80,7 +80,7 @@ def test_errors_are_told_whatever_words_they_quote(engine: QueryEngine, word: st
 
 def test_which_regions_an_unpushable_condition_admits_is_not_known(engine: QueryEngine) -> None:
     plan = engine.prepare("SELECT id FROM t WHERE numbers = make_array(1, 2)")
-    assert plan.admitted_regions("t", (), DEFAULT_SETTINGS, RunControl()) == frozenset()
+    assert plan.find_matching_regions("t", (), DEFAULT_SETTINGS, RunControl()) == frozenset()
 
 
 @pytest.mark.parametrize(

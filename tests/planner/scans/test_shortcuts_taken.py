@@ -83,7 +83,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(owner, name, counting)
 
-    count(prepared_query, "streamed", "DataFusion runs")
+    count(prepared_query, "stream_batches", "DataFusion runs")
     count(prepared_query, "plain_system_rows", "system rows")
     count(Frames, "plan", "plans")
     count(query_run, "plan_lookup", "lookups")

@@ -86,7 +86,7 @@ def test_parameters_stand_inside_and_outside(engine: QueryEngine):
 def test_preparing_asks_nothing(engine: QueryEngine, monkeypatch: pytest.MonkeyPatch):
     sql = search("SELECT vec FROM items WHERE id = 11")
     with monkeypatch.context() as patched:
-        patched.setattr("planner.plans.dataframes.query_vectors", None)
+        patched.setattr("planner.plans.dataframes.read_query_vectors", None)
         query = engine.prepare(sql)
     for _ in range(3):
         assert query.execute().read_all()["id"].to_pylist() == nearest(11, 3)

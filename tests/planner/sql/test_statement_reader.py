@@ -39,10 +39,10 @@ def test_a_clause_begins_with_a_word_and_has_something_behind_it() -> None:
 
 def test_pieces_stand_between_commas_outside_of_brackets() -> None:
     reader = StatementReader(tokenize("(a, f(b, c), [d, e]) x"))
-    assert [shown(reader, one) for one in reader.bracketed()] == ["a", "f ( b , c )", "[ d , e ]"]
+    assert [shown(reader, one) for one in reader.read_bracketed_list()] == ["a", "f ( b , c )", "[ d , e ]"]
     assert reader.word == "X"
     with pytest.raises(InvalidInputError, match="Something is expected after the comma"):
-        StatementReader(tokenize("(a, )")).bracketed()
+        StatementReader(tokenize("(a, )")).read_bracketed_list()
     with pytest.raises(InvalidInputError, match="The bracket is not closed"):
         StatementReader(tokenize("(a, [b)")).closing()
 
@@ -56,8 +56,8 @@ def test_common_table_expressions_are_stepped_over() -> None:
 
 def test_names_are_folded_and_listed() -> None:
     reader = StatementReader(tokenize('Main."T" (a, "B") AS x'))
-    assert reader.qualified_name("A table") == ("main", "T")
-    assert [name for name, _ in reader.name_list("A column")] == ["a", "B"]
+    assert reader.read_qualified_name("A table") == ("main", "T")
+    assert [name for name, _ in reader.read_name_list("A column")] == ["a", "B"]
     assert reader.alias("SET") == "x"
     assert reader.alias("SET") is None
     reader.expect_end()
@@ -70,4 +70,4 @@ def test_what_stands_instead_is_shown() -> None:
     with pytest.raises(InvalidInputError, match="Unexpected 'SELECT' at line 1, column 1"):
         reader.expect_end()
     with pytest.raises(UnsupportedError, match="Not offered at line 1, column 1"):
-        raise reader.refused("Not offered")
+        raise reader.unsupported_error("Not offered")

@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from memwal.errors import LanceGatewayError
 from planner.binding.key_query import KeyQuery
-from planner.bridge.plain_types import plain_type, typed_value
+from planner.bridge.plain_types import bind_value, plain_type
 from planner.bridge.run_control import RunControl
-from planner.plans.results import normalised
+from planner.plans.results import normalize_schema
 from planner.scans.settings import Shortcut
 from planner.sql.statement_reader import Part
 from planner.sql.tokens import quote
@@ -83,8 +83,8 @@ class KeyRows:
     def begin(self, parameters: Sequence[pa.Scalar], control: RunControl) -> ReadStep:
         """Look the keys up."""
         types = zip(self.ordinals, self._key_types(), strict=True)
-        values = [typed_value(at + 1, parameters[at], kind) for at, kind in types]
-        keys = self.wanted.keys(values, self.target.base.schema)
+        values = [bind_value(at + 1, parameters[at], kind) for at, kind in types]
+        keys = self.wanted.find_keys(values, self.target.base.schema)
         if keys is None:
             return self.plan().begin(parameters, control)
 
@@ -151,7 +151,7 @@ def key_rows(
         computed = splice.query()
         if set(ordinals).intersection(computed.ordinals):
             return None  # One value, and two types that it may have.
-        schema = normalised(pa.schema([target.base.schema.field(one) for one in needed]))
+        schema = normalize_schema(pa.schema([target.base.schema.field(one) for one in needed]))
         try:
             expressions = RowsQuery(computed, {target.name: schema})
         except LanceGatewayError:
@@ -195,7 +195,7 @@ def _key_conditions(
         constants.append((column, tuple(found)))
     query = KeyQuery(target.name, (), tuple(constants))
     # A literal of another type is compared by a plan.
-    if len(set(ordinals)) < len(ordinals) or query.keys(_nulls(ordinals), target.base.schema) is None:
+    if len(set(ordinals)) < len(ordinals) or query.find_keys(_nulls(ordinals), target.base.schema) is None:
         return None
     return query, tuple(ordinals), rest
 
@@ -232,5 +232,5 @@ def _compared(statement: WriteText, part: Part, table: str) -> tuple[str, list[P
             return text.name(at), [range(at + 2, part.stop)]
         reader = statement.reader(at + 2)
         if text.words[at + 1] == "IN" and reader.word == "(" and reader.closing() == part.stop - 1:
-            return text.name(at), list(reader.separated(range(at + 3, part.stop - 1)))
+            return text.name(at), list(reader.split_at_commas(range(at + 3, part.stop - 1)))
     return "", []

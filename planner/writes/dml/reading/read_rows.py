@@ -116,7 +116,7 @@ class PlannedRows:
         def regions(_writer: TableWriter) -> Collection[str]:
             with read.query.telling():
                 values = read.query.values(parameters)
-                return read.prepared.admitted_regions(table, values, read.settings, control)
+                return read.prepared.find_matching_regions(table, values, read.settings, control)
 
         return ReadStep(regions, lambda: collected(read.batches(parameters, control), table))
 
@@ -144,7 +144,7 @@ def rows_of_keys(
     if keys.num_rows > MANY_KEYS or not looks_up:
         return _scanned(session, target, keys, columns, control).cast(schema)
     wanted = KeySet(keys.cast(pa.schema([base.field(name) for name in target.key])))
-    found = session.engine.rows_of_keys(target.secured, wanted, columns, session.settings, control)
+    found = session.engine.look_up_rows(target.secured, wanted, columns, session.settings, control)
     return pa.Table.from_batches(found, schema)
 
 

@@ -12,12 +12,12 @@ from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, U
 from planner.binding.bind import bind
 from planner.binding.names import TableColumns
 from planner.bridge.distance_functions import register_distances
-from planner.bridge.parameter_types import parameter_types
-from planner.bridge.plain_types import TypeSet, refuse_untyped, typed_values
+from planner.bridge.parameter_types import infer_parameter_types
+from planner.bridge.plain_types import TypeSet, bind_values, refuse_untyped
 from planner.bridge.row_expressions import policy_context
 from planner.bridge.run_control import RunControl
 from planner.plans.checks.coarse_instants import instants_of, may_lose_fractions, refuse_lost_fractions
-from planner.plans.results import normalised, translated
+from planner.plans.results import normalize_schema, translate_error
 from planner.scans.settings import SessionSettings
 from planner.sql.statement_reader import NO_PART, Part, StatementReader
 from planner.sql.tokens import quote
@@ -91,14 +91,14 @@ class RowsQuery:
             nothing = {name: schema.empty_table() for name, schema in self._schemas.items()}
             frame = self._frame(nothing, None, _Run())
             count = self._bound.parameter_count
-            found = parameter_types(frame.logical_plan(), count) if count else ()
+            found = infer_parameter_types(frame.logical_plan(), count) if count else ()
             self._parameters = pa.schema(
                 [pa.field(f"${number}", kind) for number, kind in enumerate(found, start=1)]
             )
             self.parameter_types = dict(zip(query.ordinals, found, strict=True))
             if count:
                 frame = self._frame(nothing, [pa.scalar(None, kind) for kind in found], _Run())
-            self.schema = normalised(self._typed(frame), types)
+            self.schema = normalize_schema(self._typed(frame), types)
 
     def _typed(self, frame: DataFrame) -> pa.Schema:
         """The schema of the result; as it is written, a CASE would have the type of its first THEN."""
@@ -106,7 +106,7 @@ class RowsQuery:
             plan = frame.optimized_logical_plan()
             return policy_context().create_dataframe_from_logical_plan(plan).schema()
         except Exception as error:
-            raise translated(error, self._bound, None) from error
+            raise translate_error(error, self._bound, None) from error
 
     def rows(
         self, tables: Mapping[str, pa.Table], parameters: Sequence[pa.Scalar], control: RunControl
@@ -122,16 +122,16 @@ class RowsQuery:
             LanceGatewayError: what went wrong.
         """
         with self._query.telling():
-            values = typed_values(self._query.values(parameters), self._parameters)
+            values = bind_values(self._query.values(parameters), self._parameters)
             run = _Run()
             frame = self._frame(tables, values, run)
             try:
                 # Not torn: what is read lies in memory.
-                batches = control.undisturbed(frame.collect)
+                batches = control.run_uninterrupted(frame.collect)
             except LanceGatewayError:
                 raise
             except Exception as error:
-                raise translated(error, self._bound, run.failure) from error
+                raise translate_error(error, self._bound, run.failure) from error
             if not batches:
                 return self.schema.empty_table()
             try:
@@ -158,7 +158,7 @@ class RowsQuery:
             if is_typed and may_lose_fractions(text, instants_of(self._schemas.values())):
                 refuse_lost_fractions(frame)
         except Exception as error:
-            raise translated(error, bound, run.failure) from error
+            raise translate_error(error, bound, run.failure) from error
         return frame
 
 
@@ -201,7 +201,7 @@ def read_returning(reader: StatementReader) -> Part:
         return NO_PART
     part = reader.until()
     if not part:
-        raise reader.unexpected("RETURNING needs something to return, such as *")
+        raise reader.unexpected_error("RETURNING needs something to return, such as *")
     return part
 
 

@@ -18,9 +18,9 @@ from memwal.errors import (
     UnsupportedError,
 )
 from planner.access.rights import Access, TableAccess
-from planner.access.visible_catalog import SYSTEM_SCHEMA, SecuredTable, unknown_table
+from planner.access.visible_catalog import SYSTEM_SCHEMA, SecuredTable, unknown_table_error
 from planner.plans.query_planner import QueryPlanner
-from planner.plans.results import altered
+from planner.plans.results import schema_changed_error
 from planner.sql.tokens import fold, quote
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.catalog import CATALOG, SCHEMA
@@ -113,7 +113,7 @@ class Target:
         """
         newest = self.table.recent_base()
         if newest is not self.base and not self.is_like(newest):
-            raise altered(sql)
+            raise schema_changed_error(sql)
 
     def is_like(self, base: BaseTable) -> bool:
         """Whether rows for this table fit another version of it, or one that was made anew."""
@@ -167,13 +167,13 @@ def check_may_write(engine: QueryPlanner, name: str, access: Access) -> TableAcc
         PermissionDeniedError: the principal may read it, and not write it.
         UnsupportedError: it is a view.
     """
-    rights, may_write = access.of(name), access.may_write(name)
+    rights, may_write = access.of(name), access.can_write(name)
     sees_all = rights is not None and rights.is_unrestricted
     if rights is None or not engine.catalog.has_table(name):
         if rights is not None and engine.catalog.view_sql(name) is not None:
             msg = f"{name!r} is a view, which can't be written: write to the tables that it reads"
             raise UnsupportedError(msg)
-        raise unknown_table(name, engine.visible(access).names())
+        raise unknown_table_error(name, engine.visible_catalog(access).names())
     if not may_write:
         msg = f"user {access.user!r} may not write to table {name!r}: an administrator must grant it"
         raise PermissionDeniedError(msg)

@@ -138,7 +138,7 @@ class SplicedQuery:
         try:
             yield
         except WrongParameterError as error:
-            raise error.renumbered(self.ordinals[error.number - 1] + 1) from error
+            raise error.renumber(self.ordinals[error.number - 1] + 1) from error
         except LanceGatewayError as error:
             told = self._show(str(error))
             if told == str(error):

@@ -18,8 +18,13 @@ from sqlglot.errors import ParseError
 from memwal.errors import InvalidInputError, UnsupportedError
 from planner.sql.dialects import names
 from planner.sql.dialects.names import KnownNames
-from planner.sql.dialects.source import DialectSource, statements_of
-from planner.sql.dialects.translate import looked_up, said_natively, syntax_error, translating
+from planner.sql.dialects.source import DialectSource, parse_statements
+from planner.sql.dialects.translate import (
+    look_up_names,
+    report_translation_errors,
+    syntax_error,
+    write_native,
+)
 
 __all__ = ["is_dml", "native_dml"]
 
@@ -55,11 +60,11 @@ def native_dml(sql: str, dialect: str, known: KnownNames) -> str | None:
     if explain is not None:
         text = native_dml(sql[explain.end() :], dialect, known)
         return None if text is None else explain[0] + text
-    with translating(dialect):
+    with report_translation_errors(dialect):
         # sqlglot does not read REPLACE; of the same length, so that places stay as they are.
         source = DialectSource.of(_REPLACE.sub(lambda found: f"{found[1]}INSERT ", sql), dialect)
         try:
-            trees = statements_of(source.text, dialect)
+            trees = parse_statements(source.text, dialect)
         except ParseError as error:
             raise syntax_error(source, error) from None
         if len(trees) == 1 and isinstance(trees[0], exp.Query):
@@ -69,7 +74,7 @@ def native_dml(sql: str, dialect: str, known: KnownNames) -> str | None:
             raise InvalidInputError(msg) if len(trees) != 1 else UnsupportedError(msg)
         (tree,) = trees
         _reworded(tree)
-        return said_natively(tree, source, *looked_up(names.tables(tree), dialect, known))
+        return write_native(tree, source, *look_up_names(names.find_tables(tree), dialect, known))
 
 
 def _reworded(tree: exp.Expr) -> None:

@@ -292,7 +292,7 @@ def _list(statement: WriteText, part: Part) -> Constant | None:
     """A list of literals of one kind; where an element is anything else, DataFusion must read it."""
     inner = part[1:-1]
     values = []
-    for piece in statement.reader(inner.start).separated(inner) if inner else ():
+    for piece in statement.reader(inner.start).split_at_commas(inner) if inner else ():
         found = _literal(statement, piece)
         if found is None or found.kind in ("date", "timestamp", "time", "bytes"):
             return None

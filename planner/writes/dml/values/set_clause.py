@@ -129,7 +129,7 @@ def read_assignments(statement: WriteText, part: Part, names: frozenset[str]) ->
     found: list[Assignment] = []
     if not part:
         raise statement.text.error(part.start, "An assignment is expected: column = value; here")
-    for piece in statement.reader(part.start).separated(part):
+    for piece in statement.reader(part.start).split_at_commas(part):
         reader = statement.reader(piece.start)
         if reader.word == "(":
             found += _several(statement, reader, piece, names)
@@ -138,14 +138,14 @@ def read_assignments(statement: WriteText, part: Part, names: frozenset[str]) ->
         reader.expect("=")
         value = range(reader.at, piece.stop)
         if not value:
-            raise reader.unexpected(f"A value for column {column!r} is expected")
+            raise reader.unexpected_error(f"A value for column {column!r} is expected")
         found.append(Assignment(column, value))
     return found
 
 
 def _column(reader: StatementReader, names: frozenset[str]) -> str:
     first = reader.at
-    *qualifiers, column = reader.qualified_name("The name of a column")
+    *qualifiers, column = reader.read_qualified_name("The name of a column")
     if qualifiers and qualifiers[-1] not in names:
         shown = ".".join(qualifiers)
         raise reader.text.error(
@@ -158,15 +158,17 @@ def _several(
     statement: WriteText, reader: StatementReader, piece: Part, names: frozenset[str]
 ) -> list[Assignment]:
     """Read (a, b) = (1, 2)."""
-    columns = [_column(statement.reader(one.start), names) for one in reader.bracketed()]
+    columns = [_column(statement.reader(one.start), names) for one in reader.read_bracketed_list()]
     reader.expect("=")
     reader.take("ROW")
     if reader.word != "(" or reader.words[reader.at + 1] in {"SELECT", "WITH", "VALUES"}:
-        raise reader.refused("Several columns at once are set to as many values in brackets; here stands")
-    first, values = reader.at, reader.bracketed()
+        raise reader.unsupported_error(
+            "Several columns at once are set to as many values in brackets; here stands"
+        )
+    first, values = reader.at, reader.read_bracketed_list()
     if reader.at != piece.stop or len(values) != len(columns):
         reader.at = first
-        raise reader.unexpected(f"{len(columns)} value(s) in brackets are expected")
+        raise reader.unexpected_error(f"{len(columns)} value(s) in brackets are expected")
     return [Assignment(column, value) for column, value in zip(columns, values, strict=True)]
 
 

@@ -133,8 +133,8 @@ def read_rows(reader: StatementReader) -> list[list[Part]]:
     while True:
         reader.take("ROW")
         if reader.word != "(":
-            raise reader.unexpected("A row of values in brackets is expected")
-        rows.append(reader.bracketed())
+            raise reader.unexpected_error("A row of values in brackets is expected")
+        rows.append(reader.read_bracketed_list())
         if not reader.take(","):
             return rows
 

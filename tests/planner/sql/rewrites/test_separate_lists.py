@@ -13,7 +13,7 @@ from memwal.errors import UnsupportedError
 from planner.access.rights import TableAccess
 from planner.access.table_policy import plan_policy
 from planner.engine import QueryEngine
-from planner.sql.rewrites.separate_lists import separated
+from planner.sql.rewrites.separate_lists import apply_separate_lists
 
 ROWS = pa.table(
     {
@@ -95,7 +95,7 @@ def test_parameters_that_are_null(
     ],
 )
 def test_others_stay_as_they_are(sql: str) -> None:
-    assert separated(sql) == sql
+    assert apply_separate_lists(sql) == sql
 
 
 def test_operands_of_several_lists_differ() -> None:
@@ -104,21 +104,24 @@ def test_operands_of_several_lists_differ() -> None:
         "WHERE nullif(nullif(a, NULL), NULL) NOT IN (c) GROUP BY nullif(a, NULL) IN (1, b)"
     )
     assert (
-        separated("SELECT a IN (1, b), a IN (1, 2) FROM t WHERE a NOT IN (c) GROUP BY a IN (1, b)") == wanted
+        apply_separate_lists("SELECT a IN (1, b), a IN (1, 2) FROM t WHERE a NOT IN (c) GROUP BY a IN (1, b)")
+        == wanted
     )
     sql = "SELECT nullif(a, NULL) IN (b) FROM t WHERE a IN ($1) AND a IN (1)"
-    assert separated(sql, ["1"]) == sql.replace("a IN ($1)", "nullif(nullif(a, NULL), NULL) IN ($1)")
+    assert apply_separate_lists(sql, ["1"]) == sql.replace(
+        "a IN ($1)", "nullif(nullif(a, NULL), NULL) IN ($1)"
+    )
 
 
 def test_names_of_results_do_not_depend_on_parameters() -> None:
-    sql = separated("SELECT a IN ($1), a IN (1) FROM t")
+    sql = apply_separate_lists("SELECT a IN ($1), a IN (1) FROM t")
     assert sql == "SELECT nullif(a, NULL) IN ($1), a IN (1) FROM t"
-    assert separated(sql, ["1"]) == sql
+    assert apply_separate_lists(sql, ["1"]) == sql
 
 
 def test_there_are_not_too_many() -> None:
     with pytest.raises(UnsupportedError, match="More than 100 lists"):
-        separated("SELECT " + ", ".join(f"a IN (b, {i})" for i in range(200)))
+        apply_separate_lists("SELECT " + ", ".join(f"a IN (b, {i})" for i in range(200)))
 
 
 def test_policies_mean_what_they_say() -> None:

@@ -24,7 +24,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
 @pytest.mark.parametrize("case", read_titled("dialects.txt"), ids=str)
 def test_is_translated(case: Case, lake: Lake) -> None:
     dialect, statement, expected = case.parts
-    assert native_dml(statement, dialect, lake.engine.visible(FULL_ACCESS)) == expected
+    assert native_dml(statement, dialect, lake.engine.visible_catalog(FULL_ACCESS)) == expected
     prepared = lake.engine.prepare_statement(statement, lake.speaking(dialect).settings)
     assert not isinstance(prepared, PreparedQuery)
 
