@@ -59,7 +59,7 @@ def read_expression(expression: pc.Expression) -> Node | None:
         reader = pa.ipc.open_file(buffer)
         if reader.num_record_batches != 1:
             return None
-        return _read(_entries(reader.schema), reader.get_batch(0))
+        return _build_tree(_read_entries(reader.schema), reader.get_batch(0))
     except (pa.ArrowException, NotImplementedError, LookupError, TypeError, ValueError):
         return None
 
@@ -75,7 +75,7 @@ _capsule_pointer.restype = ctypes.c_void_p
 _capsule_pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
 
 
-def _entries(schema: pa.Schema) -> list[tuple[str, str]]:
+def _read_entries(schema: pa.Schema) -> list[tuple[str, str]]:
     """The schema's metadata in order.
 
     `schema.metadata` is a dict, in which only the last of several `call` entries would be left; the C data
@@ -105,7 +105,7 @@ class _OpenCall:
     merged: int = 0
 
 
-def _read(entries: list[tuple[str, str]], batch: pa.RecordBatch) -> Node:
+def _build_tree(entries: list[tuple[str, str]], batch: pa.RecordBatch) -> Node:
     """Builds the tree from its entries: a call's arguments stand between `call` and its options or `end`.
 
     `(a or b) or c` becomes one call of three arguments, so a chain of a thousand alternatives stays flat.

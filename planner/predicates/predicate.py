@@ -135,13 +135,13 @@ def _decode(node: Node, schema: pa.Schema, *, negated: bool) -> Predicate:
     return _ANYTHING
 
 
-def _combination(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
+def _decode_combination(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
     operands = [_decode(one, schema, negated=negated) for one in node.arguments]
     all_hold = node.function.startswith("and") is not negated
     return conjunction(operands) if all_hold else _disjunction(operands)
 
 
-def _inversion(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
+def _decode_inversion(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
     return _decode(node.arguments[0], schema, negated=not negated)
 
 
@@ -164,7 +164,7 @@ def _disjunction(operands: Iterable[Predicate]) -> Predicate:
     return flat[0] if len(flat) == 1 else Or(tuple(flat))
 
 
-def _null_test(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
+def _decode_null_test(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
     column = node.arguments[0]
     if not isinstance(column, Field) or not _is_column(column, schema):
         return _ANYTHING
@@ -174,13 +174,13 @@ def _null_test(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
     return is_null if (node.function == "is_null") is not negated else Not(is_null)
 
 
-def _membership(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
+def _decode_membership(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
     column = node.arguments[0]
     dtype = _column_type(column, schema)
     if not isinstance(column, Field) or dtype is None or node.options is None:
         return _ANYTHING
     values = node.options["value_set"].values
-    exact = _exact(values.drop_null(), dtype)
+    exact = _cast_exactly(values.drop_null(), dtype)
     if exact is None:
         return _ANYTHING
     members = InList(column.name, tuple(pc.unique(exact)))
@@ -191,7 +191,7 @@ def _membership(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
     return members
 
 
-def _comparison(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
+def _decode_comparison(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
     operator = _OPERATORS[node.function]
     left, right = node.arguments
     if isinstance(right, Field):
@@ -201,22 +201,22 @@ def _comparison(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
         return _ANYTHING
     if not right.value.is_valid:
         return FALSE  # nothing compares as TRUE with NULL, nor does its negation
-    exact = _exact(pa.array([right.value]), dtype)
+    exact = _cast_exactly(pa.array([right.value]), dtype)
     if exact is None:
         return _ANYTHING
     return Comparison(left.name, _NEGATED[operator] if negated else operator, exact[0])
 
 
 _FUNCTIONS: Final[dict[str, Callable[..., Predicate]]] = {
-    "and_kleene": _combination,
-    "and": _combination,
-    "or_kleene": _combination,
-    "or": _combination,
-    "invert": _inversion,
-    "is_null": _null_test,
-    "is_valid": _null_test,
-    "is_in": _membership,
-    **dict.fromkeys(_OPERATORS, _comparison),
+    "and_kleene": _decode_combination,
+    "and": _decode_combination,
+    "or_kleene": _decode_combination,
+    "or": _decode_combination,
+    "invert": _decode_inversion,
+    "is_null": _decode_null_test,
+    "is_valid": _decode_null_test,
+    "is_in": _decode_membership,
+    **dict.fromkeys(_OPERATORS, _decode_comparison),
 }
 
 
@@ -235,7 +235,7 @@ def _column_type(node: Node, schema: pa.Schema) -> pa.DataType | None:
     return dtype if is_simple and not isinstance(dtype, pa.BaseExtensionType) else None
 
 
-def _exact(values: pa.Array, dtype: pa.DataType) -> pa.Array | None:
+def _cast_exactly(values: pa.Array, dtype: pa.DataType) -> pa.Array | None:
     """The values in the column's type; None unless comparing there and comparing as written are the same."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
@@ -291,30 +291,32 @@ def describe(predicate: Predicate) -> str:
     """The predicate as SQL-like text, e.g. `id = 7 AND s IS NULL`."""
     match predicate:
         case And(operands):
-            return _joined(operands, " AND ") or "TRUE"
+            return _join(operands, " AND ") or "TRUE"
         case Or(operands):
-            return _joined(operands, " OR ") or "FALSE"
+            return _join(operands, " OR ") or "FALSE"
         case Not(operand):
             return describe(operand).replace(" IS NULL", " IS NOT NULL").replace(" IN (", " NOT IN (", 1)
         case Comparison(column, operator, value):
-            return f"{column} {operator} {_shown(value)}"
+            return f"{column} {operator} {_abbreviate(value)}"
         case InList(column, values):
-            return f"{column} IN ({_listed(values)})"
+            return f"{column} IN ({_format_values(values)})"
         case IsNull(column):
             return f"{column} IS NULL"
         case Anything():
             return "(not understood)"
 
 
-def _joined(operands: Sequence[Predicate], word: str) -> str:
+def _join(operands: Sequence[Predicate], word: str) -> str:
     return word.join(f"({describe(one)})" if isinstance(one, And | Or) else describe(one) for one in operands)
 
 
-def _listed(values: Sequence[pa.Scalar]) -> str:
-    return ", ".join(map(_shown, values[:3])) + (f", ... {len(values)} values" if len(values) > 3 else "")
+def _format_values(values: Sequence[pa.Scalar]) -> str:
+    return ", ".join(map(_abbreviate, values[:3])) + (
+        f", ... {len(values)} values" if len(values) > 3 else ""
+    )
 
 
-def _shown(value: pa.Scalar) -> str:
+def _abbreviate(value: pa.Scalar) -> str:
     text = value_text(value)
     return text if len(text) <= 40 else text[:37] + "..."
 

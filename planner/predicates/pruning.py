@@ -144,13 +144,13 @@ class RecordedValues:
         """Positions of the regions whose values of some fields are, or for all one knows may be, listed."""
         found = self._by_fields.get(fields)
         if found is None:
-            found = self._by_fields[fields] = self._indexed(fields)
+            found = self._by_fields[fields] = self._build_index(fields)
         known, unknown = found
         yield from unknown
         for combination in known.keys() & combinations:
             yield from known[combination]
 
-    def _indexed(self, fields: tuple[int, ...]) -> tuple[dict[Keys, list[int]], list[int]]:
+    def _build_index(self, fields: tuple[int, ...]) -> tuple[dict[Keys, list[int]], list[int]]:
         known: dict[Keys, list[int]] = {}
         unknown: list[int] = []
         for keys, positions in self._regions.items():
@@ -194,12 +194,12 @@ class Pruning:
 
     regions: RegionAssignments
     kept: tuple[str, ...]
-    _judge: Callable[[RegionAssignment], tuple[Verdict, str]]
+    _explain: Callable[[RegionAssignment], tuple[Verdict, str]]
 
     @cached_property
     def verdicts(self) -> tuple[RegionVerdict, ...]:
         """One verdict per region, in their order; only those who ask for reasons pay for them."""
-        return tuple(RegionVerdict(one.region_id, *self._judge(one)) for one in self.regions.regions)
+        return tuple(RegionVerdict(one.region_id, *self._explain(one)) for one in self.regions.regions)
 
 
 def all_regions(regions: RegionAssignments, reason: str) -> Pruning:
@@ -222,7 +222,9 @@ def prune_regions(
         fields: Lance field id -> current column, by which specs name their source columns.
     """
     judges = {
-        spec.spec_id: _SpecJudge(spec, predicate, fields) for spec in specs if spec.spec_id in regions.by_spec
+        spec.spec_id: _SpecPruner(spec, predicate, fields)
+        for spec in specs
+        if spec.spec_id in regions.by_spec
     }
     kept: set[int] = set()
     for spec_id, positions in regions.by_spec.items():
@@ -239,11 +241,11 @@ def prune_regions(
     return Pruning(regions, tuple([regions.region_ids[at] for at in sorted(kept)]), verdict)
 
 
-def _shortened(text: str) -> str:  # pragma: no mutate block, what is shown decides nothing
+def _truncate(text: str) -> str:  # pragma: no mutate block, what is shown decides nothing
     return text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 3] + "..."
 
 
-class _SpecJudge:
+class _SpecPruner:
     """Judges regions of one spec: admissible values are computed once, and looked up among recorded ones."""
 
     def __init__(self, spec: RegionSpec, predicate: Predicate, columns: Mapping[int, pa.Field]) -> None:
@@ -253,7 +255,7 @@ class _SpecJudge:
         boxes = boxes_of(predicate, frozenset(name for one in self._fields for name in one.columns))
         self._is_possible = bool(boxes)
         # Combinations of values of the same fields (by position), and alternatives that are no such lists.
-        self._listed: dict[tuple[int, ...], set[Keys]] = {}
+        self._combinations: dict[tuple[int, ...], set[Keys]] = {}
         self._others: list[dict[int, FieldSet]] = []
         by_field = [one.admissible(boxes) for one in self._fields]
         for at in range(len(boxes)):
@@ -261,7 +263,7 @@ class _SpecJudge:
 
     @cached_property
     def _text(self) -> str:
-        return _shortened(describe(self._predicate))
+        return _truncate(describe(self._predicate))
 
     def _add(self, alternative: dict[int, FieldSet]) -> None:
         lists = [one.keys for one in alternative.values() if one.keys is not None]
@@ -269,19 +271,19 @@ class _SpecJudge:
         for keys in lists:
             size *= len(keys)
         if alternative and len(lists) == len(alternative) and (len(lists) == 1 or size <= _MAX_COMBINATIONS):
-            self._listed.setdefault(tuple(alternative), set()).update(product(*lists))
+            self._combinations.setdefault(tuple(alternative), set()).update(product(*lists))
         elif alternative not in self._others:
             self._others.append(alternative)
 
     def kept(self, recorded: RecordedValues) -> set[int]:
         """The positions of regions that may hold matching rows; agrees with `verdict` on each of them."""
         found: set[int] = set()
-        for fields, combinations in self._listed.items():
+        for fields, combinations in self._combinations.items():
             found.update(recorded.having(fields, combinations))
         if self._others:
             for keys, positions in recorded:
                 for alternative in self._others:
-                    if _excluding(alternative, keys) is None:
+                    if _find_excluding_field(alternative, keys) is None:
                         found.update(positions)
                         break
         return found
@@ -293,21 +295,21 @@ class _SpecJudge:
         recorded = [one.recorded(values.get(one.name)) for one in self._fields]
         keys = [one for one, _ in recorded]
         decisive: set[int] = set()
-        for fields, combinations in self._listed.items():
+        for fields, combinations in self._combinations.items():
             chosen = [keys[i] for i in fields]
             if () in chosen or not combinations.isdisjoint(product(*chosen)):
-                return Verdict.ROWS_MIGHT_MATCH, self._kept(recorded, fields)
+                return Verdict.ROWS_MIGHT_MATCH, self._explain_match(recorded, fields)
             decisive.update(fields)
         for alternative in self._others:
-            excluding = _excluding(alternative, keys)
+            excluding = _find_excluding_field(alternative, keys)
             if excluding is None:
-                return Verdict.ROWS_MIGHT_MATCH, self._kept(recorded, tuple(alternative))
+                return Verdict.ROWS_MIGHT_MATCH, self._explain_match(recorded, tuple(alternative))
             decisive.add(excluding)
         texts = ", ".join([recorded[i][1] for i in sorted(decisive)])
         return Verdict.ROWS_CANNOT_MATCH, f"{texts} excludes {self._text}"
 
     # pragma: no mutate start, what is shown decides nothing about rows
-    def _kept(self, recorded: Sequence[tuple[Keys, str]], fields: Sequence[int]) -> str:
+    def _explain_match(self, recorded: Sequence[tuple[Keys, str]], fields: Sequence[int]) -> str:
         """Why a region stays: a value that is unknown, a field that cannot be used, or a value that fits."""
         unknown = [recorded[i][1] for i in fields if not recorded[i][0]]
         if unknown:
@@ -316,14 +318,14 @@ class _SpecJudge:
             return f"{', '.join(recorded[i][1] for i in fields)} admits {self._text}"
         trouble = [one.trouble for one in self._fields if one.trouble]
         if trouble:
-            return _shortened("; ".join(trouble))
+            return _truncate("; ".join(trouble))
         texts = ", ".join(one.text for one in self._fields)
         return f"{self._text} does not restrict {texts}" if texts else "the region spec has no fields"
 
     # pragma: no mutate end
 
 
-def _excluding(alternative: Mapping[int, FieldSet], keys: Sequence[Keys]) -> int | None:
+def _find_excluding_field(alternative: Mapping[int, FieldSet], keys: Sequence[Keys]) -> int | None:
     """The first field whose recorded value an alternative does not admit; None if it admits them all."""
     for i, admissible in alternative.items():
         if keys[i] and not any(map(admissible.admits, keys[i])):

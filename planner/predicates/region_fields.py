@@ -85,7 +85,7 @@ class SpecField:
             return
         self._transforms = tuple(dict.fromkeys(transforms))
         self.columns = tuple(column.name for column in sources)
-        self._types = tuple(_plain_type(column.type) for column in sources)
+        self._types = tuple(_get_value_type(column.type) for column in sources)
         self._read_types = reading_types(transforms[0], self._types)
 
     def admissible(self, boxes: Sequence[Box]) -> list[FieldSet | None]:
@@ -99,18 +99,18 @@ class SpecField:
         found: list[FieldSet | None] = []
         listed: list[list[tuple[Any, ...]] | None] = []
         for box in boxes:
-            combinations = self._combinations(box) if len(rows) < _MAX_ROWS else None
+            combinations = self._list_combinations(box) if len(rows) < _MAX_ROWS else None
             # 0.0 and -0.0 are one key: they hash alike.
             keys = None if combinations is None else [tuple(map(order_key, row)) for row in combinations]
             listed.append(keys)
             rows.update(zip(keys or (), combinations or (), strict=True))
-            found.append(self._of_range(box) if keys is None else None)
-        images = self._apply(list(rows.values())) if rows else []
+            found.append(self._transform_range(box) if keys is None else None)
+        images = self._transform_rows(list(rows.values())) if rows else []
         if images is None:
             return found
         by_key = dict(zip(rows, images, strict=True))
         return [
-            one if keys is None else _united([by_key[key] for key in keys])
+            one if keys is None else _unite([by_key[key] for key in keys])
             for one, keys in zip(found, listed, strict=True)
         ]
 
@@ -118,13 +118,13 @@ class SpecField:
         """The possible keys of a recorded value and its text; no keys and the reason if it is not known."""
         if raw is None:
             return (), f"no value is recorded for {self.text}"
-        keys, text = recorded_keys(self._field, raw), _recorded(self._field.result_type, raw)[1]
+        keys, text = recorded_keys(self._field, raw), _decode_value(self._field.result_type, raw)[1]
         if not keys:
             told = self._field.result_type
             return (), f"the value recorded for {self.text} (0x{raw.hex()}) tells nothing as {told}"
         return keys, f"{self.text} = {text}"
 
-    def _combinations(self, box: Box) -> list[Row] | None:
+    def _list_combinations(self, box: Box) -> list[Row] | None:
         """Every combination of the listed values of the source columns; None unless all are listed."""
         choices: list[list[pa.Scalar]] = []
         for name, dtype in zip(self.columns, self._types, strict=True):
@@ -136,10 +136,10 @@ class SpecField:
             choices.append([*values.values, *([pa.scalar(None, dtype)] if values.null else [])])
         return None if math.prod(map(len, choices)) > _MAX_ROWS_PER_BOX else list(product(*choices))
 
-    def _apply(self, rows: Sequence[Row]) -> list[frozenset[Any] | None] | None:
+    def _transform_rows(self, rows: Sequence[Row]) -> list[frozenset[Any] | None] | None:
         """Per row, the keys that the field can have, None for any; None if they cannot be computed."""
         read = [readings(self._transforms[0], row) for row in rows]
-        images = self._computed([one for reading in read for one in reading or ()])
+        images = self._compute_keys([one for reading in read for one in reading or ()])
         if images is None:
             return None
         following = iter(images)
@@ -148,7 +148,7 @@ class SpecField:
             for reading in read
         ]
 
-    def _computed(self, rows: Sequence[Row]) -> list[frozenset[Any]] | None:
+    def _compute_keys(self, rows: Sequence[Row]) -> list[frozenset[Any]] | None:
         """Per row, the keys of the field's value in every reading of the hash."""
         images: list[frozenset[Any]] = [frozenset()] * len(rows)
         if not rows:
@@ -160,13 +160,13 @@ class SpecField:
             ]
             for transform in self._transforms:
                 results = transform.apply(columns).cast(self._dtype)
-                images = [known | {key} for known, key in zip(images, _keys(results), strict=True)]
+                images = [known | {key} for known, key in zip(images, _list_order_keys(results), strict=True)]
         except (LanceGatewayError, pa.ArrowException) as error:
             self.trouble = f"{self.text} cannot be evaluated: {error}"
             return None
         return images
 
-    def _of_range(self, box: Box) -> FieldSet | None:
+    def _transform_range(self, box: Box) -> FieldSet | None:
         """The field over a range of its only source column; None for anything."""
         values = box.get(self.columns[0])
         if (
@@ -184,22 +184,22 @@ class SpecField:
             return FieldSet(None, values)
         if values.null or not ends:
             return None
-        lowest, highest = self._end(values.lower, 0), self._end(values.upper, -1)
+        lowest, highest = self._read_end(values.lower, 0), self._read_end(values.upper, -1)
         if transform.preserves_order(self._read_types[0]):
-            lower, upper = self._image(lowest), self._image(highest)
+            lower, upper = self._transform_end(lowest), self._transform_end(highest)
             return FieldSet(None, ColumnSet(lower=lower, upper=upper)) if lower or upper else None
         if not isinstance(transform, DatePart) or lowest is None or highest is None:
             return None
-        samples = _samples(transform.part, lowest, highest)
-        images = None if samples is None else self._computed([(value,) for value in samples])
-        return None if images is None else _united(images)
+        samples = _sample_instants(transform.part, lowest, highest)
+        images = None if samples is None else self._compute_keys([(value,) for value in samples])
+        return None if images is None else _unite(images)
 
-    def _end(self, bound: Bound | None, at: int) -> pa.Scalar | None:
+    def _read_end(self, bound: Bound | None, at: int) -> pa.Scalar | None:
         """The first or last reading of an end of a range; None where there is none, or none is certain."""
         found = None if bound is None else readings(self._transforms[0], (bound.value,))
         return None if found is None else found[at][0]
 
-    def _image(self, end: pa.Scalar | None) -> Bound | None:
+    def _transform_end(self, end: pa.Scalar | None) -> Bound | None:
         """Where a monotone transform takes one end of a range."""
         if end is None:
             return None
@@ -213,17 +213,17 @@ class SpecField:
 
 def recorded_keys(field: RegionField, raw: bytes | None) -> tuple[Any, ...]:
     """The possible keys of a recorded value of a field; none if it is not known."""
-    keys = () if raw is None else _recorded(field.result_type, raw)[0]
+    keys = () if raw is None else _decode_value(field.result_type, raw)[0]
     return keys if all(key is None or is_trusted(field, key) for key in keys) else ()
 
 
-def _plain_type(dtype: pa.DataType) -> pa.DataType:
+def _get_value_type(dtype: pa.DataType) -> pa.DataType:
     return dtype.value_type if pa.types.is_dictionary(dtype) else dtype
 
 
 def recorded_text(field: RegionField, raw: bytes) -> str:
     """A recorded value of a field as SQL writes it; its bytes in hexadecimal where it means nothing."""
-    return _recorded(field.result_type, raw)[1] or raw.hex()
+    return _decode_value(field.result_type, raw)[1] or raw.hex()
 
 
 def field_text(field: RegionField, columns: Sequence[str]) -> str:
@@ -233,7 +233,7 @@ def field_text(field: RegionField, columns: Sequence[str]) -> str:
     return f"{field.transform}({', '.join([*columns, *field.parameters.values()])})"
 
 
-def _keys(values: pa.Array) -> list[Any]:
+def _list_order_keys(values: pa.Array) -> list[Any]:
     """`order_key` of every value, None for NULL."""
     if pa.types.is_temporal(values.type):
         values = pc.cast(values, pa.int32() if values.type.bit_width == 32 else pa.int64())
@@ -245,7 +245,7 @@ def _is_nan(key: Any) -> bool:  # noqa: ANN401 -- of any type
 
 
 @lru_cache(maxsize=65_536)
-def _recorded(result_type: str, raw: bytes) -> tuple[tuple[Any, ...], str]:
+def _decode_value(result_type: str, raw: bytes) -> tuple[tuple[Any, ...], str]:
     """What a recorded value can mean, and its text; () if it means nothing that can be compared."""
     try:
         value = decode_raw(parse_result_type(result_type), raw, source=result_type)
@@ -260,7 +260,7 @@ def _recorded(result_type: str, raw: bytes) -> tuple[tuple[Any, ...], str]:
     return (key,) if raw else (key, None), value_text(value)
 
 
-def _samples(part: str, lowest: pa.Scalar, highest: pa.Scalar) -> pa.Array | None:
+def _sample_instants(part: str, lowest: pa.Scalar, highest: pa.Scalar) -> pa.Array | None:
     """Instants of a range that show every value of a date's part in it; None if the range is too long."""
     dtype = lowest.type
     if part not in _STEPS:
@@ -275,7 +275,7 @@ def _samples(part: str, lowest: pa.Scalar, highest: pa.Scalar) -> pa.Array | Non
     return pa.array([*range(low, high, step), high], pa.int64()).cast(dtype)
 
 
-def _united(images: Sequence[frozenset[Any] | None]) -> FieldSet | None:
+def _unite(images: Sequence[frozenset[Any] | None]) -> FieldSet | None:
     """What any of some rows lets a field be; None for anything."""
     known = [one for one in images if one is not None]
     return FieldSet(frozenset().union(*known)) if len(known) == len(images) else None

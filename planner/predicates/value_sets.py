@@ -70,9 +70,9 @@ class ColumnSet:
         """Values that both sets admit."""
         null = self.null and other.null
         if self.values is None and other.values is None:
-            lower = _tighter(self.lower, other.lower, larger=True)
-            upper = _tighter(self.upper, other.upper, larger=False)
-            return _enumerated(ColumnSet(null, None, lower, upper, self.excluded | other.excluded))
+            lower = _select_tighter(self.lower, other.lower, larger=True)
+            upper = _select_tighter(self.upper, other.upper, larger=False)
+            return _enumerate_range(ColumnSet(null, None, lower, upper, self.excluded | other.excluded))
         if self.values is None:
             return other.intersect(self)
         values: Iterable[pa.Scalar] = self.values
@@ -92,27 +92,30 @@ def order_key(value: pa.Scalar) -> Any:  # noqa: ANN401 -- of any orderable type
 
 def boxes_of(predicate: Predicate, columns: frozenset[str]) -> Sequence[Box]:
     """Boxes over some columns that cover the predicate; none if it is never TRUE, [{}] if all is open."""
-    boxes = _boxes(predicate, columns)
+    boxes = _build_boxes(predicate, columns)
     return [{}] if boxes is None else boxes
 
 
-def _boxes(predicate: Predicate, columns: frozenset[str]) -> list[Box] | None:
+def _build_boxes(predicate: Predicate, columns: frozenset[str]) -> list[Box] | None:
     """As `boxes_of`; None when there would be too many."""
     match predicate:
         case And(operands):
             together: list[Box] = [{}]
             for operand in operands:
-                boxes = _boxes(operand, columns)
+                boxes = _build_boxes(operand, columns)
                 # An operand with too many alternatives narrows nothing.
                 if boxes is not None and len(together) * len(boxes) <= _MAX_BOXES:
                     together = [
-                        box for one in together for other in boxes if (box := _merge(one, other)) is not None
+                        box
+                        for one in together
+                        for other in boxes
+                        if (box := _intersect_boxes(one, other)) is not None
                     ]
             return together
         case Or(operands):
             alternatives: list[Box] = []
             for operand in operands:
-                boxes = _boxes(operand, columns)
+                boxes = _build_boxes(operand, columns)
                 if boxes is None or len(alternatives) + len(boxes) > _MAX_BOXES:
                     return None
                 alternatives.extend(boxes)
@@ -123,7 +126,7 @@ def _boxes(predicate: Predicate, columns: frozenset[str]) -> list[Box] | None:
             | IsNull(column)
             | Not(InList(column, _) | IsNull(column))
         ):
-            values = _column_set(predicate) if column in columns else None
+            values = _build_column_set(predicate) if column in columns else None
             if values is None:
                 return [{}]
             return [] if values.is_empty else [{column: values}]
@@ -131,13 +134,13 @@ def _boxes(predicate: Predicate, columns: frozenset[str]) -> list[Box] | None:
             return [{}]
 
 
-def _column_set(predicate: Predicate) -> ColumnSet | None:
+def _build_column_set(predicate: Predicate) -> ColumnSet | None:
     """The values that one condition on one column admits; None for any."""
     match predicate:
         case Comparison(_, "=", value):
-            return _listed((value,))
+            return _list_values((value,))
         case Comparison(_, "!=", value):
-            return ColumnSet(excluded=_exclusions((value,)))
+            return ColumnSet(excluded=_list_exclusions((value,)))
         case Comparison(_, operator, value):
             if pa.types.is_floating(value.type):
                 if math.isnan(value.as_py()):
@@ -146,21 +149,21 @@ def _column_set(predicate: Predicate) -> ColumnSet | None:
                 operator = "<=" if operator.startswith("<") else ">="
             bound = Bound(value, inclusive=operator.endswith("="))
             is_upper = operator.startswith("<")
-            return _enumerated(ColumnSet(upper=bound) if is_upper else ColumnSet(lower=bound))
+            return _enumerate_range(ColumnSet(upper=bound) if is_upper else ColumnSet(lower=bound))
         case InList(_, values):
-            return _listed(values)
+            return _list_values(values)
         case IsNull():
             return ColumnSet(null=True, values=())
         case Not(IsNull()):
             return ColumnSet()
         case Not(InList(_, values)):
             # Arrow's own evaluation of "not is_in" keeps NULL, unlike SQL: admit it.
-            return ColumnSet(null=True, excluded=_exclusions(values))
+            return ColumnSet(null=True, excluded=_list_exclusions(values))
         case _:
             return None
 
 
-def _listed(values: tuple[pa.Scalar, ...]) -> ColumnSet | None:
+def _list_values(values: tuple[pa.Scalar, ...]) -> ColumnSet | None:
     """A finite set. Of floats, NaN has many bit patterns, and zero has two."""
     if values and pa.types.is_floating(values[0].type):
         if any(math.isnan(value.as_py()) for value in values):
@@ -171,13 +174,13 @@ def _listed(values: tuple[pa.Scalar, ...]) -> ColumnSet | None:
     return ColumnSet(values=values)
 
 
-def _exclusions(values: tuple[pa.Scalar, ...]) -> frozenset[Any]:
+def _list_exclusions(values: tuple[pa.Scalar, ...]) -> frozenset[Any]:
     if values and pa.types.is_floating(values[0].type):
         return frozenset()
     return frozenset(map(order_key, values))
 
 
-def _merge(one: Box, other: Box) -> Box | None:
+def _intersect_boxes(one: Box, other: Box) -> Box | None:
     """What lies in both boxes; None when that is nothing."""
     merged = {**one, **other}
     for column in one.keys() & other.keys():
@@ -188,7 +191,7 @@ def _merge(one: Box, other: Box) -> Box | None:
     return merged
 
 
-def _tighter(one: Bound | None, other: Bound | None, *, larger: bool) -> Bound | None:
+def _select_tighter(one: Bound | None, other: Bound | None, *, larger: bool) -> Bound | None:
     if one is None or other is None:
         return one or other
     if one.key == other.key:
@@ -196,7 +199,7 @@ def _tighter(one: Bound | None, other: Bound | None, *, larger: bool) -> Bound |
     return one if (one.key > other.key) is larger else other
 
 
-def _enumerated(values: ColumnSet) -> ColumnSet:
+def _enumerate_range(values: ColumnSet) -> ColumnSet:
     """Bounds of discrete types made inclusive, and short ranges listed.
 
     `d < DATE '2025-01-01'` thus ends with 2024-12-31, whose year is 2024.
@@ -206,9 +209,9 @@ def _enumerated(values: ColumnSet) -> ColumnSet:
         return values
     lower, upper = values.lower, values.upper
     if lower is not None and not lower.inclusive:
-        lower = _step(lower, dtype, 1)
+        lower = _move_bound(lower, dtype, 1)
     if upper is not None and not upper.inclusive:
-        upper = _step(upper, dtype, -1)
+        upper = _move_bound(upper, dtype, -1)
     values = replace(values, lower=lower, upper=upper)
     if lower is None or upper is None:
         return values
@@ -216,21 +219,21 @@ def _enumerated(values: ColumnSet) -> ColumnSet:
     if high - low >= _MAX_ENUMERATED or not (lower.inclusive and upper.inclusive):
         return values
     keys = [key for key in range(low, high + 1) if key not in values.excluded]
-    return ColumnSet(null=values.null, values=tuple(_from_key(key, dtype) for key in keys))
+    return ColumnSet(null=values.null, values=tuple(_build_scalar(key, dtype) for key in keys))
 
 
 def _is_discrete(dtype: pa.DataType) -> bool:
     return bool(pa.types.is_integer(dtype) or pa.types.is_date32(dtype) or pa.types.is_timestamp(dtype))
 
 
-def _step(bound: Bound, dtype: pa.DataType, by: int) -> Bound:
+def _move_bound(bound: Bound, dtype: pa.DataType, by: int) -> Bound:
     try:
-        return Bound(_from_key(bound.key + by, dtype), inclusive=True)
+        return Bound(_build_scalar(bound.key + by, dtype), inclusive=True)
     except (pa.ArrowException, OverflowError):
         return bound  # the last value of the type: nothing lies beyond it
 
 
-def _from_key(key: int, dtype: pa.DataType) -> pa.Scalar:
+def _build_scalar(key: int, dtype: pa.DataType) -> pa.Scalar:
     if pa.types.is_integer(dtype):
         return pa.scalar(key, dtype)
     storage = pa.int32() if pa.types.is_date32(dtype) else pa.int64()
@@ -260,7 +263,7 @@ def key_values(
     types = [schema.field(name).type for name in key_columns]
     if not key_columns or any(_is_inexact(dtype) for dtype in types):
         return None
-    boxes = _finite_boxes(predicate, frozenset(key_columns), limit)
+    boxes = _build_finite_boxes(predicate, frozenset(key_columns), limit)
     if boxes is None:
         return None
     keys: dict[tuple[pa.Scalar, ...], None] = {}
@@ -281,7 +284,7 @@ def _is_inexact(dtype: pa.DataType) -> bool:
     return bool(pa.types.is_floating(dtype) or pa.types.is_nested(dtype) or pa.types.is_dictionary(dtype))
 
 
-def _finite_boxes(predicate: Predicate, columns: frozenset[str], limit: int) -> list[_FiniteBox] | None:
+def _build_finite_boxes(predicate: Predicate, columns: frozenset[str], limit: int) -> list[_FiniteBox] | None:
     """Value sets per column, one box per alternative, that together cover the predicate; None if too many."""
     match predicate:
         case Comparison(column, "=", value) if column in columns:
@@ -289,31 +292,31 @@ def _finite_boxes(predicate: Predicate, columns: frozenset[str], limit: int) -> 
         case InList(column, values) if column in columns:
             return [{column: values}]
         case Or(operands):
-            return _alternatives(operands, columns, limit)
+            return _combine_alternatives(operands, columns, limit)
         case And(operands):
             together: list[_FiniteBox] = [{}]
             for operand in operands:
-                boxes = _finite_boxes(operand, columns, limit)
+                boxes = _build_finite_boxes(operand, columns, limit)
                 if boxes is not None and len(together) * len(boxes) <= limit:
-                    together = list(_intersections(together, boxes))
+                    together = list(_intersect_finite_boxes(together, boxes))
             return together  # an operand that has too many alternatives narrows nothing
         case _:
             return [{}]
 
 
-def _alternatives(
+def _combine_alternatives(
     operands: Sequence[Predicate], columns: frozenset[str], limit: int
 ) -> list[_FiniteBox] | None:
     alternatives: list[_FiniteBox] = []
     for operand in operands:
-        boxes = _finite_boxes(operand, columns, limit)
+        boxes = _build_finite_boxes(operand, columns, limit)
         if boxes is None or len(alternatives) + len(boxes) > limit:
             return None
         alternatives.extend(boxes)
     return alternatives
 
 
-def _intersections(left: Sequence[_FiniteBox], right: Sequence[_FiniteBox]) -> Iterator[_FiniteBox]:
+def _intersect_finite_boxes(left: Sequence[_FiniteBox], right: Sequence[_FiniteBox]) -> Iterator[_FiniteBox]:
     for one, other in product(left, right):
         merged = {**one, **other}
         for column in one.keys() & other.keys():

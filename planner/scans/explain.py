@@ -12,7 +12,7 @@ from planner.predicates.pruning import Verdict
 from planner.scans.query_run import QueryRun, TableScan
 
 _LEAF = re.compile(r"^(?P<indent>\s*)DatasetExec: number_of_fragments=(?P<fragments>\d+)(?P<rest>.*)$")
-_SHOWN_REGIONS = 4
+_MAX_REGION_IDS = 4
 
 
 def explained(plans: pa.Table, run: QueryRun, partitions: int) -> pa.Table:
@@ -23,7 +23,7 @@ def explained(plans: pa.Table, run: QueryRun, partitions: int) -> pa.Table:
         run: the execution whose scans the plan's leaves are.
         partitions: of every scan; beyond that the number of fragments only told tables apart.
     """
-    texts = [_with_trees(text, run, partitions) for text in plans.column("plan").to_pylist()]
+    texts = [_insert_trees(text, run, partitions) for text in plans.column("plan").to_pylist()]
     return plans.set_column(plans.schema.get_field_index("plan"), plans.schema.field("plan"), pa.array(texts))
 
 
@@ -31,13 +31,13 @@ def tree_lines(node: ExecNode, metrics: MetricsSet | None, depth: int = 0) -> It
     """One line per node, inputs indented below it."""
     line = "  " * depth + node.describe()
     if metrics is not None:
-        line += f", metrics=[{_metrics(node, metrics)}]"
+        line += f", metrics=[{_format_metrics(node, metrics)}]"
     yield line
     for child in node.children():
         yield from tree_lines(child, metrics, depth + 1)
 
 
-def _metrics(node: ExecNode, metrics: MetricsSet) -> str:
+def _format_metrics(node: ExecNode, metrics: MetricsSet) -> str:
     found = metrics.of(node)
     if found is None:
         return "not executed"
@@ -50,7 +50,7 @@ def _metrics(node: ExecNode, metrics: MetricsSet) -> str:
     return ", ".join(parts)
 
 
-def _with_trees(plan: str, run: QueryRun, partitions: int) -> str:
+def _insert_trees(plan: str, run: QueryRun, partitions: int) -> str:
     lines: list[str] = []
     waiting = list(run.scans)
     for line in plan.split("\n"):
@@ -65,7 +65,7 @@ def _with_trees(plan: str, run: QueryRun, partitions: int) -> str:
         if scan is None:
             continue
         waiting.remove(scan)
-        lines += [f"{leaf['indent']}  {text}" for text in _scan_lines(scan, run)]
+        lines += [f"{leaf['indent']}  {text}" for text in _format_scan(scan, run)]
     text = "\n".join(lines)
     for extra in range(partitions + 1, partitions + 1 + len({scan.table for scan in run.scans})):
         text = text.replace(f"input_partitions={extra}", f"input_partitions={partitions}")
@@ -79,7 +79,7 @@ def _is_leaf_of(scan: TableScan, fragments: int, rest: str) -> bool:
     return scan.partitions == fragments and projection in rest and condition in rest
 
 
-def _scan_lines(scan: TableScan, run: QueryRun) -> Iterator[str]:
+def _format_scan(scan: TableScan, run: QueryRun) -> Iterator[str]:
     if scan.policy is not None:
         # How many rows, regions or files there are tells of what is hidden.
         yield f"{scan.table.name}: the access policy of this table applies; how it is read is not shown"
@@ -87,20 +87,20 @@ def _scan_lines(scan: TableScan, run: QueryRun) -> Iterator[str]:
     snapshot = run.snapshot(scan.table)
     yield (
         f"{scan.table.name}: base v{snapshot.base.version}, "
-        f"{scan.table.described_time or f'consistency={run.options.consistency}'}, {_regions(scan)}"
+        f"{scan.table.described_time or f'consistency={run.options.consistency}'}, {_format_regions(scan)}"
     )
-    yield from _pruned(scan)
+    yield from _format_pruning(scan)
     yield from tree_lines(scan.tree, run.control.metrics, 1)
 
 
-def _regions(scan: TableScan) -> str:
+def _format_regions(scan: TableScan) -> str:
     kept, regions = scan.pruning.kept, scan.pruning.regions.region_ids
     if not regions:
         return "no regions"
-    return f"regions={len(kept)}/{len(regions)} [{_shown(kept)}]"
+    return f"regions={len(kept)}/{len(regions)} [{_format_region_ids(kept)}]"
 
 
-def _pruned(scan: TableScan) -> Iterator[str]:
+def _format_pruning(scan: TableScan) -> Iterator[str]:
     """What excluded regions, most frequent reason first."""
     if len(scan.pruning.kept) == len(scan.pruning.regions.region_ids):
         return
@@ -108,10 +108,10 @@ def _pruned(scan: TableScan) -> Iterator[str]:
     for one in scan.pruning.verdicts:
         if one.verdict is Verdict.ROWS_CANNOT_MATCH:
             by_reason.setdefault(one.reason, []).append(one.region_id)
-    for reason, ids in sorted(by_reason.items(), key=lambda item: -len(item[1]))[:_SHOWN_REGIONS]:
-        yield f"  pruned {len(ids)} by {reason} [{_shown(ids)}]"
+    for reason, ids in sorted(by_reason.items(), key=lambda item: -len(item[1]))[:_MAX_REGION_IDS]:
+        yield f"  pruned {len(ids)} by {reason} [{_format_region_ids(ids)}]"
 
 
-def _shown(region_ids: Sequence[str]) -> str:
-    shown = ", ".join(region_id[:8] for region_id in region_ids[:_SHOWN_REGIONS])
-    return shown + (", .." if len(region_ids) > _SHOWN_REGIONS else "")
+def _format_region_ids(region_ids: Sequence[str]) -> str:
+    shown = ", ".join(region_id[:8] for region_id in region_ids[:_MAX_REGION_IDS])
+    return shown + (", .." if len(region_ids) > _MAX_REGION_IDS else "")

@@ -122,10 +122,10 @@ class QueryRun:
         with self._lock:
             found = self._snapshots.get(table)
             if found is None:
-                found = self._snapshots[table] = self._taken(table)
+                found = self._snapshots[table] = self._take_snapshot(table)
             return found
 
-    def _taken(self, table: Table) -> TableSnapshot:
+    def _take_snapshot(self, table: Table) -> TableSnapshot:
         scans = [scan for scan in self.scans if scan.table is table]
         for _ in range(SNAPSHOT_ATTEMPTS):
             needed = dict.fromkeys(region_id for scan in scans for region_id in scan.needed_regions)
@@ -153,7 +153,7 @@ class TableScan:
         partitions: int,
     ) -> None:
         if policy is not None:
-            _check_visible(table.name, policy, columns, keys)
+            _check_requested_columns(table.name, policy, columns, keys)
         self.run = run
         self.table = run.table(table)
         self.base = base
@@ -188,7 +188,7 @@ class TableScan:
         """Which regions of the table may have matching rows."""
         base = self.base
         regions = self.table.assignments(base, self.run.options.consistency)
-        reason = self._reason_not_to_prune(regions)
+        reason = self._find_reason_not_to_prune(regions)
         if base.details is None or reason:
             return all_regions(regions, reason)
         return prune_regions(self.predicate, base.details.region_specs, regions, base.fields_by_id)
@@ -209,7 +209,7 @@ class TableScan:
             self.table.name, len(pruning.kept), regions, self.policy is not None, self.search_kind
         )
 
-    def _reason_not_to_prune(self, regions: RegionAssignments) -> str:
+    def _find_reason_not_to_prune(self, regions: RegionAssignments) -> str:
         if not self.run.options.region_pruning:
             return "region pruning is off"
         if self._keys is not None:
@@ -231,7 +231,7 @@ class TableScan:
         table may have an older version of one of its rows that does match.
         """
         regions = self.pruning.regions
-        needed = {spec_id for spec_id in regions.by_spec if not _decided_by_key(self.base, spec_id)}
+        needed = {spec_id for spec_id in regions.by_spec if not _is_determined_by_key(self.base, spec_id)}
         if not needed:
             return self.pruning.kept
         kept = self.kept_regions
@@ -275,21 +275,21 @@ class TableScan:
             context = TaskContext(metrics=control.metrics, check=control.check)
             yield from control.undisturbed_each(lambda: self._stream(partition, context))
         except LanceGatewayError as error:
-            failure = self._told(error)
+            failure = self._redact_error(error)
             self.run.failure = self.run.failure or failure
             if failure is error:
                 raise
             raise failure from None
         except (OSError, ValueError, pa.ArrowException) as error:
             # Lance's own words, while it reads; on the way through DataFusion they would lose their type.
-            self.run.failure = self.run.failure or self._told(read_error(self.table.name, error))
+            self.run.failure = self.run.failure or self._redact_error(read_error(self.table.name, error))
             raise self.run.failure from (error if self.policy is None else None)
 
     def _stream(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
         """Plan the tree, if nobody has yet, and run one partition of it."""
         yield from coalesced(self.tree.execute(partition, context))
 
-    def _told(self, error: LanceGatewayError) -> LanceGatewayError:
+    def _redact_error(self, error: LanceGatewayError) -> LanceGatewayError:
         """The error as the principal may hear it: what can't be read may quote what is not shown to them."""
         if self.run.division is not None and isinstance(error, GenerationVanishedError):
             version = self.run.division.snapshot.base.version
@@ -326,7 +326,7 @@ class TableScan:
         division = self.run.division
         keys = self._keys
         if keys is None or not keys.table.num_rows:
-            keys = self._keys_of_predicate(base)
+            keys = self._find_keys(base)
         if keys is not None and division is None:
             # Whatever may supersede a row is asked for its key, too.
             return plan_lookup(
@@ -353,9 +353,9 @@ class TableScan:
     @property
     def is_lookup(self) -> bool:
         """Whether the conjuncts admit a few primary keys only."""
-        return self._keys_of_predicate(self.run.snapshot(self.table).base) is not None
+        return self._find_keys(self.run.snapshot(self.table).base) is not None
 
-    def _keys_of_predicate(self, base: BaseTable) -> KeySet | None:
+    def _find_keys(self, base: BaseTable) -> KeySet | None:
         """The primary keys that the conjuncts admit, where they are few and the table has a MemWAL."""
         if Shortcut.KEY_LOOKUPS not in self.run.options.shortcuts:
             return None
@@ -377,7 +377,9 @@ class TableScan:
                 raise UnavailableError(msg)
 
 
-def _check_visible(table: str, policy: TablePolicy, columns: Sequence[str], keys: KeySet | None) -> None:
+def _check_requested_columns(
+    table: str, policy: TablePolicy, columns: Sequence[str], keys: KeySet | None
+) -> None:
     """The last door: whoever asks for a scan must have resolved its names under the same policy."""
     sought = () if keys is None else keys.columns
     hidden = [name for name in (*columns, *sought) if name not in policy.schema.names]
@@ -386,7 +388,7 @@ def _check_visible(table: str, policy: TablePolicy, columns: Sequence[str], keys
         raise AssertionError(msg)
 
 
-def _decided_by_key(base: BaseTable, spec_id: int) -> bool:
+def _is_determined_by_key(base: BaseTable, spec_id: int) -> bool:
     """Whether the region of a row of this spec follows from its primary key alone."""
     spec = None if base.details is None else base.details.specs.get(spec_id)
     if spec is None:

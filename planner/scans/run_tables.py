@@ -53,17 +53,17 @@ class StoredVisibility(Visibility):
         for region in snapshot.regions.values():
             newer: set[object] = set()
             if region.tail is not None:
-                shown = _newest(region.tail.keys(base), newer)
+                shown = _find_newest(region.tail.keys(base), newer)
                 tails[region.region_id] = RowMask({0: FragmentMask(pa.array(shown))})
             for generation in reversed(region.generations):
                 layer = generation.read_keys(base)
-                shown = _newest(layer, newer)
+                shown = _find_newest(layer, newer)
                 generations[generation.path] = showing(layer.addresses[shown], generation.fragment_rows)
             fresh |= newer
-        return SnapshotMasks(_not_among(base, fresh), generations, tails)
+        return SnapshotMasks(_exclude_keys(base, fresh), generations, tails)
 
 
-def _newest(layer: LayerKeys, newer: set[object]) -> np.ndarray:
+def _find_newest(layer: LayerKeys, newer: set[object]) -> np.ndarray:
     """Which rows of a layer are shown; its keys are added to those of newer rows."""
     shown = np.zeros(len(layer.keys), dtype=np.bool_)
     keys = layer.keys.to_pylist()
@@ -73,7 +73,7 @@ def _newest(layer: LayerKeys, newer: set[object]) -> np.ndarray:
     return shown
 
 
-def _not_among(base: BaseTable, fresh: set[object]) -> RowMask:
+def _exclude_keys(base: BaseTable, fresh: set[object]) -> RowMask:
     """Rows of the base table whose key no fresh row has."""
     masks = {}
     for fragment in base.fragments:
@@ -126,11 +126,11 @@ class TableAnew(Table):
             shared.columns,
             shared.places,
             session,
-            own_tails=self._written,
+            own_tails=self._flush_own_tails,
         )
         self._shared = shared
 
-    def _written(self, region_ids: Iterable[str]) -> Mapping[str, OwnTail]:
+    def _flush_own_tails(self, region_ids: Iterable[str]) -> Mapping[str, OwnTail]:
         """Nothing: the rows are in the log, once the table's own writer has nothing left to write."""
         self._shared.own_tails(region_ids)
         return {}

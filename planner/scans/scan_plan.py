@@ -45,7 +45,7 @@ NODE_BYTES = 4_096
 
 
 @dataclass(frozen=True, slots=True)
-class _Lookups:
+class _LookupNodesName:
     """Names the nodes of a lookup, but for the keys. Equal for the same rows, columns and helpers.
 
     Attributes:
@@ -98,14 +98,14 @@ def plan_lookup(
     # In the table's order, which Lance reads fastest.
     needed = tuple([name for name in base.schema.names if name in wanted])
     inputs = cache.compute(
-        _Lookups(snapshot.identity, scanned_regions, needed, column_cache, places),
-        lambda: tuple(_lookups(snapshot, scanned_regions, needed, cache, column_cache, places)),
+        _LookupNodesName(snapshot.identity, scanned_regions, needed, column_cache, places),
+        lambda: tuple(_plan_lookups(snapshot, scanned_regions, needed, cache, column_cache, places)),
         lambda nodes: NODE_BYTES * len(nodes),
     )
     return CoalesceFirstExec(inputs, keys, tuple(columns), row_filter)
 
 
-def _lookups(
+def _plan_lookups(
     snapshot: TableSnapshot,
     scanned_regions: frozenset[str],
     needed: tuple[str, ...],
@@ -147,12 +147,12 @@ def key_filter(base: BaseTable, generation: GenerationDataset, cache: ByteCache)
             stored = load_key_filter(base.storage, generation.path, types, generation.rows)
         except CorruptDataError:
             stored = None  # The rows are all there: a filter only saves reading them.
-        return stored if stored is not None else build_key_filter(_keys(base, generation))
+        return stored if stored is not None else build_key_filter(_read_keys(base, generation))
 
     return cache.compute(_KeyFilterName(base.key, generation.place), make, lambda one: one.nbytes)
 
 
-def _keys(base: BaseTable, generation: GenerationDataset) -> pa.Table:
+def _read_keys(base: BaseTable, generation: GenerationDataset) -> pa.Table:
     stored = base.stored_columns(generation.fields)
     rows = generation.dataset.to_table(columns=[stored[name].name for name in base.primary_key])
     return rows.rename_columns(list(base.primary_key)).cast(
@@ -220,13 +220,13 @@ def scan_units(
     base = snapshot.base
     total = base.physical_rows + sum(one.rows for one in generations)
     share = max(CHUNK_ROWS, -(-total // split_into))
-    units = [unit for fragment in base.fragments for unit in _pieces(fragment, share, split_into)]
+    units = [unit for fragment in base.fragments for unit in _split_fragment(fragment, share, split_into)]
     units += [Unit(one.path, one.rows, tuple(one.fragment_rows)) for one in generations]
     units += [Unit(one.region_id, one.rows.num_rows) for one in tails]
     return tuple(units)
 
 
-def _pieces(fragment: StoredFragment, share: int, split_into: int) -> Iterator[Unit]:
+def _split_fragment(fragment: StoredFragment, share: int, split_into: int) -> Iterator[Unit]:
     rows, identity = fragment.physical_rows, (fragment.fragment_id,)
     pieces = min(round(rows / share), split_into)
     if pieces < 2:
@@ -286,7 +286,7 @@ def plan_scan(
     types = [base.schema.field(name).type for name in projected]
     # A filter is Lance's business in the base table: it has statistics and indexes.
     keep_base = row_filter is None and column_cache.fits(types, base.physical_rows)
-    whole, parts, homes = _by_source(placed)
+    whole, parts, homes = _group_by_source(placed)
     scans: list[ExecNode] = [
         LanceScanExec(
             source,
@@ -312,7 +312,7 @@ def plan_scan(
     return DeduplicateExec(UnionExec(tuple(scans)), tuple(found))
 
 
-def _by_source(
+def _group_by_source(
     placed: Sequence[Partition],
 ) -> tuple[Mapping[str, list[list[int]]], Mapping[str, list[list[RowRange]]], Mapping[str, int]]:
     """For each source and partition, whole fragments and parts of some; and the partition of a source."""

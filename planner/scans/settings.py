@@ -73,7 +73,7 @@ Shortcuts = frozenset[Shortcut]
 """The shortcuts that may be taken."""
 ALL_SHORTCUTS: Shortcuts = frozenset(Shortcut)
 NO_SHORTCUTS: Shortcuts = frozenset()
-_WORDS = {"all": ALL_SHORTCUTS, "none": NO_SHORTCUTS}
+_NAMED_SETS = {"all": ALL_SHORTCUTS, "none": NO_SHORTCUTS}
 
 
 def parse_shortcuts(text: str) -> Shortcuts:
@@ -85,7 +85,7 @@ def parse_shortcuts(text: str) -> Shortcuts:
     Raises:
         InvalidInputError: a name is unknown; the error names those that exist.
     """
-    whole = _WORDS.get(text.strip().lower())
+    whole = _NAMED_SETS.get(text.strip().lower())
     if whole is not None:
         return whole
     names = [name.strip().lower() for name in text.split(",")]
@@ -96,12 +96,12 @@ def parse_shortcuts(text: str) -> Shortcuts:
             f"{', '.join(Shortcut)}, separated by commas"
         )
         raise InvalidInputError(msg)
-    return _same(frozenset(_NAMES[name] for name in names))
+    return _intern(frozenset(_NAMES[name] for name in names))
 
 
 def format_shortcuts(shortcuts: Shortcuts) -> str:
     """The text that `parse_shortcuts` reads as these."""
-    for word, meant in _WORDS.items():
+    for word, meant in _NAMED_SETS.items():
         if shortcuts == meant:
             return word
     return ",".join(one for one in Shortcut if one in shortcuts)
@@ -119,15 +119,15 @@ def without_shortcuts(names: frozenset[str]) -> Shortcuts:
     if unknown:
         msg = f"there is no shortcut {unknown[0]!r}; there are {', '.join(Shortcut)}"
         raise InvalidInputError(msg)
-    return _same(ALL_SHORTCUTS - {_NAMES[name] for name in names})
+    return _intern(ALL_SHORTCUTS - {_NAMES[name] for name in names})
 
 
 _NAMES = {one.value: one for one in Shortcut}
 
 
-def _same(shortcuts: Shortcuts) -> Shortcuts:
+def _intern(shortcuts: Shortcuts) -> Shortcuts:
     """One object for each of the usual values: keys that hold it compare quickly."""
-    return next((known for known in _WORDS.values() if known == shortcuts), shortcuts)
+    return next((known for known in _NAMED_SETS.values() if known == shortcuts), shortcuts)
 
 
 DIALECTS = ("postgres", "spark", "duckdb", "mysql", "snowflake", "bigquery", "trino")

@@ -143,14 +143,14 @@ def vector_request(
         NotFoundError: no such column.
     """
     field = arguments.column(column)
-    dimension, element = _vector_type(arguments, field)
-    vectors = _vectors(arguments, query, field.name, dimension, element)
+    dimension, element = _read_vector_type(arguments, field)
+    vectors = _read_vectors(arguments, query, field.name, dimension, element)
     if k * len(vectors) > MAX_ROWS:
         raise arguments.refused(
             f"{k} rows for each of {len(vectors)} query vectors are more than {MAX_ROWS}: "
             "ask for fewer rows, or for fewer vectors at a time"
         )
-    metric = _metric(arguments)
+    metric = _read_metric(arguments)
     if metric == "hamming" and element != pa.uint8():
         raise arguments.refused(f"metric hamming is for vectors of uint8, and {field.name!r} holds {element}")
     ef = arguments.integer("ef")
@@ -176,7 +176,7 @@ def is_many(value: Value) -> bool:
     return isinstance(value, tuple | list) and bool(value) and isinstance(value[0], tuple | list)
 
 
-def _metric(arguments: Arguments) -> str | None:
+def _read_metric(arguments: Arguments) -> str | None:
     if "metric" not in arguments.values:
         return None
     value = arguments.values["metric"]
@@ -187,7 +187,7 @@ def _metric(arguments: Arguments) -> str | None:
     return name
 
 
-def _vector_type(arguments: Arguments, field: pa.Field) -> tuple[int, pa.DataType]:
+def _read_vector_type(arguments: Arguments, field: pa.Field) -> tuple[int, pa.DataType]:
     kind = field.type
     if pa.types.is_fixed_size_list(kind):
         element = kind.value_type
@@ -199,7 +199,7 @@ def _vector_type(arguments: Arguments, field: pa.Field) -> tuple[int, pa.DataTyp
     )
 
 
-def _vectors(
+def _read_vectors(
     arguments: Arguments, name: str, column: str, dimension: int, element: pa.DataType
 ) -> np.ndarray:
     """One row per query."""
@@ -212,7 +212,7 @@ def _vectors(
             value = json.loads(value, parse_constant=float)
     queries = value if is_many(value) else (value,)
     assert isinstance(queries, tuple | list)  # noqa: S101 (is_many said so)
-    rows = [_vector(arguments, name, one, column, dimension) for one in queries]
+    rows = [_read_vector(arguments, name, one, column, dimension) for one in queries]
     vectors = np.array(rows, dtype=np.float64).reshape(len(rows), dimension)
     if element == pa.uint8():
         if np.any((vectors < 0) | (vectors > 255) | (vectors != np.floor(vectors))):
@@ -227,7 +227,7 @@ def _vectors(
     return narrow
 
 
-def _vector(arguments: Arguments, name: str, value: object, column: str, dimension: int) -> list[float]:
+def _read_vector(arguments: Arguments, name: str, value: object, column: str, dimension: int) -> list[float]:
     if not isinstance(value, tuple | list):
         msg = f"{name} must be a list of {dimension} numbers such as [0.1, 0.2, ...], not {told(value)}"
         raise arguments.refused(msg)
@@ -264,18 +264,18 @@ def text_query(arguments: Arguments, *, column: str = "column", query: str = "qu
     """
     named = arguments.column_name(column)
     names = named if isinstance(named, tuple | list) and named else (named,)
-    columns = [_text_column(arguments, column, name) for name in names]
+    columns = [_read_text_column(arguments, column, name) for name in names]
     text = arguments.values.get(query, _ANY_WORD)
     if not isinstance(text, str):
         raise arguments.refused(f"{query} must be a text, not {told(text)}")
     options = {name: arguments.values[name] for name in TEXT_OPTIONS if name in arguments.values}
     found = parse_text_query(columns, text, options)
     for name in found.columns:  # a structured query names columns of its own
-        _text_column(arguments, column, name)
+        _read_text_column(arguments, column, name)
     return found
 
 
-def _text_column(arguments: Arguments, argument: str, name: Value) -> str:
+def _read_text_column(arguments: Arguments, argument: str, name: Value) -> str:
     field = arguments.named_column(argument, name)
     kind = field.type
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):

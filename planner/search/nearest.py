@@ -91,15 +91,15 @@ class Nearest:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ranked:
+class _RankedValue:
     """A value that only grows, or only falls, as rows get farther away."""
 
     ranking: Ranking
     grows: bool
 
     @property
-    def turned(self) -> _Ranked:
-        return _Ranked(self.ranking, not self.grows)
+    def turned(self) -> _RankedValue:
+        return _RankedValue(self.ranking, not self.grows)
 
 
 def nearest_by_table(plan: LogicalPlan) -> Mapping[str, Nearest]:
@@ -119,18 +119,18 @@ def nearest_by_table(plan: LogicalPlan) -> Mapping[str, Nearest]:
             continue
         (below,) = node.inputs()
         chain = chain_from(below)
-        nearest = None if chain is None else _nearest(sort, chain)
+        nearest = None if chain is None else _read_sort(sort, chain)
         if chain is not None and nearest is not None and reads[chain.table] == 1:
             found[chain.table] = nearest
     return found
 
 
-def _nearest(sort: Sort, chain: Chain) -> Nearest | None:
+def _read_sort(sort: Sort, chain: Chain) -> Nearest | None:
     rows = sort.get_fetch_val()
     keys = sort.sort_exprs()
     if rows is None or not 0 < rows <= MAX_ROWS or len(keys) != 1:
         return None
-    ranked = _ranked(keys[0].expr(), chain, 0)
+    ranked = _read_ranking(keys[0].expr(), chain, 0)
     if ranked is None or ranked.grows != keys[0].ascending():
         return None
     has_bound = False
@@ -163,37 +163,37 @@ def _is_bound(conjunct: Expression, chain: Chain, place: int, ranking: Ranking) 
         left, right, operator = right, left, _MIRRORED.get(operator, "")
     if right.variant_name() != "Literal" or operator not in _MIRRORED:
         return False
-    ranked = _ranked(left, chain, place)
+    ranked = _read_ranking(left, chain, place)
     return ranked is not None and ranked.ranking == ranking and ranked.grows == (operator in {"<", "<="})
 
 
-def _ranked(expression: Expression, chain: Chain, place: int) -> _Ranked | None:
+def _read_ranking(expression: Expression, chain: Chain, place: int) -> _RankedValue | None:
     """What an expression over the output of node `place` says of distances; None where that is nothing."""
     match expression.variant_name():
         case "Alias":
-            return _ranked(expression.to_variant().expr(), chain, place)
+            return _read_ranking(expression.to_variant().expr(), chain, place)
         case "Column":
             column = expression.to_variant()
             defined = chain.definition(place, column.relation(), column.name())
-            return _ranked(defined[1], chain, defined[0]) if isinstance(defined, tuple) else None
+            return _read_ranking(defined[1], chain, defined[0]) if isinstance(defined, tuple) else None
         case "Negative":
             negative: Negative = expression.to_variant()
-            inner = _ranked(negative.expr(), chain, place)
+            inner = _read_ranking(negative.expr(), chain, place)
             return None if inner is None else inner.turned
         case "BinaryExpr":
-            return _shifted(expression.to_variant(), chain, place)
+            return _read_arithmetic(expression.to_variant(), chain, place)
         case "ScalarFunction":
-            return _distance(expression, chain, place)
+            return _read_distance(expression, chain, place)
     return None
 
 
-def _shifted(node: BinaryExpr, chain: Chain, place: int) -> _Ranked | None:
+def _read_arithmetic(node: BinaryExpr, chain: Chain, place: int) -> _RankedValue | None:
     """`1 - distance`, `distance * -1` and the like: sums with and multiples by constants."""
     left, right, operator = node.left(), node.right(), node.op()
     constant_first = left.variant_name() == "Literal"
     inner, constant = (right, left) if constant_first else (left, right)
-    value = _number(constant)
-    if value is None or (ranked := _ranked(inner, chain, place)) is None:
+    value = _read_number(constant)
+    if value is None or (ranked := _read_ranking(inner, chain, place)) is None:
         return None
     if operator == "+" or (operator == "-" and not constant_first):
         return ranked
@@ -204,7 +204,7 @@ def _shifted(node: BinaryExpr, chain: Chain, place: int) -> _Ranked | None:
     return None
 
 
-def _number(expression: Expression) -> float | None:
+def _read_number(expression: Expression) -> float | None:
     if expression.variant_name() != "Literal":
         return None
     value = literal_value(expression)
@@ -213,7 +213,7 @@ def _number(expression: Expression) -> float | None:
     return float(value)
 
 
-def _distance(expression: Expression, chain: Chain, place: int) -> _Ranked | None:
+def _read_distance(expression: Expression, chain: Chain, place: int) -> _RankedValue | None:
     """A call of a distance function, of one column of the table and one constant vector."""
     distance = DISTANCES.get(expression.rex_call_operator())
     if distance is None or distance not in _METRICS:
@@ -224,20 +224,20 @@ def _distance(expression: Expression, chain: Chain, place: int) -> _Ranked | Non
     others = [one for one in arguments if one.variant_name() != "Literal"]
     if len(constants) != 1 or len(others) != 1:
         return None
-    column = _vector_column(others[0], chain, place)
+    column = _find_vector_column(others[0], chain, place)
     vector = literal_value(constants[0])
     if column is None or not isinstance(vector, list) or not vector:
         return None
     if not all(isinstance(one, int | float) and math.isfinite(one) for one in vector):
         return None
-    return _Ranked(Ranking(metric, column, tuple(map(float, vector))), grows)
+    return _RankedValue(Ranking(metric, column, tuple(map(float, vector))), grows)
 
 
-def _vector_column(expression: Expression, chain: Chain, place: int) -> str | None:
+def _find_vector_column(expression: Expression, chain: Chain, place: int) -> str | None:
     """The table's column that an argument is, cast to what distance functions take and maybe renamed."""
     kind = expression.variant_name()
     if kind == "Alias" or (kind == "Cast" and _is_vector_cast(expression)):
-        return _vector_column(expression.to_variant().expr(), chain, place)
+        return _find_vector_column(expression.to_variant().expr(), chain, place)
     if kind != "Column":
         return None
     column = expression.to_variant()
@@ -245,7 +245,7 @@ def _vector_column(expression: Expression, chain: Chain, place: int) -> str | No
         case str(stored):
             return stored
         case (below, inner):
-            return _vector_column(inner, chain, below)
+            return _find_vector_column(inner, chain, below)
     return None
 
 

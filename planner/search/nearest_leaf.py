@@ -45,7 +45,7 @@ class NearestLeaf(TableLeaf):
 
     def _scan(self, conjuncts: pc.Expression | None) -> TableScan:
         self.reads += 1
-        request = None if self.nearest is None else self._request(self.nearest)
+        request = None if self.nearest is None else self._build_request(self.nearest)
         if self.nearest is None or request is None:
             return super()._scan(conjuncts)
         scan = _NearestScan(
@@ -63,7 +63,7 @@ class NearestLeaf(TableLeaf):
         self._run.scans.append(scan)
         return scan
 
-    def _request(self, nearest: Nearest) -> VectorRequest | None:
+    def _build_request(self, nearest: Nearest) -> VectorRequest | None:
         """The search that finds these rows; None where there is none for such a column or vector."""
         ranking = nearest.ranking
         kind = self._schema.field(ranking.column).type
@@ -85,7 +85,7 @@ class NearestLeaf(TableLeaf):
 
 
 @dataclass(frozen=True, slots=True)
-class _LacksVectors:
+class _LacksVectorsName:
     """Names whether a row of a dataset has no vector. Equal where a name means the same column of it.
 
     Attributes:
@@ -152,16 +152,16 @@ class _NearestScan(SearchScan):
         if any(one.tail is not None and one.tail.source.rows[column].null_count for one in regions):
             return True
         generations = (one for region in regions for one in region.generations)
-        return self._lacks(base, base.version, base.source, column) or any(
-            self._lacks(base, None, one.source(base), column) for one in generations
+        return self._lacks_vectors(base, base.version, base.source, column) or any(
+            self._lacks_vectors(base, None, one.source(base), column) for one in generations
         )
 
-    def _lacks(self, base: BaseTable, version: int | None, source: LanceSource, column: str) -> bool:
-        key = _LacksVectors(source.place, version, base.columns, column)
-        return self.table.cache.compute(key, lambda: _lacks(source, column), lambda _: _ENTRY_BYTES)
+    def _lacks_vectors(self, base: BaseTable, version: int | None, source: LanceSource, column: str) -> bool:
+        key = _LacksVectorsName(source.place, version, base.columns, column)
+        return self.table.cache.compute(key, lambda: _lacks_vectors(source, column), lambda _: _ENTRY_BYTES)
 
 
-def _lacks(source: LanceSource, column: str) -> bool:
+def _lacks_vectors(source: LanceSource, column: str) -> bool:
     name = source.stored_names.get(column)
     if name is None:
         return True

@@ -84,10 +84,10 @@ def plan_vector(
         InvalidInputError: there is no such metric.
     """
     metric = chosen_metric(sources, request)
-    searches = tuple(_search(source, request, metric, row_filter, keep) for source in sources)
+    searches = tuple(_plan_source(source, request, metric, row_filter, keep) for source in sources)
     if not searches:
         return LimitExec(SortExec(EmptyExec(VECTOR_CANDIDATES), DISTANCE), request.k)
-    found = ConcurrentUnionExec(searches, _groups(searches), helpers_for(sources))
+    found = ConcurrentUnionExec(searches, _group_searches(searches), helpers_for(sources))
     # Superseded rows leave before the limit: this order must not change (ADR 13).
     if stale is None:
         filtered = FilterStaleExec(found, Staleness.EXACT, request.k)
@@ -119,7 +119,7 @@ def metric_of_index(source: SearchSource) -> str | None:
     return metric.lower() if isinstance(metric, str) else None
 
 
-def _search(
+def _plan_source(
     source: SearchSource, request: VectorRequest, metric: str, row_filter: RowFilter | None, keep: Keep
 ) -> KnnExec:
     index = None
@@ -132,7 +132,7 @@ def _search(
     return KnnExec(source, request, metric, keep, row_filter, index)
 
 
-def _groups(searches: Sequence[KnnExec]) -> tuple[tuple[int, ...], ...]:
+def _group_searches(searches: Sequence[KnnExec]) -> tuple[tuple[int, ...], ...]:
     """Which searches share a thread: those that look at all rows, until these are worth a thread."""
     groups: list[tuple[int, ...]] = []
     light: tuple[int, ...] = ()
@@ -279,26 +279,26 @@ class Branches:
         """
         if search.vector is None:
             assert search.text is not None  # noqa: S101 (a search is for one of them)
-            return self._text(search.text, search.k)
+            return self._plan_text(search.text, search.k)
         if search.text is None or search.hybrid is None:
-            return self._vector(search.vector, self.regions)
+            return self._plan_vector(search.vector, self.regions)
         wanted = search.hybrid.candidates
         # Both look into the same sources, so that they mean the same row by the same place.
-        vector_index = self._vector_coverage(search.vector)
+        vector_index = self._find_vector_coverage(search.vector)
         text_index = coverage(self.snapshot.base, search.text.columns[0], IndexKind.TEXT)
         everywhere = frozenset(self.snapshot.regions)
-        vector = self._vector(replace(search.vector, k=wanted), everywhere, (text_index,))
-        text = self._text(search.text, wanted, (vector_index,))
+        vector = self._plan_vector(replace(search.vector, k=wanted), everywhere, (text_index,))
+        text = self._plan_text(search.text, wanted, (vector_index,))
         queries = len(search.vector.vectors)
         candidates, sources = plan_hybrid(
             vector.candidates, vector.sources, text.candidates, text.sources, search.hybrid, queries
         )
         return Found(candidates, sources)
 
-    def _vector(
+    def _plan_vector(
         self, request: VectorRequest, regions: frozenset[str], together_with: tuple[Coverage, ...] = ()
     ) -> Found:
-        covered = self._vector_coverage(request)
+        covered = self._find_vector_coverage(request)
         metric = request.metric or index_metric(self.snapshot.base, request.column)
         stale: StaleRows | None = None
         if (
@@ -306,7 +306,7 @@ class Branches:
             or together_with
             or not (self._supersedes and self.uses_indexes)
         ):
-            sources = self._sources(covered, regions, metric, together_with)
+            sources = self._list_sources(covered, regions, metric, together_with)
         else:
             # Without masks, which take the keys of the base table to make.
             sources = search_sources(
@@ -315,11 +315,11 @@ class Branches:
             sources = with_own_newest(self.snapshot, sources)
             stale = stale_rows(self.snapshot, sources, self.table.cache, self.table.columns)
         sources = self.admission.visible(sources)
-        admitted, before = self.admission.admitted(self._searched(sources), self.before, self.residual)
+        admitted, before = self.admission.admitted(self._select_sources(sources), self.before, self.residual)
         found = plan_vector(admitted, replace(request, metric=metric), before, self.table.cache, stale)
         return Found(found, sources)
 
-    def _text(self, query: TextQuery, k: int, together_with: tuple[Coverage, ...] = ()) -> Found:
+    def _plan_text(self, query: TextQuery, k: int, together_with: tuple[Coverage, ...] = ()) -> Found:
         base, table = self.snapshot.base, self.table
         shown = self.admission.shown_columns(base.schema)
         indexes = {column: text_index(base, column, shown) for column in query.columns}
@@ -327,15 +327,15 @@ class Branches:
         clause = read_query(query, texts, base.name)
         covered = coverage(base, query.columns[0], IndexKind.TEXT)
         everywhere = frozenset(self.snapshot.regions)
-        sources = self.admission.visible(self._sources(covered, everywhere, None, together_with))
-        admitted, before = self.admission.admitted(self._searched(sources), self.before, self.residual)
+        sources = self.admission.visible(self._list_sources(covered, everywhere, None, together_with))
+        admitted, before = self.admission.admitted(self._select_sources(sources), self.before, self.residual)
         found = plan_text(sources, admitted, query, clause, k, before, texts)
         return Found(found, sources)
 
-    def _vector_coverage(self, request: VectorRequest) -> Coverage:
+    def _find_vector_coverage(self, request: VectorRequest) -> Coverage:
         return coverage(self.snapshot.base, request.column, IndexKind.VECTOR, request.metric)
 
-    def _sources(
+    def _list_sources(
         self,
         covered: Coverage,
         regions: frozenset[str],
@@ -354,7 +354,7 @@ class Branches:
             uses_indexes=self.uses_indexes,
         )
 
-    def _searched(self, sources: Sequence[SearchSource]) -> tuple[SearchSource, ...]:
+    def _select_sources(self, sources: Sequence[SearchSource]) -> tuple[SearchSource, ...]:
         """The sources that may have rows to be found."""
         return tuple(one for one in sources if one.region_id is None or one.region_id in self.regions)
 

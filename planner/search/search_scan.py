@@ -104,7 +104,7 @@ class SearchScan(TableScan):
             run.snapshot(self.table),
             run.visibility,
             self.kept_regions,
-            self._admission(run.snapshot(self.table).base),
+            self._build_admission(run.snapshot(self.table).base),
             self.search_conditions.before,
             self.residual,
             self.search.catch_up if self._uses_indexes else CatchUpMode.NEVER,
@@ -112,22 +112,24 @@ class SearchScan(TableScan):
         )
         found = branches.plan(self.search)
         after, policy = self.search_conditions.after, self.policy
-        wanted = self._wanted(after)
+        wanted = self._list_needed_columns(after)
         if policy is None or wanted.isdisjoint(policy.masks):
-            return self._taken(found, self.columns, after)
+            return self._take_rows(found, self.columns, after)
         # Only rows that the policy shows were ranked: what is left to be done is to mask their values.
         masking = replace(policy, condition=None, condition_columns=frozenset())
         needed = masking.columns_for(wanted)
         stored = [name for name in (*self.schema.names, *self._output.names) if name in needed]
         rows = PolicedRows(self.table.name, masking, wanted)
-        taken = self._taken(found, dict.fromkeys(stored), None)
-        return SecurityBarrierExec(taken, rows, self._fields(self.columns), after)
+        taken = self._take_rows(found, dict.fromkeys(stored), None)
+        return SecurityBarrierExec(taken, rows, self._build_schema(self.columns), after)
 
-    def _taken(self, found: Found, columns: Iterable[str], after: RowFilter | None) -> ExecNode:
+    def _take_rows(self, found: Found, columns: Iterable[str], after: RowFilter | None) -> ExecNode:
         """The rows that were found, with these columns."""
-        return TakeRowsExec(found.candidates, found.sources, self._fields(columns), after, self.table.cache)
+        return TakeRowsExec(
+            found.candidates, found.sources, self._build_schema(columns), after, self.table.cache
+        )
 
-    def _admission(self, base: BaseTable) -> Admission:
+    def _build_admission(self, base: BaseTable) -> Admission:
         run = self.run
         return Admission(
             self.table.name,
@@ -142,11 +144,11 @@ class SearchScan(TableScan):
     def _uses_indexes(self) -> bool:
         return Shortcut.SEARCH_INDEXES in self.run.options.shortcuts
 
-    def _wanted(self, after: RowFilter | None) -> frozenset[str]:
+    def _list_needed_columns(self, after: RowFilter | None) -> frozenset[str]:
         """Columns of the result that are produced, or looked at once rows are found."""
         return frozenset(self.columns) | (frozenset() if after is None else after.columns)
 
-    def _fields(self, columns: Iterable[str]) -> pa.Schema:
+    def _build_schema(self, columns: Iterable[str]) -> pa.Schema:
         """Columns of the table, shown or not, and of the result."""
         fields = {field.name: field for field in (*self.schema, *self._output)}
         return pa.schema([fields[name] for name in columns])
@@ -289,13 +291,13 @@ def direct_search(frame: DataFrame, call: SearchCall, run: QueryRun) -> DirectSe
     while not isinstance(node := plan.to_variant(), expr.TableScan):
         match node:
             case Sort() if rank is None:
-                rank = _ranked_by(node, call)
+                rank = _find_rank_column(node, call)
                 if rank is None:
                     return None
                 tracked.append(rank)
                 limit = node.get_fetch_val()
             case Projection():
-                inner = _renamed(node)
+                inner = _map_output_names(node)
                 if not inner.keys() >= set(tracked):
                     return None
                 tracked = [inner[name] for name in tracked]
@@ -312,27 +314,27 @@ def direct_search(frame: DataFrame, call: SearchCall, run: QueryRun) -> DirectSe
     return DirectSearch(tuple(tracked), names, limit, scan.expression)
 
 
-def _ranked_by(node: Sort, call: SearchCall) -> str | None:
+def _find_rank_column(node: Sort, call: SearchCall) -> str | None:
     """The column that a statement is sorted by, if its order can be that of the rank."""
     (first, *others) = node.sort_exprs()
-    column = _column(first.expr())
+    column = _as_column(first.expr())
     several = any(field.name == QUERY_INDEX for field in added_fields(call))
     if others or several or column is None or first.ascending() != _RANK[call.function][1]:
         return None
     return str(column.name())
 
 
-def _renamed(node: Projection) -> dict[str, str]:
+def _map_output_names(node: Projection) -> dict[str, str]:
     """Name in the output -> name in the input, of the columns that are passed on as they are."""
     found = {}
     for one in node.projections():
-        column = _column(one.to_variant().expr() if one.variant_name() == "Alias" else one)
+        column = _as_column(one.to_variant().expr() if one.variant_name() == "Alias" else one)
         if column is not None:
             found[output_name(one)] = column.name()
     return found
 
 
-def _column(expression: Expression) -> Column | None:
+def _as_column(expression: Expression) -> Column | None:
     """The column that an expression is; None for everything else, some of which can't be taken apart."""
     column: Column | None = expression.to_variant() if expression.variant_name() == "Column" else None
     return column

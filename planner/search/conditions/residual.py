@@ -43,15 +43,15 @@ from planner.sql.tokens import quote
 
 __all__ = ["PlannedCondition", "planned_condition", "refuse_subqueries", "residual_conditions"]
 
-_SURE = frozenset(
+_SAFE_VARIANTS = frozenset(
     {"Alias", "Between", "Case", "Column", "InList", "Like", "Literal", "Not", "TryCast"}
     | {"IsFalse", "IsNotFalse", "IsNotNull", "IsNotTrue", "IsNotUnknown", "IsNull", "IsTrue", "IsUnknown"}
 )
 """Variants of expressions that fail for no row for which their operands don't."""
-_SURE_OPERATORS = frozenset(
+_SAFE_OPERATORS = frozenset(
     {"=", "!=", "<", "<=", ">", ">=", "AND", "OR", "IS DISTINCT FROM", "IS NOT DISTINCT FROM", "||"}
 )
-_SURE_FUNCTIONS = frozenset(
+_SAFE_FUNCTIONS = frozenset(
     {"lower", "upper", "btrim", "ltrim", "rtrim", "reverse", "concat", "coalesce", "nullif", "get_field"}
     | {"character_length", "octet_length", "bit_length", "starts_with", "ends_with", "contains", "strpos"}
 )
@@ -62,7 +62,7 @@ _SELECTED_SIDES = {
     for kind in ("Semi", "Anti", "Mark")
 }
 """Joins that keep some rows of one side -> that input of theirs."""
-_WAY_OUT = "write prefilter => false to apply the conditions to the rows that were found"
+_HINT = "write prefilter => false to apply the conditions to the rows that were found"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -96,7 +96,7 @@ class PlannedCondition:
         """
         evaluated = [self.conjunct, *self.guards]
         names: list[str] = []
-        for _, node in self._below():
+        for _, node in self._list_nodes_below():
             if isinstance(node, SubqueryAlias):
                 names.append(node.alias())
             else:
@@ -121,7 +121,7 @@ class PlannedCondition:
         """
         found = np.zeros(batch.num_rows, dtype=np.bool_)
         if batch.num_rows:
-            found[on_own_thread(lambda: self._fulfilling(batch))] = True
+            found[on_own_thread(lambda: self._find_rows(batch))] = True
         return pa.array(found)
 
     def refusal(self, error: Exception) -> LanceGatewayError:
@@ -129,10 +129,10 @@ class PlannedCondition:
         reason = str(error).strip().partition("\n")[0]
         return InvalidInputError(f"the condition {self.text} can't be evaluated: {reason}")
 
-    def _fulfilling(self, batch: pa.RecordBatch) -> np.ndarray:
+    def _find_rows(self, batch: pa.RecordBatch) -> np.ndarray:
         """Numbers of the rows."""
         numbered = batch.append_column(_NUMBER, pa.array(np.arange(batch.num_rows)))
-        frame = self._frame([numbered])
+        frame = self._create_frame([numbered])
         if self.guards:
             for guard in self.guards:
                 frame = frame.filter(Expr(guard))
@@ -140,8 +140,8 @@ class PlannedCondition:
             guarded = [one for one in frame.collect() if one.num_rows]
             if not guarded:
                 return np.empty(0, np.int64)
-            frame = self._frame(guarded)
-        for needed, node in reversed(list(self._below())):
+            frame = self._create_frame(guarded)
+        for needed, node in reversed(list(self._list_nodes_below())):
             if isinstance(node, SubqueryAlias):
                 frame = frame.alias(quote(node.alias()))
             else:
@@ -150,10 +150,10 @@ class PlannedCondition:
         numbers: np.ndarray = rows.column(0).to_numpy()
         return numbers
 
-    def _frame(self, batches: list[pa.RecordBatch]) -> DataFrame:
+    def _create_frame(self, batches: list[pa.RecordBatch]) -> DataFrame:
         return policy_context().create_dataframe([batches], name=self.chain.table)
 
-    def _below(self) -> Iterator[tuple[list[Expression], Projection | SubqueryAlias]]:
+    def _list_nodes_below(self) -> Iterator[tuple[list[Expression], Projection | SubqueryAlias]]:
         """Projections and aliases below the filter, from the upper ones down, with what is needed of each."""
         needed = set(columns_of(self.conjunct))
         for node in self.chain.nodes[self.place + 1 :]:
@@ -185,7 +185,7 @@ def planned_condition(
     if not columns or not columns.isdisjoint(added) or not _is_deterministic(chain, place + 1, conjunct):
         return None
     guards = []
-    if _may_fail(chain, place + 1, conjunct):
+    if _can_fail(chain, place + 1, conjunct):
         for one in chain.leaf.filters():
             read = chain.stored_columns(len(chain.nodes), one)
             if read is not None and read.isdisjoint(added):
@@ -220,23 +220,23 @@ def residual_conditions(
         _refuse_selecting_joins(one, searches)
     for one in subqueries:
         if any(chain.table in searches for chain in filtered_by_a_subquery(one)):
-            raise _with_subquery()
+            raise _build_subquery_error()
     found: dict[str, tuple[PlannedCondition, ...]] = {}
     for chain in (chain for one in (plan, *subqueries) for chain in chains_of(one)):
         added = searches.get(chain.table)
         if added is None:
             continue
-        conditions = tuple(_conditions(chain, added, handed=handed))
+        conditions = tuple(_collect_conditions(chain, added, handed=handed))
         known = found.setdefault(chain.table, conditions)
-        if known is not conditions and not _are_same(known, conditions):
+        if known is not conditions and not _has_same_identities(known, conditions):
             msg = (
                 "a search is named once and read under different conditions, which can't apply before ranking"
             )
-            raise UnsupportedError(f"{msg}: write its call in every place, or {_WAY_OUT}")
+            raise UnsupportedError(f"{msg}: write its call in every place, or {_HINT}")
     return found
 
 
-def _are_same(some: tuple[PlannedCondition, ...], others: tuple[PlannedCondition, ...]) -> bool:
+def _has_same_identities(some: tuple[PlannedCondition, ...], others: tuple[PlannedCondition, ...]) -> bool:
     identities = [one.identity for one in some]
     return None not in identities and identities == [one.identity for one in others]
 
@@ -247,23 +247,23 @@ def _is_deterministic(chain: Chain, place: int, expression: Expression) -> bool:
     return all(is_deterministic(one, registered) for one in chain.definitions(place, expression))
 
 
-def _may_fail(chain: Chain, place: int, expression: Expression) -> bool:
+def _can_fail(chain: Chain, place: int, expression: Expression) -> bool:
     """Whether there may be rows for which an expression over the output of node `place` has no value."""
     return any(
-        _is_unsure(part) for one in chain.definitions(place, expression) for part in subexpressions(one)
+        _can_raise(part) for one in chain.definitions(place, expression) for part in subexpressions(one)
     )
 
 
-def _is_unsure(expression: Expression) -> bool:
+def _can_raise(expression: Expression) -> bool:
     kind = expression.variant_name()
     if kind == "BinaryExpr":
-        return expression.rex_call_operator() not in _SURE_OPERATORS
+        return expression.rex_call_operator() not in _SAFE_OPERATORS
     if kind == "ScalarFunction":
-        return expression.rex_call_operator() not in _SURE_FUNCTIONS
-    return kind not in _SURE
+        return expression.rex_call_operator() not in _SAFE_FUNCTIONS
+    return kind not in _SAFE_VARIANTS
 
 
-def _conditions(chain: Chain, added: AbstractSet[str], *, handed: bool) -> Iterator[PlannedCondition]:
+def _collect_conditions(chain: Chain, added: AbstractSet[str], *, handed: bool) -> Iterator[PlannedCondition]:
     conjuncts = [
         (place, conjunct) for place, node in chain.filters for conjunct in conjuncts_of(node.predicate())
     ]
@@ -277,7 +277,7 @@ def _conditions(chain: Chain, added: AbstractSet[str], *, handed: bool) -> Itera
         if condition is None:
             text = str(conjunct.canonical_name()).replace(f"{chain.table}.", "")
             msg = f"the condition {text} on the rows of a search can't apply before ranking"
-            raise UnsupportedError(f"{msg}: {_WAY_OUT}")
+            raise UnsupportedError(f"{msg}: {_HINT}")
         yield condition
 
 
@@ -292,12 +292,12 @@ def refuse_subqueries(plan: LogicalPlan, searches: AbstractSet[str]) -> None:
         UnsupportedError: there is one.
     """
     if any(chain.table in searches for chain in compared_with_a_subquery(plan)):
-        raise _with_subquery()
+        raise _build_subquery_error()
 
 
-def _with_subquery() -> UnsupportedError:
+def _build_subquery_error() -> UnsupportedError:
     msg = "a condition with a subquery on the rows of a search can't apply before ranking"
-    return UnsupportedError(f"{msg}: {_WAY_OUT}")
+    return UnsupportedError(f"{msg}: {_HINT}")
 
 
 def _refuse_selecting_joins(plan: LogicalPlan, searches: Mapping[str, AbstractSet[str]]) -> None:
@@ -310,12 +310,14 @@ def _refuse_selecting_joins(plan: LogicalPlan, searches: Mapping[str, AbstractSe
             continue
         below = node.inputs()[side]
         chain = chain_from(below)
-        chains = _joined(below, _compared(join, side)) if chain is None else [chain]
+        chains = (
+            _find_joined_chains(below, _find_compared_relations(join, side)) if chain is None else [chain]
+        )
         if any(one.table in searches for one in chains):
-            raise _with_subquery()
+            raise _build_subquery_error()
 
 
-def _compared(join: Join, side: int) -> frozenset[str]:
+def _find_compared_relations(join: Join, side: int) -> frozenset[str]:
     """The relations whose columns a join compares, of one of its inputs; and of both in other conditions."""
     condition = join.filter()
     expressions = [pair[side] for pair in join.on()] + ([] if condition is None else [condition])
@@ -326,7 +328,7 @@ def _compared(join: Join, side: int) -> frozenset[str]:
     return frozenset(found)
 
 
-def _joined(plan: LogicalPlan, relations: AbstractSet[str]) -> Iterator[Chain]:
+def _find_joined_chains(plan: LogicalPlan, relations: AbstractSet[str]) -> Iterator[Chain]:
     """The chains of some relations that are joined; above a projection, columns still have their relation."""
     chain = chain_from(plan)
     if chain is not None:
@@ -335,4 +337,4 @@ def _joined(plan: LogicalPlan, relations: AbstractSet[str]) -> Iterator[Chain]:
             yield chain
     elif isinstance(plan.to_variant(), Join | Filter | Projection):
         for child in plan.inputs():
-            yield from _joined(child, relations)
+            yield from _find_joined_chains(child, relations)

@@ -39,14 +39,14 @@ from planner.tables.sources.caches import ByteCache
 
 __all__ = ["Admission", "below_policy", "indexed_columns"]
 
-_FINDING = frozenset({"BTree", "Bitmap"})
+_VALUE_INDEXES = frozenset({"BTree", "Bitmap"})
 """Types of indexes that find the rows with a value; others only tell where it is not."""
 
 _OVERHEAD = 256
 _FEW_ROWS = 8192
 """Of texts and lists, which may be long, so many rows are evaluated at a time."""
 _READ_AHEAD = 4
-_FAILS_FOR_A_ROW = "fails for a row"
+_FAILS_FOR_SOME_ROW = "fails for a row"
 """Kept in place of a mask."""
 _ADDRESS_FIELD = pa.field(ROW_ADDRESS, pa.uint64())
 
@@ -56,7 +56,7 @@ ReadAs = tuple[tuple[str, pa.DataType, tuple[int, pa.DataType] | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _AdmittedRows:
+class _AdmittedRowsName:
     """Names the mask of a source's rows that fulfil a condition.
 
     Equal for the same shown rows, in which the condition's columns are made of the same ones.
@@ -75,7 +75,7 @@ class _AdmittedRows:
 
 
 @dataclass(frozen=True, slots=True)
-class _Fulfilling:
+class _FragmentRowsName:
     """Names the rows of a fragment, visible or not, that are not deleted and fulfil a condition.
 
     Equal for the same stored rows and deletions, in every version that makes the condition's columns of the
@@ -125,7 +125,7 @@ class Admission:
             PreconditionError: the policy can't be evaluated for a row.
         """
         shows = shows_of(self.table, self.policy)
-        return tuple(sources) if shows is None else self._narrowed(sources, shows)
+        return tuple(sources) if shows is None else self._narrow_sources(sources, shows)
 
     def admitted(
         self,
@@ -150,21 +150,21 @@ class Admission:
         remaining: RowFilter | None = None
         evaluated = list(conditions)
         if statement is not None:
-            if self._is_for_lance(statement, sources):
+            if self._is_evaluated_by_lance(statement, sources):
                 remaining = statement
             else:
                 evaluated.insert(0, StoredCondition(statement))
-        narrowed = reduce(self._narrowed, map(self._policed, evaluated), tuple(sources))
+        narrowed = reduce(self._narrow_sources, map(self._apply_policy, evaluated), tuple(sources))
         return narrowed, remaining
 
-    def _is_for_lance(self, statement: PredicateFilter, sources: Sequence[SearchSource]) -> bool:
+    def _is_evaluated_by_lance(self, statement: PredicateFilter, sources: Sequence[SearchSource]) -> bool:
         is_indexed = not self.indexed.isdisjoint(statement.columns)
-        return is_indexed and not self._is_masked(statement) and _can_be_said(statement, sources)
+        return is_indexed and not self._is_masked(statement) and _is_expressible(statement, sources)
 
     def _is_masked(self, condition: RowFilter) -> bool:
         return self.policy is not None and not self.policy.masks.keys().isdisjoint(condition.columns)
 
-    def _policed(self, condition: Condition) -> Condition:
+    def _apply_policy(self, condition: Condition) -> Condition:
         """The condition, kept from true values and hidden rows."""
         if self.policy is None:
             return condition
@@ -176,61 +176,65 @@ class Admission:
             return condition
         return Policed(self.table, self.policy, condition)
 
-    def _narrowed(self, sources: Iterable[SearchSource], condition: Condition) -> tuple[SearchSource, ...]:
-        return tuple(replace(one, live=self._live(one, condition)) for one in sources)
+    def _narrow_sources(
+        self, sources: Iterable[SearchSource], condition: Condition
+    ) -> tuple[SearchSource, ...]:
+        return tuple(replace(one, live=self._narrow_mask(one, condition)) for one in sources)
 
-    def _live(self, source: SearchSource, condition: Condition) -> RowMask:
+    def _narrow_mask(self, source: SearchSource, condition: Condition) -> RowMask:
         """The mask of a source without rows that don't fulfil a condition."""
         self.check()
         if condition.identity is None:
-            return self._found(source, condition)
+            return self._scan_source(source, condition)
         shown = source.live.digests(source.fragments)
-        key = _AdmittedRows(source.identity, _read_as(source, condition), shown, condition.identity)
+        key = _AdmittedRowsName(
+            source.identity, _describe_columns(source, condition), shown, condition.identity
+        )
         known: RowMask | None = self.cache.get(key)
         if known is None:
-            known = self._found(source, condition)
+            known = self._scan_source(source, condition)
             self.cache.put(key, known, known.nbytes + _OVERHEAD)
         return known
 
-    def _found(self, source: SearchSource, condition: Condition) -> RowMask:
+    def _scan_source(self, source: SearchSource, condition: Condition) -> RowMask:
         rows = source.rows
         if isinstance(rows, MemTableSource):
-            return self._found_in_memory(rows, source.live.fragments.get(0), condition)
+            return self._scan_tail(rows, source.live.fragments.get(0), condition)
 
         def of_fragment(fragment_id: int) -> tuple[int, FragmentMask]:
             before = source.live.fragments.get(fragment_id)
-            return fragment_id, self._found_in_fragment(rows, fragment_id, before, condition)
+            return fragment_id, self._scan_fragment(rows, fragment_id, before, condition)
 
         return RowMask(dict(self.executor.map(of_fragment, source.fragments)))
 
-    def _found_in_fragment(
+    def _scan_fragment(
         self, rows: LanceSource, fragment_id: int, before: FragmentMask | None, condition: Condition
     ) -> FragmentMask:
         if condition.spares_other_rows:
-            return self._of_some_rows(rows, fragment_id, before, condition)
-        key = _content(rows, fragment_id, condition)
+            return self._scan_visible_rows(rows, fragment_id, before, condition)
+        key = _name_fragment_rows(rows, fragment_id, condition)
         found: FragmentMask | str | None = None if key is None else self.cache.get(key)
         if found is None:
             try:
-                found = self._of_fragment(rows, fragment_id, None, condition)
-            except _FailedForARow:
-                found = _FAILS_FOR_A_ROW
+                found = self._scan_rows(rows, fragment_id, None, condition)
+            except _EvaluationError:
+                found = _FAILS_FOR_SOME_ROW
             if key is not None:
-                self.cache.put(key, found, _bytes_of(found) + _OVERHEAD)
+                self.cache.put(key, found, _count_bytes(found) + _OVERHEAD)
         if isinstance(found, str):
-            return self._of_some_rows(rows, fragment_id, before, condition)
+            return self._scan_visible_rows(rows, fragment_id, before, condition)
         return found if before is None else found.both(before)
 
-    def _of_some_rows(
+    def _scan_visible_rows(
         self, rows: LanceSource, fragment_id: int, before: FragmentMask | None, condition: Condition
     ) -> FragmentMask:
-        """As `_of_fragment`, without a look at rows that the mask hides."""
+        """As `_scan_rows`, without a look at rows that the mask hides."""
         try:
-            return self._of_fragment(rows, fragment_id, before, condition)
-        except _FailedForARow as failed:
+            return self._scan_rows(rows, fragment_id, before, condition)
+        except _EvaluationError as failed:
             raise condition.refusal(failed.reason) from None
 
-    def _of_fragment(
+    def _scan_rows(
         self, rows: LanceSource, fragment_id: int, shown: FragmentMask | None, condition: Condition
     ) -> FragmentMask:
         """Rows of a fragment that are not deleted, that a mask shows, and that fulfil a condition."""
@@ -242,7 +246,7 @@ class Admission:
             columns=[] if said else [rows.stored_names[name] for name in names if name in rows.stored],
             filter=said,
             fragments=[fragment.handle],
-            batch_size=CHUNK_ROWS if said or _are_narrow(rows, names) else _FEW_ROWS,
+            batch_size=CHUNK_ROWS if said or _has_primitive_types(rows, names) else _FEW_ROWS,
             batch_readahead=_READ_AHEAD,
             with_row_address=True,
         )
@@ -258,13 +262,11 @@ class Admission:
             if said is None and found.num_rows:
                 arrays = [*read_as(found, list(schema)[:-1], rows.stored), found.column(ROW_ADDRESS)]
                 batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
-                found = found.filter(_matches(condition, batch))
+                found = found.filter(_evaluate(condition, batch))
             flags[found.column(ROW_ADDRESS).to_numpy() & OFFSET_MASK] = True
         return FragmentMask(pa.array(flags), hides_deleted=True)
 
-    def _found_in_memory(
-        self, rows: MemTableSource, before: FragmentMask | None, condition: Condition
-    ) -> RowMask:
+    def _scan_tail(self, rows: MemTableSource, before: FragmentMask | None, condition: Condition) -> RowMask:
         """Rows of a log tail; only the visible ones are looked at."""
         shown = np.ones(rows.rows.num_rows, dtype=np.bool_)
         if before is not None:
@@ -277,8 +279,8 @@ class Admission:
         for batch in needed.take(pa.array(places)).to_batches(max_chunksize=CHUNK_ROWS):
             self.check()
             try:
-                found = batch.filter(_matches(condition, batch))
-            except _FailedForARow as failed:
+                found = batch.filter(_evaluate(condition, batch))
+            except _EvaluationError as failed:
                 raise condition.refusal(failed.reason) from None
             flags[found.column(ROW_ADDRESS).to_numpy()] = True
         return RowMask({0: FragmentMask(pa.array(flags), hides_deleted=True)})
@@ -286,7 +288,7 @@ class Admission:
 
 def indexed_columns(base: BaseTable) -> frozenset[str]:
     """Columns of a base table in which a scalar index finds values."""
-    return frozenset(index.columns[0] for index in base.indexes if index.type in _FINDING)
+    return frozenset(index.columns[0] for index in base.indexes if index.type in _VALUE_INDEXES)
 
 
 def below_policy(statement: PredicateFilter | None, policy: TablePolicy | None) -> PredicateFilter | None:
@@ -307,7 +309,7 @@ def below_policy(statement: PredicateFilter | None, policy: TablePolicy | None) 
     return None if below == TRUE else PredicateFilter(below, pc.scalar(value=True))
 
 
-class _FailedForARow(Exception):  # noqa: N818 - never leaves this module
+class _EvaluationError(Exception):
     """A condition can't be evaluated for some row."""
 
     def __init__(self, reason: Exception) -> None:
@@ -315,7 +317,7 @@ class _FailedForARow(Exception):  # noqa: N818 - never leaves this module
         self.reason = reason
 
 
-def _read_as(source: SearchSource, condition: Condition) -> ReadAs:
+def _describe_columns(source: SearchSource, condition: Condition) -> ReadAs:
     """How the columns that a condition reads are made of stored ones: not the same in every version."""
     rows, names = source.rows, sorted(condition.columns)
     if isinstance(rows, MemTableSource):
@@ -327,11 +329,13 @@ def _read_as(source: SearchSource, condition: Condition) -> ReadAs:
     )
 
 
-def _are_narrow(rows: LanceSource, columns: Iterable[str]) -> bool:
+def _has_primitive_types(rows: LanceSource, columns: Iterable[str]) -> bool:
     return all(pa.types.is_primitive(rows.schema.field(name).type) for name in columns)
 
 
-def _content(rows: LanceSource, fragment_id: int, condition: Condition) -> _Fulfilling | None:
+def _name_fragment_rows(
+    rows: LanceSource, fragment_id: int, condition: Condition
+) -> _FragmentRowsName | None:
     """What names the rows of a fragment that fulfil a condition, in every version that has its files."""
     if condition.identity is None:
         return None
@@ -339,7 +343,7 @@ def _content(rows: LanceSource, fragment_id: int, condition: Condition) -> _Fulf
     names = sorted(condition.columns)
     stored = [rows.stored_names[name] for name in names if name in rows.stored]
     values = dict(zip(stored, fragment.columns(stored, rows.stored_types), strict=True))
-    return _Fulfilling(
+    return _FragmentRowsName(
         fragment.files,
         fragment.deletions,
         condition.identity,
@@ -350,18 +354,18 @@ def _content(rows: LanceSource, fragment_id: int, condition: Condition) -> _Fulf
     )
 
 
-def _bytes_of(found: FragmentMask | str) -> int:
+def _count_bytes(found: FragmentMask | str) -> int:
     return int(found.visible.nbytes) if isinstance(found, FragmentMask) else 0
 
 
-def _matches(condition: Condition, batch: pa.RecordBatch) -> pa.BooleanArray:
+def _evaluate(condition: Condition, batch: pa.RecordBatch) -> pa.BooleanArray:
     try:
         return condition.matches(batch)
     except Exception as error:  # noqa: BLE001 - whatever DataFusion or a policy has to say
-        raise _FailedForARow(error) from None
+        raise _EvaluationError(error) from None
 
 
-def _can_be_said(condition: RowFilter, sources: Iterable[SearchSource]) -> bool:
+def _is_expressible(condition: RowFilter, sources: Iterable[SearchSource]) -> bool:
     """Whether Lance can apply a condition in every dataset."""
     columns = sorted(condition.columns)
     return all(

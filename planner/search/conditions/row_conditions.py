@@ -173,7 +173,7 @@ class SqlCondition:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Shown:
+class _PolicyCondition:
     """The row filter of an access policy."""
 
     table: str
@@ -181,7 +181,7 @@ class _Shown:
 
     @property
     def columns(self) -> frozenset[str]:
-        pushed = self._pushed
+        pushed = self._pushed_filter
         return self.policy.condition_columns | (frozenset() if pushed is None else pushed.columns)
 
     @property
@@ -193,17 +193,17 @@ class _Shown:
         return False
 
     @property
-    def _pushed(self) -> PredicateFilter | None:
+    def _pushed_filter(self) -> PredicateFilter | None:
         policy = self.policy
         return None if policy.pushed is None else PredicateFilter(policy.predicate, policy.pushed)
 
     def sql(self, names: Mapping[str, str]) -> str | None:
-        if self.policy.condition is not None or self._pushed is None:
+        if self.policy.condition is not None or self._pushed_filter is None:
             return None
-        return self._pushed.sql(names)
+        return self._pushed_filter.sql(names)
 
     def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        pushed, condition = self._pushed, self.policy.condition
+        pushed, condition = self._pushed_filter, self.policy.condition
         if pushed is None:
             assert condition is not None  # noqa: S101 (shows_of has seen to it)
             return fulfilling(batch, condition)
@@ -229,7 +229,7 @@ def shows_of(table: str, policy: TablePolicy | None) -> Condition | None:
     """
     if policy is None or (policy.pushed is None and policy.condition is None):
         return None
-    return _Shown(table, policy)
+    return _PolicyCondition(table, policy)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -273,7 +273,7 @@ class Policed:
             PreconditionError: the policy can't be evaluated for a row.
             Exception: what DataFusion has to say of the condition.
         """
-        number = _unused_name(batch.schema.names)
+        number = _choose_unused_name(batch.schema.names)
         numbered = batch.append_column(number, pa.array(np.arange(batch.num_rows)))
         rows = PolicedRows(self.table, self.policy, self.condition.columns | {number}).apply(numbered)
         found = np.zeros(batch.num_rows, dtype=np.bool_)
@@ -286,7 +286,7 @@ class Policed:
         return error if isinstance(error, LanceGatewayError) else self.condition.refusal(error)
 
 
-def _unused_name(names: list[str]) -> str:
+def _choose_unused_name(names: list[str]) -> str:
     name = "row"
     while name in names:
         name += "#"

@@ -142,7 +142,7 @@ class _SameRowsName:
 
 
 @dataclass(frozen=True, slots=True)
-class _Together:
+class _ComparisonName:
     """Names the results of one comparison with several generations, in their order."""
 
     rows: _SameRowsName
@@ -183,7 +183,7 @@ class CatchUp:
             return MovedRows(live)
         ordered = sorted(needed, key=lambda one: (one.column, one.kind.value))
         lacking = tuple(one for one in ordered if self._is_wanted(base, one))
-        generations = self._answering(snapshot, regions, lacking)
+        generations = self._find_generations(snapshot, regions, lacking)
         if not generations:
             return MovedRows(live)
         fragments = tuple(sorted({one for coverage in lacking for one in coverage.uncovered}))
@@ -199,10 +199,10 @@ class CatchUp:
         if known is not None:
             return known
         try:
-            same = {one: self._same_rows(base, one, generations) for one in fragments}
+            same = {one: self._find_same_rows(base, one, generations) for one in fragments}
         except GenerationVanishedError:
             return MovedRows(live)  # cleaned up this moment: what it has is looked at in the base table
-        moved = self._divided(base, live, same, generations, lacking)
+        moved = self._divide_rows(base, live, same, generations, lacking)
         self.table.cache.put(key, moved, moved.nbytes)
         return moved
 
@@ -221,7 +221,7 @@ class CatchUp:
             return rows >= MIN_TEXT_ROWS
         return rows * vector_bytes(base.schema.field(coverage.column).type) >= MIN_VECTOR_BYTES
 
-    def _answering(
+    def _find_generations(
         self, snapshot: TableSnapshot, regions: frozenset[str], lacking: Sequence[Coverage]
     ) -> tuple[GenerationDataset, ...]:
         """Merged generations that are there and have an index for a column that lacks one, newest first."""
@@ -231,15 +231,15 @@ class CatchUp:
             for region in snapshot.regions.values()
             if region.region_id in regions
             for flushed in sorted(region.merged, key=lambda one: -one.generation)
-            if any(flushed.generation > _caught_up(base, one, region.region_id) for one in lacking)
-            for generation in self._opened(base, region.region_id, flushed)
-            if any(self._answers(base, generation, one) for one in lacking)
+            if any(flushed.generation > _find_newest_indexed(base, one, region.region_id) for one in lacking)
+            for generation in self._open_generation(base, region.region_id, flushed)
+            if any(self._can_answer(base, generation, one) for one in lacking)
         ]
         # What was opened once stays known when its directory is removed.
         is_there = base.storage.exists(*(one.first_file for one in found)) if found else ()
         return tuple(itertools.compress(found, is_there))
 
-    def _opened(
+    def _open_generation(
         self, base: BaseTable, region_id: str, flushed: FlushedGeneration
     ) -> tuple[GenerationDataset, ...]:
         try:
@@ -247,13 +247,13 @@ class CatchUp:
         except GenerationVanishedError:
             return ()  # cleaned up: its rows are looked at in the base table
 
-    def _answers(self, base: BaseTable, generation: GenerationDataset, coverage: Coverage) -> bool:
+    def _can_answer(self, base: BaseTable, generation: GenerationDataset, coverage: Coverage) -> bool:
         """Whether a generation has an index for a column, and enough rows."""
         return own_index(base, generation, coverage) is not None and self._is_enough(
             base, coverage, generation.rows
         )
 
-    def _divided(
+    def _divide_rows(
         self,
         base: BaseTable,
         live: RowMask,
@@ -261,7 +261,7 @@ class CatchUp:
         generations: Sequence[GenerationDataset],
         lacking: Sequence[Coverage],
     ) -> MovedRows:
-        left = {one: self._live_rows(base, one, live) for one in same}
+        left = {one: self._find_live_rows(base, one, live) for one in same}
         moved = []
         for generation in generations:
             equal = {
@@ -273,7 +273,7 @@ class CatchUp:
                 for one, pair in pairs.items():
                     left[one][pair.offsets] = False
                 addresses = [pair.addresses for pair in pairs.values()]
-                moved.append(_moved(base, generation, lacking, addresses))
+                moved.append(_build_moved_generation(base, generation, lacking, addresses))
         if not moved:
             return MovedRows(live)
         masks = {one: FragmentMask(pa.array(flags), hides_deleted=True) for one, flags in left.items()}
@@ -281,7 +281,7 @@ class CatchUp:
         always = self.mode is CatchUpMode.ALWAYS
         return MovedRows(RowMask({**live.fragments, **masks}), tuple(moved), emptied, always)
 
-    def _live_rows(self, base: BaseTable, fragment_id: int, live: RowMask) -> np.ndarray:
+    def _find_live_rows(self, base: BaseTable, fragment_id: int, live: RowMask) -> np.ndarray:
         """Rows of a fragment that nothing supersedes and that are not deleted."""
         (shown,) = self.table.columns.visible(base.source, (fragment_id,), live)
         if shown is None:
@@ -289,7 +289,7 @@ class CatchUp:
         flags: np.ndarray = shown.visible.to_numpy(zero_copy_only=False)
         return flags
 
-    def _same_rows(
+    def _find_same_rows(
         self, base: BaseTable, fragment_id: int, generations: Sequence[GenerationDataset]
     ) -> Mapping[str, SameRows]:
         """Path of each generation -> rows that the fragment has as they are."""
@@ -315,7 +315,7 @@ class CatchUp:
             return same_rows(base, fragment, layers)
 
         # Statements that come at the same time share one comparison; what is kept are its single results.
-        together = _Together(name(*missing))
+        together = _ComparisonName(name(*missing))
         compared = cache.compute(together, compare, lambda found: sum(one.nbytes for one in found))
         for generation, rows in zip(missing, compared, strict=True):
             cache.put(name(generation), rows, rows.nbytes + ENTRY_OVERHEAD)
@@ -323,14 +323,14 @@ class CatchUp:
         return found
 
 
-def _caught_up(base: BaseTable, coverage: Coverage, region_id: str) -> int:
+def _find_newest_indexed(base: BaseTable, coverage: Coverage, region_id: str) -> int:
     """The newest generation of a region whose rows an index has all; 0 where that is not recorded."""
     if base.details is None or coverage.index is None:
         return 0
     return base.details.newest_covered(coverage.index.name, region_id)
 
 
-def _moved(
+def _build_moved_generation(
     base: BaseTable,
     generation: GenerationDataset,
     lacking: Sequence[Coverage],

@@ -58,7 +58,7 @@ class Coverage:
 
 
 @dataclass(frozen=True, slots=True)
-class _Covered:
+class _CoverageName:
     """Names what indexes cover, among what is known of a base version. Equal for the same kind of index.
 
     Attributes:
@@ -86,10 +86,10 @@ def coverage(base: BaseTable, column: str, kind: IndexKind, metric: str | None =
     """
     if kind is IndexKind.VECTOR and metric is None:
         metric = index_metric(base, column)
-    key = _Covered(column, kind, metric)
+    key = _CoverageName(column, kind, metric)
     known: Coverage | None = base.searched_as.get(key)
     if known is None:
-        known = base.searched_as[key] = _coverage(base, column, kind, metric)
+        known = base.searched_as[key] = _find_coverage(base, column, kind, metric)
     return known
 
 
@@ -99,7 +99,7 @@ def index_metric(base: BaseTable, column: str) -> str:
     Of several metrics it is l2, or else the first by name, so that building an index further changes nothing.
     Without an index it is l2, and hamming for vectors of uint8, as Lance has it.
     """
-    metrics = {metric_of(index) for index in _indexes(base, column, IndexKind.VECTOR)}
+    metrics = {metric_of(index) for index in _list_indexes(base, column, IndexKind.VECTOR)}
     if not metrics:
         vectors = base.schema.field(column).type
         is_bits = pa.types.is_fixed_size_list(vectors) and vectors.value_type == pa.uint8()
@@ -149,14 +149,14 @@ def says_the_same(one: DatasetIndex, other: DatasetIndex, kind: IndexKind) -> bo
     return all(one.details.get(name) == other.details.get(name) for name in names)
 
 
-def _indexes(base: BaseTable, column: str, kind: IndexKind) -> Iterable[DatasetIndex]:
+def _list_indexes(base: BaseTable, column: str, kind: IndexKind) -> Iterable[DatasetIndex]:
     return (index for index in base.indexes if index.columns == (column,) and kind.serves(index))
 
 
-def _coverage(base: BaseTable, column: str, kind: IndexKind, metric: str | None) -> Coverage:
+def _find_coverage(base: BaseTable, column: str, kind: IndexKind, metric: str | None) -> Coverage:
     found = [
         index
-        for index in _indexes(base, column, kind)
+        for index in _list_indexes(base, column, kind)
         if kind is IndexKind.TEXT or metric_of(index) == metric
     ]
     fragments = tuple(sorted(base.fragment_rows))
@@ -184,7 +184,7 @@ MAX_ALL_TOKENIZED_BYTES = 24 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class _OwnIndex:
+class _OwnIndexName:
     """Names a generation's index, among what is known of a base version. Equal for the same index of that.
 
     Attributes:
@@ -213,14 +213,14 @@ def own_index(base: BaseTable, generation: GenerationDataset, of_base: Coverage)
     """
     if of_base.index is None:
         return None
-    key = _OwnIndex(generation.place, of_base.column, of_base.kind, of_base.index.name)
+    key = _OwnIndexName(generation.place, of_base.column, of_base.kind, of_base.index.name)
     if key not in base.searched_as:
-        base.searched_as[key] = _own_index(base, generation, of_base, of_base.index)
+        base.searched_as[key] = _search_own_index(base, generation, of_base, of_base.index)
     known: DatasetIndex | None = base.searched_as[key]
     return known
 
 
-def _own_index(
+def _search_own_index(
     base: BaseTable, generation: GenerationDataset, of_base: Coverage, alike: DatasetIndex
 ) -> DatasetIndex | None:
     stored = generation.source(base).stored.get(of_base.column)

@@ -122,7 +122,8 @@ def stale_rows(
     """
     base = snapshot.base
     layers = {
-        region.region_id: tuple(_layers(base, region, cache, columns)) for region in snapshot.regions.values()
+        region.region_id: tuple(_list_newer_rows(base, region, cache, columns))
+        for region in snapshot.regions.values()
     }
     everything = tuple(one for found in layers.values() for one in found)
     places: dict[int, tuple[NewerRows, ...]] = {id(base.source): everything}
@@ -140,16 +141,18 @@ def with_own_newest(snapshot: TableSnapshot, sources: Sequence[SearchSource]) ->
     """The sources, those in memory without rows that later ones of the same log supersede, or tombstones."""
     tails: Mapping[int, Tail] = {id(tail.source): tail for tail in snapshot.tails}
     return tuple(
-        replace(source, live=_own_newest(tails[id(source.rows)])) if id(source.rows) in tails else source
+        replace(source, live=_build_newest_mask(tails[id(source.rows)]))
+        if id(source.rows) in tails
+        else source
         for source in sources
     )
 
 
-def _own_newest(tail: Tail) -> RowMask:
+def _build_newest_mask(tail: Tail) -> RowMask:
     return RowMask({0: FragmentMask(pa.array(tail.newest()))})
 
 
-def _layers(
+def _list_newer_rows(
     base: BaseTable, region: RegionSnapshot, cache: ByteCache, columns: ColumnCache
 ) -> Iterable[NewerRows]:
     if region.tail is not None:

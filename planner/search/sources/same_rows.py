@@ -32,15 +32,15 @@ def equal_values(one: pa.Array, other: pa.Array) -> np.ndarray:
     if not one.type.equals(other.type) or len(one) != len(other):
         msg = f"values of {one.type} x {len(one)} and {other.type} x {len(other)} can't be compared"
         raise ValueError(msg)
-    valid, also_valid = _flags(one.is_valid()), _flags(other.is_valid())
+    valid, also_valid = _to_flags(one.is_valid()), _to_flags(other.is_valid())
     both: np.ndarray = valid & also_valid
     same: np.ndarray = valid == also_valid
     if both.any():
-        same &= ~both | _equal_where_valid(one, other, both)
+        same &= ~both | _compare_valid(one, other, both)
     return same
 
 
-def _equal_where_valid(one: pa.Array, other: pa.Array, both: np.ndarray) -> np.ndarray:
+def _compare_valid(one: pa.Array, other: pa.Array, both: np.ndarray) -> np.ndarray:
     """Which rows are equal; what it says of rows that are not valid in `both` means nothing."""
     kind = one.type
     if isinstance(kind, pa.BaseExtensionType):
@@ -49,21 +49,21 @@ def _equal_where_valid(one: pa.Array, other: pa.Array, both: np.ndarray) -> np.n
         return equal_values(one.dictionary_decode(), other.dictionary_decode())
     if pa.types.is_floating(kind):
         stored = _INTEGERS[kind.bit_width]
-        return _flags(pc.equal(one.view(stored), other.view(stored)).fill_null(False))  # noqa: FBT003
+        return _to_flags(pc.equal(one.view(stored), other.view(stored)).fill_null(False))  # noqa: FBT003
     if pa.types.is_struct(kind):
         same = np.ones(len(one), dtype=np.bool_)
         for left, right in zip(one.flatten(), other.flatten(), strict=True):
             same &= equal_values(left, right)
         return same
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return _equal_lists(one, other, both)
+        return _compare_lists(one, other, both)
     try:
-        return _flags(pc.equal(one, other).fill_null(False))  # noqa: FBT003
+        return _to_flags(pc.equal(one, other).fill_null(False))  # noqa: FBT003
     except pa.ArrowNotImplementedError:
         return np.zeros(len(one), dtype=np.bool_)
 
 
-def _equal_lists(one: pa.Array, other: pa.Array, both: np.ndarray) -> np.ndarray:
+def _compare_lists(one: pa.Array, other: pa.Array, both: np.ndarray) -> np.ndarray:
     lengths = pc.list_value_length(one).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     others = pc.list_value_length(other).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     same: np.ndarray = both & (lengths == others)
@@ -76,7 +76,7 @@ def _equal_lists(one: pa.Array, other: pa.Array, both: np.ndarray) -> np.ndarray
     return same
 
 
-def _flags(values: pa.BooleanArray) -> np.ndarray:
+def _to_flags(values: pa.BooleanArray) -> np.ndarray:
     flags: np.ndarray = values.to_numpy(zero_copy_only=False)
     return flags
 
@@ -142,14 +142,14 @@ def same_rows(base: BaseTable, fragment: StoredFragment, layers: Sequence[Layer]
     pairs = [_Pairs.of(layer, keys) for layer in layers]
     if sum(len(one.offsets) for one in pairs) * MIN_SHARE < fragment.physical_rows:
         return [NO_ROWS for _ in layers]
-    if not _compared_columns(base):
+    if not _list_compared_columns(base):
         return [one.found([one]) for one in pairs]
     parts: list[list[_Pairs]] = [[] for _ in layers]
-    count = _rows_at_a_time(base, fragment)
+    count = _choose_batch_rows(base, fragment)
     for first in range(0, fragment.physical_rows, count):
         within = [one.within(first, first + count) for one in pairs]
         if any(len(one.offsets) for one in within):
-            rows = _physical_rows(base, fragment, first, count)
+            rows = _read_physical_rows(base, fragment, first, count)
             for part, one in zip(parts, within, strict=True):
                 part.append(one.equal(base, rows.take(pa.array(one.offsets - first))))
     return [one.found(part) for one, part in zip(pairs, parts, strict=True)]
@@ -200,7 +200,9 @@ class _Pairs:
             raise vanished(base, generation.path, error) from error
         same = np.ones(len(self.offsets), dtype=np.bool_)
         for field, column in zip(of_base.schema, of_base.columns, strict=True):
-            same &= equal_values(whole(column), _value(found, field, generation.source(base), len(same)))
+            same &= equal_values(
+                whole(column), _read_column(found, field, generation.source(base), len(same))
+            )
         return _Pairs(self.layer, self.offsets[same], self.rows[same])
 
     def found(self, parts: Sequence[_Pairs]) -> SameRows:
@@ -212,27 +214,27 @@ class _Pairs:
         return SameRows(offsets.astype(np.uint32), self.layer.keys.addresses[rows])
 
 
-def _compared_columns(base: BaseTable) -> list[str]:
+def _list_compared_columns(base: BaseTable) -> list[str]:
     return [name for name in base.schema.names if name not in base.primary_key]
 
 
-def _rows_at_a_time(base: BaseTable, fragment: StoredFragment) -> int:
+def _choose_batch_rows(base: BaseTable, fragment: StoredFragment) -> int:
     files = base.dataset.get_fragment(fragment.fragment_id).metadata.files
     size = sum(file.file_size_bytes or 0 for file in files)
     return max(1, min(MAX_COMPARED_ROWS, COMPARED_BYTES * fragment.physical_rows // max(size, 1)))
 
 
-def _physical_rows(base: BaseTable, fragment: StoredFragment, first: int, count: int) -> pa.Table:
+def _read_physical_rows(base: BaseTable, fragment: StoredFragment, first: int, count: int) -> pa.Table:
     """A stretch of a fragment, deleted rows included, without the key."""
     stored = base.dataset.get_fragment(fragment.fragment_id)
     deleted = {"with_row_id": True, "include_deleted_rows": True} if stored.num_deletions else {}
     scope = {"offset": first, "limit": min(count, fragment.physical_rows - first)}
-    names = _compared_columns(base)
+    names = _list_compared_columns(base)
     rows = base.dataset.scanner(columns=names, fragments=[stored], **scope, **deleted).to_table()
     return rows.select(names)
 
 
-def _value(rows: pa.Table | None, field: pa.Field, source: LanceSource, count: int) -> pa.Array:
+def _read_column(rows: pa.Table | None, field: pa.Field, source: LanceSource, count: int) -> pa.Array:
     """A column of rows of a generation, as the table's."""
     stored = source.stored.get(field.name)
     if rows is None or stored is None:

@@ -34,7 +34,7 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class _FragmentRows:
+class _FragmentRowsName:
     """Names the rows of a fragment.
 
     `shared` for the same stored rows with the same addresses, of which the same ones are deleted, read as the
@@ -54,7 +54,7 @@ class _FragmentRows:
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class _BaseRows:
+class _BaseRowsName:
     """Names the rows of several fragments.
 
     `shared` where the rows of each are, and the same index covers them.
@@ -64,12 +64,12 @@ class _BaseRows:
         segments: ids of the segments of the index; none where no index covers them.
     """
 
-    fragments: tuple[_FragmentRows, ...]
+    fragments: tuple[_FragmentRowsName, ...]
     segments: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _GenerationRows:
+class _GenerationRowsName:
     """Names the rows of a generation. Equal for the same one, read as the same columns."""
 
     place: Place
@@ -92,7 +92,7 @@ class _TailRowsName:
 
 
 @dataclass(frozen=True, slots=True)
-class _FirstEntries:
+class _FirstEntriesName:
     """Names the rows of the first so many entries of a log."""
 
     log: _TailRowsName
@@ -100,8 +100,8 @@ class _FirstEntries:
 
 
 @dataclass(frozen=True, slots=True)
-class _Identities:
-    """Names what `_base_identity` found out about a base version.
+class _IdentitiesName:
+    """Names what `_name_base_rows` found out about a base version.
 
     Attributes:
         fragments: ids.
@@ -150,34 +150,38 @@ def search_sources(
     if catch_up is not None:
         moved = catch_up.moved(snapshot, regions, live, (covered, *together_with))
     numbers = itertools.count()
-    sources = [*_of_base(numbers, base, covered, moved)]
+    sources = [*_divide_base(numbers, base, covered, moved)]
     searched = [region for region in snapshot.regions.values() if region.region_id in regions]
     generations = [one.generation for one in moved.generations]
     generations += [one for region in searched for one in region.generations]
     by_index = asked_by_index(base, generations, covered) if generations and covered.index else frozenset()
     for one in moved.generations:
         asked = moved.by_index or one.generation.path in by_index
-        sources += _of_generation(numbers, base, one.generation, one.rows, covered, one.live, by_index=asked)
+        sources += _build_generation_source(
+            numbers, base, one.generation, one.rows, covered, one.live, by_index=asked
+        )
     for region in searched:
         for generation in region.generations:
             shown = EVERYTHING_VISIBLE if masks is None else masks.generations[generation.path]
             rows, asked = generation.source(base), generation.path in by_index
-            sources += _of_generation(numbers, base, generation, rows, covered, shown, by_index=asked)
+            sources += _build_generation_source(
+                numbers, base, generation, rows, covered, shown, by_index=asked
+            )
         if region.tail is not None:
             shown = EVERYTHING_VISIBLE if masks is None else masks.tails[region.region_id]
-            sources.append(_of_tail(next(numbers), base, region.tail, shown))
+            sources.append(_build_tail_source(next(numbers), base, region.tail, shown))
     return tuple(sources)
 
 
-def _of_base(
+def _divide_base(
     numbers: Iterator[int], base: BaseTable, covered: Coverage, moved: MovedRows
 ) -> Iterator[SearchSource]:
     uncovered = tuple(one for one in covered.uncovered if one not in moved.emptied)
     # Texts are taken apart once for each source: it takes too long to begin anew whenever rows are appended.
-    flat = _stretches(uncovered) if covered.kind is IndexKind.TEXT else (uncovered,)
+    flat = _split_fragments(uncovered) if covered.kind is IndexKind.TEXT else (uncovered,)
     for fragments, index in ((covered.covered, covered.index), *((one, None) for one in flat)):
         if fragments:
-            identity, of_fragments = _base_identity(base, fragments, index)
+            identity, of_fragments = _name_base_rows(base, fragments, index)
             yield SearchSource(
                 next(numbers),
                 base.source,
@@ -189,7 +193,7 @@ def _of_base(
             )
 
 
-def _stretches(fragments: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+def _split_fragments(fragments: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     """Fragments in stretches of 2^n, longest first, so that one more of them changes only the last ones."""
     count, start = len(fragments), 0
     for power in reversed(range(count.bit_length())):
@@ -198,7 +202,7 @@ def _stretches(fragments: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
             start += 1 << power
 
 
-def _of_generation(
+def _build_generation_source(
     numbers: Iterator[int],
     base: BaseTable,
     generation: GenerationDataset,
@@ -224,7 +228,7 @@ def _of_generation(
     yield SearchSource(
         next(numbers),
         rows,
-        _GenerationRows(generation.place, base.columns),
+        _GenerationRowsName(generation.place, base.columns),
         live,
         tuple(sorted(generation.fragment_rows)),
         own_index(base, generation, covered) if by_index else None,
@@ -232,14 +236,14 @@ def _of_generation(
     )
 
 
-def _of_tail(number: int, base: BaseTable, tail: Tail, live: RowMask) -> SearchSource:
+def _build_tail_source(number: int, base: BaseTable, tail: Tail, live: RowMask) -> SearchSource:
     stem = _TailRowsName(tail.log.number, base.columns)
     return SearchSource(
-        number, tail.source, _FirstEntries(stem, tail.entries), live, region_id=tail.region_id, stem=stem
+        number, tail.source, _FirstEntriesName(stem, tail.entries), live, region_id=tail.region_id, stem=stem
     )
 
 
-def _base_identity(
+def _name_base_rows(
     base: BaseTable, fragments: Sequence[int], index: DatasetIndex | None
 ) -> tuple[Hashable, Mapping[int, Hashable]]:
     """Names some fragments of the base table, all together and each on its own.
@@ -249,17 +253,19 @@ def _base_identity(
 
     def found() -> tuple[Hashable, Mapping[int, Hashable]]:
         each = {
-            one.fragment_id: shared(_FragmentRows, one.fragment_id, one.files, one.deletions, base.columns)
+            one.fragment_id: shared(
+                _FragmentRowsName, one.fragment_id, one.files, one.deletions, base.columns
+            )
             for one in base.source.fragments.each(sorted(fragments))
         }
         segments = () if index is None else index.segments
-        return shared(_BaseRows, tuple(each.values()), segments), each
+        return shared(_BaseRowsName, tuple(each.values()), segments), each
 
     name = None if index is None else index.name
-    return _kept(base, _Identities(tuple(fragments), name), found)
+    return _keep(base, _IdentitiesName(tuple(fragments), name), found)
 
 
-def _kept(base: BaseTable, key: Hashable, make: Callable[[], Value]) -> Value:
+def _keep(base: BaseTable, key: Hashable, make: Callable[[], Value]) -> Value:
     """What was found out about a version before, or now."""
     if key not in base.searched_as:
         base.searched_as[key] = make()

@@ -27,7 +27,7 @@ _MOVED_ROWS = "FragmentReuse"
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class _TermsName:
     """Names how a column's terms and scores are made. Equal where the base table's index says the same.
 
     Attributes:
@@ -57,19 +57,19 @@ class _LiveTextName:
     source: Hashable
     is_read: bool
     shown: ShownRows
-    made_by: tuple[_Made, ...]
+    made_by: tuple[_TermsName, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _LastTailText:
+class _TailTextName:
     """Names the `LiveText` of a log that was made last; of which of its rows, the value tells."""
 
     stem: Hashable
-    made_by: tuple[_Made, ...]
+    made_by: tuple[_TermsName, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Documents:
+class _DocumentsName:
     """Names the terms of a column of a source. Equal for the same rows and the same tokenizer."""
 
     source: Hashable
@@ -78,7 +78,7 @@ class _Documents:
 
 
 @dataclass(frozen=True, slots=True)
-class _TailDocuments:
+class _TailDocumentsName:
     """Names the terms of a column of a log, as far as it was read; how far, the value tells."""
 
     stem: Hashable
@@ -108,7 +108,7 @@ class SourceTexts:
     @cached_property
     def quantized(self) -> frozenset[str]:
         """Columns whose index scores with rounded lengths."""
-        return frozenset(column for column, index in self.indexes.items() if _quantizes(index))
+        return frozenset(column for column, index in self.indexes.items() if _has_quantized_lengths(index))
 
     def open(self, source: SearchSource) -> SourceText:
         """The texts of one source.
@@ -116,22 +116,22 @@ class SourceTexts:
         Raises:
             LanceGatewayError: they can't be read.
         """
-        return SourceText(source, self._live_text(source), self.tokenizers, self.cache)
+        return SourceText(source, self._build_live_text(source), self.tokenizers, self.cache)
 
-    def _live_text(self, source: SearchSource) -> LiveText:
+    def _build_live_text(self, source: SearchSource) -> LiveText:
         """The texts of a source and which rows are shown and not deleted; the same object while they are."""
         digests = source.live.digests(source.fragments)
 
         def find() -> LiveText:
-            numbers, live = self._rows(source)
-            columns = {column: self._documents(source, column, numbers) for column in self.indexes}
+            numbers, live = self._list_rows(source)
+            columns = {column: self._open_documents(source, column, numbers) for column in self.indexes}
             return LiveText(columns, numbers, live)
 
-        state = _LiveTextName(source.identity, source.index is None, digests, self._made_by)
+        state = _LiveTextName(source.identity, source.index is None, digests, self._term_names)
         if source.stem is None:
             return self.cache.compute(state, find, lambda found: found.nbytes)
         # Of a growing tail only the last state is kept: every other would hold on to texts of its own.
-        key = _LastTailText(source.stem, self._made_by)
+        key = _TailTextName(source.stem, self._term_names)
         known: tuple[_LiveTextName, LiveText] | None = self.cache.get(key)
         if known is None or known[0] != state:
             known = state, find()
@@ -139,10 +139,10 @@ class SourceTexts:
         return known[1]
 
     @cached_property
-    def _made_by(self) -> tuple[_Made, ...]:
+    def _term_names(self) -> tuple[_TermsName, ...]:
         """Names what makes terms of texts, and scores of terms."""
         return tuple(
-            _Made(
+            _TermsName(
                 column,
                 self.tokenizers[column],
                 quantizes=column in self.quantized,
@@ -151,7 +151,7 @@ class SourceTexts:
             for column, index in self.indexes.items()
         )
 
-    def _rows(self, source: SearchSource) -> tuple[RowNumbers, np.ndarray]:
+    def _list_rows(self, source: SearchSource) -> tuple[RowNumbers, np.ndarray]:
         """The rows of a source, and which are live."""
         rows = source.rows
         if isinstance(rows, MemTableSource):
@@ -164,10 +164,10 @@ class SourceTexts:
         )
         return numbers, numbers.flags(RowMask({one: mask for one, mask in visible if mask is not None}))
 
-    def _documents(self, source: SearchSource, column: str, numbers: RowNumbers) -> ColumnDocuments:
-        index = self._own_index(source, column)
-        if index is None or not self._answers_like_base(column, index):
-            return self._tokenized(source, column, numbers)
+    def _open_documents(self, source: SearchSource, column: str, numbers: RowNumbers) -> ColumnDocuments:
+        index = self._find_own_index(source, column)
+        if index is None or not self._has_same_terms(column, index):
+            return self._tokenize(source, column, numbers)
         quantizes = column in self.quantized
         name = shared(IndexName, source.identity, column, index.name, self.tokenizers[column], quantizes)
 
@@ -178,10 +178,10 @@ class SourceTexts:
 
         return self.cache.compute(name, indexed, lambda found: found.nbytes)
 
-    def _tokenized(self, source: SearchSource, column: str, numbers: RowNumbers) -> ColumnDocuments:
+    def _tokenize(self, source: SearchSource, column: str, numbers: RowNumbers) -> ColumnDocuments:
         tokenizer = self.tokenizers[column]
         if source.stem is not None and isinstance(source.rows, MemTableSource):
-            grown_as = _TailDocuments(source.stem, column, tokenizer)
+            grown_as = _TailDocumentsName(source.stem, column, tokenizer)
             known: GrowingPostings = self.cache.get(grown_as) or GrowingPostings()
             if known.row_count == numbers.count:
                 return known
@@ -197,10 +197,10 @@ class SourceTexts:
             texts = rows.rows.column(column)
             return TokenPostings.of(tokenizer, texts, np.arange(numbers.count), numbers.count)
 
-        key = _Documents(source.identity, column, tokenizer)
+        key = _DocumentsName(source.identity, column, tokenizer)
         return self.cache.compute(key, read, lambda found: found.nbytes)
 
-    def _own_index(self, source: SearchSource, column: str) -> IndexDescription | None:
+    def _find_own_index(self, source: SearchSource, column: str) -> IndexDescription | None:
         """The index of the source's dataset on a column, where it covers the source."""
         rows = source.rows
         if source.index is None or not isinstance(rows, LanceSource) or column not in rows.stored_names:
@@ -219,17 +219,17 @@ class SourceTexts:
         ]
         return found[0] if found else None
 
-    def _answers_like_base(self, column: str, index: IndexDescription) -> bool:
+    def _has_same_terms(self, column: str, index: IndexDescription) -> bool:
         """Whether the terms of an index are those of the base table's, and its scores tell frequencies."""
         base = self.indexes[column]
         if index.details is base.details:
             return True
         return (
             Tokenizer.of(index.details) == self.tokenizers[column]
-            and _quantizes(index) == (column in self.quantized)
+            and _has_quantized_lengths(index) == (column in self.quantized)
             and (bool(index.details.get("with_position")) or not base.details.get("with_position"))
         )
 
 
-def _quantizes(index: IndexDescription) -> bool:
+def _has_quantized_lengths(index: IndexDescription) -> bool:
     return index.details.get("block_size") == _QUANTIZED_BLOCK

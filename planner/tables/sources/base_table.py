@@ -46,11 +46,11 @@ class DatasetIndex(IndexDescription):
 
 def dataset_indexes(dataset: Any) -> tuple[DatasetIndex, ...]:  # noqa: ANN401 (lance types)
     """All indexes of a `lance.LanceDataset` but the MemWAL index, by name."""
-    found = [_described(one) for one in dataset.describe_indices() if one.name != MEM_WAL_INDEX]
+    found = [_describe_index(one) for one in dataset.describe_indices() if one.name != MEM_WAL_INDEX]
     return tuple(sorted(found, key=lambda index: index.name))
 
 
-def _described(index: Any) -> DatasetIndex:  # noqa: ANN401 (lance types)
+def _describe_index(index: Any) -> DatasetIndex:  # noqa: ANN401 (lance types)
     return DatasetIndex(
         index.name,
         index.index_type,
@@ -243,13 +243,13 @@ class BaseTable:
         """Table column -> column of an older or newer dataset or log entry, matched by field id."""
         by_id = {field.field_id: field for field in stored}
         return {
-            name: StoredColumn(by_id[field_id].name, by_id[field_id].named_as(self._all_names))
+            name: StoredColumn(by_id[field_id].name, by_id[field_id].named_as(self._names_by_id))
             for field_id, name in self.field_names.items()
             if field_id in by_id
         }
 
     @cached_property
-    def _all_names(self) -> Mapping[int, str]:
+    def _names_by_id(self) -> Mapping[int, str]:
         fields = fields_of_dataset(self.dataset)
         return {one.field_id: one.name for field in fields for one in field.walk()}
 

@@ -52,15 +52,15 @@ class ByteCache:
         self.max_bytes = max_bytes
         self._lock = threading.Lock()
         self._entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
-        self._held = 0
-        self._under_way: dict[Hashable, Future[Any]] = {}
+        self._nbytes = 0
+        self._pending: dict[Hashable, Future[Any]] = {}
         self.hits = 0
         self.misses = 0
 
     @property
     def nbytes(self) -> int:
         """Bytes held now."""
-        return self._held
+        return self._nbytes
 
     def get(self, key: Hashable) -> Any:  # noqa: ANN401 (values of many types share one budget)
         """The value, or None."""
@@ -69,7 +69,7 @@ class ByteCache:
     def get_many(self, keys: Iterable[Hashable]) -> list[Any]:
         """The value of each key, or None."""
         with self._lock:
-            entries = [self._entry(key) for key in keys]
+            entries = [self._look_up(key) for key in keys]
         return [None if entry is None else entry[0] for entry in entries]
 
     def put(self, key: Hashable, value: object, nbytes: int) -> None:
@@ -83,11 +83,11 @@ class ByteCache:
                 if nbytes > self.max_bytes:
                     continue
                 before = self._entries.pop(key, None)
-                self._held += nbytes - (0 if before is None else before[1])
+                self._nbytes += nbytes - (0 if before is None else before[1])
                 self._entries[key] = (value, nbytes)
-                while self._held > self.max_bytes:
+                while self._nbytes > self.max_bytes:
                     _, (_, freed) = self._entries.popitem(last=False)
-                    self._held -= freed
+                    self._nbytes -= freed
 
     def compute(self, key: Hashable, make: Callable[[], Value], size: Callable[[Value], int]) -> Value:
         """The cached value, or what `make` returns, which is then kept.
@@ -96,14 +96,14 @@ class ByteCache:
             Exception: whatever `make` raises; nothing is kept then.
         """
         with self._lock:
-            entry = self._entry(key)
+            entry = self._look_up(key)
             if entry is not None:
                 found: Value = entry[0]
                 return found
-            future = self._under_way.get(key)
+            future = self._pending.get(key)
             mine = future is None
             if future is None:
-                future = self._under_way[key] = Future()
+                future = self._pending[key] = Future()
         if not mine:
             shared: Value = future.result()
             return shared
@@ -112,15 +112,15 @@ class ByteCache:
             self.put(key, value, size(value))
         except BaseException as error:
             with self._lock:
-                del self._under_way[key]
+                del self._pending[key]
             future.set_exception(error)
             raise
         with self._lock:
-            del self._under_way[key]
+            del self._pending[key]
         future.set_result(value)
         return value
 
-    def _entry(self, key: Hashable) -> tuple[Any, int] | None:
+    def _look_up(self, key: Hashable) -> tuple[Any, int] | None:
         entry = self._entries.get(key)
         if entry is None:
             self.misses += 1
@@ -183,21 +183,21 @@ class DecodedColumns:
 
     def __init__(self, max_bytes: int) -> None:
         self.kept = ByteCache(max_bytes)
-        self._read_before = ByteCache(COLUMNS_REMEMBERED)
+        self._requested = ByteCache(COLUMNS_REMEMBERED)
         self._max_scan_bytes = max_bytes // 2
 
     def fits(self, types: Iterable[pa.DataType], rows: int) -> bool:
         """Whether a scan of so many rows may be kept: a larger one would only flush the cache."""
-        return sum(_expected_bytes(kind, rows) for kind in types) <= self._max_scan_bytes
+        return sum(_estimate_bytes(kind, rows) for kind in types) <= self._max_scan_bytes
 
     def visible(
         self, source: LanceSource, fragment_ids: Sequence[int], mask: RowMask
     ) -> list[FragmentMask | None]:
         """See `ColumnCache.visible`."""
         fragments = source.fragments.each(fragment_ids)
-        return [self._visible(source, one, mask.fragments.get(one.fragment_id)) for one in fragments]
+        return [self._combine_masks(source, one, mask.fragments.get(one.fragment_id)) for one in fragments]
 
-    def _visible(
+    def _combine_masks(
         self, source: LanceSource, fragment: StoredFragment, mask: FragmentMask | None
     ) -> FragmentMask | None:
         if fragment.deletions is None or (mask is not None and mask.hides_deleted):
@@ -234,13 +234,13 @@ class DecodedColumns:
         names = [one.columns(columns, source.stored_types) for one in fragments]
         kept, too_large = [], []
         for fragment, values in zip(fragments, names, strict=True):
-            if all(_expected_bytes(one.type, fragment.physical_rows) <= MAX_COLUMN_BYTES for one in values):
+            if all(_estimate_bytes(one.type, fragment.physical_rows) <= MAX_COLUMN_BYTES for one in values):
                 kept.append((fragment, values))
             else:
                 too_large.append(fragment.fragment_id)
-        return self._batches(source, kept, list(columns), mask), tuple(too_large)
+        return self._read_batches(source, kept, list(columns), mask), tuple(too_large)
 
-    def _batches(
+    def _read_batches(
         self,
         source: LanceSource,
         fragments: Iterable[tuple[StoredFragment, list[StoredValues]]],
@@ -248,18 +248,18 @@ class DecodedColumns:
         mask: RowMask,
     ) -> Iterator[pa.RecordBatch]:
         for fragment, names in fragments:
-            visible = self._visible(source, fragment, mask.fragments.get(fragment.fragment_id))
+            visible = self._combine_masks(source, fragment, mask.fragments.get(fragment.fragment_id))
             sizes = [min(CHUNK_ROWS, left) for left in range(fragment.physical_rows, 0, -CHUNK_ROWS)]
             masks = [None for _ in sizes] if visible is None else visible.chunks()
             if columns:
                 digests = [_EVERY_ROW for _ in sizes] if visible is None else visible.digests
-                for arrays in self._chunks(source, fragment, columns, names, masks, digests):
+                for arrays in self._read_chunks(source, fragment, columns, names, masks, digests):
                     yield pa.RecordBatch.from_arrays(arrays, names=columns)
             else:
                 for size, shown in zip(sizes, masks, strict=True):
                     yield rows_without_columns(size if shown is None else int(shown.true_count))
 
-    def _chunks(
+    def _read_chunks(
         self,
         source: LanceSource,
         fragment: StoredFragment,
@@ -269,7 +269,7 @@ class DecodedColumns:
         digests: Sequence[bytes],
     ) -> Iterator[list[pa.Array]]:
         """The visible rows of each chunk; neighbours that are not kept yet are decoded together."""
-        kept = self._kept(names, masks, digests)
+        kept = self._find_chunks(names, masks, digests)
 
         def is_kept(number: int) -> bool:
             return all(column is not None for column in kept[number])
@@ -278,9 +278,9 @@ class DecodedColumns:
             if all_kept:
                 yield from (kept[number] for number in run)
             else:
-                yield from self._decoded(source, fragment, columns, names, masks, list(run))
+                yield from self._decode_chunks(source, fragment, columns, names, masks, list(run))
 
-    def _kept(
+    def _find_chunks(
         self, names: list[StoredValues], masks: list[pa.BooleanArray | None], digests: Sequence[bytes]
     ) -> list[list[pa.Array | None]]:
         """The visible rows of each chunk in each column; None where they have to be read."""
@@ -303,7 +303,7 @@ class DecodedColumns:
         masked = [
             (*place, column) for place, column in zip(missing, whole, strict=True) if place[0] not in unknown
         ]
-        again = self._were_asked_for([chunks[number][at] for number, at, _ in masked])
+        again = self._note_requests([chunks[number][at] for number, at, _ in masked])
         kept: list[tuple[_Chunk, pa.Array, int]] = []
         for (number, at, column), is_asked_again in zip(masked, again, strict=True):
             shown = found[number][at] = column.filter(masks[number])
@@ -312,7 +312,7 @@ class DecodedColumns:
         self.kept.put_many(kept)
         return found
 
-    def _decoded(
+    def _decode_chunks(
         self,
         source: LanceSource,
         fragment: StoredFragment,
@@ -329,7 +329,7 @@ class DecodedColumns:
             scope |= {"with_row_id": True, "include_deleted_rows": True}  # offsets are physical
         # Not a column of many chunks that is read for the first time: memory that is kept has to be got from
         # the system first, which a single query need not pay for.
-        keep = [again or fragment.physical_rows <= CHUNK_ROWS for again in self._were_asked_for(names)]
+        keep = [again or fragment.physical_rows <= CHUNK_ROWS for again in self._note_requests(names)]
         dataset: Any = source.dataset
         scanner = dataset.scanner(
             columns=columns,
@@ -350,17 +350,17 @@ class DecodedColumns:
             mask = masks[number]
             yield arrays if mask is None else [column.filter(mask) for column in arrays]
 
-    def _were_asked_for(self, names: Sequence[StoredValues | _Chunk]) -> list[bool]:
+    def _note_requests(self, names: Sequence[StoredValues | _Chunk]) -> list[bool]:
         """Whether this is not the first time, as far as that is remembered."""
-        before = [known is not None for known in self._read_before.get_many(names)]
+        before = [known is not None for known in self._requested.get_many(names)]
         new = [name for name, known in zip(names, before, strict=True) if not known]
-        self._read_before.put_many([(name, True, 1) for name in new])
+        self._requested.put_many([(name, True, 1) for name in new])
         return before
 
 
-def _expected_bytes(kind: pa.DataType, rows: int) -> int:
+def _estimate_bytes(kind: pa.DataType, rows: int) -> int:
     if pa.types.is_fixed_size_list(kind):
-        return int(kind.list_size) * _expected_bytes(kind.value_type, rows)
+        return int(kind.list_size) * _estimate_bytes(kind.value_type, rows)
     try:
         return rows * max(int(kind.bit_width) // 8, 1)
     except ValueError:

@@ -57,7 +57,7 @@ class KeyHistory:
         self._dead[self.rows : stop] = dead
         values = hashable(keys)
         for start, end in pairwise(cuts):
-            self._extend(values[start:end])
+            self._link_repeats(values[start:end])
 
     def newest(self, rows: int) -> np.ndarray:
         """Which of the first so many rows are the last of their key among them, and no tombstones."""
@@ -78,7 +78,7 @@ class KeyHistory:
             return None
         return np.sort(np.array(found, dtype=np.int64))
 
-    def _extend(self, values: list[Any]) -> None:
+    def _link_repeats(self, values: list[Any]) -> None:
         start, count, last = self.rows, len(values), self._last
         numbers, known_keys = np.arange(start, start + count), len(last)
         before = np.fromiter(map(last.get, values, repeat(-1)), np.int64, count)
@@ -123,22 +123,22 @@ def key_column(keys: pa.Table) -> pa.Array:
         keys: the key columns, without NULLs, in the table's own types.
     """
     if keys.num_columns == 1:
-        return _combined(keys.column(0))
+        return _combine_chunks(keys.column(0))
     parts: list[pa.Array] = []
     for column in keys.columns:
-        text = _as_binary(_combined(column))
+        text = _cast_to_binary(_combine_chunks(column))
         parts += [pc.cast(pc.cast(pc.binary_length(text), pa.string()), pa.binary()), text]
     return pc.binary_join_element_wise(*parts, pa.scalar(SEPARATOR, pa.binary()))
 
 
-def _combined(column: pa.ChunkedArray) -> pa.Array:
+def _combine_chunks(column: pa.ChunkedArray) -> pa.Array:
     if column.num_chunks == 1:
         return column.chunk(0)
     combined = column.combine_chunks()
     return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
 
 
-def _as_binary(column: pa.Array) -> pa.Array:
+def _cast_to_binary(column: pa.Array) -> pa.Array:
     if pa.types.is_fixed_size_binary(column.type) or pa.types.is_large_binary(column.type):
         return column.cast(pa.binary())
     if pa.types.is_binary(column.type):
@@ -259,7 +259,7 @@ class KeyPlaces:
         self._executor = executor
         self._lock = threading.Lock()
         self._lookups: Counter[str] = Counter()
-        self._begun: dict[str, BaseVersion] = {}
+        self._started: dict[str, BaseVersion] = {}
         self._ranges: dict[str, KeyRanges] = {}
 
     def find(self, base: BaseTable, keys: KeySet) -> Mapping[int, np.ndarray] | None:
@@ -271,7 +271,7 @@ class KeyPlaces:
         if ranges is None or ranges.version != version:
             if not self._is_eligible(base):
                 return None
-            ranges = self._known_ranges(base)
+            ranges = self._find_ranges(base)
             if ranges is None:
                 self._prepare(base)
                 return None
@@ -281,14 +281,14 @@ class KeyPlaces:
         for fragment_id, name in ranges.meeting(wanted):
             of_fragment: FragmentKeys | None = self._cache.get(name)
             if of_fragment is None:
-                self._begin_anew(uri)
+                self._restart(uri)
                 return None
             offsets = of_fragment.find(wanted)
             if len(offsets):
                 located[fragment_id] = offsets
         return located
 
-    def _known_ranges(self, base: BaseTable) -> KeyRanges | None:
+    def _find_ranges(self, base: BaseTable) -> KeyRanges | None:
         """None where the keys of a fragment are not known."""
         found: list[tuple[int, FragmentKeysName, np.ndarray]] = []
         for fragment in base.fragments:
@@ -299,11 +299,11 @@ class KeyPlaces:
             found.append((fragment.fragment_id, name, of_fragment.keys))
         return KeyRanges.of(base.version_id, found)
 
-    def _begin_anew(self, uri: str) -> None:
+    def _restart(self, uri: str) -> None:
         """Keys left the cache, since others were asked for more: read them again for who keeps asking."""
         with self._lock:
             self._ranges.pop(uri, None)
-            self._begun.pop(uri, None)
+            self._started.pop(uri, None)
             self._lookups[uri] = 1
 
     def _is_eligible(self, base: BaseTable) -> bool:
@@ -315,12 +315,12 @@ class KeyPlaces:
         uri, version = base.storage.uri, base.version_id
         with self._lock:
             self._lookups[uri] += 1
-            if self._lookups[uri] < LOOKUPS_BEFORE or self._begun.get(uri) == version:
+            if self._lookups[uri] < LOOKUPS_BEFORE or self._started.get(uri) == version:
                 return
-            self._begun[uri] = version
-        self._executor.submit(self._read, base)
+            self._started[uri] = version
+        self._executor.submit(self._read_fragments, base)
 
-    def _read(self, base: BaseTable) -> None:
+    def _read_fragments(self, base: BaseTable) -> None:
         for fragment in base.fragments:
             self._cache.compute(
                 FragmentKeysName(fragment.files, base.key),

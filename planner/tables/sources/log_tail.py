@@ -39,7 +39,7 @@ class _Entry(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Located:
+class _FoundKeys:
     """Where rows up to number `done` were found in another source, in blocks of (start, stop, places)."""
 
     done: int = 0
@@ -72,7 +72,7 @@ class TailRows:
         self._entries: list[_Entry] = []
         self._cuts: list[int] = []
         self._history: KeyHistory | None = None
-        self._located: dict[Hashable, _Located] = {}
+        self._found_keys: dict[Hashable, _FoundKeys] = {}
         self._last_keys: tuple[tuple[int, int], pa.Array] | None = None
         self._stored: tuple[pa.Schema, Mapping[str, StoredColumn]] | None = None
         self._tail: Tail | None = None
@@ -90,7 +90,7 @@ class TailRows:
         with self._lock:
             for entry in entries:
                 if not self._entries or entry.position > self._entries[-1].position:
-                    self._add(entry.position, entry.generation, self._rows_of(entry, base))
+                    self._append_rows(entry.position, entry.generation, self._read_rows(entry, base))
 
     def tail(self) -> Tail | None:
         """All rows that are there now; the same object while no more have come."""
@@ -126,7 +126,9 @@ class TailRows:
                 rest = pa.Table.from_batches(self._batches, self._schema).slice(first)
                 stops = [one.start for one in entries[1:]] + [self._count]
                 for one, stop in zip(entries, stops, strict=True):
-                    kept._add(one.position, one.generation, rest.slice(one.start - first, stop - one.start))
+                    kept._append_rows(
+                        one.position, one.generation, rest.slice(one.start - first, stop - one.start)
+                    )
             return kept
 
     def stretch(self, generation: int) -> tuple[int, int] | None:
@@ -143,17 +145,17 @@ class TailRows:
     def newest(self, rows: int) -> np.ndarray:
         """Which of the first so many rows are the last of their key among them, and no tombstones."""
         with self._lock:
-            return self._known_history().newest(rows)
+            return self._extend_history().newest(rows)
 
     def find_rows(self, keys: pa.Table, rows: int) -> np.ndarray | None:
         """Ascending numbers of the last row of each key among the first so many; None where not known."""
         with self._lock:
-            return self._known_history().find(key_column(keys), rows)
+            return self._extend_history().find(key_column(keys), rows)
 
     def distinct_keys(self, start: int, stop: int) -> int:
         """How many keys a stretch of rows has."""
         with self._lock:
-            return self._known_history().distinct(start, stop)
+            return self._extend_history().distinct(start, stop)
 
     def located(self, source: Hashable, start: int, stop: int, find: Find) -> list[np.ndarray]:
         """Where another source has the keys of a stretch of rows.
@@ -165,9 +167,9 @@ class TailRows:
             find: places of distinct keys in the source.
         """
         with self._lock:
-            known = self._located.setdefault(source, _Located())
+            known = self._found_keys.setdefault(source, _FoundKeys())
             if stop > known.done:
-                for first, end in self._pieces(known.done, stop):
+                for first, end in self._split_at_generations(known.done, stop):
                     places = find(self.keys(first, end))
                     if len(places):
                         known.blocks.append((first, end, places))
@@ -184,7 +186,7 @@ class TailRows:
     def located_so_far(self, source: Hashable, start: int, stop: int) -> list[np.ndarray] | None:
         """See `located`; None where it would have to ask."""
         with self._lock:
-            known = self._located.get(source)
+            known = self._found_keys.get(source)
             if known is None or known.done < stop:
                 return None
             blocks = [one for one in known.blocks if one[0] < stop and start < one[1]]
@@ -201,11 +203,11 @@ class TailRows:
                 self._last_keys = (start, stop), pc.unique(key_column(rows.select(list(self._key))))
             return self._last_keys[1]
 
-    def _pieces(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    def _split_at_generations(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
         """A stretch, cut where generations begin: what is found of one serves it when it is flushed."""
         yield from itertools.pairwise([start, *(cut for cut in self._cuts if start < cut < stop), stop])
 
-    def _known_history(self) -> KeyHistory:
+    def _extend_history(self) -> KeyHistory:
         history = self._history
         if history is None:
             history = self._history = KeyHistory()
@@ -214,16 +216,16 @@ class TailRows:
             keys = key_column(rows.select(list(self._key)))
             dead = rows.column(TOMBSTONE).to_numpy()
             before = history.rows
-            starts = [one.start - before for one in self._entries_from(before)]
+            starts = [one.start - before for one in self._list_entries_from(before)]
             history.extend(keys, dead, [*starts, len(keys)])
         return history
 
-    def _entries_from(self, row: int) -> list[_Entry]:
+    def _list_entries_from(self, row: int) -> list[_Entry]:
         found = list(itertools.takewhile(lambda one: one.start >= row, reversed(self._entries)))
         found.reverse()
         return found
 
-    def _rows_of(self, entry: WalEntry, base: BaseTable) -> pa.Table:
+    def _read_rows(self, entry: WalEntry, base: BaseTable) -> pa.Table:
         """The entry's rows; neighbours have their columns in the same places as a rule."""
         if entry.rows is None:
             return self._schema.empty_table()
@@ -232,7 +234,7 @@ class TailRows:
             self._stored = stored_as, base.stored_columns(fields_of_entry(stored_as))
         return entry_rows(entry.rows, self._schema, self._stored[1])
 
-    def _add(self, position: int, generation: int | None, rows: pa.Table) -> None:
+    def _append_rows(self, position: int, generation: int | None, rows: pa.Table) -> None:
         if self._entries and self._entries[-1].generation != generation:
             self._cuts.append(self._count)
         self._entries.append(_Entry(position, generation, self._count))

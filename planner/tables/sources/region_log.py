@@ -36,16 +36,16 @@ class RegionLog:
         self.replay_start = ReplayStart(after, floor)
         self.last = after
         self._lock = threading.Lock()
-        self._listed: list[tuple[int, int | None]] = []
-        self._waiting: list[WalEntry] = []
+        self._positions: list[tuple[int, int | None]] = []
+        self._unread: list[WalEntry] = []
         self._rows: TailRows | None = None
-        self._read: tuple[BaseTable, Tail | None] | None = None
+        self._last_tail: tuple[BaseTable, Tail | None] | None = None
         """What `tail` gave last, while no more entries came."""
 
     @property
     def positions(self) -> tuple[int, ...]:
         """Of all entries with rows, ascending."""
-        return tuple(position for position, _ in list(self._listed))
+        return tuple(position for position, _ in list(self._positions))
 
     @property
     def rows(self) -> TailRows | None:
@@ -76,9 +76,9 @@ class RegionLog:
                 if entry.position <= self.last or entry.is_fence:
                     continue
                 if self.replay_start.is_unflushed(entry.position, entry.generation):
-                    self._listed.append((entry.position, entry.generation))
-                    self._waiting.append(entry)
-                    self._read = None
+                    self._positions.append((entry.position, entry.generation))
+                    self._unread.append(entry)
+                    self._last_tail = None
             self.last = max(self.last, last)
 
     def tail(self, base: BaseTable, read: ReadEntry) -> Tail | None:
@@ -89,19 +89,19 @@ class RegionLog:
             read: an entry at a position.
         """
         with self._lock:
-            if not self._listed:
+            if not self._positions:
                 return None
-            if self._read is not None and self._read[0] is base:
-                return self._read[1]
+            if self._last_tail is not None and self._last_tail[0] is base:
+                return self._last_tail[1]
             if self._rows is None or not self._rows.reads_as(base):
-                entries = [read(position) for position, _ in self._listed]
+                entries = [read(position) for position, _ in self._positions]
                 self._rows = TailRows(self.region_id, base)
             else:
-                entries = self._waiting
+                entries = self._unread
             self._rows.append(entries, base)
-            self._waiting = []
-            self._read = base, self._rows.tail()
-            return self._read[1]
+            self._unread = []
+            self._last_tail = base, self._rows.tail()
+            return self._last_tail[1]
 
     def flushed_up_to(self, after: int, floor: int, base: BaseTable | None) -> RegionLog:
         """The log that leaves out more; what is known of the rest stays known.
@@ -113,24 +113,24 @@ class RegionLog:
         """
         later = RegionLog(self.region_id, max(after, self.after), max(floor, self.floor))
         with self._lock:
-            later._listed = [
+            later._positions = [
                 (position, generation)
-                for position, generation in self._listed
+                for position, generation in self._positions
                 if later.replay_start.is_unflushed(position, generation)
             ]
             later.last = max(self.last, later.after)
-            kept = later._listed
-            waiting = [entry for entry in self._waiting if (entry.position, entry.generation) in set(kept)]
+            kept = later._positions
+            waiting = [entry for entry in self._unread if (entry.position, entry.generation) in set(kept)]
             rows = self._rows
-            if kept == self._listed:
-                later._rows, later._waiting = rows, waiting
+            if kept == self._positions:
+                later._rows, later._unread = rows, waiting
             elif (
                 kept
-                and kept == self._listed[-len(kept) :]
+                and kept == self._positions[-len(kept) :]
                 and rows is not None
                 and base is not None
                 and rows.reads_as(base)
             ):
                 later._rows = rows.since(kept[0][0], base)
-                later._waiting = waiting
+                later._unread = waiting
         return later

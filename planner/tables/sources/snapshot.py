@@ -214,7 +214,7 @@ class SnapshotDescription:
             )
             for one in region.generations:
                 described.generations.add(generation=one.generation, path=one.path)
-            for first, count in _runs(region.wal_positions):
+            for first, count in _find_runs(region.wal_positions):
                 described.wal_entries.add(first=first, count=count)
         return message
 
@@ -229,11 +229,11 @@ class SnapshotDescription:
             message.table,
             message.base_version,
             message.base_fingerprint,
-            tuple(_region(region) for region in message.regions),
+            tuple(_read_region(region) for region in message.regions),
         )
 
 
-def _region(message: snapshot_pb2.RegionDescription) -> RegionDescription:
+def _read_region(message: snapshot_pb2.RegionDescription) -> RegionDescription:
     if len(message.region_id) != 16:
         msg = f"region id {message.region_id.hex()!r} of a snapshot is not a UUID of 16 bytes"
         raise InvalidInputError(msg)
@@ -252,7 +252,7 @@ def _region(message: snapshot_pb2.RegionDescription) -> RegionDescription:
     )
 
 
-def _runs(positions: Iterable[int]) -> Iterator[tuple[int, int]]:
+def _find_runs(positions: Iterable[int]) -> Iterator[tuple[int, int]]:
     """Ascending numbers as first and count of each stretch without gaps."""
     first = count = 0
     for position in positions:

@@ -117,11 +117,11 @@ class Catalog:
 
     def table_names(self) -> tuple[str, ...]:
         """All tables, sorted."""
-        return self._named(TABLE_SUFFIX, directories=True)
+        return self._list_names(TABLE_SUFFIX, directories=True)
 
     def view_names(self) -> tuple[str, ...]:
         """All views, sorted."""
-        return self._named(VIEW_SUFFIX, directories=False)
+        return self._list_names(VIEW_SUFFIX, directories=False)
 
     def names(self) -> tuple[str, ...]:
         """All tables and views, sorted."""
@@ -132,7 +132,7 @@ class Catalog:
         if name in self._tables:
             return True
         if self.storage.backend.scheme == "file":
-            return _plain(name) and self.storage.exists(f"{name}{TABLE_SUFFIX}/{VERSIONS}")[0]
+            return _is_file_name(name) and self.storage.exists(f"{name}{TABLE_SUFFIX}/{VERSIONS}")[0]
         return name in self.table_names()
 
     def table(self, name: str) -> Table:
@@ -145,7 +145,7 @@ class Catalog:
         if known is not None:
             return known
         if not self._is_usable(name) or name not in self.table_names():
-            raise self._unknown(name)
+            raise self._build_unknown_error(name)
         storage = self.storage.child(f"{name}{TABLE_SUFFIX}")
         with self._lock:
             return self._tables.setdefault(
@@ -194,7 +194,7 @@ class Catalog:
 
     def view_sql(self, name: str) -> str | None:
         """The SELECT behind a view; None where there is no view of that name."""
-        if not _plain(name):
+        if not _is_file_name(name):
             return None
         path = f"{name}{VIEW_SUFFIX}"
         try:
@@ -224,31 +224,31 @@ class Catalog:
 
     def _is_usable(self, name: str) -> bool:
         """Whether a table can be named so here."""
-        return _plain(name) and (self.storage.backend.scheme == "file" or _IN_URLS.isdisjoint(name))
+        return _is_file_name(name) and (self.storage.backend.scheme == "file" or _IN_URLS.isdisjoint(name))
 
-    def _named(self, suffix: str, *, directories: bool) -> tuple[str, ...]:
-        found = self._entries(suffix, directories=directories)
+    def _list_names(self, suffix: str, *, directories: bool) -> tuple[str, ...]:
+        found = self._list_entries(suffix, directories=directories)
         if not directories or self.storage.backend.scheme != "file":
             return tuple(filter(self._is_usable, found))
         # A directory may be on its way to become a table, or be left of one; asking is cheap only here.
         are_tables = self.storage.exists(*(f"{name}{suffix}/{VERSIONS}" for name in found))
         return tuple(name for name, is_table in zip(found, are_tables, strict=True) if is_table)
 
-    def _entries(self, suffix: str, *, directories: bool) -> tuple[str, ...]:
+    def _list_entries(self, suffix: str, *, directories: bool) -> tuple[str, ...]:
         return tuple(
             entry.name.removesuffix(suffix)
             for entry in self.storage.list()
             if entry.name.endswith(suffix) and entry.is_dir == directories and entry.name != suffix
         )
 
-    def _unknown(self, name: str) -> NotFoundError:
+    def _build_unknown_error(self, name: str) -> NotFoundError:
         names = self.names()
         close = difflib.get_close_matches(name, names, n=3)
         hint = f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(names) or 'none'}"
         return NotFoundError(f"table {name!r} does not exist in {self.storage.uri}: {hint}")
 
 
-def _plain(name: str) -> bool:
+def _is_file_name(name: str) -> bool:
     """Whether a file can be named so, with a suffix."""
     if not name or name in (".", "..") or len(name.encode()) > MAX_NAME_BYTES:
         return False

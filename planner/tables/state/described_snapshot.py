@@ -31,7 +31,7 @@ OpenGenerations = Callable[[BaseTable, str, Iterable[FlushedGeneration]], tuple[
 
 
 @dataclass(frozen=True, slots=True)
-class _DescribedTail:
+class _TailRowsName:
     """Names rows of a region's log. Equal if they are all rows between the same entries, read as the same.
 
     Attributes:
@@ -72,16 +72,16 @@ class DescribedSnapshots:
         try:
             newest = self.newest.find()  # Finds out whether the table was made anew.
             kept = self.newest.known
-            base = self._base(kept, newest, description)
+            base = self._open_base(kept, newest, description)
             if base.place != kept.place:
                 raise SnapshotGoneError(self.name, base.version, MADE_ANEW)
             return TableSnapshot(
-                base, {one.region_id: self._region(kept, base, one) for one in description.regions}
+                base, {one.region_id: self._open_region(kept, base, one) for one in description.regions}
             )
         except (GenerationVanishedError, FileNotFoundError, NotFoundError) as error:
             raise SnapshotGoneError(self.name, description.base_version, error) from error
 
-    def _base(self, kept: KnownState, newest: BaseTable, description: SnapshotDescription) -> BaseTable:
+    def _open_base(self, kept: KnownState, newest: BaseTable, description: SnapshotDescription) -> BaseTable:
         version, fingerprint = description.base_version, description.base_fingerprint
         key, cache = BaseVersion(kept.place, version), self.logs.cache
         for known in (newest, cache.get(key)):
@@ -93,21 +93,23 @@ class DescribedSnapshots:
         cache.put(key, base, OPEN_BASE_BYTES)
         return base
 
-    def _region(self, kept: KnownState, base: BaseTable, description: RegionDescription) -> RegionSnapshot:
+    def _open_region(
+        self, kept: KnownState, base: BaseTable, description: RegionDescription
+    ) -> RegionSnapshot:
         region_id, positions = description.region_id, description.wal_positions
         generations = self.open_generations(base, region_id, description.generations)
-        tail = None if not positions else self._tail(kept, base, region_id, positions)
+        tail = None if not positions else self._open_tail(kept, base, region_id, positions)
         return RegionSnapshot(region_id, generations, tail)
 
-    def _tail(
+    def _open_tail(
         self, kept: KnownState, base: BaseTable, region_id: str, positions: tuple[int, ...]
     ) -> Tail | None:
         log = kept.logs.get(region_id)
         current = None if log is None or log.rows is None else log.rows.tail()
         if current is not None and current.positions == positions and current.log.reads_as(base):
             return current
-        entries = self._entries(kept, region_id, positions)
-        key = _DescribedTail(kept.place, region_id, positions[0], positions[-1], base.columns, base.key)
+        entries = self._read_entries(kept, region_id, positions)
+        key = _TailRowsName(kept.place, region_id, positions[0], positions[-1], base.columns, base.key)
 
         def read() -> Tail | None:
             rows = TailRows(region_id, base)
@@ -116,7 +118,7 @@ class DescribedSnapshots:
 
         return self.logs.cache.compute(key, read, lambda tail: 0 if tail is None else tail.nbytes)
 
-    def _entries(self, kept: KnownState, region_id: str, positions: tuple[int, ...]) -> list[WalEntry]:
+    def _read_entries(self, kept: KnownState, region_id: str, positions: tuple[int, ...]) -> list[WalEntry]:
         """All entries with rows from the first to the last: caches know a tail by these two positions."""
         first, last = positions[0], positions[-1]
         if last - first < MAX_WAL_ENTRIES:

@@ -28,7 +28,7 @@ ENTRIES_FOR_A_GENERATION = 512
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _EntryName:
     """Names an entry of a log. Equal if it is the same one: positions are taken once."""
 
     place: Place
@@ -110,13 +110,13 @@ class LogReader:
             if own is None:
                 following[region_id] = log.last + 1
             elif own.last > log.last:
-                log.advance(list(self._entries(kept, region_id, log.last, own.last, own)), own.last)
+                log.advance(list(self._read_entries(kept, region_id, log.last, own.last, own)), own.last)
         if following:
             are_there = self.storage.exists(*map(wal_entry_path, following.keys(), following.values()))
             grown = {one for one, is_there in zip(following, are_there, strict=True) if is_there}
             others += [(one, None, following[one.region_id]) for one in manifests if one.region_id in grown]
         if others:
-            read = self.storage.each(lambda one: self._log(kept, *one), others)
+            read = self.storage.each(lambda one: self._read_log(kept, *one), others)
             logs |= {log.region_id: log for log in read}
         return logs
 
@@ -144,10 +144,10 @@ class LogReader:
                     msg = f"the log of region {region_id} was cleaned up behind entry {log.after}"
                     raise FileNotFoundError(msg)  # Newer entries were not found behind the gap.
                 rest = log.flushed_up_to(log.after, newest_merged + 1, base)
-            found[region_id] = rest.tail(base, partial(self._held_entry, kept, region_id))
+            found[region_id] = rest.tail(base, partial(self._find_entry, kept, region_id))
         return found
 
-    def _held_entry(self, kept: KnownState, region_id: str, position: int) -> WalEntry:
+    def _find_entry(self, kept: KnownState, region_id: str, position: int) -> WalEntry:
         """One entry, from memory where this process wrote it."""
         own = self.own_tails((region_id,)).get(region_id)
         if own is not None and own.first <= position <= own.last:
@@ -156,7 +156,7 @@ class LogReader:
                 return own.entries[at]
         return self.entry(kept, region_id, position)
 
-    def _log(
+    def _read_log(
         self, kept: KnownState, manifest: RegionManifest, own: OwnTail | None, seen: int = 0
     ) -> RegionLog:
         """The log of one region.
@@ -170,7 +170,7 @@ class LogReader:
         region_id = manifest.region_id
         log = kept.logs.get(region_id)
         if log is not None and log.is_behind(manifest):
-            log = kept.logs[region_id] = self._without_flushed(kept, log, manifest)
+            log = kept.logs[region_id] = self._drop_flushed(kept, log, manifest)
         if log is None or log.is_ahead_of(manifest):
             known = log
             log = RegionLog(region_id, manifest.replay_after_wal_entry_position, manifest.current_generation)
@@ -182,7 +182,7 @@ class LogReader:
         else:
             last = own.last
         if last > looked_at:
-            log.advance(list(self._entries(kept, region_id, looked_at, last, own)), last)
+            log.advance(list(self._read_entries(kept, region_id, looked_at, last, own)), last)
         return log
 
     def entry(self, kept: KnownState, region_id: str, position: int) -> WalEntry:
@@ -193,12 +193,12 @@ class LogReader:
             LanceGatewayError: it can't be read.
         """
         return self.cache.compute(
-            _Entry(kept.place, region_id, position),
+            _EntryName(kept.place, region_id, position),
             lambda: read_wal_entry(self.storage, region_id, position),
             lambda entry: 256 + (0 if entry.rows is None else int(entry.rows.nbytes)),
         )
 
-    def _entries(
+    def _read_entries(
         self, kept: KnownState, region_id: str, after: int, last: int, own: OwnTail | None
     ) -> Iterator[WalEntry]:
         """All entries behind a position, ascending; from memory as far as it has them."""
@@ -208,7 +208,7 @@ class LogReader:
         if own is not None:
             yield from own.after(after)
 
-    def _without_flushed(self, kept: KnownState, log: RegionLog, manifest: RegionManifest) -> RegionLog:
+    def _drop_flushed(self, kept: KnownState, log: RegionLog, manifest: RegionManifest) -> RegionLog:
         """The log without what was flushed since, whose rows are remembered by generation."""
         base = self.newest.last
         after = manifest.replay_after_wal_entry_position

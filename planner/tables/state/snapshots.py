@@ -41,7 +41,7 @@ OPEN_GENERATION_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class _OpenGeneration:
+class _GenerationName:
     """Names a generation. Equal if it is the same directory of the same table.
 
     With its number: a description of a snapshot may give another one than the manifest does.
@@ -77,7 +77,7 @@ class Snapshots:
             return RegionAssignments()
         kept = self._newest.known
         if consistency == "snapshot":
-            return self._remembered(kept, base).assignments
+            return self._read_remembered(kept, base).assignments
         state = kept.recorded_state
         region_ids = list_regions(self._storage)
         source, specs, assigned = kept.assigned
@@ -85,7 +85,9 @@ class Snapshots:
         if is_same and assigned.region_ids == region_ids:
             return assigned
         known = {region_id: kept.manifests.get(region_id) for region_id in region_ids}
-        known |= self._newest_manifests(kept, [region_id for region_id, one in known.items() if one is None])
+        known |= self._read_newest_manifests(
+            kept, [region_id for region_id, one in known.items() if one is None]
+        )
         present = [manifest for manifest in known.values() if manifest is not None]
         if not is_same or assigned.region_ids != tuple(one.region_id for one in present):
             specs = details.region_specs
@@ -97,7 +99,7 @@ class Snapshots:
         """Take a snapshot, or one again that was taken after a time of the monotonic clock; see `Table`."""
         taken_at, last = self._newest.known.last.get(consistency, (-math.inf, None))
         if last is not None and taken_at > after and all(one in last.regions for one in needed):
-            return _same(last, last.base, {one: last.regions[one] for one in needed})
+            return _reuse_last(last, last.base, {one: last.regions[one] for one in needed})
         failure: Exception | None = None
         for _ in range(SNAPSHOT_ATTEMPTS):
             kept = self._newest.known
@@ -127,7 +129,7 @@ class Snapshots:
             LanceGatewayError: one can't be read.
         """
         self._newest.find()  # Finds out whether the table was made anew.
-        found = self._newest_manifests(self._newest.known, list_regions(self._storage))
+        found = self._read_newest_manifests(self._newest.known, list_regions(self._storage))
         return tuple(manifest for manifest in found.values() if manifest is not None)
 
     def _take(
@@ -139,11 +141,11 @@ class Snapshots:
         """
         # Manifests, then logs, then the base version: this order must not change (ADR 5).
         if consistency == "snapshot":
-            manifests = self._remembered_manifests(kept, needed)
+            manifests = self._read_remembered_manifests(kept, needed)
             logs: Mapping[str, RegionLog] = {}
             base = self._newest.find()
         else:
-            manifests = self._newest_manifests(kept, needed)
+            manifests = self._read_newest_manifests(kept, needed)
             present = [manifest for manifest in manifests.values() if manifest is not None]
             logs = {}
             if consistency == "strong":
@@ -179,15 +181,15 @@ class Snapshots:
             generations: tuple[GenerationDataset, ...] = ()
             if manifest is not None:
                 is_remembered = consistency == "snapshot"
-                generations = self._unmerged(base, manifest, newest_merged, is_remembered=is_remembered)
+                generations = self._open_unmerged(base, manifest, newest_merged, is_remembered=is_remembered)
             regions[region_id] = RegionSnapshot(region_id, generations, tail, manifest, newest_merged)
         if base.details is not None and base.primary_key:
             unflushed = {region_id for region_id, one in regions.items() if one.tail is not None}
             found = {region_id: manifests.get(region_id) for region_id in needed}
             check_ids(self._name, kept, base.details, found, unflushed)
-        return _same(last, base, regions)
+        return _reuse_last(last, base, regions)
 
-    def _remembered(self, kept: KnownState, base: BaseTable) -> RememberedRegions:
+    def _read_remembered(self, kept: KnownState, base: BaseTable) -> RememberedRegions:
         """What the index remembers of regions; read once for each version of it."""
         found, details = kept.remembered, base.details or MemWalIndexDetails()
         if found is None or found.details is not details:
@@ -195,15 +197,15 @@ class Snapshots:
             kept.remembered = found
         return found
 
-    def _remembered_manifests(
+    def _read_remembered_manifests(
         self, kept: KnownState, region_ids: Sequence[str]
     ) -> dict[str, RegionManifest | None]:
         """Manifests as the index remembers them; the newest of regions that it only knows to be there."""
-        remembered = self._remembered(kept, self._newest.find()).manifests
+        remembered = self._read_remembered(kept, self._newest.find()).manifests
         named = [one for one in region_ids if one in remembered and remembered[one] is None]
-        return {**remembered, **self._newest_manifests(kept, named)}
+        return {**remembered, **self._read_newest_manifests(kept, named)}
 
-    def _unmerged(
+    def _open_unmerged(
         self, base: BaseTable, manifest: RegionManifest, newest_merged: int, *, is_remembered: bool
     ) -> tuple[GenerationDataset, ...]:
         """Generations that the base version lacks; none of a remembered region that is another table's.
@@ -219,7 +221,7 @@ class Snapshots:
                 raise
             return ()
 
-    def _newest_manifests(
+    def _read_newest_manifests(
         self, kept: KnownState, region_ids: Sequence[str]
     ) -> dict[str, RegionManifest | None]:
         found = read_latest_manifests(self._storage, region_ids, known=kept.manifests)
@@ -232,7 +234,7 @@ class Snapshots:
                 kept.manifests.pop(region_id, None)
             else:
                 kept.manifests[region_id] = manifest
-            if before is None or manifest is None or not _records_the_same(before, manifest):
+            if before is None or manifest is None or not _has_same_assignment(before, manifest):
                 kept.recorded_state = object()
         return newest
 
@@ -248,7 +250,7 @@ class Snapshots:
 
         def opened(generation: int, path: str) -> GenerationDataset:
             return self._cache.compute(
-                _OpenGeneration(base.place, region_id, path, generation),
+                _GenerationName(base.place, region_id, path, generation),
                 lambda: open_generation(base, region_id, generation, path),
                 lambda _: OPEN_GENERATION_BYTES,
             )
@@ -263,7 +265,7 @@ def keep_last(kept: KnownState, consistency: Consistency, taken_at: float, taken
         kept.last[consistency] = taken_at, taken
 
 
-def _same(last: TableSnapshot, base: BaseTable, regions: Mapping[str, RegionSnapshot]) -> TableSnapshot:
+def _reuse_last(last: TableSnapshot, base: BaseTable, regions: Mapping[str, RegionSnapshot]) -> TableSnapshot:
     """The snapshot of these; the last one where it is."""
     # Regions are compared by identity, and in their order.
     is_same = base is last.base and list(regions.items()) == list(last.regions.items())
@@ -320,14 +322,14 @@ def check_ids(
     """
     if len(manifests) < 2:
         return
-    for own_id, lancedb_id in _pairs(kept, details, manifests):
+    for own_id, lancedb_id in _find_double_ids(kept, details, manifests):
         own = manifests[own_id]
         merged = details.newest_merged(own_id)
         if own is not None and (own_id in unflushed or not is_retired(own, merged)):
             raise PreconditionError(two_ids(f"table {name!r}", own_id, lancedb_id))
 
 
-def _pairs(
+def _find_double_ids(
     kept: KnownState | None, details: MemWalIndexDetails, manifests: Mapping[str, RegionManifest | None]
 ) -> tuple[tuple[str, str], ...]:
     """Ids of regions that have two: the other one, and LanceDB's. What regions record hardly ever changes."""
@@ -341,5 +343,5 @@ def _pairs(
     return found
 
 
-def _records_the_same(one: RegionManifest, other: RegionManifest) -> bool:
+def _has_same_assignment(one: RegionManifest, other: RegionManifest) -> bool:
     return (one.region_spec_id, one.region_values) == (other.region_spec_id, other.region_values)

@@ -235,8 +235,8 @@ class NewestBase:
         self._name = name
         self._storage = storage
         self._lock = threading.Lock()
-        self._looking = threading.Lock()
-        self._listed: tuple[BaseTable, FileIdentity] | None = None
+        self._recent_lock = threading.Lock()
+        self._newest_listing: tuple[BaseTable, FileIdentity] | None = None
         """A version that Lance found to be the newest, and the directory of versions just before that."""
         self._mark: FileIdentity | None = None
         """Of the table; None where nobody had marked it when a version was opened last."""
@@ -258,7 +258,7 @@ class NewestBase:
         with self._lock:
             other = self.last
             if other is None or other is last or not self._is_newest(other):
-                other = self._opened(other)
+                other = self._open_newest(other)
             self._found_at = started
             return other
 
@@ -273,7 +273,7 @@ class NewestBase:
         trusted = self._storage.backend.identity_seconds
         if not trusted:
             return self.find()
-        with self._looking:  # One looks for all who wait.
+        with self._recent_lock:  # One looks for all who wait.
             last = self.last
             if last is None or time.monotonic() - self._found_at >= trusted:
                 last = self.find()
@@ -290,10 +290,10 @@ class NewestBase:
             directory, following, current = self._storage.identities(
                 VERSIONS, manifest.following, manifest.path
             )
-            if self._listed == (base, directory) and following is None:
+            if self._newest_listing == (base, directory) and following is None:
                 return current == manifest.identity
             newer = _has_newer(base)
-            self._listed = None if newer or directory is None else (base, directory)
+            self._newest_listing = None if newer or directory is None else (base, directory)
             # The manifest is looked at once more: the table may have been made anew in between.
             return not newer and manifest.is_there(self._storage)
         if _has_newer(base):
@@ -311,7 +311,7 @@ class NewestBase:
             return True
         return self._mark is not None and table_mark(self._storage) == self._mark
 
-    def _opened(self, before: BaseTable | None) -> BaseTable:
+    def _open_newest(self, before: BaseTable | None) -> BaseTable:
         """Open the newest version; let go of all that is known where that is another table's."""
         started = time.monotonic()
         known, expected = self.known, None

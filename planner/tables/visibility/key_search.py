@@ -55,7 +55,7 @@ class KeyProbe:
         self._sorted: list[np.ndarray] | None = None
         self._hashed: _HashedLayers | None = None
         if pa.types.is_signed_integer(layers[0].type):
-            self._sorted = [_distinct(np.sort(layer.to_numpy().astype(np.int64))) for layer in layers]
+            self._sorted = [_drop_repeats(np.sort(layer.to_numpy().astype(np.int64))) for layer in layers]
 
     def search(self, keys: pa.Array) -> list[np.ndarray]:
         """For each set, the ascending positions (uint32) in `keys` whose key is in the set."""
@@ -64,7 +64,7 @@ class KeyProbe:
         if self._sorted is not None:
             values = keys.to_numpy().astype(np.int64, copy=False)
             if (values[1:] > values[:-1]).all():
-                return [_in_ascending(values, wanted) for wanted in self._sorted]
+                return [_search_ascending(values, wanted) for wanted in self._sorted]
             offsets = _OffsetTable.of(values)
             if offsets is not None:
                 return [offsets.find(wanted) for wanted in self._sorted]
@@ -73,7 +73,7 @@ class KeyProbe:
         return self._hashed.search(keys)
 
 
-def _in_ascending(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+def _search_ascending(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """Positions in ascending keys of these keys, which are ascending and distinct as well."""
     first = np.searchsorted(wanted, keys[0])
     last = np.searchsorted(wanted, keys[-1], side="right")
@@ -144,10 +144,10 @@ class _HashedLayers:
         order = np.argsort(layers, kind="stable")
         cuts = np.cumsum(np.bincount(layers, minlength=self._layers))[:-1]
         # The stable sort left the positions of a layer ascending.
-        return [_distinct(part) for part in np.split(rows[order], cuts)]
+        return [_drop_repeats(part) for part in np.split(rows[order], cuts)]
 
 
-def _distinct(ascending: np.ndarray) -> np.ndarray:
+def _drop_repeats(ascending: np.ndarray) -> np.ndarray:
     if len(ascending) < 2:
         return ascending
     return ascending[np.concatenate(([True], ascending[1:] != ascending[:-1]))]
@@ -164,7 +164,7 @@ class LayerPlaces:
     keys: pa.Array
 
     @cached_property
-    def _ordered(self) -> FragmentKeys | None:
+    def _sorted_keys(self) -> FragmentKeys | None:
         return FragmentKeys.of(self.keys) if pa.types.is_signed_integer(self.keys.type) else None
 
     @property
@@ -174,13 +174,13 @@ class LayerPlaces:
 
     def find(self, wanted: pa.Array) -> np.ndarray:
         """Ascending numbers of the rows that have one of these distinct keys."""
-        if self._ordered is not None:
-            return self._ordered.find(wanted.to_numpy().astype(np.int64, copy=False))
+        if self._sorted_keys is not None:
+            return self._sorted_keys.find(wanted.to_numpy().astype(np.int64, copy=False))
         return np.flatnonzero(pc.is_in(self.keys, value_set=wanted).to_numpy(zero_copy_only=False))
 
 
 @dataclass(frozen=True, slots=True)
-class _GenerationKeys:
+class _GenerationKeysName:
     """Names the keys of a generation. Equal where the same columns are the key."""
 
     key: Columns
@@ -188,7 +188,7 @@ class _GenerationKeys:
 
 
 @dataclass(frozen=True, slots=True)
-class _GenerationPlaces:
+class _GenerationPlacesName:
     """Names where a generation has its keys. Equal where the same columns are the key."""
 
     key: Columns
@@ -214,7 +214,7 @@ class KeySearch:
             GenerationVanishedError: its files are gone.
         """
         return self._cache.compute(
-            _GenerationKeys(base.key, generation.place),
+            _GenerationKeysName(base.key, generation.place),
             lambda: generation.read_keys(base),
             lambda keys: keys.nbytes + ENTRY_OVERHEAD,
         )
@@ -231,19 +231,19 @@ class KeySearch:
         if self.are_kept(base):
             self.read(base, base.fragments)
             for fragment in base.fragments:
-                parts = [part for one in stretches for part in self._in_fragment(base, fragment, *one)]
+                parts = [part for one in stretches for part in self._locate_in_fragment(base, fragment, *one)]
                 if parts:
                     found[fragment.fragment_id] = parts
         else:
             for log, start, stop in stretches:
                 parts = log.located(
-                    base.version_id, start, stop, lambda wanted: self._in_version(base, wanted)
+                    base.version_id, start, stop, lambda wanted: self._search_version(base, wanted)
                 )
-                for fragment_id, offsets in by_fragment(_joined(parts, np.uint64)).items():
+                for fragment_id, offsets in by_fragment(_concatenate(parts, np.uint64)).items():
                     found.setdefault(fragment_id, []).append(offsets)
-        return {fragment_id: _joined(parts, np.uint32) for fragment_id, parts in found.items()}
+        return {fragment_id: _concatenate(parts, np.uint32) for fragment_id, parts in found.items()}
 
-    def _in_fragment(
+    def _locate_in_fragment(
         self, base: BaseTable, fragment: StoredFragment, log: TailRows, start: int, stop: int
     ) -> list[np.ndarray]:
         return log.located(
@@ -253,7 +253,7 @@ class KeySearch:
             lambda wanted: self.in_fragment(base, fragment, wanted),
         )
 
-    def _in_version(self, base: BaseTable, wanted: pa.Array) -> np.ndarray:
+    def _search_version(self, base: BaseTable, wanted: pa.Array) -> np.ndarray:
         """Addresses of the base rows that have one of these keys."""
         found = self.by_index(base, wanted)
         if found is not None:
@@ -264,13 +264,13 @@ class KeySearch:
             for fragment in base.fragments
             for offsets in probe.search(physical_keys(base, fragment))
         ]
-        return _joined(parts, np.uint64)
+        return _concatenate(parts, np.uint64)
 
     def in_generation(
         self, base: BaseTable, generation: GenerationDataset, log: TailRows, start: int, stop: int
     ) -> np.ndarray:
         """Numbers of the rows of a generation that have keys of a stretch of a tail, repeats allowed."""
-        key = _GenerationPlaces(base.key, generation.place)
+        key = _GenerationPlacesName(base.key, generation.place)
 
         def find(wanted: pa.Array) -> np.ndarray:
             places: LayerPlaces = self._cache.compute(
@@ -280,7 +280,7 @@ class KeySearch:
             )
             return places.find(wanted)
 
-        return _joined(log.located(generation.place, start, stop, find), np.int64)
+        return _concatenate(log.located(generation.place, start, stop, find), np.int64)
 
     # What a generation supersedes that was a tail before
 
@@ -297,7 +297,7 @@ class KeySearch:
         Returns:
             For each the numbers of rows, repeats allowed; None where it is not known.
         """
-        flushed = self._flushed(base, generation)
+        flushed = self._find_flushed(base, generation)
         if flushed is None:
             return None
         rows, start, stop = flushed.rows, flushed.start, flushed.stop
@@ -310,19 +310,21 @@ class KeySearch:
 
         None where nothing is known of the time when the generation was unflushed.
         """
-        flushed = self._flushed(base, generation)
+        flushed = self._find_flushed(base, generation)
         if flushed is None:
             return None
         rows, start, stop = flushed.rows, flushed.start, flushed.stop
         if self.are_kept(base):
-            return lambda fragment: _joined(self._in_fragment(base, fragment, rows, start, stop), np.uint32)
+            return lambda fragment: _concatenate(
+                self._locate_in_fragment(base, fragment, rows, start, stop), np.uint32
+            )
         known = rows.located_so_far(base.version_id, start, stop)
         if known is None:
             return None
-        offsets = by_fragment(_joined(known, np.uint64))
+        offsets = by_fragment(_concatenate(known, np.uint64))
         return lambda fragment: offsets.get(fragment.fragment_id, np.empty(0, np.uint32))
 
-    def _flushed(self, base: BaseTable, generation: GenerationDataset) -> FlushedRows | None:
+    def _find_flushed(self, base: BaseTable, generation: GenerationDataset) -> FlushedRows | None:
         name = FlushedGenerationName(base.place, generation.region_id, generation.generation)
         found: FlushedRows | None = self._cache.get(name)
         if found is None or not found.rows.reads_as(base):
@@ -335,7 +337,7 @@ class KeySearch:
 
     def are_kept(self, base: BaseTable) -> bool:
         """Whether the keys of all fragments are, or may be, kept in memory."""
-        is_integer = self._is_integer(base)
+        is_integer = self._has_integer_key(base)
         if not is_integer and base.key_index:
             return False
         size = INTEGER_BYTES if is_integer else OTHER_BYTES
@@ -345,11 +347,11 @@ class KeySearch:
         """Have the keys of fragments in memory."""
         missing = [one for one in fragments if self._cache.get(FragmentKeysName(one.files, base.key)) is None]
         if len(missing) > 1:
-            list(self._executor.map(lambda one: self._keys(base, one), missing))
+            list(self._executor.map(lambda one: self._read_fragment_keys(base, one), missing))
 
     def in_fragment(self, base: BaseTable, fragment: StoredFragment, wanted: pa.Array) -> np.ndarray:
         """Offsets (uint32) of the rows of a fragment that have one of these distinct keys."""
-        keys = self._keys(base, fragment)
+        keys = self._read_fragment_keys(base, fragment)
         if isinstance(keys, FragmentKeys):
             found = keys.find(wanted.to_numpy().astype(np.int64, copy=False))
         else:
@@ -367,8 +369,8 @@ class KeySearch:
         found: np.ndarray = rows.column(0).to_numpy()
         return found
 
-    def _keys(self, base: BaseTable, fragment: StoredFragment) -> FragmentKeys | LayerPlaces:
-        make = FragmentKeys.of if self._is_integer(base) else LayerPlaces
+    def _read_fragment_keys(self, base: BaseTable, fragment: StoredFragment) -> FragmentKeys | LayerPlaces:
+        make = FragmentKeys.of if self._has_integer_key(base) else LayerPlaces
         found: FragmentKeys | LayerPlaces = self._cache.compute(
             FragmentKeysName(fragment.files, base.key),
             lambda: make(physical_keys(base, fragment)),
@@ -376,13 +378,13 @@ class KeySearch:
         )
         return found
 
-    def _is_integer(self, base: BaseTable) -> bool:
+    def _has_integer_key(self, base: BaseTable) -> bool:
         if len(base.primary_key) != 1:
             return False
         return bool(pa.types.is_signed_integer(base.schema.field(base.primary_key[0]).type))
 
 
-def _joined(parts: Sequence[np.ndarray], kind: type[np.generic]) -> np.ndarray:
+def _concatenate(parts: Sequence[np.ndarray], kind: type[np.generic]) -> np.ndarray:
     if len(parts) == 1:
         return parts[0]
     return np.concatenate(parts) if parts else np.empty(0, kind)

@@ -9,9 +9,9 @@ A row is shown if it is no tombstone and no newer row has its key. Rows are newe
 
 A mask says for one source, by row address, which of its rows are shown. So `Visibility` has three steps:
 
-1. In a region, each generation without what itself and later generations supersede (`_region_masks`).
-2. The base table without what any generation supersedes (`_base_mask`).
-3. Of each log tail the newest rows, and the other masks without what it supersedes (`_grown`).
+1. In a region, each generation without what itself and later generations supersede (`_compute_region_masks`).
+2. The base table without what any generation supersedes (`_compute_base_mask`).
+3. Of each log tail the newest rows, and the other masks without what it supersedes (`_apply_tails`).
 
 A flushed generation never changes, and neither does the key of a physical row in a fragment of the base
 table. So which rows one of them supersedes of another is worked out once, and kept; a query only combines
@@ -82,7 +82,7 @@ class _MasksName:
 
 
 @dataclass(frozen=True, eq=False)
-class _Grown:
+class _TailMasks:
     """Masks as of so many rows of each tail, in the order of the snapshot's tails."""
 
     rows: tuple[int, ...]
@@ -105,7 +105,7 @@ class _LayerName:
 
 
 @dataclass(frozen=True, eq=False)
-class _Layer:
+class _LayerRows:
     """Which rows of a generation are shown: one flag per live row, in the order of its keys, and the mask."""
 
     rows: np.ndarray
@@ -113,7 +113,7 @@ class _Layer:
 
 
 @dataclass(frozen=True, slots=True)
-class _BaseMask:
+class _BaseMaskName:
     """Names the rows of a base version that generations leave visible.
 
     Equal for the same version and the same generations, in any order, where the same columns are the key.
@@ -125,7 +125,7 @@ class _BaseMask:
 
 
 @dataclass(frozen=True, slots=True)
-class _Superseded:
+class _SupersededName:
     """Names the rows of a fragment whose key a generation has too.
 
     Equal for the same stored rows and the same generation, where the same columns are the key.
@@ -163,50 +163,50 @@ class Visibility:
         base = snapshot.base
         rows = tuple([tail.rows.num_rows for tail in snapshot.tails])
         regions = [
-            (_places(region.generations), None if region.tail is None else region.tail.log.number)
+            (_list_places(region.generations), None if region.tail is None else region.tail.log.number)
             for region in snapshot.regions.values()
             if region.generations or region.tail is not None
         ]
         key = _MasksName(base.version_id, base.key, tuple(regions))
         # What one query works out serves those that wait for it.
         with self._locks[hash(key) % len(self._locks)]:
-            known: _Grown | None = self._cache.get(key)
+            known: _TailMasks | None = self._cache.get(key)
             if known is not None and known.rows == rows:
                 return known.masks
             if known is not None and all(one <= other for one, other in zip(known.rows, rows, strict=True)):
                 before = known
             else:
-                before = _Grown((0,) * len(rows), self._settled(snapshot))
-            grown = _Grown(rows, self._grown(snapshot, before) if rows else before.masks)
+                before = _TailMasks((0,) * len(rows), self._compute_flushed_masks(snapshot))
+            grown = _TailMasks(rows, self._apply_tails(snapshot, before) if rows else before.masks)
             if known is None or before is known:
                 self._cache.put(key, grown, grown.masks.nbytes)
             return grown.masks
 
-    def _settled(self, snapshot: TableSnapshot) -> SnapshotMasks:
+    def _compute_flushed_masks(self, snapshot: TableSnapshot) -> SnapshotMasks:
         """Masks as they would be if nothing were unflushed."""
         base = snapshot.base
         regions = [one.generations for one in snapshot.regions.values() if one.generations]
         generations: dict[str, RowMask] = {}
-        for found in self.executor.map(lambda one: self._region_masks(base, one), regions):
+        for found in self.executor.map(lambda one: self._compute_region_masks(base, one), regions):
             generations.update(found)
-        return SnapshotMasks(self._base_mask(base, snapshot.generations), generations, {})
+        return SnapshotMasks(self._compute_base_mask(base, snapshot.generations), generations, {})
 
     # 1. In a region, each generation without what itself and later generations supersede
 
-    def _region_masks(
+    def _compute_region_masks(
         self, base: BaseTable, generations: Sequence[GenerationDataset]
     ) -> Mapping[str, RowMask]:
         """Path -> mask of a region's generations.
 
         It depends on the later ones only: a merge, which removes the oldest, leaves it as it is.
         """
-        names = _layer_names(base, generations)
-        layers: list[_Layer | None] = self._cache.get_many(names)
+        names = _name_layers(base, generations)
+        layers: list[_LayerRows | None] = self._cache.get_many(names)
         found = [one for one in layers if one is not None]
         if len(found) < len(generations):
             found = [
-                _Layer(rows, showing(self.search.keys(base, one).addresses[rows], one.fragment_rows))
-                for one, rows in zip(generations, self._newly_visible(base, generations), strict=True)
+                _LayerRows(rows, showing(self.search.keys(base, one).addresses[rows], one.fragment_rows))
+                for one, rows in zip(generations, self._compute_visible_rows(base, generations), strict=True)
             ]
             self._cache.put_many(
                 [
@@ -216,12 +216,12 @@ class Visibility:
             )
         return {one.path: layer.mask for one, layer in zip(generations, found, strict=True)}
 
-    def _newly_visible(
+    def _compute_visible_rows(
         self, base: BaseTable, generations: Sequence[GenerationDataset]
     ) -> tuple[np.ndarray, ...]:
         """Which rows of each generation are shown, where that was not worked out yet."""
         *earlier, last = generations
-        before: list[_Layer | None] = self._cache.get_many(_layer_names(base, earlier))
+        before: list[_LayerRows | None] = self._cache.get_many(_name_layers(base, earlier))
         hidden = None
         if all(one is not None for one in before):
             hidden = self.search.of_flushed(base, last, earlier)
@@ -237,19 +237,19 @@ class Visibility:
 
     # 2. The base table without what any generation supersedes
 
-    def _base_mask(self, base: BaseTable, generations: Sequence[GenerationDataset]) -> RowMask:
+    def _compute_base_mask(self, base: BaseTable, generations: Sequence[GenerationDataset]) -> RowMask:
         return self._cache.compute(
-            _BaseMask(base.version_id, base.key, frozenset(_places(generations))),
-            lambda: RowMask({}).without(self._superseded(base, generations), base.fragment_rows),
+            _BaseMaskName(base.version_id, base.key, frozenset(_list_places(generations))),
+            lambda: RowMask({}).without(self._find_superseded(base, generations), base.fragment_rows),
             lambda mask: mask.nbytes + ENTRY_OVERHEAD,
         )
 
-    def _superseded(
+    def _find_superseded(
         self, base: BaseTable, generations: Sequence[GenerationDataset]
     ) -> Mapping[int, np.ndarray]:
         """Fragment id -> offsets of base rows whose key any of the generations has."""
         fragments = base.fragments
-        found = [self._known(base, one) for one in generations]
+        found = [self._find_kept_offsets(base, one) for one in generations]
         missing: dict[tuple[int, ...], list[int]] = {}
         for at in range(len(fragments)):
             unresolved = tuple([number for number, offsets in enumerate(found) if offsets[at] is None])
@@ -257,7 +257,7 @@ class Visibility:
                 missing.setdefault(unresolved, []).append(at)
         for numbers, places in missing.items():
             unresolved_generations = [generations[number] for number in numbers]
-            probed = self._probed(base, unresolved_generations, [fragments[at] for at in places])
+            probed = self._probe_fragments(base, unresolved_generations, [fragments[at] for at in places])
             for at, layers in zip(places, probed, strict=True):
                 for number, offsets in zip(numbers, layers, strict=True):
                     found[number][at] = offsets
@@ -267,10 +267,10 @@ class Visibility:
             if parts
         }
 
-    def _known(self, base: BaseTable, generation: GenerationDataset) -> list[np.ndarray | None]:
+    def _find_kept_offsets(self, base: BaseTable, generation: GenerationDataset) -> list[np.ndarray | None]:
         """Offsets in each fragment of rows that a generation supersedes; None where that is not known."""
         fragments = base.fragments
-        found: list[np.ndarray | None] = self._cache.get_many(_names(base, generation, fragments))
+        found: list[np.ndarray | None] = self._cache.get_many(_name_superseded(base, generation, fragments))
         unknown = [at for at, offsets in enumerate(found) if offsets is None]
         find = self.search.flushed_in_base(base, generation) if unknown else None
         if find is not None:
@@ -280,7 +280,7 @@ class Visibility:
                 found[at] = offsets
         return found
 
-    def _probed(
+    def _probe_fragments(
         self,
         base: BaseTable,
         generations: Sequence[GenerationDataset],
@@ -300,7 +300,7 @@ class Visibility:
         fragments: Sequence[StoredFragment],
         found: Sequence[np.ndarray],
     ) -> None:
-        names = _names(base, generation, fragments)
+        names = _name_superseded(base, generation, fragments)
         self._cache.put_many(
             [
                 (name, offsets, offsets.nbytes + ENTRY_OVERHEAD)
@@ -310,7 +310,7 @@ class Visibility:
 
     # 3. Of each log tail the newest rows, and the other masks without what it supersedes
 
-    def _grown(self, snapshot: TableSnapshot, before: _Grown) -> SnapshotMasks:
+    def _apply_tails(self, snapshot: TableSnapshot, before: _TailMasks) -> SnapshotMasks:
         base = snapshot.base
         new = [
             (tail, start, tail.rows.num_rows)
@@ -330,19 +330,19 @@ class Visibility:
         return SnapshotMasks(before.masks.base.without(hidden, base.fragment_rows), generations, tails)
 
 
-def _places(generations: Iterable[GenerationDataset]) -> tuple[Place, ...]:
+def _list_places(generations: Iterable[GenerationDataset]) -> tuple[Place, ...]:
     return tuple([one.place for one in generations])
 
 
-def _layer_names(base: BaseTable, generations: Sequence[GenerationDataset]) -> list[_LayerName]:
-    places = _places(generations)
+def _name_layers(base: BaseTable, generations: Sequence[GenerationDataset]) -> list[_LayerName]:
+    places = _list_places(generations)
     return [_LayerName(base.key, places[at:]) for at in range(len(places))]
 
 
-def _names(
+def _name_superseded(
     base: BaseTable, generation: GenerationDataset, fragments: Iterable[StoredFragment]
-) -> list[_Superseded]:
-    return [_Superseded(one.files, base.key, generation.place) for one in fragments]
+) -> list[_SupersededName]:
+    return [_SupersededName(one.files, base.key, generation.place) for one in fragments]
 
 
 # Of rows of one region, oldest first

@@ -90,7 +90,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     for module in (visibility, key_search, run_tables):
         count(module, "physical_keys", "keys of fragments")
     count(log_reader, "read_wal_entry", "log entries")
-    count(Admission, "_found", "conditions evaluated")
+    count(Admission, "_scan_source", "conditions evaluated")
     return counted
 
 

@@ -216,7 +216,7 @@ class TestReader:
         write(base.storage, REGION, entry(5, 2, [5]))
         assert unflushed(reader, kept, state) is log
         assert self.tail_of(reader, kept, base, log) == [3, 4, 5]
-        assert reader._log(kept, state, None, seen=5).positions == (3, 4, 5)
+        assert reader._read_log(kept, state, None, seen=5).positions == (3, 4, 5)
 
     def test_an_older_manifest_has_a_log_of_its_own(
         self, reader: LogReader, kept: KnownState, base: Any
@@ -248,13 +248,13 @@ class TestReader:
         assert {region: log.positions for region, log in logs.items()} == {REGION: (1,), OTHER: (1,)}
         write(base.storage, OTHER, entry(2, 1, [2]), entry(3, 1, [3]))
         asked: list[str] = []
-        original = LogReader._log
+        original = LogReader._read_log
 
         def counting(self: LogReader, state: Any, one: RegionManifest, own: Any, seen: int = 0) -> RegionLog:
             asked.append(f"{one.region_id} {seen}")
             return original(self, state, one, own, seen)
 
-        monkeypatch.setattr(LogReader, "_log", counting)
+        monkeypatch.setattr(LogReader, "_read_log", counting)
         again = reader.unflushed(kept, states)
         assert asked == [f"{OTHER} 2"]
         assert {region: log.positions for region, log in again.items()} == {REGION: (1,), OTHER: (1, 2, 3)}

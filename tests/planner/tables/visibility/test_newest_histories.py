@@ -126,7 +126,7 @@ def test_what_one_query_found_serves_the_next(
     with monkeypatch.context() as patch:
         for module in (key_search, visibility):
             patch.setattr(module, "physical_keys", refused)
-        patch.setattr(Visibility, "_grown", refused)
+        patch.setattr(Visibility, "_apply_tails", refused)
         table.check(table.engine)
     asked: list[int] = []
     original = key_search.TailRows.located
