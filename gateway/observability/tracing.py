@@ -141,7 +141,7 @@ class Tracing(QueryObserver, RpcObserver):
         if metrics is not None:
             for scan in query.scans:
                 # A scan that never ran has no tree yet, and need not get one now.
-                tree = scan.decided_tree
+                tree = scan.planned_tree
                 if tree is not None:
                     self._nodes(tree, metrics, span, _nanoseconds(query.started_at))
         span.end(_nanoseconds(query.finished_at))

@@ -15,7 +15,7 @@ from planner.access.visible_catalog import misfit
 from planner.bridge.row_expressions import evaluate
 from planner.predicates.arrow_expressions import Call, Node, Other, read_expression
 from planner.predicates.predicate import TRUE, And, Predicate, conjunction, decode
-from planner.predicates.row_filter import PredicateFilter, columns_of, is_understood
+from planner.predicates.row_filter import PredicateFilter, find_columns, is_understood
 
 __all__ = ["Conditions", "PolicedRows", "divided"]
 
@@ -58,7 +58,7 @@ def divided(expression: pc.Expression | None, policy: TablePolicy | None, schema
     operands = (
         statement.predicate.operands if isinstance(statement.predicate, And) else (statement.predicate,)
     )
-    harmless = [one for one in operands if is_understood(one) and not columns_of(one) & policy.masks.keys()]
+    harmless = [one for one in operands if is_understood(one) and not find_columns(one) & policy.masks.keys()]
     below = conjunction([policy.predicate, *harmless])
     return Conditions(_filter(below, policy.pushed), statement)
 

@@ -46,7 +46,7 @@ class RunningScan(Protocol):
         """What it came down to; None for a scan that never ran."""
 
     @property
-    def decided_tree(self) -> ExecNode | None:
+    def planned_tree(self) -> ExecNode | None:
         """The exec nodes that read the rows; None for a scan that never ran."""
 
 

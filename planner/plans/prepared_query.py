@@ -24,7 +24,7 @@ from planner.plans.dataframes import Frames
 from planner.plans.results import again_if_files_vanish, altered, streamed, translated
 from planner.plans.scan_parts import DividedQuery, direct_batches
 from planner.plans.system_leaf import plain_system_rows
-from planner.scans.explain import explained
+from planner.scans.explain import explain_plans
 from planner.scans.query_run import QueryRun
 from planner.scans.settings import SessionSettings, Shortcut
 from planner.search.search_scan import DirectSearch, direct_search, search_leaf
@@ -218,7 +218,7 @@ class PreparedQuery(DividedQuery):
             with contextlib.suppress(IndexError):
                 planned_at, frame, run = self._planned.pop()
                 if time.monotonic() - planned_at <= MAX_PLAN_SECONDS:
-                    run.belong_to(task.control)
+                    run.set_control(task.control)
                     return frame, run
         run = self._frames.run(task.settings, task.control)
         frame = self._replanned(run, task.parameters, task.catalog, pushdown=pushdown)
@@ -305,5 +305,5 @@ class PreparedQuery(DividedQuery):
                 plans = self._collected(self._opened(frame, run, task))
         except Exception as error:
             raise translated(error, self._bound, run.control.error or run.failure) from error
-        table = explained(plans, run, self._frames.partitions)
+        table = explain_plans(plans, run, self._frames.partitions)
         return pa.RecordBatchReader.from_batches(self.schema, table.to_batches())

@@ -272,7 +272,9 @@ def offered(
     division = Division(snapshot, scan.kept_regions, count)
     described = SnapshotDescription.of(snapshot, scan.kept_regions)
     statement = fingerprint(bound, table)
-    full = [number for number, units in enumerate(division.partitions()) if any(one.rows for one in units)]
+    full = [
+        number for number, units in enumerate(division.list_partitions()) if any(one.rows for one in units)
+    ]
     parts = tuple(ScanPart(described, number, count, statement) for number in full or [0])
     counted = not shape.is_filtered and table.access.is_unrestricted and not snapshot.has_fresh_rows
     return OfferedParts(parts, snapshot, snapshot.base.dataset.count_rows() if counted else None)

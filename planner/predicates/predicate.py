@@ -36,7 +36,7 @@ __all__ = [
     "conjunction",
     "decode",
     "describe",
-    "value_text",
+    "format_value",
 ]
 
 Operator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]
@@ -317,11 +317,11 @@ def _format_values(values: Sequence[pa.Scalar]) -> str:
 
 
 def _abbreviate(value: pa.Scalar) -> str:
-    text = value_text(value)
+    text = format_value(value)
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def value_text(value: pa.Scalar) -> str:
+def format_value(value: pa.Scalar) -> str:
     """A value as SQL-like text; temporal ones as Arrow formats them, since Python knows no nanoseconds."""
     if _is_text(value.type):
         return f"'{value.as_py()}'"

@@ -31,18 +31,18 @@ from memwal.regions.manifest import RegionManifest
 from memwal.regions.region_ids import doubles, values_by_id
 from memwal.regions.region_snapshots import RegionSnapshot
 from planner.predicates.predicate import Predicate, describe
-from planner.predicates.region_fields import FieldSet, SpecField, recorded_keys
-from planner.predicates.value_sets import boxes_of
+from planner.predicates.region_fields import FieldSet, SpecField, decode_recorded_keys
+from planner.predicates.value_sets import find_boxes
 
 __all__ = [
     "Keys",
+    "Outcome",
     "Pruning",
     "RecordedValues",
     "RegionAssignment",
     "RegionAssignments",
-    "RegionVerdict",
-    "Verdict",
-    "all_regions",
+    "RegionOutcome",
+    "keep_all_regions",
     "prune_regions",
 ]
 
@@ -111,7 +111,7 @@ class RegionAssignments:
             found.setdefault(region.spec_id, []).append(at)
         return {spec_id: tuple(positions) for spec_id, positions in found.items()}
 
-    def recorded(self, spec: RegionSpec) -> RecordedValues:
+    def find_recorded_values(self, spec: RegionSpec) -> RecordedValues:
         """The values that the regions of one spec record; indexed on first use."""
         found = self._recorded.get(spec)
         if found is None:
@@ -133,14 +133,14 @@ class RecordedValues:
         self._regions: dict[tuple[Keys, ...], list[int]] = {}
         self._by_fields: dict[tuple[int, ...], tuple[dict[Keys, list[int]], list[int]]] = {}
         for at, values in regions:
-            keys = tuple([recorded_keys(one, values.get(one.field_id)) for one in spec.fields])
+            keys = tuple([decode_recorded_keys(one, values.get(one.field_id)) for one in spec.fields])
             self._regions.setdefault(keys, []).append(at)
 
     def __iter__(self) -> Iterator[tuple[tuple[Keys, ...], list[int]]]:
         """Each distinct combination of recorded values, by field, and the positions of its regions."""
         return iter(self._regions.items())
 
-    def having(self, fields: tuple[int, ...], combinations: AbstractSet[Keys]) -> Iterator[int]:
+    def find_regions(self, fields: tuple[int, ...], combinations: AbstractSet[Keys]) -> Iterator[int]:
         """Positions of the regions whose values of some fields are, or for all one knows may be, listed."""
         found = self._by_fields.get(fields)
         if found is None:
@@ -167,7 +167,7 @@ _MAX_TEXT: Final = 160
 _MAX_COMBINATIONS: Final = 1_000
 
 
-class Verdict(Enum):
+class Outcome(Enum):
     """What is known about a region before any of it is read."""
 
     ROWS_MIGHT_MATCH = "rows might match"
@@ -175,11 +175,11 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class RegionVerdict:
+class RegionOutcome:
     """A verdict and why; `reason` names the predicate and the field."""
 
     region_id: str
-    verdict: Verdict
+    outcome: Outcome
     reason: str
 
 
@@ -194,17 +194,17 @@ class Pruning:
 
     regions: RegionAssignments
     kept: tuple[str, ...]
-    _explain: Callable[[RegionAssignment], tuple[Verdict, str]]
+    _explain: Callable[[RegionAssignment], tuple[Outcome, str]]
 
     @cached_property
-    def verdicts(self) -> tuple[RegionVerdict, ...]:
+    def outcomes(self) -> tuple[RegionOutcome, ...]:
         """One verdict per region, in their order; only those who ask for reasons pay for them."""
-        return tuple(RegionVerdict(one.region_id, *self._explain(one)) for one in self.regions.regions)
+        return tuple(RegionOutcome(one.region_id, *self._explain(one)) for one in self.regions.regions)
 
 
-def all_regions(regions: RegionAssignments, reason: str) -> Pruning:
+def keep_all_regions(regions: RegionAssignments, reason: str) -> Pruning:
     """Keeps every region, for one reason."""
-    return Pruning(regions, regions.region_ids, lambda _: (Verdict.ROWS_MIGHT_MATCH, reason))
+    return Pruning(regions, regions.region_ids, lambda _: (Outcome.ROWS_MIGHT_MATCH, reason))
 
 
 def prune_regions(
@@ -221,24 +221,26 @@ def prune_regions(
         regions: The regions, of whichever specs.
         fields: Lance field id -> current column, by which specs name their source columns.
     """
-    judges = {
+    pruners = {
         spec.spec_id: _SpecPruner(spec, predicate, fields)
         for spec in specs
         if spec.spec_id in regions.by_spec
     }
     kept: set[int] = set()
     for spec_id, positions in regions.by_spec.items():
-        judge = judges.get(spec_id)
-        kept.update(positions if judge is None else judge.kept(regions.recorded(judge.spec)))
+        pruner = pruners.get(spec_id)
+        kept.update(
+            positions if pruner is None else pruner.find_matching(regions.find_recorded_values(pruner.spec))
+        )
 
-    def verdict(region: RegionAssignment) -> tuple[Verdict, str]:
-        judge = judges.get(region.spec_id)
-        if judge is not None:
-            return judge.verdict(region.values)
+    def evaluate(region: RegionAssignment) -> tuple[Outcome, str]:
+        pruner = pruners.get(region.spec_id)
+        if pruner is not None:
+            return pruner.evaluate(region.values)
         kind = "no region spec" if region.spec_id == 0 else f"unknown region spec {region.spec_id}"
-        return Verdict.ROWS_MIGHT_MATCH, kind
+        return Outcome.ROWS_MIGHT_MATCH, kind
 
-    return Pruning(regions, tuple([regions.region_ids[at] for at in sorted(kept)]), verdict)
+    return Pruning(regions, tuple([regions.region_ids[at] for at in sorted(kept)]), evaluate)
 
 
 def _truncate(text: str) -> str:  # pragma: no mutate block, what is shown decides nothing
@@ -252,12 +254,12 @@ class _SpecPruner:
         self.spec = spec
         self._predicate = predicate
         self._fields = [SpecField(one, columns) for one in spec.fields]
-        boxes = boxes_of(predicate, frozenset(name for one in self._fields for name in one.columns))
+        boxes = find_boxes(predicate, frozenset(name for one in self._fields for name in one.columns))
         self._is_possible = bool(boxes)
         # Combinations of values of the same fields (by position), and alternatives that are no such lists.
         self._combinations: dict[tuple[int, ...], set[Keys]] = {}
         self._others: list[dict[int, FieldSet]] = []
-        by_field = [one.admissible(boxes) for one in self._fields]
+        by_field = [one.compute_field_sets(boxes) for one in self._fields]
         for at in range(len(boxes)):
             self._add({i: one for i, known in enumerate(by_field) if (one := known[at]) is not None})
 
@@ -275,11 +277,11 @@ class _SpecPruner:
         elif alternative not in self._others:
             self._others.append(alternative)
 
-    def kept(self, recorded: RecordedValues) -> set[int]:
-        """The positions of regions that may hold matching rows; agrees with `verdict` on each of them."""
+    def find_matching(self, recorded: RecordedValues) -> set[int]:
+        """The positions of regions that may hold matching rows; agrees with `evaluate` on each of them."""
         found: set[int] = set()
         for fields, combinations in self._combinations.items():
-            found.update(recorded.having(fields, combinations))
+            found.update(recorded.find_regions(fields, combinations))
         if self._others:
             for keys, positions in recorded:
                 for alternative in self._others:
@@ -288,25 +290,25 @@ class _SpecPruner:
                         break
         return found
 
-    def verdict(self, values: Mapping[str, bytes]) -> tuple[Verdict, str]:
+    def evaluate(self, values: Mapping[str, bytes]) -> tuple[Outcome, str]:
         """The verdict for a region that records these values, and its reason."""
         if not self._is_possible:
-            return Verdict.ROWS_CANNOT_MATCH, f"{self._text} is never true"
-        recorded = [one.recorded(values.get(one.name)) for one in self._fields]
+            return Outcome.ROWS_CANNOT_MATCH, f"{self._text} is never true"
+        recorded = [one.decode(values.get(one.name)) for one in self._fields]
         keys = [one for one, _ in recorded]
         decisive: set[int] = set()
         for fields, combinations in self._combinations.items():
             chosen = [keys[i] for i in fields]
             if () in chosen or not combinations.isdisjoint(product(*chosen)):
-                return Verdict.ROWS_MIGHT_MATCH, self._explain_match(recorded, fields)
+                return Outcome.ROWS_MIGHT_MATCH, self._explain_match(recorded, fields)
             decisive.update(fields)
         for alternative in self._others:
             excluding = _find_excluding_field(alternative, keys)
             if excluding is None:
-                return Verdict.ROWS_MIGHT_MATCH, self._explain_match(recorded, tuple(alternative))
+                return Outcome.ROWS_MIGHT_MATCH, self._explain_match(recorded, tuple(alternative))
             decisive.add(excluding)
         texts = ", ".join([recorded[i][1] for i in sorted(decisive)])
-        return Verdict.ROWS_CANNOT_MATCH, f"{texts} excludes {self._text}"
+        return Outcome.ROWS_CANNOT_MATCH, f"{texts} excludes {self._text}"
 
     # pragma: no mutate start, what is shown decides nothing about rows
     def _explain_match(self, recorded: Sequence[tuple[Keys, str]], fields: Sequence[int]) -> str:
@@ -316,9 +318,9 @@ class _SpecPruner:
             return "; ".join(unknown)
         if fields:
             return f"{', '.join(recorded[i][1] for i in fields)} admits {self._text}"
-        trouble = [one.trouble for one in self._fields if one.trouble]
-        if trouble:
-            return _truncate("; ".join(trouble))
+        problem = [one.problem for one in self._fields if one.problem]
+        if problem:
+            return _truncate("; ".join(problem))
         texts = ", ".join(one.text for one in self._fields)
         return f"{self._text} does not restrict {texts}" if texts else "the region spec has no fields"
 
@@ -328,6 +330,6 @@ class _SpecPruner:
 def _find_excluding_field(alternative: Mapping[int, FieldSet], keys: Sequence[Keys]) -> int | None:
     """The first field whose recorded value an alternative does not admit; None if it admits them all."""
     for i, admissible in alternative.items():
-        if keys[i] and not any(map(admissible.admits, keys[i])):
+        if keys[i] and not any(map(admissible.has_value, keys[i])):
             return i
     return None

@@ -22,10 +22,10 @@ from memwal.errors import LanceGatewayError
 from memwal.transforms.agreement import Row, is_trusted, reading_types, readings
 from memwal.transforms.raw_values import decode_raw, parse_result_type
 from memwal.transforms.transforms import BucketHash, DatePart, Identity, Transform, transform_of
-from planner.predicates.predicate import value_text
+from planner.predicates.predicate import format_value
 from planner.predicates.value_sets import Bound, Box, ColumnSet, order_key
 
-__all__ = ["FieldSet", "SpecField", "recorded_keys"]
+__all__ = ["FieldSet", "SpecField", "decode_recorded_keys"]
 
 _MAX_ROWS: Final = 20_000
 _MAX_ROWS_PER_BOX: Final = 2_000
@@ -45,24 +45,24 @@ class FieldSet:
     keys: frozenset[Any] | None
     bounds: ColumnSet | None = None
 
-    def admits(self, key: Any) -> bool:  # noqa: ANN401 -- a region value of any type
+    def has_value(self, key: Any) -> bool:  # noqa: ANN401 -- a region value of any type
         """Whether a region with this value may hold matching rows."""
         if self.keys is not None:
             return key in self.keys
-        return self.bounds is None or (self.bounds.null if key is None else self.bounds.admits(key))
+        return self.bounds is None or (self.bounds.null if key is None else self.bounds.has_value(key))
 
 
 class SpecField:
     """A field of a region spec over the current columns of the table.
 
-    `text` is the field as people write it, bucket(id, 4); `columns` are its source columns; `trouble` says
+    `text` is the field as people write it, bucket(id, 4); `columns` are its source columns; `problem` says
     why nothing can be concluded from it, where that is so.
     """
 
     def __init__(self, field: RegionField, columns: Mapping[int, pa.Field]) -> None:
         self.name = field.field_id
         self.text = f"field {field.field_id!r}"
-        self.trouble = ""
+        self.problem = ""
         self.columns: tuple[str, ...] = ()
         self._types: tuple[pa.DataType, ...] = ()
         self._read_types: tuple[pa.DataType, ...] = ()
@@ -70,30 +70,30 @@ class SpecField:
         self._transforms: tuple[Transform, ...] = ()
         missing = [source for source in field.source_ids if source not in columns]
         if missing:
-            self.trouble = (
+            self.problem = (
                 f"{self.text} is derived from column id {missing[0]}, which the table does not have"
             )
             return
         sources = [columns[source] for source in field.source_ids]
-        self.text = field_text(field, [column.name for column in sources])
+        self.text = format_field(field, [column.name for column in sources])
         try:
             self._dtype = parse_result_type(field.result_type)
             # Which reading of the hash a writer had is recorded nowhere: a value of either is admissible.
             transforms = [transform_of(field, reading) for reading in BucketHash]
         except LanceGatewayError as error:
-            self.trouble = str(error)
+            self.problem = str(error)
             return
         self._transforms = tuple(dict.fromkeys(transforms))
         self.columns = tuple(column.name for column in sources)
         self._types = tuple(_get_value_type(column.type) for column in sources)
         self._read_types = reading_types(transforms[0], self._types)
 
-    def admissible(self, boxes: Sequence[Box]) -> list[FieldSet | None]:
+    def compute_field_sets(self, boxes: Sequence[Box]) -> list[FieldSet | None]:
         """Per box, what the field can be; None for anything.
 
         Listed values of all boxes go through the transform together, so its cost is paid once.
         """
-        if self.trouble or not self.columns:
+        if self.problem or not self.columns:
             return [None] * len(boxes)
         rows: dict[tuple[Any, ...], Row] = {}
         found: list[FieldSet | None] = []
@@ -114,11 +114,11 @@ class SpecField:
             for one, keys in zip(found, listed, strict=True)
         ]
 
-    def recorded(self, raw: bytes | None) -> tuple[tuple[Any, ...], str]:
+    def decode(self, raw: bytes | None) -> tuple[tuple[Any, ...], str]:
         """The possible keys of a recorded value and its text; no keys and the reason if it is not known."""
         if raw is None:
             return (), f"no value is recorded for {self.text}"
-        keys, text = recorded_keys(self._field, raw), _decode_value(self._field.result_type, raw)[1]
+        keys, text = decode_recorded_keys(self._field, raw), _decode_value(self._field.result_type, raw)[1]
         if not keys:
             told = self._field.result_type
             return (), f"the value recorded for {self.text} (0x{raw.hex()}) tells nothing as {told}"
@@ -162,7 +162,7 @@ class SpecField:
                 results = transform.apply(columns).cast(self._dtype)
                 images = [known | {key} for known, key in zip(images, _list_order_keys(results), strict=True)]
         except (LanceGatewayError, pa.ArrowException) as error:
-            self.trouble = f"{self.text} cannot be evaluated: {error}"
+            self.problem = f"{self.text} cannot be evaluated: {error}"
             return None
         return images
 
@@ -211,7 +211,7 @@ class SpecField:
         return found if image.is_valid and not _is_nan(found.key) else None
 
 
-def recorded_keys(field: RegionField, raw: bytes | None) -> tuple[Any, ...]:
+def decode_recorded_keys(field: RegionField, raw: bytes | None) -> tuple[Any, ...]:
     """The possible keys of a recorded value of a field; none if it is not known."""
     keys = () if raw is None else _decode_value(field.result_type, raw)[0]
     return keys if all(key is None or is_trusted(field, key) for key in keys) else ()
@@ -221,12 +221,12 @@ def _get_value_type(dtype: pa.DataType) -> pa.DataType:
     return dtype.value_type if pa.types.is_dictionary(dtype) else dtype
 
 
-def recorded_text(field: RegionField, raw: bytes) -> str:
+def format_recorded_value(field: RegionField, raw: bytes) -> str:
     """A recorded value of a field as SQL writes it; its bytes in hexadecimal where it means nothing."""
     return _decode_value(field.result_type, raw)[1] or raw.hex()
 
 
-def field_text(field: RegionField, columns: Sequence[str]) -> str:
+def format_field(field: RegionField, columns: Sequence[str]) -> str:
     """How a field derives from these columns."""
     if field.expression is not None:
         return f"({field.expression}) of ({', '.join(columns)})"
@@ -257,7 +257,7 @@ def _decode_value(result_type: str, raw: bytes) -> tuple[tuple[Any, ...], str]:
     if _is_nan(key):
         return (), ""
     # No bytes are an empty text, or the NULL of a writer that had nothing better to write.
-    return (key,) if raw else (key, None), value_text(value)
+    return (key,) if raw else (key, None), format_value(value)
 
 
 def _sample_instants(part: str, lowest: pa.Scalar, highest: pa.Scalar) -> pa.Array | None:

@@ -47,7 +47,7 @@ _COMBINATIONS: Mapping[str, Callable[[pa.Array, pa.Array], pa.BooleanArray]] = M
 )
 
 
-def evaluated(node: Node, batch: pa.RecordBatch) -> pa.BooleanArray | None:
+def evaluate_condition(node: Node, batch: pa.RecordBatch) -> pa.BooleanArray | None:
     """One of TRUE, FALSE and NULL for each row; None where something in the tree is not known here.
 
     Args:
@@ -90,14 +90,14 @@ def _evaluate_call(function: str, values: list[pa.Array], options: pa.StructScal
 
 def _compare_values(function: str, left: pa.Array, right: pa.Array) -> pa.BooleanArray | None:
     if pa.types.is_floating(left.type) or pa.types.is_floating(right.type):
-        return compared_floats(_COMPARISONS[function], left, right)
+        return compare_floats(_COMPARISONS[function], left, right)
     try:
         return _COMPARISONS[function](left, right)
     except pa.ArrowNotImplementedError:
         return None
 
 
-def compared_floats(compare: _Compare, left: pa.Array, right: pa.Array) -> pa.BooleanArray:
+def compare_floats(compare: _Compare, left: pa.Array, right: pa.Array) -> pa.BooleanArray:
     """Compare as Lance does: NaN equals itself and is the greatest, signed the least; 0.0 equals -0.0."""
     hits = compare(_to_ordered_integers(left), _to_ordered_integers(right))
     return pc.if_else(pc.and_(left.is_valid(), right.is_valid()), hits, None)
@@ -120,7 +120,7 @@ def _evaluate_membership(column: pa.Array, members: pa.Array) -> pa.BooleanArray
         hits = reduce(
             pc.or_,
             (
-                pc.fill_null(compared_floats(pc.equal, column, pa.repeat(one, len(column))), fill_value=False)
+                pc.fill_null(compare_floats(pc.equal, column, pa.repeat(one, len(column))), fill_value=False)
                 for one in listed
             ),
             nothing,
@@ -161,7 +161,7 @@ class PredicateFilter:
     def columns(self) -> frozenset[str]:
         """Columns that the predicate reads."""
         node = read_expression(self.expression)
-        return columns_of(self.predicate) | frozenset(() if node is None else _iterate_fields(node))
+        return find_columns(self.predicate) | frozenset(() if node is None else _iterate_fields(node))
 
     def sql(self, names: Mapping[str, str]) -> str | None:
         """As a Lance filter over stored columns, or None where Lance can't say it."""
@@ -178,7 +178,7 @@ class PredicateFilter:
 
     def _matches_expression(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         node = read_expression(self.expression)
-        truth = None if node is None else evaluated(node, batch)
+        truth = None if node is None else evaluate_condition(node, batch)
         if truth is not None:
             return pc.fill_null(truth, fill_value=False)
         rows = pa.Table.from_batches([batch.select(sorted(self.columns))])
@@ -188,7 +188,7 @@ class PredicateFilter:
         return pa.array(found)
 
 
-def key_predicate(keys: pa.Table) -> Predicate:
+def build_key_predicate(keys: pa.Table) -> Predicate:
     """The condition that a row has one of these primary keys.
 
     Args:
@@ -231,7 +231,7 @@ def _compare(column: pa.Array, operator: Operator, value: pa.Scalar) -> pa.Boole
     compare = _COMPARE[operator]
     if not pa.types.is_floating(column.type):
         return pc.fill_null(compare(column, value), fill_value=False)
-    return pc.fill_null(compared_floats(compare, column, pa.repeat(value, len(column))), fill_value=False)
+    return pc.fill_null(compare_floats(compare, column, pa.repeat(value, len(column))), fill_value=False)
 
 
 def _is_in(column: pa.Array, values: tuple[pa.Scalar, ...]) -> pa.BooleanArray:
@@ -290,7 +290,7 @@ def is_understood(predicate: Predicate) -> bool:
             return True
 
 
-def columns_of(predicate: Predicate) -> frozenset[str]:
+def find_columns(predicate: Predicate) -> frozenset[str]:
     """Columns that the predicate reads, as far as it is understood."""
     return frozenset(_iterate_columns(predicate))
 

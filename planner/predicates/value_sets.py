@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from planner.predicates.predicate import And, Comparison, InList, IsNull, Not, Or, Predicate
 
-__all__ = ["Bound", "Box", "ColumnSet", "boxes_of", "key_values", "order_key"]
+__all__ = ["Bound", "Box", "ColumnSet", "find_boxes", "find_key_values", "order_key"]
 
 _MAX_BOXES: Final = 2_000
 # Ranges up to this many values of a discrete type count as lists of values.
@@ -57,7 +57,7 @@ class ColumnSet:
         """Whether no value at all is admissible."""
         return self.values == () and not self.null
 
-    def admits(self, key: Any) -> bool:  # noqa: ANN401 -- of any orderable type
+    def has_value(self, key: Any) -> bool:  # noqa: ANN401 -- of any orderable type
         """Whether a value that is not NULL, given by its `order_key`, lies within bounds and exclusions."""
         lower, upper = self.lower, self.upper
         if lower is not None and (key < lower.key or (key == lower.key and not lower.inclusive)):
@@ -79,7 +79,7 @@ class ColumnSet:
         if other.values is not None:
             members = {order_key(value) for value in other.values}
             values = (value for value in values if order_key(value) in members)
-        return ColumnSet(null, tuple(value for value in values if other.admits(order_key(value))))
+        return ColumnSet(null, tuple(value for value in values if other.has_value(order_key(value))))
 
 
 Box: TypeAlias = dict[str, ColumnSet]
@@ -90,14 +90,14 @@ def order_key(value: pa.Scalar) -> Any:  # noqa: ANN401 -- of any orderable type
     return value.value if pa.types.is_temporal(value.type) else value.as_py()
 
 
-def boxes_of(predicate: Predicate, columns: frozenset[str]) -> Sequence[Box]:
+def find_boxes(predicate: Predicate, columns: frozenset[str]) -> Sequence[Box]:
     """Boxes over some columns that cover the predicate; none if it is never TRUE, [{}] if all is open."""
     boxes = _build_boxes(predicate, columns)
     return [{}] if boxes is None else boxes
 
 
 def _build_boxes(predicate: Predicate, columns: frozenset[str]) -> list[Box] | None:
-    """As `boxes_of`; None when there would be too many."""
+    """As `find_boxes`; None when there would be too many."""
     match predicate:
         case And(operands):
             together: list[Box] = [{}]
@@ -245,7 +245,7 @@ def _build_scalar(key: int, dtype: pa.DataType) -> pa.Scalar:
 _FiniteBox: TypeAlias = dict[str, tuple[pa.Scalar, ...]]
 
 
-def key_values(
+def find_key_values(
     predicate: Predicate, key_columns: Sequence[str], schema: pa.Schema, limit: int = 1000
 ) -> pa.Table | None:
     """The finite set of full primary keys outside which the predicate is never TRUE.

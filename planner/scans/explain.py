@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from execnodes import ExecNode, MetricsSet
-from planner.predicates.pruning import Verdict
+from planner.predicates.pruning import Outcome
 from planner.scans.query_run import QueryRun, TableScan
 
 _LEAF = re.compile(r"^(?P<indent>\s*)DatasetExec: number_of_fragments=(?P<fragments>\d+)(?P<rest>.*)$")
 _MAX_REGION_IDS = 4
 
 
-def explained(plans: pa.Table, run: QueryRun, partitions: int) -> pa.Table:
+def explain_plans(plans: pa.Table, run: QueryRun, partitions: int) -> pa.Table:
     """DataFusion's plans with our trees beneath their leaves.
 
     Args:
@@ -27,14 +27,14 @@ def explained(plans: pa.Table, run: QueryRun, partitions: int) -> pa.Table:
     return plans.set_column(plans.schema.get_field_index("plan"), plans.schema.field("plan"), pa.array(texts))
 
 
-def tree_lines(node: ExecNode, metrics: MetricsSet | None, depth: int = 0) -> Iterator[str]:
+def format_tree(node: ExecNode, metrics: MetricsSet | None, depth: int = 0) -> Iterator[str]:
     """One line per node, inputs indented below it."""
     line = "  " * depth + node.describe()
     if metrics is not None:
         line += f", metrics=[{_format_metrics(node, metrics)}]"
     yield line
     for child in node.children():
-        yield from tree_lines(child, metrics, depth + 1)
+        yield from format_tree(child, metrics, depth + 1)
 
 
 def _format_metrics(node: ExecNode, metrics: MetricsSet) -> str:
@@ -90,7 +90,7 @@ def _format_scan(scan: TableScan, run: QueryRun) -> Iterator[str]:
         f"{scan.table.described_time or f'consistency={run.options.consistency}'}, {_format_regions(scan)}"
     )
     yield from _format_pruning(scan)
-    yield from tree_lines(scan.tree, run.control.metrics, 1)
+    yield from format_tree(scan.tree, run.control.metrics, 1)
 
 
 def _format_regions(scan: TableScan) -> str:
@@ -105,8 +105,8 @@ def _format_pruning(scan: TableScan) -> Iterator[str]:
     if len(scan.pruning.kept) == len(scan.pruning.regions.region_ids):
         return
     by_reason: dict[str, list[str]] = {}
-    for one in scan.pruning.verdicts:
-        if one.verdict is Verdict.ROWS_CANNOT_MATCH:
+    for one in scan.pruning.outcomes:
+        if one.outcome is Outcome.ROWS_CANNOT_MATCH:
             by_reason.setdefault(one.reason, []).append(one.region_id)
     for reason, ids in sorted(by_reason.items(), key=lambda item: -len(item[1]))[:_MAX_REGION_IDS]:
         yield f"  pruned {len(ids)} by {reason} [{_format_region_ids(ids)}]"

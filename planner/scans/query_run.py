@@ -19,10 +19,10 @@ from planner.access.table_policy import TablePolicy
 from planner.access.visible_catalog import SecuredTable
 from planner.bridge.run_control import RunControl, TableRead
 from planner.predicates.predicate import TRUE, Predicate, conjunction
-from planner.predicates.pruning import Pruning, RegionAssignments, all_regions, prune_regions
-from planner.predicates.row_filter import key_predicate
-from planner.predicates.value_sets import key_values
-from planner.scans.run_tables import KEPT, RunTables
+from planner.predicates.pruning import Pruning, RegionAssignments, keep_all_regions, prune_regions
+from planner.predicates.row_filter import build_key_predicate
+from planner.predicates.value_sets import find_key_values
+from planner.scans.run_tables import CACHE_SHORTCUTS, RunTables
 from planner.scans.scan_plan import Division, plan_lookup, plan_scan
 from planner.scans.settings import ALL_SHORTCUTS, Shortcut, Shortcuts
 from planner.tables.sources.base_table import BaseTable, FilesVanishedError, read_error
@@ -66,7 +66,9 @@ class QueryRun:
 
     def __init__(self, options: ReadOptions, visibility: Visibility, control: RunControl) -> None:
         self.options = options
-        self._tables = None if options.shortcuts >= KEPT else RunTables(options.shortcuts, visibility)
+        self._tables = (
+            None if options.shortcuts >= CACHE_SHORTCUTS else RunTables(options.shortcuts, visibility)
+        )
         self.visibility = visibility if self._tables is None else self._tables.visibility
         self.control = control
         self.failure: LanceGatewayError | None = None
@@ -81,7 +83,7 @@ class QueryRun:
         self._lock = threading.Lock()
         self._snapshots: dict[Table, TableSnapshot] = {}
 
-    def belong_to(self, control: RunControl) -> None:
+    def set_control(self, control: RunControl) -> None:
         """Run under a control other than the one it was planned under."""
         self.control = control
         control.runs.append(self)
@@ -176,7 +178,7 @@ class TableScan:
         """What stored rows must fulfil: the statement's conjuncts and the policy's, decoded."""
         below = self.conditions.below
         known = TRUE if below is None else below.predicate
-        return known if self._keys is None else conjunction([key_predicate(self._keys.table), known])
+        return known if self._keys is None else conjunction([build_key_predicate(self._keys.table), known])
 
     @cached_property
     def conditions(self) -> Conditions:
@@ -190,7 +192,7 @@ class TableScan:
         regions = self.table.assignments(base, self.run.options.consistency)
         reason = self._find_reason_not_to_prune(regions)
         if base.details is None or reason:
-            return all_regions(regions, reason)
+            return keep_all_regions(regions, reason)
         return prune_regions(self.predicate, base.details.region_specs, regions, base.fields_by_id)
 
     @property
@@ -260,7 +262,7 @@ class TableScan:
             return self._tree
 
     @property
-    def decided_tree(self) -> ExecNode | None:
+    def planned_tree(self) -> ExecNode | None:
         """The same where it is planned already; None for a scan that never ran."""
         return self._tree
 
@@ -361,7 +363,7 @@ class TableScan:
             return None
         if not base.primary_key or base.details is None or self.conditions.below is None:
             return None
-        keys = key_values(self.predicate, base.primary_key, base.schema)
+        keys = find_key_values(self.predicate, base.primary_key, base.schema)
         return KeySet(keys) if keys is not None and keys.num_rows else None
 
     def _check_columns(self, base: BaseTable, columns: Sequence[str]) -> None:

@@ -106,11 +106,11 @@ class StoredColumns(DecodedColumns):
         return iter(()), tuple(fragment_ids)
 
 
-ANEW_BYTES = 256 << 20
+UNCACHED_TABLE_BYTES = 256 << 20
 """What one run may hold of a table's state."""
 
 
-class TableAnew(Table):
+class UncachedTable(Table):
     """A table of the catalog of which nothing is known: each run that has one reads everything from storage.
 
     Args:
@@ -118,7 +118,7 @@ class TableAnew(Table):
     """
 
     def __init__(self, shared: Table) -> None:
-        cache, session = ByteCache(ANEW_BYTES), lance.Session()
+        cache, session = ByteCache(UNCACHED_TABLE_BYTES), lance.Session()
         super().__init__(
             shared.name,
             shared.storage,
@@ -136,7 +136,9 @@ class TableAnew(Table):
         return {}
 
 
-KEPT = frozenset({Shortcut.KEPT_STATE, Shortcut.KEPT_MASKS, Shortcut.KEPT_SEARCHES, Shortcut.KEPT_COLUMNS})
+CACHE_SHORTCUTS = frozenset(
+    {Shortcut.KEPT_STATE, Shortcut.KEPT_MASKS, Shortcut.KEPT_SEARCHES, Shortcut.KEPT_COLUMNS}
+)
 """Shortcuts of a run that reads the tables of the catalog themselves."""
 
 _RUN_BYTES = 256 << 20
@@ -144,7 +146,7 @@ _RUN_BYTES = 256 << 20
 
 
 class RunTables:
-    """What a run reads from that may not take all that is `KEPT`.
+    """What a run reads from that may not take all that is in `CACHE_SHORTCUTS`.
 
     Attributes:
         visibility: where masks come from.
@@ -188,7 +190,7 @@ class RunTable(Table):
         if not (keeps_state and Shortcut.KEPT_COLUMNS in shortcuts):
             columns = StoredColumns()
         super().__init__(shared.name, shared.storage, cache, columns, places, None)
-        self._source = shared if keeps_state else shared.read_by(TableAnew(shared))
+        self._source = shared if keeps_state else shared.read_by(UncachedTable(shared))
 
     @property
     def described_time(self) -> str:

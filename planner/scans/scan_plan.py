@@ -131,14 +131,14 @@ def _plan_lookups(
                 with_tombstone=generation.has_tombstones,
                 by_key=True,
             )
-            guard = key_filter(base, generation, cache)
+            guard = find_key_filter(base, generation, cache)
             yield BloomFilterGuardExec(TakeLastExec(scan, base.primary_key), guard)
     fragments = tuple(fragment.fragment_id for fragment in base.fragments)
     locator = BaseKeyLocator(places, base)
     yield LanceScanExec(base.source, needed, (fragments,), column_cache, by_key=True, locator=locator)
 
 
-def key_filter(base: BaseTable, generation: GenerationDataset, cache: ByteCache) -> KeyFilter:
+def find_key_filter(base: BaseTable, generation: GenerationDataset, cache: ByteCache) -> KeyFilter:
     """Lance's own filter where it is whole and usable, else one built from the key columns."""
     types = [base.schema.field(name).type for name in base.primary_key]
 
@@ -198,13 +198,13 @@ class Division:
     scanned_regions: frozenset[str]
     count: int
 
-    def partitions(self) -> tuple[Partition, ...]:
+    def list_partitions(self) -> tuple[Partition, ...]:
         """What each of them reads."""
         regions = [one for one in self.snapshot.regions.values() if one.region_id in self.scanned_regions]
-        return balanced(scan_units(self.snapshot, regions, split_into=self.count), self.count)
+        return balance_units(list_units(self.snapshot, regions, split_into=self.count), self.count)
 
 
-def scan_units(
+def list_units(
     snapshot: TableSnapshot, scanned: Sequence[RegionSnapshot], *, split_into: int = 1
 ) -> tuple[Unit, ...]:
     """What a scan has to read, in the order of the snapshot.
@@ -237,7 +237,7 @@ def _split_fragment(fragment: StoredFragment, share: int, split_into: int) -> It
         yield Unit(BASE, min(step, rows - first), identity, first)
 
 
-def balanced(units: Sequence[Unit], partitions: int) -> tuple[Partition, ...]:
+def balance_units(units: Sequence[Unit], partitions: int) -> tuple[Partition, ...]:
     """One tuple of units per partition; the largest are placed first, each where there is least so far.
 
     Among equals the order of the units, and then that of the partitions, decides.
@@ -278,8 +278,8 @@ def plan_scan(
     deduplicated = bool(base.primary_key) and snapshot.has_fresh_rows
     projected = tuple(columns)
     regions = [region for region in snapshot.regions.values() if region.region_id in scanned_regions]
-    units = scan_units(snapshot, regions, split_into=partitions if split_fragments else 1)
-    placed = balanced(units, partitions)
+    units = list_units(snapshot, regions, split_into=partitions if split_fragments else 1)
+    placed = balance_units(units, partitions)
     generations = [one for region in regions for one in region.generations]
     sources: list[tuple[str, LanceSource]] = [(BASE, base.source)]
     sources += [(one.path, one.source(base)) for one in generations]

@@ -107,7 +107,7 @@ def format_shortcuts(shortcuts: Shortcuts) -> str:
     return ",".join(one for one in Shortcut if one in shortcuts)
 
 
-def without_shortcuts(names: frozenset[str]) -> Shortcuts:
+def exclude_shortcuts(names: frozenset[str]) -> Shortcuts:
     """All shortcuts but some.
 
     Raises:

@@ -17,7 +17,7 @@ from memwal.base.index_details import MemWalIndexDetails, RegionSpec
 from memwal.errors import LanceGatewayError
 from memwal.regions.manifest import FlushedGeneration
 from planner.access.visible_catalog import MOMENT, SystemTable, VisibleCatalog
-from planner.predicates.region_fields import field_text, recorded_text
+from planner.predicates.region_fields import format_field, format_recorded_value
 from planner.system.listing import Indexes, OfTables, Versions, in_full
 from planner.system.writers import Writers
 from planner.tables.sources.base_table import BaseTable
@@ -224,7 +224,7 @@ def _catchup(details: MemWalIndexDetails, region_id: str) -> Mapping[str, int]:
 
 def _described(spec: RegionSpec, base: BaseTable) -> str:
     fields = [
-        field_text(one, [base.field_names.get(source, f"field {source}") for source in one.source_ids])
+        format_field(one, [base.field_names.get(source, f"field {source}") for source in one.source_ids])
         for one in spec.fields
     ]
     return f"{spec.spec_id}: {', '.join(fields)}"
@@ -235,4 +235,4 @@ def _values(spec_id: int, values: Mapping[str, bytes], details: MemWalIndexDetai
     fields = {} if spec is None else {one.field_id: one for one in spec.fields}
     for field_id, raw in values.items():
         field = fields.get(field_id)
-        yield f"{field_id}={raw.hex() if field is None else recorded_text(field, raw)}"
+        yield f"{field_id}={raw.hex() if field is None else format_recorded_value(field, raw)}"

@@ -32,7 +32,7 @@ from execnodes.storage.data_files import Deletions, FragmentFiles, StoredValues
 from execnodes.storage.source import read_as
 from planner.access.table_policy import TablePolicy
 from planner.predicates.predicate import TRUE, And, conjunction
-from planner.predicates.row_filter import PredicateFilter, columns_of, is_understood
+from planner.predicates.row_filter import PredicateFilter, find_columns, is_understood
 from planner.search.conditions.row_conditions import Condition, Policed, StoredCondition, shows_of
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.caches import ByteCache
@@ -304,7 +304,9 @@ def below_policy(statement: PredicateFilter | None, policy: TablePolicy | None) 
     if statement is not None:
         predicate = statement.predicate
         operands = predicate.operands if isinstance(predicate, And) else (predicate,)
-        known += [one for one in operands if is_understood(one) and not columns_of(one) & policy.masks.keys()]
+        known += [
+            one for one in operands if is_understood(one) and not find_columns(one) & policy.masks.keys()
+        ]
     below = conjunction(known)
     return None if below == TRUE else PredicateFilter(below, pc.scalar(value=True))
 

@@ -26,7 +26,7 @@ from planner.access.table_policy import TablePolicy
 from planner.access.visible_catalog import misfit
 from planner.bridge.row_expressions import fulfilling
 from planner.predicates.predicate import And, conjunction, decode
-from planner.predicates.row_filter import PredicateFilter, columns_of, is_understood
+from planner.predicates.row_filter import PredicateFilter, find_columns, is_understood
 
 __all__ = ["Condition", "Policed", "SqlCondition", "StoredCondition", "shows_of"]
 
@@ -72,8 +72,8 @@ def divided_conditions(
             "before ranking: put the search into a subquery and the former outside, or say prefilter => false"
         )
         raise UnsupportedError(msg)
-    early = [one for one in operands if added.isdisjoint(columns_of(one))]
-    late = [one for one in operands if not added.isdisjoint(columns_of(one))]
+    early = [one for one in operands if added.isdisjoint(find_columns(one))]
+    late = [one for one in operands if not added.isdisjoint(find_columns(one))]
     always = pc.scalar(value=True)
     before = PredicateFilter(conjunction(early), always) if early else None
     return SearchConditions(before, PredicateFilter(conjunction(late), always))

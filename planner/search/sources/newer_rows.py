@@ -15,7 +15,7 @@ from execnodes.search.filter_stale import NewerRows
 from execnodes.search.source import SearchSource
 from execnodes.storage.source import ColumnCache
 from memwal.bloom import KeyFilter
-from planner.scans.scan_plan import key_filter
+from planner.scans.scan_plan import find_key_filter
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.generations import GenerationDataset
@@ -158,4 +158,4 @@ def _list_newer_rows(
     if region.tail is not None:
         yield NewerTail(region.tail, base.primary_key)
     for generation in reversed(region.generations):
-        yield NewerGeneration(base, generation, key_filter(base, generation, cache), columns)
+        yield NewerGeneration(base, generation, find_key_filter(base, generation, cache), columns)

@@ -107,12 +107,12 @@ def test_regions_are_indexed_once_for_each_spec(table: Table):
     assert details is not None
     (spec,) = details.region_specs
     known = assigned(table)
-    recorded = known.recorded(spec)
+    recorded = known.find_recorded_values(spec)
     assert list(recorded) == [(((1,),), [0])]
-    assert list(recorded.having((0,), {(1,), (2,)})) == [0]
-    assert list(recorded.having((0,), {(2,)})) == []
-    assert known.recorded(spec) is recorded
-    assert list(known.recorded(replace(spec, spec_id=2))) == []
+    assert list(recorded.find_regions((0,), {(1,), (2,)})) == [0]
+    assert list(recorded.find_regions((0,), {(2,)})) == []
+    assert known.find_recorded_values(spec) is recorded
+    assert list(known.find_recorded_values(replace(spec, spec_id=2))) == []
 
 
 class TestWhatIsNotRecorded:

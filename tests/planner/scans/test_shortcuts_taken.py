@@ -52,7 +52,7 @@ class Watched:
     columns_found: int = 0
 
     def trees(self) -> Iterator[ExecNode]:
-        waiting = [scan.decided_tree for scan in self.control.scans if scan.decided_tree is not None]
+        waiting = [scan.planned_tree for scan in self.control.scans if scan.planned_tree is not None]
         while waiting:
             node = waiting.pop()
             yield node
