@@ -268,7 +268,7 @@ def offered(
     scan = direct_scan(shape, frame, run, table)
     if scan.is_lookup:
         return None
-    snapshot = run.snapshot(scan.table)
+    snapshot = run.take_snapshot(scan.table)
     division = Division(snapshot, scan.kept_regions, count)
     described = SnapshotDescription.of(snapshot, scan.kept_regions)
     statement = fingerprint(bound, table)

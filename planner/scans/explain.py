@@ -84,7 +84,7 @@ def _format_scan(scan: TableScan, run: QueryRun) -> Iterator[str]:
         # How many rows, regions or files there are tells of what is hidden.
         yield f"{scan.table.name}: the access policy of this table applies; how it is read is not shown"
         return
-    snapshot = run.snapshot(scan.table)
+    snapshot = run.take_snapshot(scan.table)
     yield (
         f"{scan.table.name}: base v{snapshot.base.version}, "
         f"{scan.table.described_time or f'consistency={run.options.consistency}'}, {_format_regions(scan)}"

@@ -25,7 +25,7 @@ from planner.predicates.value_sets import find_key_values
 from planner.scans.run_tables import CACHE_SHORTCUTS, RunTables
 from planner.scans.scan_plan import Division, plan_lookup, plan_scan
 from planner.scans.settings import ALL_SHORTCUTS, Shortcut, Shortcuts
-from planner.tables.sources.base_table import BaseTable, FilesVanishedError, read_error
+from planner.tables.sources.base_table import BaseTable, FilesVanishedError, build_read_error
 from planner.tables.sources.generations import GenerationVanishedError
 from planner.tables.sources.snapshot import Consistency, SnapshotGoneError, TableSnapshot
 from planner.tables.state.snapshots import SNAPSHOT_ATTEMPTS
@@ -43,7 +43,7 @@ class ReadOptions:
     """How a statement reads its tables.
 
     Attributes:
-        consistency: see `planner.tables.state.table.Table.snapshot`.
+        consistency: see `planner.tables.state.table.Table.take_snapshot`.
         max_staleness_ms: a snapshot this young may be taken again.
         region_pruning: whether predicates may exclude regions.
         shortcuts: that may be taken.
@@ -117,7 +117,7 @@ class QueryRun:
         """A table of the catalog as this run reads it; see `planner.scans.run_tables`."""
         return shared if self._tables is None else self._tables.table(shared)
 
-    def snapshot(self, table: Table) -> TableSnapshot:
+    def take_snapshot(self, table: Table) -> TableSnapshot:
         """The snapshot that all scans of a table share; covers the regions that any of them needs."""
         if self.division is not None:
             return self.division.snapshot
@@ -131,7 +131,7 @@ class QueryRun:
         scans = [scan for scan in self.scans if scan.table is table]
         for _ in range(SNAPSHOT_ATTEMPTS):
             needed = dict.fromkeys(region_id for scan in scans for region_id in scan.needed_regions)
-            taken = table.snapshot(needed, self.options.consistency, self.options.max_staleness_ms)
+            taken = table.take_snapshot(needed, self.options.consistency, self.options.max_staleness_ms)
             elsewhere = [scan for scan in scans if scan.base.place != taken.base.place]
             if not elsewhere:
                 return taken
@@ -284,7 +284,9 @@ class TableScan:
             raise failure from None
         except (OSError, ValueError, pa.ArrowException) as error:
             # Lance's own words, while it reads; on the way through DataFusion they would lose their type.
-            self.run.failure = self.run.failure or self._redact_error(read_error(self.table.name, error))
+            self.run.failure = self.run.failure or self._redact_error(
+                build_read_error(self.table.name, error)
+            )
             raise self.run.failure from (error if self.policy is None else None)
 
     def _stream(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
@@ -321,7 +323,7 @@ class TableScan:
 
     def _plan_stored(self, columns: tuple[str, ...]) -> ExecNode:
         """The tree that produces rows as they are stored."""
-        snapshot = self.run.snapshot(self.table)
+        snapshot = self.run.take_snapshot(self.table)
         base = snapshot.base
         row_filter = self.conditions.below
         self._check_columns(base, columns)
@@ -355,7 +357,7 @@ class TableScan:
     @property
     def is_lookup(self) -> bool:
         """Whether the conjuncts admit a few primary keys only."""
-        return self._find_keys(self.run.snapshot(self.table).base) is not None
+        return self._find_keys(self.run.take_snapshot(self.table).base) is not None
 
     def _find_keys(self, base: BaseTable) -> KeySet | None:
         """The primary keys that the conjuncts admit, where they are few and the table has a MemWAL."""

@@ -22,7 +22,7 @@ from planner.scans.settings import Shortcut, Shortcuts
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.caches import ByteCache, DecodedColumns
 from planner.tables.sources.generations import GenerationDataset, LayerKeys
-from planner.tables.sources.keys import KeyPlaces, physical_keys
+from planner.tables.sources.keys import KeyPlaces, read_physical_keys
 from planner.tables.sources.snapshot import Consistency, TableSnapshot
 from planner.tables.state.table import Table
 from planner.tables.visibility.visibility import SnapshotMasks, Visibility
@@ -40,8 +40,8 @@ class StoredVisibility(Visibility):
     def __init__(self, executor: Executor) -> None:
         super().__init__(ByteCache(_ONE_STATEMENT_BYTES), executor)
 
-    def masks(self, snapshot: TableSnapshot) -> SnapshotMasks:
-        """See `Visibility.masks`.
+    def compute_masks(self, snapshot: TableSnapshot) -> SnapshotMasks:
+        """See `Visibility.compute_masks`.
 
         In each region, from its newest row to its oldest, a row is shown if its key did not come before and
         it is no tombstone. A base row is shown if no fresh row of any region has its key.
@@ -78,7 +78,7 @@ def _exclude_keys(base: BaseTable, fresh: set[object]) -> RowMask:
     masks = {}
     for fragment in base.fragments:
         flags = np.array(
-            [key not in fresh for key in physical_keys(base, fragment).to_pylist()], dtype=np.bool_
+            [key not in fresh for key in read_physical_keys(base, fragment).to_pylist()], dtype=np.bool_
         )
         if not flags.all():
             masks[fragment.fragment_id] = FragmentMask(pa.array(flags))
@@ -201,19 +201,19 @@ class RunTable(Table):
         """See `Table.base`."""
         return self._source.base()
 
-    def recent_base(self) -> BaseTable:
-        """See `Table.recent_base`."""
-        return self._source.recent_base()
+    def find_recent_base(self) -> BaseTable:
+        """See `Table.find_recent_base`."""
+        return self._source.find_recent_base()
 
     def assignments(self, base: BaseTable, consistency: Consistency) -> RegionAssignments:
         """See `Table.assignments`."""
         return self._source.assignments(base, consistency)
 
-    def snapshot(
+    def take_snapshot(
         self, regions: Iterable[str], consistency: Consistency = "strong", max_staleness_ms: int = 0
     ) -> TableSnapshot:
-        """See `Table.snapshot`."""
-        return self._source.snapshot(regions, consistency, max_staleness_ms)
+        """See `Table.take_snapshot`."""
+        return self._source.take_snapshot(regions, consistency, max_staleness_ms)
 
     def open_generations(
         self, base: BaseTable, region_id: str, flushed: Iterable[FlushedGeneration]

@@ -153,7 +153,7 @@ def find_key_filter(base: BaseTable, generation: GenerationDataset, cache: ByteC
 
 
 def _read_keys(base: BaseTable, generation: GenerationDataset) -> pa.Table:
-    stored = base.stored_columns(generation.fields)
+    stored = base.map_stored_columns(generation.fields)
     rows = generation.dataset.to_table(columns=[stored[name].name for name in base.primary_key])
     return rows.rename_columns(list(base.primary_key)).cast(
         pa.schema([base.schema.field(name) for name in base.primary_key])
@@ -305,7 +305,7 @@ def plan_scan(
     ]
     if not deduplicated:
         return scans[0] if len(scans) == 1 else UnionExec(tuple(scans))
-    masks = visibility.masks(snapshot)
+    masks = visibility.compute_masks(snapshot)
     found: list[RowMask] = [masks.base]
     found += [masks.generations[one.path] for one in generations]
     found += [masks.tails[one.region_id] for one in tails]

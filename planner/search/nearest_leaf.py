@@ -147,7 +147,7 @@ class _NearestScan(SearchScan):
         """Whether a row, superseded ones included, may lack its vector."""
         if not self.schema.field(column).nullable:
             return False
-        snapshot = self.run.snapshot(self.table)
+        snapshot = self.run.take_snapshot(self.table)
         base, regions = snapshot.base, snapshot.regions.values()
         if any(one.tail is not None and one.tail.source.rows[column].null_count for one in regions):
             return True

@@ -361,7 +361,7 @@ class Branches:
     @cached_property
     def _masks(self) -> SnapshotMasks | None:
         """What is live; None where no row supersedes another."""
-        return self.visibility.masks(self.snapshot) if self._supersedes else None
+        return self.visibility.compute_masks(self.snapshot) if self._supersedes else None
 
     @property
     def _supersedes(self) -> bool:

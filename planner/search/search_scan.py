@@ -101,10 +101,10 @@ class SearchScan(TableScan):
         run = self.run
         branches = Branches(
             self.table,
-            run.snapshot(self.table),
+            run.take_snapshot(self.table),
             run.visibility,
             self.kept_regions,
-            self._build_admission(run.snapshot(self.table).base),
+            self._build_admission(run.take_snapshot(self.table).base),
             self.search_conditions.before,
             self.residual,
             self.search.catch_up if self._uses_indexes else CatchUpMode.NEVER,

@@ -67,7 +67,7 @@ class Tables(OfTables):
             "primary_key": list(secured.primary_key),
         }
         if in_full(visible, name):
-            manifests = () if base.details is None else secured.table.manifests()
+            manifests = () if base.details is None else secured.table.read_manifests()
             details = base.details or MemWalIndexDetails()
             row |= {
                 "base_rows": base.dataset.count_rows(),
@@ -119,8 +119,8 @@ class Regions(OfTables):
             return
         details = base.details
         known = {one.region_id: one.values for one in table.assignments(base, "strong").regions}
-        for manifest in table.manifests():
-            entries = table.unflushed(manifest)
+        for manifest in table.read_manifests():
+            entries = table.read_unflushed(manifest)
             last = max([one.position for one in entries], default=manifest.wal_entry_position_last_seen)
             region_id = manifest.region_id
             yield {
@@ -178,7 +178,7 @@ class Generations(OfTables):
             return
         listed = [
             (manifest.region_id, one)
-            for manifest in table.manifests()
+            for manifest in table.read_manifests()
             for one in manifest.flushed_generations
         ]
         opened = table.storage.each(lambda one: _opened(table, *one), listed)

@@ -52,7 +52,7 @@ class Writers:
         """Regions of tables that the principal sees in full; for an administrator, of all that it sees."""
         rows = []
         url = "" if self._catalog.writing is None else self._catalog.writing.url
-        for table in self._catalog.opened():
+        for table in self._catalog.list_open_tables():
             seen = access.of(table.name)
             writer = table.opened_writer
             # How much is written tells of hidden rows, too.

@@ -311,7 +311,7 @@ class CatchUp:
         self.check()
 
         def compare() -> list[SameRows]:
-            layers = [Layer(one, self.visibility.search.keys(base, one)) for one in missing]
+            layers = [Layer(one, self.visibility.search.read_keys(base, one)) for one in missing]
             return same_rows(base, fragment, layers)
 
         # Statements that come at the same time share one comparison; what is kept are its single results.

@@ -87,9 +87,9 @@ def coverage(base: BaseTable, column: str, kind: IndexKind, metric: str | None =
     if kind is IndexKind.VECTOR and metric is None:
         metric = index_metric(base, column)
     key = _CoverageName(column, kind, metric)
-    known: Coverage | None = base.searched_as.get(key)
+    known: Coverage | None = base.search_state.get(key)
     if known is None:
-        known = base.searched_as[key] = _find_coverage(base, column, kind, metric)
+        known = base.search_state[key] = _find_coverage(base, column, kind, metric)
     return known
 
 
@@ -214,9 +214,9 @@ def own_index(base: BaseTable, generation: GenerationDataset, of_base: Coverage)
     if of_base.index is None:
         return None
     key = _OwnIndexName(generation.place, of_base.column, of_base.kind, of_base.index.name)
-    if key not in base.searched_as:
-        base.searched_as[key] = _search_own_index(base, generation, of_base, of_base.index)
-    known: DatasetIndex | None = base.searched_as[key]
+    if key not in base.search_state:
+        base.search_state[key] = _search_own_index(base, generation, of_base, of_base.index)
+    known: DatasetIndex | None = base.search_state[key]
     return known
 
 

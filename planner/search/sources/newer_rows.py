@@ -149,7 +149,7 @@ def with_own_newest(snapshot: TableSnapshot, sources: Sequence[SearchSource]) ->
 
 
 def _build_newest_mask(tail: Tail) -> RowMask:
-    return RowMask({0: FragmentMask(pa.array(tail.newest()))})
+    return RowMask({0: FragmentMask(pa.array(tail.find_newest()))})
 
 
 def _list_newer_rows(

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from execnodes.storage.data_files import StoredFragment
 from execnodes.storage.source import LanceSource, read_as, whole
 from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.generations import GenerationDataset, LayerKeys, vanished
-from planner.tables.sources.keys import physical_keys
-from planner.tables.visibility.visibility import newest
+from planner.tables.sources.generations import GenerationDataset, LayerKeys, build_generation_error
+from planner.tables.sources.keys import read_physical_keys
+from planner.tables.visibility.visibility import find_newest
 
 _INTEGERS = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 
@@ -138,7 +138,7 @@ def same_rows(base: BaseTable, fragment: StoredFragment, layers: Sequence[Layer]
     """
     if any(_is_blob(field) for field in base.dataset.schema):
         return [NO_ROWS for _ in layers]  # what is read of blobs is where they lie, not what they are
-    keys = physical_keys(base, fragment)
+    keys = read_physical_keys(base, fragment)
     pairs = [_Pairs.of(layer, keys) for layer in layers]
     if sum(len(one.offsets) for one in pairs) * MIN_SHARE < fragment.physical_rows:
         return [NO_ROWS for _ in layers]
@@ -172,7 +172,7 @@ class _Pairs:
     @staticmethod
     def of(layer: Layer, keys: pa.Array) -> _Pairs:
         """Rows with the same key."""
-        shown = newest(layer.keys)
+        shown = find_newest(layer.keys)
         places = pc.index_in(keys, value_set=layer.keys.keys.filter(pa.array(shown)))
         offsets = np.flatnonzero(places.is_valid().to_numpy(zero_copy_only=False))
         return _Pairs(layer, offsets, np.flatnonzero(shown)[places.drop_null().to_numpy()])
@@ -197,7 +197,7 @@ class _Pairs:
             columns = [stored[name].name for name in of_base.column_names if name in stored]
             found = generation.dataset.take(self.rows, columns=columns) if columns else None
         except (OSError, ValueError) as error:
-            raise vanished(base, generation.path, error) from error
+            raise build_generation_error(base, generation.path, error) from error
         same = np.ones(len(self.offsets), dtype=np.bool_)
         for field, column in zip(of_base.schema, of_base.columns, strict=True):
             same &= equal_values(

@@ -267,7 +267,7 @@ def _name_base_rows(
 
 def _keep(base: BaseTable, key: Hashable, make: Callable[[], Value]) -> Value:
     """What was found out about a version before, or now."""
-    if key not in base.searched_as:
-        base.searched_as[key] = make()
-    known: Value = base.searched_as[key]
+    if key not in base.search_state:
+        base.search_state[key] = make()
+    known: Value = base.search_state[key]
     return known

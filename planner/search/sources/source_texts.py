@@ -18,7 +18,7 @@ from execnodes.text.documents.source_text import GrowingPostings, LiveText, Sour
 from execnodes.text.documents.text_index import IndexedDocuments, IndexName, read_documents
 from execnodes.text.query.tokenizer import Tokenizer
 from planner.search.sources.index_coverage import IndexKind
-from planner.tables.sources.base_table import dataset_indexes
+from planner.tables.sources.base_table import list_dataset_indexes
 from planner.tables.sources.caches import ByteCache
 
 _QUANTIZED_BLOCK = 256
@@ -205,7 +205,7 @@ class SourceTexts:
         rows = source.rows
         if source.index is None or not isinstance(rows, LanceSource) or column not in rows.stored_names:
             return None
-        indexes = dataset_indexes(rows.dataset)
+        indexes = list_dataset_indexes(rows.dataset)
         if any(index.type == _MOVED_ROWS for index in indexes):
             return None
         if column == next(iter(self.indexes)):

@@ -44,7 +44,7 @@ class DatasetIndex(IndexDescription):
     changed_at: int
 
 
-def dataset_indexes(dataset: Any) -> tuple[DatasetIndex, ...]:  # noqa: ANN401 (lance types)
+def list_dataset_indexes(dataset: Any) -> tuple[DatasetIndex, ...]:  # noqa: ANN401 (lance types)
     """All indexes of a `lance.LanceDataset` but the MemWAL index, by name."""
     found = [_describe_index(one) for one in dataset.describe_indices() if one.name != MEM_WAL_INDEX]
     return tuple(sorted(found, key=lambda index: index.name))
@@ -213,10 +213,10 @@ class BaseTable:
     @cached_property
     def indexes(self) -> tuple[DatasetIndex, ...]:
         """Its indexes, by name."""
-        return dataset_indexes(self.dataset)
+        return list_dataset_indexes(self.dataset)
 
     @cached_property
-    def searched_as(self) -> dict[Hashable, Any]:
+    def search_state(self) -> dict[Hashable, Any]:
         """What searches found out about this version and keep for the next one."""
         return {}
 
@@ -239,7 +239,7 @@ class BaseTable:
         """Lance field id -> column."""
         return {field_id: self.schema.field(name) for field_id, name in self.field_names.items()}
 
-    def stored_columns(self, stored: Iterable[StoredField]) -> dict[str, StoredColumn]:
+    def map_stored_columns(self, stored: Iterable[StoredField]) -> dict[str, StoredColumn]:
         """Table column -> column of an older or newer dataset or log entry, matched by field id."""
         by_id = {field.field_id: field for field in stored}
         return {
@@ -310,7 +310,7 @@ class FilesVanishedError(UnavailableError):
     """Files were removed between the snapshot and their being read: merged, compacted or cleaned up."""
 
 
-def read_error(table: str, error: Exception) -> LanceGatewayError:
+def build_read_error(table: str, error: Exception) -> LanceGatewayError:
     """What a table's rows not being readable means to the one who asked for them."""
     reason = brief(error)
     if "not found" in reason.lower() or "no such file" in reason.lower():

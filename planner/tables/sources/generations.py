@@ -17,8 +17,8 @@ from execnodes.storage.source import LanceSource
 from memwal.errors import CorruptDataError, brief
 from memwal.storage.files import generation_directory
 from memwal.stored_fields import TOMBSTONE, StoredField, fields_of_dataset
-from planner.tables.sources.base_table import BaseTable, DatasetIndex, dataset_indexes
-from planner.tables.sources.keys import key_column
+from planner.tables.sources.base_table import BaseTable, DatasetIndex, list_dataset_indexes
+from planner.tables.sources.keys import combine_key_columns
 
 
 class GenerationVanishedError(CorruptDataError):
@@ -30,7 +30,7 @@ class LayerKeys:
     """Keys of one layer of fresh rows, oldest row first.
 
     Attributes:
-        keys: one value per row, comparable between layers of a table (see `key_column`).
+        keys: one value per row, comparable between layers of a table (see `combine_key_columns`).
         addresses: row addresses, uint64.
         dead: whether the row is a tombstone.
     """
@@ -100,7 +100,7 @@ class GenerationDataset:
     @cached_property
     def indexes(self) -> tuple[DatasetIndex, ...]:
         """Its own indexes, by name."""
-        return dataset_indexes(self.dataset)
+        return list_dataset_indexes(self.dataset)
 
     @cached_property
     def has_tombstones(self) -> bool:
@@ -113,7 +113,9 @@ class GenerationDataset:
         if known is not None:
             return known
         label = f"region {self.region_id[:8]} gen {self.generation}"
-        source = LanceSource(label, self.dataset, base.schema, base.stored_columns(self.fields), self.place)
+        source = LanceSource(
+            label, self.dataset, base.schema, base.map_stored_columns(self.fields), self.place
+        )
         base.generation_sources[self.place] = source
         return source
 
@@ -123,14 +125,14 @@ class GenerationDataset:
         Raises:
             GenerationVanishedError: the files are gone.
         """
-        stored = {name: one.name for name, one in base.stored_columns(self.fields).items()}
+        stored = {name: one.name for name, one in base.map_stored_columns(self.fields).items()}
         columns = [stored[name] for name in base.primary_key]
         if self.has_tombstones:
             columns.append(TOMBSTONE)
         try:
             rows = self.dataset.scanner(columns=columns, with_row_address=True).to_table()
         except (OSError, ValueError) as error:
-            raise vanished(base, self.path, error) from error
+            raise build_generation_error(base, self.path, error) from error
         table = rows.combine_chunks()
         fields = [base.schema.field(name) for name in base.primary_key]
         merged = pa.Table.from_arrays(
@@ -139,7 +141,7 @@ class GenerationDataset:
         dead = np.zeros(table.num_rows, dtype=np.bool_)
         if self.has_tombstones:
             dead = table.column(TOMBSTONE).to_numpy()
-        return LayerKeys(key_column(merged), table.column(ROW_ADDRESS).to_numpy(), dead)
+        return LayerKeys(combine_key_columns(merged), table.column(ROW_ADDRESS).to_numpy(), dead)
 
 
 def open_generation(
@@ -160,11 +162,11 @@ def open_generation(
             storage.uri, session=base.session, storage_options=dict(base.storage.options) or None
         )
     except (OSError, ValueError) as error:
-        raise vanished(base, relative, error) from error
+        raise build_generation_error(base, relative, error) from error
     return GenerationDataset(region_id, generation, relative, base.place.below(relative), dataset)
 
 
-def vanished(base: BaseTable, path: str, error: Exception) -> Exception:
+def build_generation_error(base: BaseTable, path: str, error: Exception) -> Exception:
     """The error for a generation that can't be read."""
     reason = brief(error)
     place = f"{base.storage.uri}/{path}"

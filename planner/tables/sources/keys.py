@@ -55,16 +55,16 @@ class KeyHistory:
             self._dead = np.concatenate((self._dead[: self.rows], np.empty(size - self.rows, np.bool_)))
         self._next[self.rows : stop] = _NEVER
         self._dead[self.rows : stop] = dead
-        values = hashable(keys)
+        values = to_hashable(keys)
         for start, end in pairwise(cuts):
             self._link_repeats(values[start:end])
 
-    def newest(self, rows: int) -> np.ndarray:
+    def find_newest(self, rows: int) -> np.ndarray:
         """Which of the first so many rows are the last of their key among them, and no tombstones."""
         found: np.ndarray = (self._next[:rows] >= rows) & ~self._dead[:rows]
         return found
 
-    def distinct(self, start: int, stop: int) -> int:
+    def count_keys(self, start: int, stop: int) -> int:
         """How many keys a stretch of rows has."""
         return int(np.count_nonzero(self._next[start:stop] >= stop))
 
@@ -73,7 +73,7 @@ class KeyHistory:
 
         None where later rows of one of the keys hide which one that is.
         """
-        found = [at for value in hashable(keys) if (at := self._last.get(value)) is not None]
+        found = [at for value in to_hashable(keys) if (at := self._last.get(value)) is not None]
         if found and max(found) >= rows:
             return None
         return np.sort(np.array(found, dtype=np.int64))
@@ -93,7 +93,7 @@ class KeyHistory:
         self.rows = start + count
 
 
-def hashable(keys: pa.Array) -> list[Any]:
+def to_hashable(keys: pa.Array) -> list[Any]:
     """Python values that are equal exactly where the keys are."""
     kind = keys.type
     if keys.null_count:
@@ -113,7 +113,7 @@ def hashable(keys: pa.Array) -> list[Any]:
 SEPARATOR = b":"
 
 
-def key_column(keys: pa.Table) -> pa.Array:
+def combine_key_columns(keys: pa.Table) -> pa.Array:
     """One value per row; two rows are equal exactly if all their key columns are.
 
     A single column stays as it is. Several columns become one binary column in which each part is preceded
@@ -146,7 +146,7 @@ def _cast_to_binary(column: pa.Array) -> pa.Array:
     return column.cast(pa.string()).cast(pa.binary())
 
 
-def physical_keys(base: BaseTable, fragment: StoredFragment) -> pa.Array:
+def read_physical_keys(base: BaseTable, fragment: StoredFragment) -> pa.Array:
     """Key of every physical row, deleted ones too: what is found stays true whatever is deleted later."""
     dataset: Any = base.dataset
     stored = dataset.get_fragment(fragment.fragment_id)
@@ -154,7 +154,7 @@ def physical_keys(base: BaseTable, fragment: StoredFragment) -> pa.Array:
     rows = dataset.scanner(
         columns=list(base.primary_key), fragments=[stored], batch_size=1 << 18, **deleted
     ).to_table()
-    return key_column(rows.select(list(base.primary_key)))
+    return combine_key_columns(rows.select(list(base.primary_key)))
 
 
 LOOKUPS_BEFORE = 16
@@ -239,7 +239,7 @@ class KeyRanges:
             np.array([keys[-1] for _, _, keys in filled], dtype=np.int64),
         )
 
-    def meeting(self, wanted: np.ndarray) -> list[tuple[int, FragmentKeysName]]:
+    def find_fragments(self, wanted: np.ndarray) -> list[tuple[int, FragmentKeysName]]:
         """Fragments that may have one of these keys, of which there is at least one."""
         first, last = (wanted[0], wanted[0]) if len(wanted) == 1 else (wanted.min(), wanted.max())
         meets = (self.lowest <= last) & (self.highest >= first)
@@ -278,7 +278,7 @@ class KeyPlaces:
             self._ranges[uri] = ranges
         wanted = np.array([key for (key,) in keys.rows], dtype=np.int64)
         located: dict[int, np.ndarray] = {}
-        for fragment_id, name in ranges.meeting(wanted):
+        for fragment_id, name in ranges.find_fragments(wanted):
             of_fragment: FragmentKeys | None = self._cache.get(name)
             if of_fragment is None:
                 self._restart(uri)
@@ -324,7 +324,7 @@ class KeyPlaces:
         for fragment in base.fragments:
             self._cache.compute(
                 FragmentKeysName(fragment.files, base.key),
-                lambda one=fragment: FragmentKeys.of(physical_keys(base, one)),  # type: ignore[misc]
+                lambda one=fragment: FragmentKeys.of(read_physical_keys(base, one)),  # type: ignore[misc]
                 lambda found: found.nbytes,
             )
 

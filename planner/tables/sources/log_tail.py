@@ -22,7 +22,7 @@ from memwal.regions.wal import WalEntry
 from memwal.stored_fields import TOMBSTONE, fields_of_entry
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.generations import LayerKeys
-from planner.tables.sources.keys import KeyHistory, key_column
+from planner.tables.sources.keys import KeyHistory, combine_key_columns
 
 Find = Callable[[pa.Array], np.ndarray]
 
@@ -77,7 +77,7 @@ class TailRows:
         self._stored: tuple[pa.Schema, Mapping[str, StoredColumn]] | None = None
         self._tail: Tail | None = None
 
-    def reads_as(self, base: BaseTable) -> bool:
+    def has_same_columns(self, base: BaseTable) -> bool:
         """Whether another version of the base would read the same values from the same entries."""
         return (
             self._fields == base.field_names
@@ -116,7 +116,7 @@ class TailRows:
         """Of one entry, counted from 0."""
         return self._entries[entry].position
 
-    def since(self, position: int, base: BaseTable) -> TailRows:
+    def copy_from(self, position: int, base: BaseTable) -> TailRows:
         """A copy without the entries before a position."""
         with self._lock:
             kept = TailRows(self.region_id, base)
@@ -131,7 +131,7 @@ class TailRows:
                     )
             return kept
 
-    def stretch(self, generation: int) -> tuple[int, int] | None:
+    def find_generation(self, generation: int) -> tuple[int, int] | None:
         """First row of a generation and the row behind its last one; None where it has none here."""
         with self._lock:
             starts = [one.start for one in self._entries if one.generation == generation]
@@ -142,22 +142,22 @@ class TailRows:
 
     # What is derived from the rows
 
-    def newest(self, rows: int) -> np.ndarray:
+    def find_newest(self, rows: int) -> np.ndarray:
         """Which of the first so many rows are the last of their key among them, and no tombstones."""
         with self._lock:
-            return self._extend_history().newest(rows)
+            return self._extend_history().find_newest(rows)
 
     def find_rows(self, keys: pa.Table, rows: int) -> np.ndarray | None:
         """Ascending numbers of the last row of each key among the first so many; None where not known."""
         with self._lock:
-            return self._extend_history().find(key_column(keys), rows)
+            return self._extend_history().find(combine_key_columns(keys), rows)
 
-    def distinct_keys(self, start: int, stop: int) -> int:
+    def count_keys(self, start: int, stop: int) -> int:
         """How many keys a stretch of rows has."""
         with self._lock:
-            return self._extend_history().distinct(start, stop)
+            return self._extend_history().count_keys(start, stop)
 
-    def located(self, source: Hashable, start: int, stop: int, find: Find) -> list[np.ndarray]:
+    def locate(self, source: Hashable, start: int, stop: int, find: Find) -> list[np.ndarray]:
         """Where another source has the keys of a stretch of rows.
 
         Args:
@@ -183,8 +183,8 @@ class TailRows:
                     found.append(places if whole else find(self.keys(max(first, start), min(end, stop))))
             return found
 
-    def located_so_far(self, source: Hashable, start: int, stop: int) -> list[np.ndarray] | None:
-        """See `located`; None where it would have to ask."""
+    def find_located(self, source: Hashable, start: int, stop: int) -> list[np.ndarray] | None:
+        """See `locate`; None where it would have to ask."""
         with self._lock:
             known = self._found_keys.get(source)
             if known is None or known.done < stop:
@@ -200,7 +200,7 @@ class TailRows:
             # One source after another is asked for the same ones.
             if self._last_keys is None or self._last_keys[0] != (start, stop):
                 rows = pa.Table.from_batches(self._batches, self._schema).slice(start, stop - start)
-                self._last_keys = (start, stop), pc.unique(key_column(rows.select(list(self._key))))
+                self._last_keys = (start, stop), pc.unique(combine_key_columns(rows.select(list(self._key))))
             return self._last_keys[1]
 
     def _split_at_generations(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
@@ -213,7 +213,7 @@ class TailRows:
             history = self._history = KeyHistory()
         if history.rows < self._count:
             rows = pa.Table.from_batches(self._batches, self._schema).slice(history.rows)
-            keys = key_column(rows.select(list(self._key)))
+            keys = combine_key_columns(rows.select(list(self._key)))
             dead = rows.column(TOMBSTONE).to_numpy()
             before = history.rows
             starts = [one.start - before for one in self._list_entries_from(before)]
@@ -231,7 +231,7 @@ class TailRows:
             return self._schema.empty_table()
         stored_as = entry.rows.schema
         if self._stored is None or not self._stored[0].equals(stored_as, check_metadata=True):
-            self._stored = stored_as, base.stored_columns(fields_of_entry(stored_as))
+            self._stored = stored_as, base.map_stored_columns(fields_of_entry(stored_as))
         return entry_rows(entry.rows, self._schema, self._stored[1])
 
     def _append_rows(self, position: int, generation: int | None, rows: pa.Table) -> None:
@@ -293,15 +293,15 @@ class Tail:
         """Ascending numbers of the last row of each of these keys; None where that is not known."""
         return self.log.find_rows(keys, self.rows.num_rows)
 
-    def newest(self) -> np.ndarray:
+    def find_newest(self) -> np.ndarray:
         """Which rows are the last of their key, and no tombstones."""
-        return self.log.newest(self.rows.num_rows)
+        return self.log.find_newest(self.rows.num_rows)
 
     def keys(self, base: BaseTable) -> LayerKeys:
         """Keys of all rows."""
         dead = self.rows.column(TOMBSTONE).to_numpy()
         addresses = np.arange(self.rows.num_rows, dtype=np.uint64)
-        return LayerKeys(key_column(self.rows.select(list(base.primary_key))), addresses, dead)
+        return LayerKeys(combine_key_columns(self.rows.select(list(base.primary_key))), addresses, dead)
 
 
 def tail_schema(base: BaseTable) -> pa.Schema:

@@ -93,7 +93,7 @@ class RegionLog:
                 return None
             if self._last_tail is not None and self._last_tail[0] is base:
                 return self._last_tail[1]
-            if self._rows is None or not self._rows.reads_as(base):
+            if self._rows is None or not self._rows.has_same_columns(base):
                 entries = [read(position) for position, _ in self._positions]
                 self._rows = TailRows(self.region_id, base)
             else:
@@ -103,7 +103,7 @@ class RegionLog:
             self._last_tail = base, self._rows.tail()
             return self._last_tail[1]
 
-    def flushed_up_to(self, after: int, floor: int, base: BaseTable | None) -> RegionLog:
+    def drop_flushed(self, after: int, floor: int, base: BaseTable | None) -> RegionLog:
         """The log that leaves out more; what is known of the rest stays known.
 
         Args:
@@ -129,8 +129,8 @@ class RegionLog:
                 and kept == self._positions[-len(kept) :]
                 and rows is not None
                 and base is not None
-                and rows.reads_as(base)
+                and rows.has_same_columns(base)
             ):
-                later._rows = rows.since(kept[0][0], base)
+                later._rows = rows.copy_from(kept[0][0], base)
                 later._unread = waiting
         return later

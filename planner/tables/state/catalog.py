@@ -17,7 +17,7 @@ from planner.tables.sources.caches import ByteCache, DecodedColumns
 from planner.tables.sources.keys import KeyPlaces
 from planner.tables.state.past_tables import PastTables
 from planner.tables.state.table import Table
-from planner.tables.state.table_state import own_session
+from planner.tables.state.table_state import create_session
 
 WRITING = WriteOptions()
 CATALOG = "lance"
@@ -89,10 +89,12 @@ class Catalog:
     @property
     def lance_cache_bytes(self) -> int:
         """Bytes that Lance's own caches of indexes and metadata hold."""
-        sessions = {id(one): one for one in (self._session, *(table.session for table in self.opened()))}
+        sessions = {
+            id(one): one for one in (self._session, *(table.session for table in self.list_open_tables()))
+        }
         return sum(int(one.size_bytes()) for one in sessions.values())
 
-    def opened(self) -> tuple[Table, ...]:
+    def list_open_tables(self) -> tuple[Table, ...]:
         """The tables that were read so far; nothing is looked up."""
         with self._lock:
             return tuple(self._tables.values())
@@ -108,7 +110,7 @@ class Catalog:
         """
         until = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         left: dict[str, Sequence[str]] = {}
-        for table in self.opened():
+        for table in self.list_open_tables():
             regions = table.close(None if until is None else max(until - time.monotonic(), 0.0))
             if regions:
                 left[table.name] = regions
@@ -156,12 +158,12 @@ class Catalog:
                     self.cache,
                     self._columns,
                     self._places,
-                    own_session() if name in self._forgotten else self._session,
+                    create_session() if name in self._forgotten else self._session,
                     self.writing,
                 ),
             )
 
-    def storage_of(self, name: str) -> Storage:
+    def locate_table(self, name: str) -> Storage:
         """Where the table of a name is, or would be.
 
         Raises:

@@ -106,7 +106,7 @@ class DescribedSnapshots:
     ) -> Tail | None:
         log = kept.logs.get(region_id)
         current = None if log is None or log.rows is None else log.rows.tail()
-        if current is not None and current.positions == positions and current.log.reads_as(base):
+        if current is not None and current.positions == positions and current.log.has_same_columns(base):
             return current
         entries = self._read_entries(kept, region_id, positions)
         key = _TailRowsName(kept.place, region_id, positions[0], positions[-1], base.columns, base.key)
@@ -122,7 +122,7 @@ class DescribedSnapshots:
         """All entries with rows from the first to the last: caches know a tail by these two positions."""
         first, last = positions[0], positions[-1]
         if last - first < MAX_WAL_ENTRIES:
-            entries = [self.logs.entry(kept, region_id, position) for position in range(first, last + 1)]
+            entries = [self.logs.read_entry(kept, region_id, position) for position in range(first, last + 1)]
             entries = [entry for entry in entries if not entry.is_fence]
             if tuple(entry.position for entry in entries) == positions:
                 return entries

@@ -79,7 +79,7 @@ class LogReader:
     own_tails: OwnTails
     newest: Newest
 
-    def unflushed(self, kept: KnownState, manifests: Sequence[RegionManifest]) -> dict[str, RegionLog]:
+    def read_unflushed(self, kept: KnownState, manifests: Sequence[RegionManifest]) -> dict[str, RegionLog]:
         """The logs of regions as they are now, without what the manifests call flushed, by region id.
 
         A manifest that has this process's epoch was the newest when it was read, and so nobody else had
@@ -143,7 +143,7 @@ class LogReader:
                 if not self.storage.exists(wal_entry_path(region_id, log.after + 1))[0]:
                     msg = f"the log of region {region_id} was cleaned up behind entry {log.after}"
                     raise FileNotFoundError(msg)  # Newer entries were not found behind the gap.
-                rest = log.flushed_up_to(log.after, newest_merged + 1, base)
+                rest = log.drop_flushed(log.after, newest_merged + 1, base)
             found[region_id] = rest.tail(base, partial(self._find_entry, kept, region_id))
         return found
 
@@ -154,7 +154,7 @@ class LogReader:
             at = bisect_left(own.entries, position, key=lambda one: one.position)
             if at < len(own.entries) and own.entries[at].position == position:
                 return own.entries[at]
-        return self.entry(kept, region_id, position)
+        return self.read_entry(kept, region_id, position)
 
     def _read_log(
         self, kept: KnownState, manifest: RegionManifest, own: OwnTail | None, seen: int = 0
@@ -185,7 +185,7 @@ class LogReader:
             log.advance(list(self._read_entries(kept, region_id, looked_at, last, own)), last)
         return log
 
-    def entry(self, kept: KnownState, region_id: str, position: int) -> WalEntry:
+    def read_entry(self, kept: KnownState, region_id: str, position: int) -> WalEntry:
         """One entry.
 
         Raises:
@@ -204,7 +204,7 @@ class LogReader:
         """All entries behind a position, ascending; from memory as far as it has them."""
         held = last + 1 if own is None else own.first
         for position in range(after + 1, held):
-            yield self.entry(kept, region_id, position)
+            yield self.read_entry(kept, region_id, position)
         if own is not None:
             yield from own.after(after)
 
@@ -214,7 +214,7 @@ class LogReader:
         after = manifest.replay_after_wal_entry_position
         if base is not None and log.rows is not None and after - log.last <= ENTRIES_FOR_A_GENERATION:
             self._remember_flushed(kept, log, manifest, base)
-        return log.flushed_up_to(after, manifest.current_generation, base)
+        return log.drop_flushed(after, manifest.current_generation, base)
 
     def _remember_flushed(
         self, kept: KnownState, log: RegionLog, manifest: RegionManifest, base: BaseTable
@@ -224,9 +224,9 @@ class LogReader:
             # What came between the query before and the flush; it may be gone already.
             looked_at = log.last
             last = last_wal_position(self.storage, region_id, after=looked_at)
-            entries = [self.entry(kept, region_id, one) for one in range(looked_at + 1, last + 1)]
+            entries = [self.read_entry(kept, region_id, one) for one in range(looked_at + 1, last + 1)]
             log.advance(entries, last)
-            log.tail(base, lambda position: self.entry(kept, region_id, position))
+            log.tail(base, lambda position: self.read_entry(kept, region_id, position))
         except FileNotFoundError:
             return
         rows = log.rows
@@ -234,7 +234,7 @@ class LogReader:
             name = FlushedGenerationName(kept.place, region_id, flushed.generation)
             stretch = None
             if rows is not None and flushed.generation >= log.floor:
-                stretch = rows.stretch(flushed.generation)
+                stretch = rows.find_generation(flushed.generation)
             if rows is None or stretch is None:
                 self.cache.put(name, None, 1)  # Whoever asks for masks now and then has asked for its by now.
                 return
@@ -290,7 +290,7 @@ class TableWriting:
             if self._writer is None:
                 self._place = known.place
                 self._writer = TableWriter(
-                    self._name, self._storage, self._options, known.session, self.wrote
+                    self._name, self._storage, self._options, known.session, self.note_write
                 )
             return self._writer
 
@@ -304,7 +304,7 @@ class TableWriting:
             return {}
         return writer.tails(region_ids)
 
-    def wrote(self) -> None:
+    def note_write(self) -> None:
         """Take note that rows may have been written: no older snapshot is taken again."""
         self.written_at = time.monotonic()
 

@@ -81,7 +81,7 @@ class PastTable(Table):
         del consistency
         return RegionAssignments() if base.details is None else self._assignments
 
-    def snapshot(
+    def take_snapshot(
         self, regions: Iterable[str], consistency: Consistency = "strong", max_staleness_ms: int = 0
     ) -> TableSnapshot:
         """The version and the generations on top of it; the same whenever it is taken.
@@ -317,7 +317,7 @@ class PastTables:
         return found
 
     def _find_tagged_version(self, newest: BaseTable, tag: str) -> int:
-        tags = tags_of(newest)
+        tags = list_tags(newest)
         if tag in tags:
             return tags[tag]
         listed = ", ".join(map(repr, sorted(tags)[:_MAX_NAMES])) or "no tags"
@@ -365,7 +365,7 @@ class PastTables:
         )
 
 
-def tags_of(newest: BaseTable) -> Mapping[str, int]:
+def list_tags(newest: BaseTable) -> Mapping[str, int]:
     """Tag -> version, of the main branch."""
     listed = newest.dataset.tags.list()
     return {name: int(one["version"]) for name, one in listed.items() if one.get("branch") is None}

@@ -91,7 +91,9 @@ class Snapshots:
         present = [manifest for manifest in known.values() if manifest is not None]
         if not is_same or assigned.region_ids != tuple(one.region_id for one in present):
             specs = details.region_specs
-            assigned = RegionAssignments.of(present, specs, named_values(self._storage, kept, specs, present))
+            assigned = RegionAssignments.of(
+                present, specs, find_named_values(self._storage, kept, specs, present)
+            )
             kept.assigned = state, specs, assigned
         return assigned
 
@@ -122,7 +124,7 @@ class Snapshots:
         msg = f"table {self._name!r}: {reason} while it is read; retry"
         raise UnavailableError(msg) from failure
 
-    def manifests(self) -> tuple[RegionManifest, ...]:
+    def read_manifests(self) -> tuple[RegionManifest, ...]:
         """The newest manifest of every region.
 
         Raises:
@@ -149,7 +151,7 @@ class Snapshots:
             present = [manifest for manifest in manifests.values() if manifest is not None]
             logs = {}
             if consistency == "strong":
-                logs = self._logs.unflushed(kept, present)
+                logs = self._logs.read_unflushed(kept, present)
             base = self._newest.find()
         if base.place != kept.place:
             return None
@@ -272,7 +274,7 @@ def _reuse_last(last: TableSnapshot, base: BaseTable, regions: Mapping[str, Regi
     return last if is_same else TableSnapshot(base, regions)
 
 
-def named_values(
+def find_named_values(
     storage: Storage, kept: KnownState, specs: Sequence[RegionSpec], manifests: Sequence[RegionManifest]
 ) -> Mapping[str, Mapping[str, bytes]]:
     """Values of regions that record none, by region id, as far as a row of the region tells; read once.

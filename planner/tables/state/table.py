@@ -77,7 +77,7 @@ class Table:
         return max(self._newest.known.last.copy().values(), key=itemgetter(0), default=(0.0, None))[1]
 
     @property
-    def looked_at(self) -> float | None:
+    def last_read_at(self) -> float | None:
         """When a query took a snapshot last, in seconds of the monotonic clock; None where none did."""
         return max((taken_at for taken_at, _ in self._newest.known.last.copy().values()), default=None)
 
@@ -103,9 +103,9 @@ class Table:
         """What `writer` made; None where nothing was written yet."""
         return self._writing.opened
 
-    def wrote(self) -> None:
+    def note_write(self) -> None:
         """Take note that rows may have been written: no older snapshot is taken again."""
-        self._writing.wrote()
+        self._writing.note_write()
 
     def close(self, timeout_seconds: float | None = None) -> Sequence[str]:
         """Flush what was written; see `TableWriting.close`."""
@@ -124,7 +124,7 @@ class Table:
         """
         return self._newest.find()
 
-    def recent_base(self) -> BaseTable:
+    def find_recent_base(self) -> BaseTable:
         """The newest version, or on S3 the one that was the newest within the last second: for its columns.
 
         Raises:
@@ -136,7 +136,7 @@ class Table:
         """All regions and what is known of their region values; the same object while they last."""
         return self._snapshots.assignments(base, consistency)
 
-    def snapshot(
+    def take_snapshot(
         self, regions: Iterable[str], consistency: Consistency = "strong", max_staleness_ms: int = 0
     ) -> TableSnapshot:
         """Take a snapshot of some regions and the base table.
@@ -167,15 +167,15 @@ class Table:
         reader = DescribedSnapshots(self.name, self._newest, self._logs, self.open_generations)
         return reader.open(description)
 
-    def manifests(self) -> tuple[RegionManifest, ...]:
+    def read_manifests(self) -> tuple[RegionManifest, ...]:
         """The newest manifest of every region.
 
         Raises:
             LanceGatewayError: one can't be read.
         """
-        return self._snapshots.manifests()
+        return self._snapshots.read_manifests()
 
-    def unflushed(self, manifest: RegionManifest) -> tuple[WalEntry, ...]:
+    def read_unflushed(self, manifest: RegionManifest) -> tuple[WalEntry, ...]:
         """WAL entries with rows that no generation of a region's newest manifest covers.
 
         Raises:
@@ -183,8 +183,8 @@ class Table:
             LanceGatewayError: one can't be read.
         """
         region_id, kept = manifest.region_id, self._newest.known
-        log = self._logs.unflushed(kept, (manifest,))[region_id]
-        return tuple(self._logs.entry(kept, region_id, position) for position in log.positions)
+        log = self._logs.read_unflushed(kept, (manifest,))[region_id]
+        return tuple(self._logs.read_entry(kept, region_id, position) for position in log.positions)
 
     def generation(self, region_id: str, flushed: FlushedGeneration) -> GenerationDataset:
         """Open one flushed generation.
@@ -321,7 +321,7 @@ class NewestBase:
         opened = self._open(known)
         if before is not None and not self._is_same(before):
             # Asked afterwards (ADR 33): what was opened while the old manifest was there is the old table.
-            known, expected, self._mark = known.made_anew(), None, None
+            known, expected, self._mark = known.create_successor(), None, None
         if expected is None or expected.version != opened.version:
             # The file is looked at before it is read: it may be replaced in between, which is noticed then.
             expected = ManifestFile.of(self._storage, opened.version)

@@ -80,9 +80,9 @@ class KnownState:
         self.manifests.pop(region_id, None)
         self.logs.pop(region_id, None)
 
-    def made_anew(self) -> KnownState:
+    def create_successor(self) -> KnownState:
         """The state of another table in the same directory, of which nothing is known."""
-        return KnownState(Place.new(self.place.uri), own_session())
+        return KnownState(Place.new(self.place.uri), create_session())
 
 
 class Newest(Protocol):
@@ -95,7 +95,7 @@ class Newest(Protocol):
         """The newest version."""
 
 
-def own_session() -> Any:  # noqa: ANN401 (lance types)
+def create_session() -> Any:  # noqa: ANN401 (lance types)
     """A `lance.Session` for a table in whose directory there was another one.
 
     Lance knows files by their names: in the session that read the old ones, those of the new table that bear

@@ -22,7 +22,7 @@ from memwal.errors import InvalidInputError
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.caches import ENTRY_OVERHEAD, ByteCache
 from planner.tables.sources.generations import GenerationDataset, LayerKeys
-from planner.tables.sources.keys import FragmentKeys, FragmentKeysName, physical_keys
+from planner.tables.sources.keys import FragmentKeys, FragmentKeysName, read_physical_keys
 from planner.tables.sources.log_tail import TailRows
 from planner.tables.state.log_reader import FlushedGenerationName, FlushedRows
 
@@ -207,7 +207,7 @@ class KeySearch:
         self._cache = cache
         self._executor = executor
 
-    def keys(self, base: BaseTable, generation: GenerationDataset) -> LayerKeys:
+    def read_keys(self, base: BaseTable, generation: GenerationDataset) -> LayerKeys:
         """The keys of a generation.
 
         Raises:
@@ -221,14 +221,14 @@ class KeySearch:
 
     # What a tail supersedes
 
-    def in_base(
+    def find_in_base(
         self, base: BaseTable, stretches: Sequence[tuple[TailRows, int, int]]
     ) -> Mapping[int, np.ndarray]:
         """Rows of the base table that have keys of stretches of tails."""
         found: dict[int, list[np.ndarray]] = {}
         if not stretches:
             return {}
-        if self.are_kept(base):
+        if self.can_keep_keys(base):
             self.read(base, base.fragments)
             for fragment in base.fragments:
                 parts = [part for one in stretches for part in self._locate_in_fragment(base, fragment, *one)]
@@ -236,7 +236,7 @@ class KeySearch:
                     found[fragment.fragment_id] = parts
         else:
             for log, start, stop in stretches:
-                parts = log.located(
+                parts = log.locate(
                     base.version_id, start, stop, lambda wanted: self._search_version(base, wanted)
                 )
                 for fragment_id, offsets in by_fragment(_concatenate(parts, np.uint64)).items():
@@ -246,27 +246,27 @@ class KeySearch:
     def _locate_in_fragment(
         self, base: BaseTable, fragment: StoredFragment, log: TailRows, start: int, stop: int
     ) -> list[np.ndarray]:
-        return log.located(
+        return log.locate(
             fragment.files,
             start,
             stop,
-            lambda wanted: self.in_fragment(base, fragment, wanted),
+            lambda wanted: self.find_in_fragment(base, fragment, wanted),
         )
 
     def _search_version(self, base: BaseTable, wanted: pa.Array) -> np.ndarray:
         """Addresses of the base rows that have one of these keys."""
-        found = self.by_index(base, wanted)
+        found = self.find_by_index(base, wanted)
         if found is not None:
             return found
         probe = KeyProbe([wanted])
         parts = [
             (np.uint64(fragment.fragment_id) << np.uint64(32)) + offsets.astype(np.uint64)
             for fragment in base.fragments
-            for offsets in probe.search(physical_keys(base, fragment))
+            for offsets in probe.search(read_physical_keys(base, fragment))
         ]
         return _concatenate(parts, np.uint64)
 
-    def in_generation(
+    def find_in_generation(
         self, base: BaseTable, generation: GenerationDataset, log: TailRows, start: int, stop: int
     ) -> np.ndarray:
         """Numbers of the rows of a generation that have keys of a stretch of a tail, repeats allowed."""
@@ -275,16 +275,16 @@ class KeySearch:
         def find(wanted: pa.Array) -> np.ndarray:
             places: LayerPlaces = self._cache.compute(
                 key,
-                lambda: LayerPlaces(self.keys(base, generation).keys),
+                lambda: LayerPlaces(self.read_keys(base, generation).keys),
                 lambda one: one.nbytes + ENTRY_OVERHEAD,
             )
             return places.find(wanted)
 
-        return _concatenate(log.located(generation.place, start, stop, find), np.int64)
+        return _concatenate(log.locate(generation.place, start, stop, find), np.int64)
 
     # What a generation supersedes that was a tail before
 
-    def of_flushed(
+    def recall_superseded(
         self, base: BaseTable, generation: GenerationDataset, earlier: Sequence[GenerationDataset]
     ) -> tuple[np.ndarray, ...] | None:
         """Which rows of earlier generations a generation supersedes, as was known before it was flushed.
@@ -301,9 +301,9 @@ class KeySearch:
         if flushed is None:
             return None
         rows, start, stop = flushed.rows, flushed.start, flushed.stop
-        return tuple([self.in_generation(base, one, rows, start, stop) for one in earlier])
+        return tuple([self.find_in_generation(base, one, rows, start, stop) for one in earlier])
 
-    def flushed_in_base(
+    def recall_superseded_in_base(
         self, base: BaseTable, generation: GenerationDataset
     ) -> Callable[[StoredFragment], np.ndarray] | None:
         """Finds the rows (offsets, repeats allowed) of fragments that a generation supersedes.
@@ -314,11 +314,11 @@ class KeySearch:
         if flushed is None:
             return None
         rows, start, stop = flushed.rows, flushed.start, flushed.stop
-        if self.are_kept(base):
+        if self.can_keep_keys(base):
             return lambda fragment: _concatenate(
                 self._locate_in_fragment(base, fragment, rows, start, stop), np.uint32
             )
-        known = rows.located_so_far(base.version_id, start, stop)
+        known = rows.find_located(base.version_id, start, stop)
         if known is None:
             return None
         offsets = by_fragment(_concatenate(known, np.uint64))
@@ -327,15 +327,15 @@ class KeySearch:
     def _find_flushed(self, base: BaseTable, generation: GenerationDataset) -> FlushedRows | None:
         name = FlushedGenerationName(base.place, generation.region_id, generation.generation)
         found: FlushedRows | None = self._cache.get(name)
-        if found is None or not found.rows.reads_as(base):
+        if found is None or not found.rows.has_same_columns(base):
             return None
         # Every entry of a generation is flushed with it: as many keys are the same keys.
-        keys = self.keys(base, generation).keys
-        return found if found.rows.distinct_keys(found.start, found.stop) == len(keys) else None
+        keys = self.read_keys(base, generation).keys
+        return found if found.rows.count_keys(found.start, found.stop) == len(keys) else None
 
     # Keys of the base table
 
-    def are_kept(self, base: BaseTable) -> bool:
+    def can_keep_keys(self, base: BaseTable) -> bool:
         """Whether the keys of all fragments are, or may be, kept in memory."""
         is_integer = self._has_integer_key(base)
         if not is_integer and base.key_index:
@@ -349,7 +349,7 @@ class KeySearch:
         if len(missing) > 1:
             list(self._executor.map(lambda one: self._read_fragment_keys(base, one), missing))
 
-    def in_fragment(self, base: BaseTable, fragment: StoredFragment, wanted: pa.Array) -> np.ndarray:
+    def find_in_fragment(self, base: BaseTable, fragment: StoredFragment, wanted: pa.Array) -> np.ndarray:
         """Offsets (uint32) of the rows of a fragment that have one of these distinct keys."""
         keys = self._read_fragment_keys(base, fragment)
         if isinstance(keys, FragmentKeys):
@@ -358,7 +358,7 @@ class KeySearch:
             found = keys.find(wanted)
         return found.astype(np.uint32)
 
-    def by_index(self, base: BaseTable, wanted: pa.Array) -> np.ndarray | None:
+    def find_by_index(self, base: BaseTable, wanted: pa.Array) -> np.ndarray | None:
         """Row addresses (uint64) as the table's BTREE index tells them; None where it can't be asked."""
         if not base.key_index or len(wanted) > INDEX_PROBE_KEYS:
             return None
@@ -373,7 +373,7 @@ class KeySearch:
         make = FragmentKeys.of if self._has_integer_key(base) else LayerPlaces
         found: FragmentKeys | LayerPlaces = self._cache.compute(
             FragmentKeysName(fragment.files, base.key),
-            lambda: make(physical_keys(base, fragment)),
+            lambda: make(read_physical_keys(base, fragment)),
             lambda keys: keys.nbytes,
         )
         return found

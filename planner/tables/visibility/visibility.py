@@ -35,7 +35,7 @@ from execnodes.storage.data_files import Columns, FragmentFiles, Place, StoredFr
 from planner.tables.sources.base_table import BaseTable, BaseVersion
 from planner.tables.sources.caches import ENTRY_OVERHEAD, ByteCache
 from planner.tables.sources.generations import GenerationDataset, LayerKeys
-from planner.tables.sources.keys import physical_keys
+from planner.tables.sources.keys import read_physical_keys
 from planner.tables.sources.snapshot import TableSnapshot
 from planner.tables.visibility.key_search import KeyProbe, KeySearch
 
@@ -154,7 +154,7 @@ class Visibility:
         self._cache = cache
         self._locks = tuple(threading.Lock() for _ in range(_LOCKS))
 
-    def masks(self, snapshot: TableSnapshot) -> SnapshotMasks:
+    def compute_masks(self, snapshot: TableSnapshot) -> SnapshotMasks:
         """Masks of a table with a primary key.
 
         Raises:
@@ -205,7 +205,7 @@ class Visibility:
         found = [one for one in layers if one is not None]
         if len(found) < len(generations):
             found = [
-                _LayerRows(rows, showing(self.search.keys(base, one).addresses[rows], one.fragment_rows))
+                _LayerRows(rows, showing(self.search.read_keys(base, one).addresses[rows], one.fragment_rows))
                 for one, rows in zip(generations, self._compute_visible_rows(base, generations), strict=True)
             ]
             self._cache.put_many(
@@ -224,16 +224,16 @@ class Visibility:
         before: list[_LayerRows | None] = self._cache.get_many(_name_layers(base, earlier))
         hidden = None
         if all(one is not None for one in before):
-            hidden = self.search.of_flushed(base, last, earlier)
+            hidden = self.search.recall_superseded(base, last, earlier)
         if hidden is None:
-            return newest_of_layers([self.search.keys(base, one) for one in generations])
+            return find_newest_in_layers([self.search.read_keys(base, one) for one in generations])
         left = []
         for layer, numbers in zip(before, hidden, strict=True):
             assert layer is not None  # noqa: S101 (that was asked above)
             shown = layer.rows.copy()
             shown[numbers] = False
             left.append(shown)
-        return (*left, newest(self.search.keys(base, last)))
+        return (*left, find_newest(self.search.read_keys(base, last)))
 
     # 2. The base table without what any generation supersedes
 
@@ -272,7 +272,7 @@ class Visibility:
         fragments = base.fragments
         found: list[np.ndarray | None] = self._cache.get_many(_name_superseded(base, generation, fragments))
         unknown = [at for at, offsets in enumerate(found) if offsets is None]
-        find = self.search.flushed_in_base(base, generation) if unknown else None
+        find = self.search.recall_superseded_in_base(base, generation) if unknown else None
         if find is not None:
             told = [find(fragments[at]) for at in unknown]
             self._keep(base, generation, [fragments[at] for at in unknown], told)
@@ -287,8 +287,8 @@ class Visibility:
         fragments: Sequence[StoredFragment],
     ) -> list[list[np.ndarray]]:
         """For each fragment and each generation, offsets of the rows whose key the generation has."""
-        probe = KeyProbe([self.search.keys(base, one).keys for one in generations])
-        found = list(self.executor.map(lambda one: probe.search(physical_keys(base, one)), fragments))
+        probe = KeyProbe([self.search.read_keys(base, one).keys for one in generations])
+        found = list(self.executor.map(lambda one: probe.search(read_physical_keys(base, one)), fragments))
         for generation, offsets in zip(generations, zip(*found, strict=True), strict=True):
             self._keep(base, generation, fragments, offsets)
         return found
@@ -317,16 +317,16 @@ class Visibility:
             for tail, start in zip(snapshot.tails, before.rows, strict=True)
             if start < tail.rows.num_rows or not start
         ]
-        hidden = self.search.in_base(base, [(tail.log, start, stop) for tail, start, stop in new])
+        hidden = self.search.find_in_base(base, [(tail.log, start, stop) for tail, start, stop in new])
         generations, tails = dict(before.masks.generations), dict(before.masks.tails)
         for tail, start, stop in new:
             for one in snapshot.regions[tail.region_id].generations:
-                numbers = self.search.in_generation(base, one, tail.log, start, stop)
+                numbers = self.search.find_in_generation(base, one, tail.log, start, stop)
                 if len(numbers):
-                    addresses = self.search.keys(base, one).addresses[numbers]
+                    addresses = self.search.read_keys(base, one).addresses[numbers]
                     mask = generations[one.path]
                     generations[one.path] = mask.without(by_fragment(addresses), one.fragment_rows)
-            tails[tail.region_id] = RowMask({0: FragmentMask(pa.array(tail.newest()))})
+            tails[tail.region_id] = RowMask({0: FragmentMask(pa.array(tail.find_newest()))})
         return SnapshotMasks(before.masks.base.without(hidden, base.fragment_rows), generations, tails)
 
 
@@ -348,22 +348,22 @@ def _name_superseded(
 # Of rows of one region, oldest first
 
 
-def newest(layer: LayerKeys) -> np.ndarray:
+def find_newest(layer: LayerKeys) -> np.ndarray:
     """Which rows of one layer are the last of their key and no tombstone."""
-    return newest_of_layers([layer])[0]
+    return find_newest_in_layers([layer])[0]
 
 
-def newest_of_layers(layers: Sequence[LayerKeys]) -> tuple[np.ndarray, ...]:
+def find_newest_in_layers(layers: Sequence[LayerKeys]) -> tuple[np.ndarray, ...]:
     """For each layer, oldest first, which rows are the last of their key and no tombstone."""
     if not layers:
         return ()
-    visible = last_of_each(pa.concat_arrays([layer.keys for layer in layers]))
+    visible = find_last_of_each(pa.concat_arrays([layer.keys for layer in layers]))
     visible &= ~np.concatenate([layer.dead for layer in layers])
     cuts = np.cumsum([len(layer.keys) for layer in layers])[:-1]
     return tuple(np.split(visible, cuts))
 
 
-def last_of_each(keys: pa.Array) -> np.ndarray:
+def find_last_of_each(keys: pa.Array) -> np.ndarray:
     """Which rows are the last of their key."""
     narrow = _last_of_narrow_integers(keys)
     if narrow is not None:
@@ -378,7 +378,7 @@ def last_of_each(keys: pa.Array) -> np.ndarray:
 
 
 def _last_of_narrow_integers(keys: pa.Array) -> np.ndarray | None:
-    """As `last_of_each`, by sorting one integer that holds key and row: several times as fast as hashing.
+    """As `find_last_of_each`, by sorting one integer that holds key and row: several times as fast as hashing.
 
     None where key and row don't fit into 63 bits together.
     """

@@ -59,7 +59,7 @@ def test_while_regions_last_it_is_the_same_object(path: Path, table: Table):
     known = assigned(table)
     assert known.regions == (RegionAssignment(FIRST, 1, {"bucket": raw_value(1, 4)}),)
     commit(path, FIRST, 1, version=2)
-    table.snapshot([FIRST])
+    table.take_snapshot([FIRST])
     assert assigned(table) is known
 
 
@@ -93,7 +93,7 @@ def test_regions_that_were_created_anew_with_other_values_are_found_out(path: Pa
     shutil.rmtree(path / "_mem_wal" / FIRST)
     commit(path, FIRST, 2)
     commit(path, FIRST, 2, version=2)
-    table.snapshot([FIRST])
+    table.take_snapshot([FIRST])
     assert buckets(table) == {FIRST: 2}
 
 

@@ -88,7 +88,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     count(Frames, "plan", "plans")
     count(query_run, "plan_lookup", "lookups")
     for module in (visibility, key_search, run_tables):
-        count(module, "physical_keys", "keys of fragments")
+        count(module, "read_physical_keys", "keys of fragments")
     count(log_reader, "read_wal_entry", "log entries")
     count(Admission, "_scan_source", "conditions evaluated")
     return counted

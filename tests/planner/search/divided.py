@@ -39,7 +39,7 @@ class Divided:
     def snapshot(self, consistency: Consistency = "strong") -> TableSnapshot:
         """The newest state of all regions."""
         regions = self.table.assignments(self.table.base(), consistency).region_ids
-        return self.table.snapshot(regions, consistency)
+        return self.table.take_snapshot(regions, consistency)
 
     def sources(
         self,
@@ -53,7 +53,7 @@ class Divided:
     ) -> tuple[SearchSource, ...]:
         """The sources of a search in the newest state, or in a given one."""
         snapshot = snapshot or self.snapshot()
-        masks = self.visibility.masks(snapshot) if snapshot.base.primary_key else None
+        masks = self.visibility.compute_masks(snapshot) if snapshot.base.primary_key else None
         return search_sources(
             snapshot,
             masks,

@@ -44,11 +44,11 @@ class Orders:
     def __post_init__(self) -> None:
         table = self.catalog.table(self.name)
         regions = table.assignments(table.base(), "strong").region_ids
-        snapshot = table.snapshot(regions)
+        snapshot = table.take_snapshot(regions)
         self.schema: pa.Schema = snapshot.base.schema
         masks = None
         if snapshot.base.primary_key:
-            masks = Visibility(self.catalog.cache, self.catalog.executor).masks(snapshot)
+            masks = Visibility(self.catalog.cache, self.catalog.executor).compute_masks(snapshot)
         self.sources = search_sources(snapshot, masks, frozenset(regions), "id", IndexKind.VECTOR)
 
     def admission(self, access: TableAccess | None = None, *indexed: str) -> Admission:

@@ -166,8 +166,8 @@ class TestOwnRows:
             pytest.fail("keys were searched again")
 
         monkeypatch.setattr(visibility, "KeyProbe", refused)
-        monkeypatch.setattr(visibility, "newest_of_layers", refused)
-        monkeypatch.setattr(visibility, "newest", lambda layer: np.ones(len(layer.keys), np.bool_))
+        monkeypatch.setattr(visibility, "find_newest_in_layers", refused)
+        monkeypatch.setattr(visibility, "find_newest", lambda layer: np.ones(len(layer.keys), np.bool_))
         assert read(engine) == {0: 2, 1: 3, 5: 2}
 
     def test_a_table_made_anew_has_none_of_them(self, engine: QueryEngine, root: Path) -> None:

@@ -136,7 +136,7 @@ class TestRegionLog:
             log.tail(base, lambda at: entry(at, 1 if at < 3 else 2, [at]))
             log.advance([entry(7, 2, [7])], 7)
             left = (*left, 7) if after < 7 and floor < 3 else left
-        later = log.flushed_up_to(after, floor, base if has_base else None)
+        later = log.drop_flushed(after, floor, base if has_base else None)
         assert (later.region_id, later.after, later.floor) == (REGION, after, floor)
         assert (later.positions, later.last) == (left, max(log.last, after))
         assert later.replay_start == manifest(after, floor).replay_start
@@ -148,13 +148,13 @@ class TestRegionLog:
     def test_rows_that_are_left_are_not_read_again(self, base: BaseTable, log: RegionLog) -> None:
         log.tail(base, lambda at: entry(at, 1 if at < 3 else 2, [at]))
         log.advance([entry(7, 2, [7])], 7)
-        later = log.flushed_up_to(2, 2, base)
+        later = log.drop_flushed(2, 2, base)
         assert later.rows is not None
         assert ids(later.tail(base, unread)) == [3, 5, 7]
-        same = later.flushed_up_to(2, 2, None)
+        same = later.drop_flushed(2, 2, None)
         assert same.rows is later.rows
         assert ids(same.tail(base, unread)) == [3, 5, 7]
-        assert RegionLog(REGION, 4, 4).flushed_up_to(2, 2, base).replay_start == manifest(4, 4).replay_start
+        assert RegionLog(REGION, 4, 4).drop_flushed(2, 2, base).replay_start == manifest(4, 4).replay_start
 
     def test_what_is_left_in_two_places_is_read_again(self, base: BaseTable) -> None:
         """Generations need not ascend with positions where writers took turns."""
@@ -162,7 +162,7 @@ class TestRegionLog:
         entries = [entry(1, 2, [1]), entry(2, 1, [2]), entry(3, 2, [3])]
         log.advance(entries, 3)
         log.tail(base, lambda at: entries[at - 1])
-        later = log.flushed_up_to(0, 2, base)
+        later = log.drop_flushed(0, 2, base)
         assert later.positions == (1, 3)
         assert ids(later.tail(base, lambda at: entries[at - 1])) == [1, 3]
 
@@ -179,7 +179,7 @@ class Opened:
 
 
 def unflushed(reader: LogReader, kept: KnownState, one: RegionManifest) -> RegionLog:
-    return reader.unflushed(kept, [one])[one.region_id]
+    return reader.read_unflushed(kept, [one])[one.region_id]
 
 
 class TestReader:
@@ -202,7 +202,7 @@ class TestReader:
         )
 
     def tail_of(self, reader: LogReader, kept: KnownState, base: BaseTable, log: RegionLog) -> Any:
-        return ids(log.tail(base, lambda at: reader.entry(kept, log.region_id, at)))
+        return ids(log.tail(base, lambda at: reader.read_entry(kept, log.region_id, at)))
 
     def test_entries_of_storage_are_found_as_they_come(
         self, reader: LogReader, kept: KnownState, base: BaseTable
@@ -244,7 +244,7 @@ class TestReader:
         states = [manifest(0, 1), manifest(0, 1, region_id=OTHER)]
         for region in (REGION, OTHER):
             write(base.storage, region, entry(1, 1, [1]))
-        logs = reader.unflushed(kept, states)
+        logs = reader.read_unflushed(kept, states)
         assert {region: log.positions for region, log in logs.items()} == {REGION: (1,), OTHER: (1,)}
         write(base.storage, OTHER, entry(2, 1, [2]), entry(3, 1, [3]))
         asked: list[str] = []
@@ -255,16 +255,16 @@ class TestReader:
             return original(self, state, one, own, seen)
 
         monkeypatch.setattr(LogReader, "_read_log", counting)
-        again = reader.unflushed(kept, states)
+        again = reader.read_unflushed(kept, states)
         assert asked == [f"{OTHER} 2"]
         assert {region: log.positions for region, log in again.items()} == {REGION: (1,), OTHER: (1, 2, 3)}
         asked.clear()
         moved = [manifest(1, 2, 1), states[1]]
-        third = reader.unflushed(kept, moved)
+        third = reader.read_unflushed(kept, moved)
         assert asked == [f"{REGION} 0"]
         assert {region: log.positions for region, log in third.items()} == {REGION: (), OTHER: (1, 2, 3)}
         asked.clear()
-        reader.unflushed(kept, moved)
+        reader.read_unflushed(kept, moved)
         assert asked == []
 
     def test_a_region_of_this_process_is_read_from_memory(
@@ -272,10 +272,10 @@ class TestReader:
     ) -> None:
         write(base.storage, REGION, *(entry(at, 1, [at]) for at in (1, 2, 3, 4, 5, 9)))
         own[REGION] = OwnTail(3, 3, 5, [entry(at, 1, [at]) for at in (3, 5)])
-        log = reader.unflushed(kept, [manifest(0, 1, epoch=3)])[REGION]
+        log = reader.read_unflushed(kept, [manifest(0, 1, epoch=3)])[REGION]
         assert (log.positions, log.last) == ((1, 2, 3, 5), 5)
         own[REGION] = OwnTail(3, 3, 6, [entry(at, 1, [at]) for at in (3, 5, 6)])
-        assert reader.unflushed(kept, [manifest(0, 1, epoch=3)])[REGION].positions == (1, 2, 3, 5, 6)
+        assert reader.read_unflushed(kept, [manifest(0, 1, epoch=3)])[REGION].positions == (1, 2, 3, 5, 6)
         # Others than the owner's manifest say that somebody else may have written.
         own[REGION] = OwnTail(3, 6, 7, [entry(at, 1, [at]) for at in (6, 7)])
         write(base.storage, REGION, *(entry(at, 1, [10 + at]) for at in (6, 7, 8)))
@@ -287,13 +287,13 @@ class TestReader:
         self, reader: LogReader, kept: KnownState, base: BaseTable
     ) -> None:
         write(base.storage, REGION, entry(1, 1, [1]), fence(2))
-        first, second = (reader.entry(kept, REGION, at) for at in (1, 2))
+        first, second = (reader.read_entry(kept, REGION, at) for at in (1, 2))
         assert (first.position, second.position, second.rows) == (1, 2, None)
         base.storage.delete(wal_entry_path(REGION, 1))
-        assert reader.entry(kept, REGION, 1) is first
+        assert reader.read_entry(kept, REGION, 1) is first
         assert reader.cache.nbytes >= 512 + first.rows.nbytes  # type: ignore[union-attr]
         with pytest.raises(FileNotFoundError):
-            reader.entry(kept, OTHER, 1)
+            reader.read_entry(kept, OTHER, 1)
 
     def test_tables_that_share_a_cache_have_entries_of_their_own(
         self, reader: LogReader, kept: KnownState, base: BaseTable, tmp_path: Path
@@ -304,7 +304,7 @@ class TestReader:
         for storage, key in ((base.storage, 1), (other.storage, 2)):
             write(storage, REGION, entry(1, 1, [key]))
         for one, state, key in ((reader, kept, 1), (others, KnownState(other.place, other.session), 2)):
-            rows = one.entry(state, REGION, 1).rows
+            rows = one.read_entry(state, REGION, 1).rows
             assert rows is not None
             assert rows.column("id").to_pylist() == [key]
 
@@ -346,7 +346,7 @@ class TestReader:
         unflushed(other, kept, manifest(2, 2, 1))
         found = self.remembered(reader, kept, 1)
         assert isinstance(found, FlushedRows)
-        assert found.rows.reads_as(newer)
+        assert found.rows.has_same_columns(newer)
         assert found.rows.keys(found.start, found.stop).to_pylist() == [1, 2, 3]
 
     def test_a_generation_of_which_a_part_is_gone_is_not_remembered(
@@ -359,7 +359,7 @@ class TestReader:
                 raise FileNotFoundError(position)
             return original(self, state, region_id, position)
 
-        monkeypatch.setattr(LogReader, "entry", gone)
+        monkeypatch.setattr(LogReader, "read_entry", gone)
         log = self.flush(reader, kept, base)
         assert [self.remembered(reader, kept, one) for one in (1, 2)] == [None, None]
         assert log.positions == (5,)
