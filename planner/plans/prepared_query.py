@@ -27,7 +27,7 @@ from planner.plans.system_leaf import plain_system_rows
 from planner.scans.explain import explain_plans
 from planner.scans.query_run import QueryRun
 from planner.scans.settings import SessionSettings, Shortcut
-from planner.search.search_scan import DirectSearch, direct_search, search_leaf
+from planner.search.search_scan import DirectSearch, build_search_leaf, read_direct_search
 from planner.sql.search_call import SearchCall
 from planner.tables.sources.base_table import BaseTable
 
@@ -202,7 +202,7 @@ class PreparedQuery(DividedQuery):
         if Shortcut.DIRECT_SEARCHES not in task.settings.shortcuts:
             return None
         run = self._frames.run(task.settings, task.control)
-        leaf = search_leaf(run, reference.search, task.parameters, task.catalog)
+        leaf = build_search_leaf(run, reference.search, task.parameters, task.catalog)
         schema = self._search.schema(leaf.schema)
         if schema is None:
             raise altered(self.sql)
@@ -287,7 +287,7 @@ class PreparedQuery(DividedQuery):
         batches = streamed(frame, run.control)
         is_fixed = isinstance(self._bound, BoundStatement) and self._bound.is_fixed and not search.subquery
         if self._search is None and is_fixed and Shortcut.DIRECT_SEARCHES in task.settings.shortcuts:
-            self._search = direct_search(frame, search, run)
+            self._search = read_direct_search(frame, search, run)
         return batches
 
     def _collected(self, batches: Iterator[pa.RecordBatch]) -> pa.Table:

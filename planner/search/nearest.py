@@ -35,9 +35,9 @@ from planner.bridge.plan_reading import (
     operands,
     serialized,
 )
-from planner.search.conditions.residual import PlannedCondition, planned_condition
+from planner.search.conditions.residual import PlannedCondition, plan_condition
 
-__all__ = ["MAX_ROWS", "Nearest", "Ranking", "nearest_by_table"]
+__all__ = ["MAX_ROWS", "Nearest", "Ranking", "find_nearest"]
 
 MAX_ROWS = 10_000
 """More rows than this are better sorted as a whole."""
@@ -102,7 +102,7 @@ class _RankedValue:
         return _RankedValue(self.ranking, not self.grows)
 
 
-def nearest_by_table(plan: LogicalPlan) -> Mapping[str, Nearest]:
+def find_nearest(plan: LogicalPlan) -> Mapping[str, Nearest]:
     """The leaves of which a plan needs the nearest rows only.
 
     Args:
@@ -143,7 +143,7 @@ def _read_sort(sort: Sort, chain: Chain) -> Nearest | None:
             else:
                 others.append(conjunct)
         for conjunct in others:
-            condition = planned_condition(chain, place, conjunct)
+            condition = plan_condition(chain, place, conjunct)
             if condition is None:
                 return None
             conditions.append(condition)

@@ -19,8 +19,8 @@ from planner.access.visible_catalog import SecuredTable
 from planner.bridge.plan_reading import chains_of, subquery_plans
 from planner.scans.query_run import QueryRun, TableScan
 from planner.scans.table_leaf import TableLeaf
-from planner.search.conditions.residual import refuse_subqueries, residual_conditions
-from planner.search.nearest import Nearest, nearest_by_table
+from planner.search.conditions.residual import find_residual_conditions, refuse_subqueries
+from planner.search.nearest import Nearest, find_nearest
 from planner.search.search_request import Search
 from planner.search.search_scan import SearchLeaf, SearchScan
 from planner.tables.sources.base_table import BaseTable
@@ -170,7 +170,7 @@ def _lacks_vectors(source: LanceSource, column: str) -> bool:
     return found > 0
 
 
-def tell_leaves(
+def configure_leaves(
     frame: DataFrame, leaves: Mapping[str, TableLeaf], handing: Callable[[], DataFrame] | None = None
 ) -> None:
     """Look at a plan, and tell leaves of which rows it needs the nearest only, and under which conditions.
@@ -191,7 +191,7 @@ def tell_leaves(
         return
     plan = frame.optimized_logical_plan()
     if ranked:
-        for name, nearest in nearest_by_table(plan).items():
+        for name, nearest in find_nearest(plan).items():
             if name in ranked:
                 ranked[name].nearest = nearest
     if not searches:
@@ -203,7 +203,7 @@ def tell_leaves(
         plan = handing().optimized_logical_plan()
         subqueries = list(subquery_plans(plan))
     added = {name: leaf.added_columns for name, leaf in searches.items()}
-    conditions = residual_conditions(plan, subqueries, added, handed=handing is None)
+    conditions = find_residual_conditions(plan, subqueries, added, handed=handing is None)
     for name, leaf in searches.items():
         leaf.known_reads = reads[name]
         leaf.residual = conditions.get(name, ())

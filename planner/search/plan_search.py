@@ -38,12 +38,12 @@ from planner.search.sources.catch_up import CatchUp, CatchUpMode
 from planner.search.sources.index_coverage import (
     Coverage,
     IndexKind,
-    coverage,
-    index_metric,
-    text_index,
+    choose_index_metric,
+    find_coverage,
+    find_text_index,
 )
-from planner.search.sources.newer_rows import StaleRows, stale_rows, with_own_newest
-from planner.search.sources.search_sources import search_sources
+from planner.search.sources.newer_rows import StaleRows, find_stale_rows, mask_own_newest
+from planner.search.sources.search_sources import list_sources
 from planner.search.sources.source_texts import SourceTexts
 from planner.tables.sources.snapshot import TableSnapshot
 from planner.tables.state.table import Table
@@ -83,7 +83,7 @@ def plan_vector(
     Raises:
         InvalidInputError: there is no such metric.
     """
-    metric = chosen_metric(sources, request)
+    metric = choose_metric(sources, request)
     searches = tuple(_plan_source(source, request, metric, row_filter, keep) for source in sources)
     if not searches:
         return LimitExec(SortExec(EmptyExec(VECTOR_CANDIDATES), DISTANCE), request.k)
@@ -96,7 +96,7 @@ def plan_vector(
     return LimitExec(SortExec(filtered, DISTANCE), request.k)
 
 
-def chosen_metric(sources: Sequence[SearchSource], request: VectorRequest) -> str:
+def choose_metric(sources: Sequence[SearchSource], request: VectorRequest) -> str:
     """The metric of all distances: what is asked for, else that of the first source with an index, else l2.
 
     Raises:
@@ -107,11 +107,11 @@ def chosen_metric(sources: Sequence[SearchSource], request: VectorRequest) -> st
             msg = f"metric {request.metric!r} is unknown: the metrics are {', '.join(METRICS)}"
             raise InvalidInputError(msg)
         return request.metric
-    of_indexes = (metric for source in sources if (metric := metric_of_index(source)) is not None)
+    of_indexes = (metric for source in sources if (metric := read_index_metric(source)) is not None)
     return next(of_indexes, "l2")
 
 
-def metric_of_index(source: SearchSource) -> str | None:
+def read_index_metric(source: SearchSource) -> str | None:
     """The metric by which a source's index ranks."""
     if source.index is None:
         return None
@@ -123,11 +123,11 @@ def _plan_source(
     source: SearchSource, request: VectorRequest, metric: str, row_filter: RowFilter | None, keep: Keep
 ) -> KnnExec:
     index = None
-    if request.use_index and source.index is not None and metric_of_index(source) == metric:
+    if request.use_index and source.index is not None and read_index_metric(source) == metric:
         ef = request.ef
         if ef is None and "HNSW" in source.index.type:
             ef = HNSW_EF
-        refine = request.refine_factor or default_refine_factor(source.index, request.vectors.shape[1])
+        refine = request.refine_factor or compute_refine_factor(source.index, request.vectors.shape[1])
         index = IndexSearch(source.index.name, source.index.type, EFFORT, request.nprobes, refine, ef)
     return KnnExec(source, request, metric, keep, row_filter, index)
 
@@ -149,7 +149,7 @@ def _group_searches(searches: Sequence[KnnExec]) -> tuple[tuple[int, ...], ...]:
     return (*groups, light) if light else tuple(groups)
 
 
-def default_refine_factor(index: IndexDescription, dimension: int) -> int | None:
+def compute_refine_factor(index: IndexDescription, dimension: int) -> int | None:
     """So many times k candidates must be ranked by their true distances to have 0.95 of the nearest k.
 
     As measured on 50,000 and 200,000 clustered vectors of 8 to 128 dimensions, what decides is how many bits
@@ -162,12 +162,12 @@ def default_refine_factor(index: IndexDescription, dimension: int) -> int | None
     """
     if index.type.endswith("_FLAT"):
         return None
-    bits = bits_per_dimension(index, dimension)
+    bits = compute_bits_per_dimension(index, dimension)
     least = LEAST_REFINE_OF_PQ if index.type.endswith("_PQ") else 2
     return min(max(math.ceil(REFINE_AT_ONE_BIT / bits**2), least), MAX_REFINE)
 
 
-def bits_per_dimension(index: IndexDescription, dimension: int) -> float:
+def compute_bits_per_dimension(index: IndexDescription, dimension: int) -> float:
     """How much of a vector its code in a quantised index tells."""
     compression = index.details.get("compression")
     if not isinstance(compression, Mapping):
@@ -178,7 +178,7 @@ def bits_per_dimension(index: IndexDescription, dimension: int) -> float:
     return bits * parts / dimension
 
 
-def read_query(query: TextQuery, texts: SourceTexts, table: str) -> Clause:
+def analyze_query(query: TextQuery, texts: SourceTexts, table: str) -> Clause:
     """What a query comes down to in the words of the base table's indexes.
 
     Args:
@@ -233,7 +233,7 @@ def plan_text(
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Found:
+class SearchPlan:
     """What a search finds.
 
     Attributes:
@@ -246,7 +246,7 @@ class Found:
 
 
 @dataclass(frozen=True, eq=False)
-class Branches:
+class SearchPlanner:
     """Plans the searches of one table reference.
 
     Args:
@@ -271,7 +271,7 @@ class Branches:
     catch_up: CatchUpMode = CatchUpMode.AUTO
     uses_indexes: bool = True
 
-    def plan(self, search: Search) -> Found:
+    def plan(self, search: Search) -> SearchPlan:
         """Candidates of a search, at most k for each query.
 
         Raises:
@@ -285,7 +285,7 @@ class Branches:
         wanted = search.hybrid.candidates
         # Both look into the same sources, so that they mean the same row by the same place.
         vector_index = self._find_vector_coverage(search.vector)
-        text_index = coverage(self.snapshot.base, search.text.columns[0], IndexKind.TEXT)
+        text_index = find_coverage(self.snapshot.base, search.text.columns[0], IndexKind.TEXT)
         everywhere = frozenset(self.snapshot.regions)
         vector = self._plan_vector(replace(search.vector, k=wanted), everywhere, (text_index,))
         text = self._plan_text(search.text, wanted, (vector_index,))
@@ -293,13 +293,13 @@ class Branches:
         candidates, sources = plan_hybrid(
             vector.candidates, vector.sources, text.candidates, text.sources, search.hybrid, queries
         )
-        return Found(candidates, sources)
+        return SearchPlan(candidates, sources)
 
     def _plan_vector(
         self, request: VectorRequest, regions: frozenset[str], together_with: tuple[Coverage, ...] = ()
-    ) -> Found:
+    ) -> SearchPlan:
         covered = self._find_vector_coverage(request)
-        metric = request.metric or index_metric(self.snapshot.base, request.column)
+        metric = request.metric or choose_index_metric(self.snapshot.base, request.column)
         stale: StaleRows | None = None
         if (
             request.staleness is Staleness.EXACT
@@ -309,31 +309,35 @@ class Branches:
             sources = self._list_sources(covered, regions, metric, together_with)
         else:
             # Without masks, which take the keys of the base table to make.
-            sources = search_sources(
-                self.snapshot, None, regions, covered.column, covered.kind, metric=metric
-            )
-            sources = with_own_newest(self.snapshot, sources)
-            stale = stale_rows(self.snapshot, sources, self.table.cache, self.table.columns)
-        sources = self.admission.visible(sources)
-        admitted, before = self.admission.admitted(self._select_sources(sources), self.before, self.residual)
+            sources = list_sources(self.snapshot, None, regions, covered.column, covered.kind, metric=metric)
+            sources = mask_own_newest(self.snapshot, sources)
+            stale = find_stale_rows(self.snapshot, sources, self.table.cache, self.table.columns)
+        sources = self.admission.restrict_to_visible(sources)
+        admitted, before = self.admission.restrict_to_conditions(
+            self._select_sources(sources), self.before, self.residual
+        )
         found = plan_vector(admitted, replace(request, metric=metric), before, self.table.cache, stale)
-        return Found(found, sources)
+        return SearchPlan(found, sources)
 
-    def _plan_text(self, query: TextQuery, k: int, together_with: tuple[Coverage, ...] = ()) -> Found:
+    def _plan_text(self, query: TextQuery, k: int, together_with: tuple[Coverage, ...] = ()) -> SearchPlan:
         base, table = self.snapshot.base, self.table
-        shown = self.admission.shown_columns(base.schema)
-        indexes = {column: text_index(base, column, shown) for column in query.columns}
+        shown = self.admission.list_visible_columns(base.schema)
+        indexes = {column: find_text_index(base, column, shown) for column in query.columns}
         texts = SourceTexts(indexes, table.cache, table.columns)
-        clause = read_query(query, texts, base.name)
-        covered = coverage(base, query.columns[0], IndexKind.TEXT)
+        clause = analyze_query(query, texts, base.name)
+        covered = find_coverage(base, query.columns[0], IndexKind.TEXT)
         everywhere = frozenset(self.snapshot.regions)
-        sources = self.admission.visible(self._list_sources(covered, everywhere, None, together_with))
-        admitted, before = self.admission.admitted(self._select_sources(sources), self.before, self.residual)
+        sources = self.admission.restrict_to_visible(
+            self._list_sources(covered, everywhere, None, together_with)
+        )
+        admitted, before = self.admission.restrict_to_conditions(
+            self._select_sources(sources), self.before, self.residual
+        )
         found = plan_text(sources, admitted, query, clause, k, before, texts)
-        return Found(found, sources)
+        return SearchPlan(found, sources)
 
     def _find_vector_coverage(self, request: VectorRequest) -> Coverage:
-        return coverage(self.snapshot.base, request.column, IndexKind.VECTOR, request.metric)
+        return find_coverage(self.snapshot.base, request.column, IndexKind.VECTOR, request.metric)
 
     def _list_sources(
         self,
@@ -342,7 +346,7 @@ class Branches:
         metric: str | None,
         together_with: tuple[Coverage, ...],
     ) -> tuple[SearchSource, ...]:
-        return search_sources(
+        return list_sources(
             self.snapshot,
             self._masks,
             regions,

@@ -1,6 +1,6 @@
 """A search of a running statement.
 
-Statements that are nothing but a search (`direct_search`) need DataFusion for planning only, and only once:
+DataFusion plans a statement that is only a search once, and does not run it (see `read_direct_search`):
 
     SELECT id, title AS t, _score FROM lance_fts('docs', 'body', $1, k => 10) ORDER BY _score DESC LIMIT 5
 
@@ -28,10 +28,10 @@ from planner.bridge.plan_reading import Expression, output_name
 from planner.scans.query_run import QueryRun, TableScan
 from planner.scans.settings import Shortcut
 from planner.scans.table_leaf import TableLeaf
-from planner.search.conditions.row_admission import Admission, below_policy, indexed_columns
-from planner.search.conditions.row_conditions import Condition, SearchConditions, divided_conditions
-from planner.search.plan_search import Branches, Found
-from planner.search.search_request import Search, added_fields, read_search, result_schema
+from planner.search.conditions.row_admission import Admission, combine_with_policy, list_indexed_columns
+from planner.search.conditions.row_conditions import Condition, SearchConditions, divide_conditions
+from planner.search.plan_search import SearchPlan, SearchPlanner
+from planner.search.search_request import Search, build_result_schema, list_added_fields, read_search
 from planner.search.sources.catch_up import CatchUpMode
 from planner.sql.search_call import SearchCall, SearchFunction
 from planner.tables.sources.base_table import BaseTable
@@ -78,12 +78,12 @@ class SearchScan(TableScan):
     def search_conditions(self) -> SearchConditions:
         """What applies before ranking, and what after."""
         added = frozenset(self._output.names) - frozenset(self.schema.names)
-        return divided_conditions(self.expression, self._output, added, prefilter=self.search.prefilter)
+        return divide_conditions(self.expression, self._output, added, prefilter=self.search.prefilter)
 
     @cached_property
     def conditions(self) -> Conditions:
         """What stored rows must fulfil to be ranked, as far as it may exclude regions."""
-        return Conditions(below_policy(self.search_conditions.before, self.policy))
+        return Conditions(combine_with_policy(self.search_conditions.before, self.policy))
 
     @property
     def search_kind(self) -> str:
@@ -99,7 +99,7 @@ class SearchScan(TableScan):
 
     def _plan(self) -> ExecNode:
         run = self.run
-        branches = Branches(
+        search_planner = SearchPlanner(
             self.table,
             run.take_snapshot(self.table),
             run.visibility,
@@ -110,23 +110,23 @@ class SearchScan(TableScan):
             self.search.catch_up if self._uses_indexes else CatchUpMode.NEVER,
             uses_indexes=self._uses_indexes,
         )
-        found = branches.plan(self.search)
+        plan = search_planner.plan(self.search)
         after, policy = self.search_conditions.after, self.policy
         wanted = self._list_needed_columns(after)
         if policy is None or wanted.isdisjoint(policy.masks):
-            return self._take_rows(found, self.columns, after)
+            return self._take_rows(plan, self.columns, after)
         # Only rows that the policy shows were ranked: what is left to be done is to mask their values.
         masking = replace(policy, condition=None, condition_columns=frozenset())
         needed = masking.columns_for(wanted)
         stored = [name for name in (*self.schema.names, *self._output.names) if name in needed]
         rows = PolicedRows(self.table.name, masking, wanted)
-        taken = self._take_rows(found, dict.fromkeys(stored), None)
+        taken = self._take_rows(plan, dict.fromkeys(stored), None)
         return SecurityBarrierExec(taken, rows, self._build_schema(self.columns), after)
 
-    def _take_rows(self, found: Found, columns: Iterable[str], after: RowFilter | None) -> ExecNode:
+    def _take_rows(self, plan: SearchPlan, columns: Iterable[str], after: RowFilter | None) -> ExecNode:
         """The rows that were found, with these columns."""
         return TakeRowsExec(
-            found.candidates, found.sources, self._build_schema(columns), after, self.table.cache
+            plan.candidates, plan.sources, self._build_schema(columns), after, self.table.cache
         )
 
     def _build_admission(self, base: BaseTable) -> Admission:
@@ -137,7 +137,7 @@ class SearchScan(TableScan):
             self.table.cache,
             run.visibility.executor,
             run.control.check,
-            indexed_columns(base) if self._uses_indexes else frozenset(),
+            list_indexed_columns(base) if self._uses_indexes else frozenset(),
         )
 
     @property
@@ -175,7 +175,7 @@ class SearchLeaf(TableLeaf):
         """How often the statement reads these rows where its conditions are known; None where it has none."""
         self._reads = 0
         self._search = search
-        self._schema = result_schema(call, self._schema)
+        self._schema = build_result_schema(call, self._schema)
         self._columns = tuple(self._schema.names)
 
     @property
@@ -212,7 +212,7 @@ class SearchLeaf(TableLeaf):
         return self.scan(self._columns, conjuncts)
 
 
-def search_leaf(
+def build_search_leaf(
     run: QueryRun, call: SearchCall, parameters: Sequence[pa.Scalar] | None, catalog: VisibleCatalog
 ) -> SearchLeaf:
     """The leaf that stands for a call.
@@ -277,7 +277,7 @@ class DirectSearch:
                 return
 
 
-def direct_search(frame: DataFrame, call: SearchCall, run: QueryRun) -> DirectSearch | None:
+def read_direct_search(frame: DataFrame, call: SearchCall, run: QueryRun) -> DirectSearch | None:
     """What a planned statement makes of its only search; None where DataFusion has work to do.
 
     Its plan is walked from the result down to the leaf: the columns of the result, and the one that it is
@@ -318,7 +318,7 @@ def _find_rank_column(node: Sort, call: SearchCall) -> str | None:
     """The column that a statement is sorted by, if its order can be that of the rank."""
     (first, *others) = node.sort_exprs()
     column = _as_column(first.expr())
-    several = any(field.name == QUERY_INDEX for field in added_fields(call))
+    several = any(field.name == QUERY_INDEX for field in list_added_fields(call))
     if others or several or column is None or first.ascending() != _RANK[call.function][1]:
         return None
     return str(column.name())

@@ -41,7 +41,7 @@ from planner.bridge.plan_reading import (
 from planner.bridge.row_expressions import on_own_thread, policy_context
 from planner.sql.tokens import quote
 
-__all__ = ["PlannedCondition", "planned_condition", "refuse_subqueries", "residual_conditions"]
+__all__ = ["PlannedCondition", "find_residual_conditions", "plan_condition", "refuse_subqueries"]
 
 _SAFE_VARIANTS = frozenset(
     {"Alias", "Between", "Case", "Column", "InList", "Like", "Literal", "Not", "TryCast"}
@@ -105,7 +105,7 @@ class PlannedCondition:
         return None if None in told else (self.chain.table, len(self.guards), tuple(names), told)
 
     @property
-    def spares_other_rows(self) -> bool:
+    def needs_visible_rows(self) -> bool:
         """No: a row for which it fails is looked at again, if it is visible."""
         return False
 
@@ -124,7 +124,7 @@ class PlannedCondition:
             found[on_own_thread(lambda: self._find_rows(batch))] = True
         return pa.array(found)
 
-    def refusal(self, error: Exception) -> LanceGatewayError:
+    def build_error(self, error: Exception) -> LanceGatewayError:
         """DataFusion's words: the rows are the principal's own."""
         reason = str(error).strip().partition("\n")[0]
         return InvalidInputError(f"the condition {self.text} can't be evaluated: {reason}")
@@ -167,7 +167,7 @@ class PlannedCondition:
                 yield outputs, node
 
 
-def planned_condition(
+def plan_condition(
     chain: Chain, place: int, conjunct: Expression, added: AbstractSet[str] = frozenset()
 ) -> PlannedCondition | None:
     """A conjunct of the filter at a place of a chain, to be evaluated over the leaf's rows.
@@ -194,7 +194,7 @@ def planned_condition(
     return PlannedCondition(chain, place, conjunct, tuple(guards), columns)
 
 
-def residual_conditions(
+def find_residual_conditions(
     plan: LogicalPlan,
     subqueries: Sequence[LogicalPlan],
     searches: Mapping[str, AbstractSet[str]],
@@ -273,7 +273,7 @@ def _collect_conditions(chain: Chain, added: AbstractSet[str], *, handed: bool) 
         columns = chain.stored_columns(place + 1, conjunct)
         if columns and columns <= added:
             continue
-        condition = planned_condition(chain, place, conjunct, added)
+        condition = plan_condition(chain, place, conjunct, added)
         if condition is None:
             text = str(conjunct.canonical_name()).replace(f"{chain.table}.", "")
             msg = f"the condition {text} on the rows of a search can't apply before ranking"

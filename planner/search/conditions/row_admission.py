@@ -33,11 +33,16 @@ from execnodes.storage.source import read_as
 from planner.access.table_policy import TablePolicy
 from planner.predicates.predicate import TRUE, And, conjunction
 from planner.predicates.row_filter import PredicateFilter, find_columns, is_understood
-from planner.search.conditions.row_conditions import Condition, Policed, StoredCondition, shows_of
+from planner.search.conditions.row_conditions import (
+    Condition,
+    PolicedCondition,
+    StoredCondition,
+    build_policy_condition,
+)
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.caches import ByteCache
 
-__all__ = ["Admission", "below_policy", "indexed_columns"]
+__all__ = ["Admission", "combine_with_policy", "list_indexed_columns"]
 
 _VALUE_INDEXES = frozenset({"BTree", "Bitmap"})
 """Types of indexes that find the rows with a value; others only tell where it is not."""
@@ -114,20 +119,20 @@ class Admission:
     check: Callable[[], None]
     indexed: frozenset[str] = frozenset()
 
-    def shown_columns(self, schema: pa.Schema) -> frozenset[str]:
+    def list_visible_columns(self, schema: pa.Schema) -> frozenset[str]:
         """Columns of a table that exist for the principal."""
         return frozenset(schema.names if self.policy is None else self.policy.schema.names)
 
-    def visible(self, sources: Sequence[SearchSource]) -> tuple[SearchSource, ...]:
+    def restrict_to_visible(self, sources: Sequence[SearchSource]) -> tuple[SearchSource, ...]:
         """The sources without rows that the policy hides: for whoever asks, these do not exist.
 
         Raises:
             PreconditionError: the policy can't be evaluated for a row.
         """
-        shows = shows_of(self.table, self.policy)
+        shows = build_policy_condition(self.table, self.policy)
         return tuple(sources) if shows is None else self._narrow_sources(sources, shows)
 
-    def admitted(
+    def restrict_to_conditions(
         self,
         sources: Sequence[SearchSource],
         statement: PredicateFilter | None,
@@ -136,7 +141,7 @@ class Admission:
         """The sources without rows that a statement's conditions exclude.
 
         Args:
-            sources: what `visible` returned, or some of it.
+            sources: what `restrict_to_visible` returned, or some of it.
             statement: the conjuncts that Arrow can say.
             conditions: those that it can't.
 
@@ -174,7 +179,7 @@ class Admission:
             raise AssertionError(msg)
         if isinstance(condition, StoredCondition) and not self._is_masked(condition):
             return condition
-        return Policed(self.table, self.policy, condition)
+        return PolicedCondition(self.table, self.policy, condition)
 
     def _narrow_sources(
         self, sources: Iterable[SearchSource], condition: Condition
@@ -210,7 +215,7 @@ class Admission:
     def _scan_fragment(
         self, rows: LanceSource, fragment_id: int, before: FragmentMask | None, condition: Condition
     ) -> FragmentMask:
-        if condition.spares_other_rows:
+        if condition.needs_visible_rows:
             return self._scan_visible_rows(rows, fragment_id, before, condition)
         key = _name_fragment_rows(rows, fragment_id, condition)
         found: FragmentMask | str | None = None if key is None else self.cache.get(key)
@@ -232,7 +237,7 @@ class Admission:
         try:
             return self._scan_rows(rows, fragment_id, before, condition)
         except _EvaluationError as failed:
-            raise condition.refusal(failed.reason) from None
+            raise condition.build_error(failed.reason) from None
 
     def _scan_rows(
         self, rows: LanceSource, fragment_id: int, shown: FragmentMask | None, condition: Condition
@@ -281,17 +286,19 @@ class Admission:
             try:
                 found = batch.filter(_evaluate(condition, batch))
             except _EvaluationError as failed:
-                raise condition.refusal(failed.reason) from None
+                raise condition.build_error(failed.reason) from None
             flags[found.column(ROW_ADDRESS).to_numpy()] = True
         return RowMask({0: FragmentMask(pa.array(flags), hides_deleted=True)})
 
 
-def indexed_columns(base: BaseTable) -> frozenset[str]:
+def list_indexed_columns(base: BaseTable) -> frozenset[str]:
     """Columns of a base table in which a scalar index finds values."""
     return frozenset(index.columns[0] for index in base.indexes if index.type in _VALUE_INDEXES)
 
 
-def below_policy(statement: PredicateFilter | None, policy: TablePolicy | None) -> PredicateFilter | None:
+def combine_with_policy(
+    statement: PredicateFilter | None, policy: TablePolicy | None
+) -> PredicateFilter | None:
     """What is known of stored rows that are admitted, for excluding regions; None where nothing is.
 
     Args:

@@ -1,8 +1,8 @@
 """Conditions of a search: which of them Arrow can say, and those that are evaluated here, batch by batch.
 
     title LIKE 'A%'                      SqlCondition: DataFusion evaluates it
-    tenant = 'a' AND lower(s) = 'x'      the row filter of a policy: shows_of
-    email = 'u***'                       a statement's condition on a masked column: Policed
+    tenant = 'a' AND lower(s) = 'x'      the row filter of a policy: build_policy_condition
+    email = 'u***'                       a statement's condition on a masked column: PolicedCondition
 
 All of these are `RowFilter`s that can't be said in Lance's language, and apply before anything is ranked.
 """
@@ -28,7 +28,7 @@ from planner.bridge.row_expressions import fulfilling
 from planner.predicates.predicate import And, conjunction, decode
 from planner.predicates.row_filter import PredicateFilter, find_columns, is_understood
 
-__all__ = ["Condition", "Policed", "SqlCondition", "StoredCondition", "shows_of"]
+__all__ = ["Condition", "PolicedCondition", "SqlCondition", "StoredCondition", "build_policy_condition"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class SearchConditions:
     after: PredicateFilter | None
 
 
-def divided_conditions(
+def divide_conditions(
     expression: pc.Expression | None, schema: pa.Schema, added: AbstractSet[str], *, prefilter: bool
 ) -> SearchConditions:
     """Divide the conjuncts on a search's rows.
@@ -90,10 +90,10 @@ class Condition(RowFilter, Protocol):
         """Equal for conditions that pass the same rows; None where that can't be told."""
 
     @property
-    def spares_other_rows(self) -> bool:
+    def needs_visible_rows(self) -> bool:
         """Whether rows that are superseded, or that the principal may not see, must not be evaluated."""
 
-    def refusal(self, error: Exception) -> LanceGatewayError:
+    def build_error(self, error: Exception) -> LanceGatewayError:
         """What is told of a row for which `matches` raised `error`."""
 
 
@@ -118,7 +118,7 @@ class StoredCondition:
         return self.row_filter.predicate if is_understood(self.row_filter.predicate) else None
 
     @property
-    def spares_other_rows(self) -> bool:
+    def needs_visible_rows(self) -> bool:
         """No: what can't fail tells nothing."""
         return False
 
@@ -130,7 +130,7 @@ class StoredCondition:
         """See `RowFilter.matches`."""
         return self.row_filter.matches(batch)
 
-    def refusal(self, error: Exception) -> LanceGatewayError:
+    def build_error(self, error: Exception) -> LanceGatewayError:
         """Never needed, and said all the same."""
         return InvalidInputError(f"the condition {self.row_filter} can't be evaluated: {error}")
 
@@ -147,7 +147,7 @@ class SqlCondition:
 
     text: str
     columns: frozenset[str]
-    spares_other_rows: bool = False
+    needs_visible_rows: bool = False
 
     @property
     def identity(self) -> Hashable | None:
@@ -166,7 +166,7 @@ class SqlCondition:
         """
         return fulfilling(batch, self.text)
 
-    def refusal(self, error: Exception) -> LanceGatewayError:
+    def build_error(self, error: Exception) -> LanceGatewayError:
         """DataFusion's words: the rows are the principal's own."""
         reason = str(error).strip().partition("\n")[0]
         return InvalidInputError(f"the condition {self.text} can't be evaluated: {reason}")
@@ -189,7 +189,7 @@ class _PolicyCondition:
         return self.policy
 
     @property
-    def spares_other_rows(self) -> bool:
+    def needs_visible_rows(self) -> bool:
         return False
 
     @property
@@ -205,7 +205,7 @@ class _PolicyCondition:
     def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         pushed, condition = self._pushed_filter, self.policy.condition
         if pushed is None:
-            assert condition is not None  # noqa: S101 (shows_of has seen to it)
+            assert condition is not None  # noqa: S101 (a policy has one of both)
             return fulfilling(batch, condition)
         shown = pushed.matches(batch)
         if condition is None:
@@ -214,13 +214,13 @@ class _PolicyCondition:
         flags[flags] = fulfilling(batch.filter(shown), condition).to_numpy(zero_copy_only=False)
         return pa.array(flags)
 
-    def refusal(self, error: Exception) -> LanceGatewayError:
+    def build_error(self, error: Exception) -> LanceGatewayError:
         # The text of a policy is not for those whom it restricts, nor the value that it failed for.
         logger.error("the access policy of table %r can't be evaluated: %s", self.table, error)
         return misfit(self.table)
 
 
-def shows_of(table: str, policy: TablePolicy | None) -> Condition | None:
+def build_policy_condition(table: str, policy: TablePolicy | None) -> Condition | None:
     """The condition that rows must fulfil to be shown; None where all are.
 
     Args:
@@ -233,7 +233,7 @@ def shows_of(table: str, policy: TablePolicy | None) -> Condition | None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Policed:
+class PolicedCondition:
     """A statement's condition as it meets what a policy leaves: masked values, of rows that are shown.
 
     Args:
@@ -258,7 +258,7 @@ class Policed:
         return None if inner is None else (self.policy, inner)
 
     @property
-    def spares_other_rows(self) -> bool:
+    def needs_visible_rows(self) -> bool:
         """Yes: an error must not tell of a row that is not shown."""
         return True
 
@@ -281,9 +281,9 @@ class Policed:
             found[rows.filter(self.condition.matches(rows)).column(number).to_numpy()] = True
         return pa.array(found)
 
-    def refusal(self, error: Exception) -> LanceGatewayError:
+    def build_error(self, error: Exception) -> LanceGatewayError:
         """As the condition has it: it was given nothing but what is shown."""
-        return error if isinstance(error, LanceGatewayError) else self.condition.refusal(error)
+        return error if isinstance(error, LanceGatewayError) else self.condition.build_error(error)
 
 
 def _choose_unused_name(names: list[str]) -> str:

@@ -31,10 +31,10 @@ from planner.search.sources.index_coverage import (
     MIN_VECTOR_BYTES,
     Coverage,
     IndexKind,
-    own_index,
-    vector_bytes,
+    count_vector_bytes,
+    find_own_index,
 )
-from planner.search.sources.same_rows import Layer, SameRows, same_rows
+from planner.search.sources.same_rows import Layer, SameRows, find_same_rows
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.caches import ENTRY_OVERHEAD
 from planner.tables.sources.generations import GenerationDataset, GenerationVanishedError
@@ -164,7 +164,7 @@ class CatchUp:
     mode: CatchUpMode = CatchUpMode.AUTO
     check: Callable[[], None] = lambda: None
 
-    def moved(
+    def divide_rows(
         self, snapshot: TableSnapshot, regions: frozenset[str], live: RowMask, needed: Sequence[Coverage]
     ) -> MovedRows:
         """The division for a search that needs these indexes.
@@ -219,7 +219,7 @@ class CatchUp:
             return rows > 0
         if coverage.kind is IndexKind.TEXT:
             return rows >= MIN_TEXT_ROWS
-        return rows * vector_bytes(base.schema.field(coverage.column).type) >= MIN_VECTOR_BYTES
+        return rows * count_vector_bytes(base.schema.field(coverage.column).type) >= MIN_VECTOR_BYTES
 
     def _find_generations(
         self, snapshot: TableSnapshot, regions: frozenset[str], lacking: Sequence[Coverage]
@@ -249,7 +249,7 @@ class CatchUp:
 
     def _can_answer(self, base: BaseTable, generation: GenerationDataset, coverage: Coverage) -> bool:
         """Whether a generation has an index for a column, and enough rows."""
-        return own_index(base, generation, coverage) is not None and self._is_enough(
+        return find_own_index(base, generation, coverage) is not None and self._is_enough(
             base, coverage, generation.rows
         )
 
@@ -312,7 +312,7 @@ class CatchUp:
 
         def compare() -> list[SameRows]:
             layers = [Layer(one, self.visibility.search.read_keys(base, one)) for one in missing]
-            return same_rows(base, fragment, layers)
+            return find_same_rows(base, fragment, layers)
 
         # Statements that come at the same time share one comparison; what is kept are its single results.
         together = _ComparisonName(name(*missing))

@@ -26,7 +26,7 @@ class IndexKind(Enum):
     VECTOR = "vector"
     TEXT = "text"
 
-    def serves(self, index: DatasetIndex) -> bool:
+    def is_kind_of(self, index: DatasetIndex) -> bool:
         """Whether an index is of this kind."""
         prefixes = _VECTOR_TYPES if self is IndexKind.VECTOR else _TEXT_TYPES
         return index.type.upper().startswith(prefixes)
@@ -72,7 +72,7 @@ class _CoverageName:
     metric: str | None
 
 
-def coverage(base: BaseTable, column: str, kind: IndexKind, metric: str | None = None) -> Coverage:
+def find_coverage(base: BaseTable, column: str, kind: IndexKind, metric: str | None = None) -> Coverage:
     """The index of a column and the fragments it covers; the same object for every query of a version.
 
     Of several indexes it is the one that covers most rows; of those the youngest. The index of a table with
@@ -82,10 +82,10 @@ def coverage(base: BaseTable, column: str, kind: IndexKind, metric: str | None =
         base: table.
         column: of the table.
         kind: of index.
-        metric: of distances, for vectors; None for the one of `index_metric`.
+        metric: of distances, for vectors; None for the one of `choose_index_metric`.
     """
     if kind is IndexKind.VECTOR and metric is None:
-        metric = index_metric(base, column)
+        metric = choose_index_metric(base, column)
     key = _CoverageName(column, kind, metric)
     known: Coverage | None = base.search_state.get(key)
     if known is None:
@@ -93,13 +93,13 @@ def coverage(base: BaseTable, column: str, kind: IndexKind, metric: str | None =
     return known
 
 
-def index_metric(base: BaseTable, column: str) -> str:
+def choose_index_metric(base: BaseTable, column: str) -> str:
     """The metric of a vector search that names none: that of the column's index.
 
     Of several metrics it is l2, or else the first by name, so that building an index further changes nothing.
     Without an index it is l2, and hamming for vectors of uint8, as Lance has it.
     """
-    metrics = {metric_of(index) for index in _list_indexes(base, column, IndexKind.VECTOR)}
+    metrics = {get_metric(index) for index in _list_indexes(base, column, IndexKind.VECTOR)}
     if not metrics:
         vectors = base.schema.field(column).type
         is_bits = pa.types.is_fixed_size_list(vectors) and vectors.value_type == pa.uint8()
@@ -107,12 +107,12 @@ def index_metric(base: BaseTable, column: str) -> str:
     return DEFAULT_METRIC if DEFAULT_METRIC in metrics else min(metrics)
 
 
-def metric_of(index: DatasetIndex) -> str:
+def get_metric(index: DatasetIndex) -> str:
     """The metric of a vector index."""
     return str(index.details.get("metric_type", DEFAULT_METRIC)).lower()
 
 
-def text_index(base: BaseTable, column: str, shown: Container[str]) -> DatasetIndex:
+def find_text_index(base: BaseTable, column: str, shown: Container[str]) -> DatasetIndex:
     """The text index of a column, whose tokenizer says what its words are.
 
     Args:
@@ -123,10 +123,10 @@ def text_index(base: BaseTable, column: str, shown: Container[str]) -> DatasetIn
     Raises:
         InvalidInputError: it has none.
     """
-    found = coverage(base, column, IndexKind.TEXT).index
+    found = find_coverage(base, column, IndexKind.TEXT).index
     if found is not None:
         return found
-    columns = {index.columns[0] for index in base.indexes if IndexKind.TEXT.serves(index)}
+    columns = {index.columns[0] for index in base.indexes if IndexKind.TEXT.is_kind_of(index)}
     indexed = sorted(one for one in columns if one in shown)
     others = f"columns with one: {', '.join(map(repr, indexed))}" if indexed else "no column has one"
     msg = (
@@ -136,13 +136,13 @@ def text_index(base: BaseTable, column: str, shown: Container[str]) -> DatasetIn
     raise InvalidInputError(msg)
 
 
-def says_the_same(one: DatasetIndex, other: DatasetIndex, kind: IndexKind) -> bool:
+def is_equivalent(one: DatasetIndex, other: DatasetIndex, kind: IndexKind) -> bool:
     """Whether what an index finds, and how well it matches, is what the other one would say of its rows.
 
     For texts, one must also know where words stand in a text if the other one does.
     """
     if kind is IndexKind.VECTOR:
-        return metric_of(one) == metric_of(other)
+        return get_metric(one) == get_metric(other)
     if other.details.get(_POSITIONS) and not one.details.get(_POSITIONS):
         return False
     names = (one.details.keys() | other.details.keys()) - {_POSITIONS}
@@ -150,14 +150,14 @@ def says_the_same(one: DatasetIndex, other: DatasetIndex, kind: IndexKind) -> bo
 
 
 def _list_indexes(base: BaseTable, column: str, kind: IndexKind) -> Iterable[DatasetIndex]:
-    return (index for index in base.indexes if index.columns == (column,) and kind.serves(index))
+    return (index for index in base.indexes if index.columns == (column,) and kind.is_kind_of(index))
 
 
 def _find_coverage(base: BaseTable, column: str, kind: IndexKind, metric: str | None) -> Coverage:
     found = [
         index
         for index in _list_indexes(base, column, kind)
-        if kind is IndexKind.TEXT or metric_of(index) == metric
+        if kind is IndexKind.TEXT or get_metric(index) == metric
     ]
     fragments = tuple(sorted(base.fragment_rows))
 
@@ -200,7 +200,7 @@ class _OwnIndexName:
     index: str
 
 
-def own_index(base: BaseTable, generation: GenerationDataset, of_base: Coverage) -> DatasetIndex | None:
+def find_own_index(base: BaseTable, generation: GenerationDataset, of_base: Coverage) -> DatasetIndex | None:
     """The index of a generation that answers as the base table's index would; None where there is none.
 
     A generation has indexes of the same names as the base table had when its first row was written: since
@@ -229,15 +229,15 @@ def _search_own_index(
     for index in generation.indexes:
         if (
             index.columns == (stored.name,)
-            and of_base.kind.serves(index)
-            and says_the_same(index, alike, of_base.kind)
+            and of_base.kind.is_kind_of(index)
+            and is_equivalent(index, alike, of_base.kind)
             and index.fragments.issuperset(generation.fragment_rows)
         ):
             return index
     return None
 
 
-def asked_by_index(
+def choose_indexed_generations(
     base: BaseTable, generations: Iterable[GenerationDataset], of_base: Coverage
 ) -> frozenset[str]:
     """Paths of the generations whose own indexes take less time to ask than their rows to look at.
@@ -248,7 +248,7 @@ def asked_by_index(
         of_base: what the base table has for the column.
     """
     if of_base.kind is IndexKind.VECTOR:
-        row_bytes = vector_bytes(base.schema.field(of_base.column).type)
+        row_bytes = count_vector_bytes(base.schema.field(of_base.column).type)
         return frozenset(one.path for one in generations if one.rows * row_bytes >= MIN_VECTOR_BYTES)
     found, kept = [], 0
     for one in sorted(generations, key=lambda one: one.nbytes):
@@ -258,6 +258,6 @@ def asked_by_index(
     return frozenset(found)
 
 
-def vector_bytes(vectors: pa.DataType) -> int:
+def count_vector_bytes(vectors: pa.DataType) -> int:
     """Bytes of one vector."""
     return int(vectors.list_size * vectors.value_type.bit_width // 8)

@@ -109,7 +109,7 @@ class StaleRows:
     newer: Mapping[int, tuple[NewerRows, ...]]
 
 
-def stale_rows(
+def find_stale_rows(
     snapshot: TableSnapshot, sources: Iterable[SearchSource], cache: ByteCache, columns: ColumnCache
 ) -> StaleRows:
     """What may supersede the rows of each source.
@@ -137,7 +137,7 @@ def stale_rows(
     return StaleRows(base.primary_key, known)
 
 
-def with_own_newest(snapshot: TableSnapshot, sources: Sequence[SearchSource]) -> tuple[SearchSource, ...]:
+def mask_own_newest(snapshot: TableSnapshot, sources: Sequence[SearchSource]) -> tuple[SearchSource, ...]:
     """The sources, those in memory without rows that later ones of the same log supersede, or tombstones."""
     tails: Mapping[int, Tail] = {id(tail.source): tail for tail in snapshot.tails}
     return tuple(

@@ -19,7 +19,7 @@ from planner.tables.visibility.visibility import find_newest
 _INTEGERS = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 
 
-def equal_values(one: pa.Array, other: pa.Array) -> np.ndarray:
+def compare_values(one: pa.Array, other: pa.Array) -> np.ndarray:
     """For each row, whether both arrays have the same value there, or both NULL.
 
     What can't be compared counts as different. Numbers are compared as they are stored: minus zero is not
@@ -44,16 +44,16 @@ def _compare_valid(one: pa.Array, other: pa.Array, both: np.ndarray) -> np.ndarr
     """Which rows are equal; what it says of rows that are not valid in `both` means nothing."""
     kind = one.type
     if isinstance(kind, pa.BaseExtensionType):
-        return equal_values(one.storage, other.storage)
+        return compare_values(one.storage, other.storage)
     if pa.types.is_dictionary(kind):
-        return equal_values(one.dictionary_decode(), other.dictionary_decode())
+        return compare_values(one.dictionary_decode(), other.dictionary_decode())
     if pa.types.is_floating(kind):
         stored = _INTEGERS[kind.bit_width]
         return _to_flags(pc.equal(one.view(stored), other.view(stored)).fill_null(False))  # noqa: FBT003
     if pa.types.is_struct(kind):
         same = np.ones(len(one), dtype=np.bool_)
         for left, right in zip(one.flatten(), other.flatten(), strict=True):
-            same &= equal_values(left, right)
+            same &= compare_values(left, right)
         return same
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return _compare_lists(one, other, both)
@@ -69,7 +69,7 @@ def _compare_lists(one: pa.Array, other: pa.Array, both: np.ndarray) -> np.ndarr
     same: np.ndarray = both & (lengths == others)
     rows = np.flatnonzero(same)
     flags = pa.array(same)
-    elements = equal_values(one.filter(flags).flatten(), other.filter(flags).flatten())
+    elements = compare_values(one.filter(flags).flatten(), other.filter(flags).flatten())
     # Adding up differences per row: a list is equal if none of its elements differs.
     owners = np.repeat(rows, lengths[rows])
     same[owners[~elements]] = False
@@ -125,7 +125,7 @@ class Layer:
     keys: LayerKeys
 
 
-def same_rows(base: BaseTable, fragment: StoredFragment, layers: Sequence[Layer]) -> list[SameRows]:
+def find_same_rows(base: BaseTable, fragment: StoredFragment, layers: Sequence[Layer]) -> list[SameRows]:
     """For each generation, its rows that a fragment has with the same key and the same values.
 
     Args:
@@ -143,16 +143,16 @@ def same_rows(base: BaseTable, fragment: StoredFragment, layers: Sequence[Layer]
     if sum(len(one.offsets) for one in pairs) * MIN_SHARE < fragment.physical_rows:
         return [NO_ROWS for _ in layers]
     if not _list_compared_columns(base):
-        return [one.found([one]) for one in pairs]
+        return [one.to_same_rows([one]) for one in pairs]
     parts: list[list[_Pairs]] = [[] for _ in layers]
     count = _choose_batch_rows(base, fragment)
     for first in range(0, fragment.physical_rows, count):
-        within = [one.within(first, first + count) for one in pairs]
+        within = [one.select_range(first, first + count) for one in pairs]
         if any(len(one.offsets) for one in within):
             rows = _read_physical_rows(base, fragment, first, count)
             for part, one in zip(parts, within, strict=True):
-                part.append(one.equal(base, rows.take(pa.array(one.offsets - first))))
-    return [one.found(part) for one, part in zip(pairs, parts, strict=True)]
+                part.append(one.select_equal(base, rows.take(pa.array(one.offsets - first))))
+    return [one.to_same_rows(part) for one, part in zip(pairs, parts, strict=True)]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -177,12 +177,12 @@ class _Pairs:
         offsets = np.flatnonzero(places.is_valid().to_numpy(zero_copy_only=False))
         return _Pairs(layer, offsets, np.flatnonzero(shown)[places.drop_null().to_numpy()])
 
-    def within(self, first: int, last: int) -> _Pairs:
+    def select_range(self, first: int, last: int) -> _Pairs:
         """Those of a stretch of the fragment."""
         start, stop = np.searchsorted(self.offsets, (first, last))
         return _Pairs(self.layer, self.offsets[start:stop], self.rows[start:stop])
 
-    def equal(self, base: BaseTable, of_base: pa.Table) -> _Pairs:
+    def select_equal(self, base: BaseTable, of_base: pa.Table) -> _Pairs:
         """Those that have the same values in all columns that are no keys.
 
         Args:
@@ -200,12 +200,12 @@ class _Pairs:
             raise build_generation_error(base, generation.path, error) from error
         same = np.ones(len(self.offsets), dtype=np.bool_)
         for field, column in zip(of_base.schema, of_base.columns, strict=True):
-            same &= equal_values(
+            same &= compare_values(
                 whole(column), _read_column(found, field, generation.source(base), len(same))
             )
         return _Pairs(self.layer, self.offsets[same], self.rows[same])
 
-    def found(self, parts: Sequence[_Pairs]) -> SameRows:
+    def to_same_rows(self, parts: Sequence[_Pairs]) -> SameRows:
         """What was found in all stretches."""
         if not parts:
             return NO_ROWS

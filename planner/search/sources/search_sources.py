@@ -20,9 +20,9 @@ from planner.search.sources.catch_up import CatchUp, MovedRows
 from planner.search.sources.index_coverage import (
     Coverage,
     IndexKind,
-    asked_by_index,
-    coverage,
-    own_index,
+    choose_indexed_generations,
+    find_coverage,
+    find_own_index,
 )
 from planner.tables.sources.base_table import BaseTable, DatasetIndex
 from planner.tables.sources.generations import GenerationDataset
@@ -112,7 +112,7 @@ class _IdentitiesName:
     index: str | None
 
 
-def search_sources(
+def list_sources(
     snapshot: TableSnapshot,
     masks: SnapshotMasks | None,
     regions: frozenset[str],
@@ -132,7 +132,7 @@ def search_sources(
         regions: whose rows are searched.
         column: that is searched.
         kind: of index that serves the search.
-        metric: of distances, for vectors; None for the one of `index_metric`.
+        metric: of distances, for vectors; None for the one of `choose_index_metric`.
         catch_up: finds merged generations that answer for rows which the base table's index lacks; without
             it, such rows are searched without an index.
         together_with: of the other columns of a hybrid search. Its searches find a row in the same source.
@@ -142,19 +142,23 @@ def search_sources(
         LanceGatewayError: a source can't be read.
     """
     base = snapshot.base
-    covered = coverage(base, column, kind, metric)
+    covered = find_coverage(base, column, kind, metric)
     if not uses_indexes:
         covered = covered.without_index()
     live = EVERYTHING_VISIBLE if masks is None else masks.base
     moved = MovedRows(live)
     if catch_up is not None:
-        moved = catch_up.moved(snapshot, regions, live, (covered, *together_with))
+        moved = catch_up.divide_rows(snapshot, regions, live, (covered, *together_with))
     numbers = itertools.count()
     sources = [*_divide_base(numbers, base, covered, moved)]
     searched = [region for region in snapshot.regions.values() if region.region_id in regions]
     generations = [one.generation for one in moved.generations]
     generations += [one for region in searched for one in region.generations]
-    by_index = asked_by_index(base, generations, covered) if generations and covered.index else frozenset()
+    by_index = (
+        choose_indexed_generations(base, generations, covered)
+        if generations and covered.index
+        else frozenset()
+    )
     for one in moved.generations:
         asked = moved.by_index or one.generation.path in by_index
         sources += _build_generation_source(
@@ -231,7 +235,7 @@ def _build_generation_source(
         _GenerationRowsName(generation.place, base.columns),
         live,
         tuple(sorted(generation.fragment_rows)),
-        own_index(base, generation, covered) if by_index else None,
+        find_own_index(base, generation, covered) if by_index else None,
         generation.region_id,
     )
 

@@ -214,7 +214,7 @@ class SourceTexts:
             index
             for index in indexes
             if index.columns == (rows.stored_names[column],)
-            and IndexKind.TEXT.serves(index)
+            and IndexKind.TEXT.is_kind_of(index)
             and index.fragments.issuperset(source.fragments)
         ]
         return found[0] if found else None

@@ -378,7 +378,7 @@ def find_last_of_each(keys: pa.Array) -> np.ndarray:
 
 
 def _last_of_narrow_integers(keys: pa.Array) -> np.ndarray | None:
-    """As `find_last_of_each`, by sorting one integer that holds key and row: several times as fast as hashing.
+    """Do what `find_last_of_each` does by sorting integers that hold key and row: faster than hashing.
 
     None where key and row don't fit into 63 bits together.
     """

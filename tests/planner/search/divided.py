@@ -11,7 +11,7 @@ from execnodes.search.source import SearchSource
 from execnodes.storage.source import LanceSource, read_as
 from planner.search.sources.catch_up import CatchUp, CatchUpMode
 from planner.search.sources.index_coverage import Coverage, IndexKind
-from planner.search.sources.search_sources import search_sources
+from planner.search.sources.search_sources import list_sources
 from planner.tables.sources.snapshot import Consistency, TableSnapshot
 from planner.tables.state.catalog import Catalog
 from planner.tables.state.table import Table
@@ -54,7 +54,7 @@ class Divided:
         """The sources of a search in the newest state, or in a given one."""
         snapshot = snapshot or self.snapshot()
         masks = self.visibility.compute_masks(snapshot) if snapshot.base.primary_key else None
-        return search_sources(
+        return list_sources(
             snapshot,
             masks,
             frozenset(snapshot.regions if regions is None else regions),
