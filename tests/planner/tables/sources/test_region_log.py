@@ -352,7 +352,7 @@ class TestReader:
     def test_a_generation_of_which_a_part_is_gone_is_not_remembered(
         self, reader: LogReader, kept: KnownState, base: BaseTable, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        original = LogReader.entry
+        original = LogReader.read_entry
 
         def gone(self: LogReader, state: KnownState, region_id: str, position: int) -> WalEntry:
             if position == 4:
