@@ -21,7 +21,7 @@ from planner.tables.sources.snapshot import (
     TableSnapshot,
 )
 from planner.tables.state.log_reader import LogReader
-from planner.tables.state.table_state import KnownState, Newest
+from planner.tables.state.table_state import Newest, TableState
 
 MADE_ANEW = "the table was dropped and made anew"
 OPEN_BASE_BYTES = 1 << 16
@@ -71,45 +71,45 @@ class DescribedSnapshots:
         """See `Table.reopen`."""
         try:
             newest = self.newest.find()  # Finds out whether the table was made anew.
-            kept = self.newest.known
-            base = self._open_base(kept, newest, description)
-            if base.place != kept.place:
+            state = self.newest.state
+            base = self._open_base(state, newest, description)
+            if base.place != state.place:
                 raise SnapshotGoneError(self.name, base.version, MADE_ANEW)
             return TableSnapshot(
-                base, {one.region_id: self._open_region(kept, base, one) for one in description.regions}
+                base, {one.region_id: self._open_region(state, base, one) for one in description.regions}
             )
         except (GenerationVanishedError, FileNotFoundError, NotFoundError) as error:
             raise SnapshotGoneError(self.name, description.base_version, error) from error
 
-    def _open_base(self, kept: KnownState, newest: BaseTable, description: SnapshotDescription) -> BaseTable:
+    def _open_base(self, state: TableState, newest: BaseTable, description: SnapshotDescription) -> BaseTable:
         version, fingerprint = description.base_version, description.base_fingerprint
-        key, cache = BaseVersion(kept.place, version), self.logs.cache
+        key, cache = BaseVersion(state.place, version), self.logs.cache
         for known in (newest, cache.get(key)):
             if isinstance(known, BaseTable) and (known.version, known.fingerprint) == (version, fingerprint):
                 return known
-        base = open_base_table(self.name, self.logs.storage, version, kept.session, kept.place)
+        base = open_base_table(self.name, self.logs.storage, version, state.session, state.place)
         if base.fingerprint != fingerprint:
             raise SnapshotGoneError(self.name, version, MADE_ANEW)
         cache.put(key, base, OPEN_BASE_BYTES)
         return base
 
     def _open_region(
-        self, kept: KnownState, base: BaseTable, description: RegionDescription
+        self, state: TableState, base: BaseTable, description: RegionDescription
     ) -> RegionSnapshot:
         region_id, positions = description.region_id, description.wal_positions
         generations = self.open_generations(base, region_id, description.generations)
-        tail = None if not positions else self._open_tail(kept, base, region_id, positions)
+        tail = None if not positions else self._open_tail(state, base, region_id, positions)
         return RegionSnapshot(region_id, generations, tail)
 
     def _open_tail(
-        self, kept: KnownState, base: BaseTable, region_id: str, positions: tuple[int, ...]
+        self, state: TableState, base: BaseTable, region_id: str, positions: tuple[int, ...]
     ) -> Tail | None:
-        log = kept.logs.get(region_id)
+        log = state.logs.get(region_id)
         current = None if log is None or log.rows is None else log.rows.tail()
         if current is not None and current.positions == positions and current.log.has_same_columns(base):
             return current
-        entries = self._read_entries(kept, region_id, positions)
-        key = _TailRowsName(kept.place, region_id, positions[0], positions[-1], base.columns, base.key)
+        entries = self._read_entries(state, region_id, positions)
+        key = _TailRowsName(state.place, region_id, positions[0], positions[-1], base.columns, base.key)
 
         def read() -> Tail | None:
             rows = TailRows(region_id, base)
@@ -118,11 +118,13 @@ class DescribedSnapshots:
 
         return self.logs.cache.compute(key, read, lambda tail: 0 if tail is None else tail.nbytes)
 
-    def _read_entries(self, kept: KnownState, region_id: str, positions: tuple[int, ...]) -> list[WalEntry]:
+    def _read_entries(self, state: TableState, region_id: str, positions: tuple[int, ...]) -> list[WalEntry]:
         """All entries with rows from the first to the last: caches know a tail by these two positions."""
         first, last = positions[0], positions[-1]
         if last - first < MAX_WAL_ENTRIES:
-            entries = [self.logs.read_entry(kept, region_id, position) for position in range(first, last + 1)]
+            entries = [
+                self.logs.read_entry(state, region_id, position) for position in range(first, last + 1)
+            ]
             entries = [entry for entry in entries if not entry.is_fence]
             if tuple(entry.position for entry in entries) == positions:
                 return entries

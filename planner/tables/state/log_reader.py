@@ -20,7 +20,7 @@ from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.log_tail import Tail, TailRows
 from planner.tables.sources.region_log import RegionLog
-from planner.tables.state.table_state import KnownState, Newest
+from planner.tables.state.table_state import Newest, TableState
 
 OwnTails = Callable[[Iterable[str]], Mapping[str, OwnTail]]
 ENTRIES_FOR_A_GENERATION = 512
@@ -79,7 +79,7 @@ class LogReader:
     own_tails: OwnTails
     newest: Newest
 
-    def read_unflushed(self, kept: KnownState, manifests: Sequence[RegionManifest]) -> dict[str, RegionLog]:
+    def read_unflushed(self, state: TableState, manifests: Sequence[RegionManifest]) -> dict[str, RegionLog]:
         """The logs of regions as they are now, without what the manifests call flushed, by region id.
 
         A manifest that has this process's epoch was the newest when it was read, and so nobody else had
@@ -87,7 +87,7 @@ class LogReader:
         are asked in one go whether anything was written since.
 
         Args:
-            kept: what is known of the table.
+            state: of the table.
             manifests: the newest of the regions.
 
         Raises:
@@ -100,7 +100,7 @@ class LogReader:
         others: list[tuple[RegionManifest, OwnTail | None, int]] = []
         for manifest in manifests:
             region_id = manifest.region_id
-            own, log = tails.get(region_id), kept.logs.get(region_id)
+            own, log = tails.get(region_id), state.logs.get(region_id)
             if own is not None and own.writer_epoch != manifest.writer_epoch:
                 own = None
             if log is None or log.replay_start != manifest.replay_start:
@@ -110,23 +110,23 @@ class LogReader:
             if own is None:
                 following[region_id] = log.last + 1
             elif own.last > log.last:
-                log.advance(list(self._read_entries(kept, region_id, log.last, own.last, own)), own.last)
+                log.advance(list(self._read_entries(state, region_id, log.last, own.last, own)), own.last)
         if following:
             are_there = self.storage.exists(*map(wal_entry_path, following.keys(), following.values()))
             grown = {one for one, is_there in zip(following, are_there, strict=True) if is_there}
             others += [(one, None, following[one.region_id]) for one in manifests if one.region_id in grown]
         if others:
-            read = self.storage.each(lambda one: self._read_log(kept, *one), others)
+            read = self.storage.each(lambda one: self._read_log(state, *one), others)
             logs |= {log.region_id: log for log in read}
         return logs
 
     def tails(
-        self, kept: KnownState, logs: Mapping[str, RegionLog], base: BaseTable
+        self, state: TableState, logs: Mapping[str, RegionLog], base: BaseTable
     ) -> Mapping[str, Tail | None]:
         """Rows of logs that are in no generation, by region id; None where there are none.
 
         Args:
-            kept: what is known of the table.
+            state: of the table.
             logs: by region id, found before the base version.
             base: by whose columns the rows are read.
 
@@ -144,48 +144,48 @@ class LogReader:
                     msg = f"the log of region {region_id} was cleaned up behind entry {log.after}"
                     raise FileNotFoundError(msg)  # Newer entries were not found behind the gap.
                 rest = log.drop_flushed(log.after, newest_merged + 1, base)
-            found[region_id] = rest.tail(base, partial(self._find_entry, kept, region_id))
+            found[region_id] = rest.tail(base, partial(self._find_entry, state, region_id))
         return found
 
-    def _find_entry(self, kept: KnownState, region_id: str, position: int) -> WalEntry:
+    def _find_entry(self, state: TableState, region_id: str, position: int) -> WalEntry:
         """One entry, from memory where this process wrote it."""
         own = self.own_tails((region_id,)).get(region_id)
         if own is not None and own.first <= position <= own.last:
             at = bisect_left(own.entries, position, key=lambda one: one.position)
             if at < len(own.entries) and own.entries[at].position == position:
                 return own.entries[at]
-        return self.read_entry(kept, region_id, position)
+        return self.read_entry(state, region_id, position)
 
     def _read_log(
-        self, kept: KnownState, manifest: RegionManifest, own: OwnTail | None, seen: int = 0
+        self, state: TableState, manifest: RegionManifest, own: OwnTail | None, seen: int = 0
     ) -> RegionLog:
         """The log of one region.
 
         Args:
-            kept: what is known of the table.
+            state: of the table.
             manifest: the region's newest.
             own: what this process holds in memory; None where others may have written since.
             seen: the position behind one that was looked at, where an entry is known to be; 0 for none.
         """
         region_id = manifest.region_id
-        log = kept.logs.get(region_id)
+        log = state.logs.get(region_id)
         if log is not None and log.is_behind(manifest):
-            log = kept.logs[region_id] = self._drop_flushed(kept, log, manifest)
+            log = state.logs[region_id] = self._drop_flushed(state, log, manifest)
         if log is None or log.is_ahead_of(manifest):
             known = log
             log = RegionLog(region_id, manifest.replay_after_wal_entry_position, manifest.current_generation)
             if known is None:
-                kept.logs[region_id] = log
+                state.logs[region_id] = log
         looked_at = log.last
         if own is None:
             last = last_wal_position(self.storage, region_id, after=max(looked_at, seen))
         else:
             last = own.last
         if last > looked_at:
-            log.advance(list(self._read_entries(kept, region_id, looked_at, last, own)), last)
+            log.advance(list(self._read_entries(state, region_id, looked_at, last, own)), last)
         return log
 
-    def read_entry(self, kept: KnownState, region_id: str, position: int) -> WalEntry:
+    def read_entry(self, state: TableState, region_id: str, position: int) -> WalEntry:
         """One entry.
 
         Raises:
@@ -193,45 +193,45 @@ class LogReader:
             LanceGatewayError: it can't be read.
         """
         return self.cache.compute(
-            _EntryName(kept.place, region_id, position),
+            _EntryName(state.place, region_id, position),
             lambda: read_wal_entry(self.storage, region_id, position),
             lambda entry: 256 + (0 if entry.rows is None else int(entry.rows.nbytes)),
         )
 
     def _read_entries(
-        self, kept: KnownState, region_id: str, after: int, last: int, own: OwnTail | None
+        self, state: TableState, region_id: str, after: int, last: int, own: OwnTail | None
     ) -> Iterator[WalEntry]:
         """All entries behind a position, ascending; from memory as far as it has them."""
         held = last + 1 if own is None else own.first
         for position in range(after + 1, held):
-            yield self.read_entry(kept, region_id, position)
+            yield self.read_entry(state, region_id, position)
         if own is not None:
             yield from own.after(after)
 
-    def _drop_flushed(self, kept: KnownState, log: RegionLog, manifest: RegionManifest) -> RegionLog:
+    def _drop_flushed(self, state: TableState, log: RegionLog, manifest: RegionManifest) -> RegionLog:
         """The log without what was flushed since, whose rows are remembered by generation."""
         base = self.newest.last
         after = manifest.replay_after_wal_entry_position
         if base is not None and log.rows is not None and after - log.last <= ENTRIES_FOR_A_GENERATION:
-            self._remember_flushed(kept, log, manifest, base)
+            self._remember_flushed(state, log, manifest, base)
         return log.drop_flushed(after, manifest.current_generation, base)
 
     def _remember_flushed(
-        self, kept: KnownState, log: RegionLog, manifest: RegionManifest, base: BaseTable
+        self, state: TableState, log: RegionLog, manifest: RegionManifest, base: BaseTable
     ) -> None:
         region_id = manifest.region_id
         try:
             # What came between the query before and the flush; it may be gone already.
             looked_at = log.last
             last = last_wal_position(self.storage, region_id, after=looked_at)
-            entries = [self.read_entry(kept, region_id, one) for one in range(looked_at + 1, last + 1)]
+            entries = [self.read_entry(state, region_id, one) for one in range(looked_at + 1, last + 1)]
             log.advance(entries, last)
-            log.tail(base, lambda position: self.read_entry(kept, region_id, position))
+            log.tail(base, lambda position: self.read_entry(state, region_id, position))
         except FileNotFoundError:
             return
         rows = log.rows
         for flushed in reversed(manifest.flushed_generations):
-            name = FlushedGenerationName(kept.place, region_id, flushed.generation)
+            name = FlushedGenerationName(state.place, region_id, flushed.generation)
             stretch = None
             if rows is not None and flushed.generation >= log.floor:
                 stretch = rows.find_generation(flushed.generation)
@@ -278,19 +278,19 @@ class TableWriting:
         if self._options is None:
             msg = f"table {self._name!r} can't be written: this gateway was started read-only"
             raise PreconditionError(msg)
-        known = self._newest.known
+        state = self._newest.state
         with self._lock:
-            if self._writer is not None and self._place != known.place:
+            if self._writer is not None and self._place != state.place:
                 if self._writer.is_there():  # Readers know a table by less than writers do.
-                    self._place = known.place
+                    self._place = state.place
                 else:
                     # Of a table that was dropped: to flush its rows would write them into the new one.
                     replaced, self._writer = self._writer, None
                     replaced.abandon()
             if self._writer is None:
-                self._place = known.place
+                self._place = state.place
                 self._writer = TableWriter(
-                    self._name, self._storage, self._options, known.session, self.note_write
+                    self._name, self._storage, self._options, state.session, self.note_write
                 )
             return self._writer
 
@@ -300,7 +300,7 @@ class TableWriting:
         Waits for rows that were acknowledged before they are durable.
         """
         writer = self._writer
-        if writer is None or self._place != self._newest.known.place:
+        if writer is None or self._place != self._newest.state.place:
             return {}
         return writer.tails(region_ids)
 

@@ -27,7 +27,7 @@ from planner.tables.sources.snapshot import Consistency, SnapshotDescription, Ta
 from planner.tables.state.described_snapshot import DescribedSnapshots
 from planner.tables.state.log_reader import LogReader, OwnTails, TableWriting
 from planner.tables.state.snapshots import Snapshots
-from planner.tables.state.table_state import KnownState
+from planner.tables.state.table_state import TableState
 
 
 class Table:
@@ -69,17 +69,17 @@ class Table:
     @property
     def session(self) -> Any:  # noqa: ANN401 (lance types)
         """The `lance.Session` in which files of the table are opened."""
-        return self._newest.known.session
+        return self._newest.state.session
 
     @property
     def last_snapshot(self) -> TableSnapshot | None:
         """The newest snapshot that a query took; None where there was none."""
-        return max(self._newest.known.last.copy().values(), key=itemgetter(0), default=(0.0, None))[1]
+        return max(self._newest.state.last.copy().values(), key=itemgetter(0), default=(0.0, None))[1]
 
     @property
     def last_read_at(self) -> float | None:
         """When a query took a snapshot last, in seconds of the monotonic clock; None where none did."""
-        return max((taken_at for taken_at, _ in self._newest.known.last.copy().values()), default=None)
+        return max((taken_at for taken_at, _ in self._newest.state.last.copy().values()), default=None)
 
     @property
     def described_time(self) -> str:
@@ -182,9 +182,9 @@ class Table:
             FileNotFoundError: some were flushed and removed since the manifest was read.
             LanceGatewayError: one can't be read.
         """
-        region_id, kept = manifest.region_id, self._newest.known
-        log = self._logs.read_unflushed(kept, (manifest,))[region_id]
-        return tuple(self._logs.read_entry(kept, region_id, position) for position in log.positions)
+        region_id, state = manifest.region_id, self._newest.state
+        log = self._logs.read_unflushed(state, (manifest,))[region_id]
+        return tuple(self._logs.read_entry(state, region_id, position) for position in log.positions)
 
     def generation(self, region_id: str, flushed: FlushedGeneration) -> GenerationDataset:
         """Open one flushed generation.
@@ -216,7 +216,7 @@ class NewestBase:
 
     Attributes:
         last: the version that was found last; None before the first.
-        known: what is known of the table that it belongs to.
+        state: of the table that it belongs to.
 
     Args:
         name: of the table, in the catalog.
@@ -231,7 +231,7 @@ class NewestBase:
         session: Any,  # noqa: ANN401 (lance types)
     ) -> None:
         self.last: BaseTable | None = None
-        self.known = KnownState(Place.new(storage.uri), session)
+        self.state = TableState(Place.new(storage.uri), session)
         self._name = name
         self._storage = storage
         self._lock = threading.Lock()
@@ -314,29 +314,29 @@ class NewestBase:
     def _open_newest(self, before: BaseTable | None) -> BaseTable:
         """Open the newest version; let go of all that is known where that is another table's."""
         started = time.monotonic()
-        known, expected = self.known, None
+        state, expected = self.state, None
         if before is not None:
             with contextlib.suppress(OSError, ValueError):
                 expected = ManifestFile.of(self._storage, before.dataset.latest_version)
-        opened = self._open(known)
+        opened = self._open(state)
         if before is not None and not self._is_same(before):
             # Asked afterwards (ADR 33): what was opened while the old manifest was there is the old table.
-            known, expected, self._mark = known.create_successor(), None, None
+            state, expected, self._mark = state.create_successor(), None, None
         if expected is None or expected.version != opened.version:
             # The file is looked at before it is read: it may be replaced in between, which is noticed then.
             expected = ManifestFile.of(self._storage, opened.version)
-            opened = self._open(known)
+            opened = self._open(state)
         if expected is not None and expected.version == opened.version:
             opened = replace(opened, manifest=expected)
         if self._mark is None:
             mark = table_mark(self._storage)
             if opened.manifest is not None and opened.manifest.is_there(self._storage):
                 self._mark = mark  # It was there before the manifest was, and so it is of the same table.
-        self.known, self.last, self._identified_at = known, opened, started
+        self.state, self.last, self._identified_at = state, opened, started
         return opened
 
-    def _open(self, known: KnownState) -> BaseTable:
-        return open_base_table(self._name, self._storage, None, known.session, known.place)
+    def _open(self, state: TableState) -> BaseTable:
+        return open_base_table(self._name, self._storage, None, state.session, state.place)
 
 
 def _has_newer(base: BaseTable) -> bool:

@@ -46,7 +46,7 @@ class RememberedRegions:
 
 
 @dataclass(eq=False, slots=True)
-class KnownState:
+class TableState:
     """What was read of a table; one that is made anew in its directory begins with another.
 
     Whoever is still reading the old table when that is noticed can't leave anything of it in the new one's.
@@ -80,16 +80,16 @@ class KnownState:
         self.manifests.pop(region_id, None)
         self.logs.pop(region_id, None)
 
-    def create_successor(self) -> KnownState:
+    def create_successor(self) -> TableState:
         """The state of another table in the same directory, of which nothing is known."""
-        return KnownState(Place.new(self.place.uri), create_session())
+        return TableState(Place.new(self.place.uri), create_session())
 
 
 class Newest(Protocol):
     """Finds the newest version of a base table: `NewestBase`."""
 
     last: BaseTable | None
-    known: KnownState
+    state: TableState
 
     def find(self) -> BaseTable:
         """The newest version."""

@@ -15,7 +15,7 @@ from planner.engine import QueryEngine, SessionSettings
 from planner.tables.sources.snapshot import TableSnapshot
 from planner.tables.state import log_reader
 from planner.tables.state.snapshots import keep_last
-from planner.tables.state.table_state import KnownState
+from planner.tables.state.table_state import TableState
 from planner.tables.visibility import visibility
 from tests.support.merging import merge_generations
 from tests.support.results import rows_of
@@ -184,7 +184,7 @@ class TestOwnRows:
 class TestMonotonicReads:
     def test_an_older_snapshot_is_not_kept_over_a_newer_one(self, engine: QueryEngine) -> None:
         base = engine.catalog.table("t").base()
-        known = KnownState(base.place, base.session)
+        known = TableState(base.place, base.session)
         older, newer = TableSnapshot(base, {}), TableSnapshot(base, {})
         for taken_at, taken in ((1.0, older), (2.0, newer), (1.0, older)):
             keep_last(known, "snapshot", taken_at, taken)

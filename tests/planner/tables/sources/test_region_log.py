@@ -21,7 +21,7 @@ from planner.tables.state.log_reader import (
     FlushedRows,
     LogReader,
 )
-from planner.tables.state.table_state import KnownState
+from planner.tables.state.table_state import TableState
 from tests.planner.log_entries import SCHEMA, entry, fence, write
 
 REGION, OTHER = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "12")
@@ -172,20 +172,20 @@ class Opened:
     """Has a base version and looks for no other."""
 
     last: BaseTable | None
-    known: KnownState
+    state: TableState
 
     def find(self) -> BaseTable:
         raise AssertionError
 
 
-def unflushed(reader: LogReader, kept: KnownState, one: RegionManifest) -> RegionLog:
+def unflushed(reader: LogReader, kept: TableState, one: RegionManifest) -> RegionLog:
     return reader.read_unflushed(kept, [one])[one.region_id]
 
 
 class TestReader:
     @pytest.fixture
-    def kept(self, base: BaseTable) -> KnownState:
-        return KnownState(base.place, base.session)
+    def kept(self, base: BaseTable) -> TableState:
+        return TableState(base.place, base.session)
 
     @pytest.fixture
     def own(self) -> dict[str, OwnTail]:
@@ -198,14 +198,14 @@ class TestReader:
             base.storage,
             ByteCache(1 << 20),
             lambda _: own,
-            Opened(base, KnownState(base.place, base.session)),
+            Opened(base, TableState(base.place, base.session)),
         )
 
-    def tail_of(self, reader: LogReader, kept: KnownState, base: BaseTable, log: RegionLog) -> Any:
+    def tail_of(self, reader: LogReader, kept: TableState, base: BaseTable, log: RegionLog) -> Any:
         return ids(log.tail(base, lambda at: reader.read_entry(kept, log.region_id, at)))
 
     def test_entries_of_storage_are_found_as_they_come(
-        self, reader: LogReader, kept: KnownState, base: BaseTable
+        self, reader: LogReader, kept: TableState, base: BaseTable
     ) -> None:
         assert (unflushed(reader, kept, manifest(0, 1)).positions, kept.logs[REGION].last) == ((), 0)
         state = manifest(2, 2, 1)
@@ -219,7 +219,7 @@ class TestReader:
         assert reader._read_log(kept, state, None, seen=5).positions == (3, 4, 5)
 
     def test_an_older_manifest_has_a_log_of_its_own(
-        self, reader: LogReader, kept: KnownState, base: Any
+        self, reader: LogReader, kept: TableState, base: Any
     ) -> None:
         write(base.storage, REGION, *(entry(at, 1 + (at > 2), [at]) for at in (1, 2, 3)))
         newer = unflushed(reader, kept, manifest(2, 2, 1))
@@ -229,7 +229,7 @@ class TestReader:
         assert older.replay_start == manifest(0, 1).replay_start
 
     def test_a_newer_manifest_takes_the_place_of_the_log(
-        self, reader: LogReader, kept: KnownState, base: BaseTable
+        self, reader: LogReader, kept: TableState, base: BaseTable
     ) -> None:
         write(base.storage, REGION, *(entry(at, 1 + (at > 2), [at]) for at in (1, 2, 3)))
         older = unflushed(reader, kept, manifest(0, 1))
@@ -239,7 +239,7 @@ class TestReader:
         assert newer.replay_start == manifest(2, 2, 1).replay_start
 
     def test_logs_are_asked_together_and_only_those_that_grew_are_read(
-        self, reader: LogReader, kept: KnownState, base: BaseTable, monkeypatch: pytest.MonkeyPatch
+        self, reader: LogReader, kept: TableState, base: BaseTable, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         states = [manifest(0, 1), manifest(0, 1, region_id=OTHER)]
         for region in (REGION, OTHER):
@@ -268,7 +268,7 @@ class TestReader:
         assert asked == []
 
     def test_a_region_of_this_process_is_read_from_memory(
-        self, reader: LogReader, kept: KnownState, base: BaseTable, own: dict[str, OwnTail]
+        self, reader: LogReader, kept: TableState, base: BaseTable, own: dict[str, OwnTail]
     ) -> None:
         write(base.storage, REGION, *(entry(at, 1, [at]) for at in (1, 2, 3, 4, 5, 9)))
         own[REGION] = OwnTail(3, 3, 5, [entry(at, 1, [at]) for at in (3, 5)])
@@ -284,7 +284,7 @@ class TestReader:
         assert self.tail_of(reader, kept, base, log)[-4:] == [16, 17, 18, 9]
 
     def test_an_entry_is_read_from_storage_once(
-        self, reader: LogReader, kept: KnownState, base: BaseTable
+        self, reader: LogReader, kept: TableState, base: BaseTable
     ) -> None:
         write(base.storage, REGION, entry(1, 1, [1]), fence(2))
         first, second = (reader.read_entry(kept, REGION, at) for at in (1, 2))
@@ -296,22 +296,22 @@ class TestReader:
             reader.read_entry(kept, OTHER, 1)
 
     def test_tables_that_share_a_cache_have_entries_of_their_own(
-        self, reader: LogReader, kept: KnownState, base: BaseTable, tmp_path: Path
+        self, reader: LogReader, kept: TableState, base: BaseTable, tmp_path: Path
     ) -> None:
         lance.write_dataset(SCHEMA.empty_table(), tmp_path / "u.lance")
         other = open_base_table("u", Storage.open(str(tmp_path / "u.lance")), None, lance.Session())
         others = LogReader(other.storage, reader.cache, lambda _: None, lambda: other)
         for storage, key in ((base.storage, 1), (other.storage, 2)):
             write(storage, REGION, entry(1, 1, [key]))
-        for one, state, key in ((reader, kept, 1), (others, KnownState(other.place, other.session), 2)):
+        for one, state, key in ((reader, kept, 1), (others, TableState(other.place, other.session), 2)):
             rows = one.read_entry(state, REGION, 1).rows
             assert rows is not None
             assert rows.column("id").to_pylist() == [key]
 
-    def remembered(self, reader: LogReader, kept: KnownState, generation: int) -> Any:
+    def remembered(self, reader: LogReader, kept: TableState, generation: int) -> Any:
         return reader.cache.get(FlushedGenerationName(kept.place, REGION, generation))
 
-    def flush(self, reader: LogReader, kept: KnownState, base: BaseTable) -> RegionLog:
+    def flush(self, reader: LogReader, kept: TableState, base: BaseTable) -> RegionLog:
         """Generations 1 and 2 are read, the end of 2 is not, and both are flushed; 3 is not."""
         write(base.storage, REGION, *(entry(at, 1, [at, at]) for at in (1, 2)), entry(3, 2, [3]))
         log = unflushed(reader, kept, manifest(0, 1))
@@ -320,7 +320,7 @@ class TestReader:
         return unflushed(reader, kept, manifest(4, 3, 1, 2))
 
     def test_rows_of_a_flushed_generation_are_remembered(
-        self, reader: LogReader, kept: KnownState, base: BaseTable
+        self, reader: LogReader, kept: TableState, base: BaseTable
     ) -> None:
         log = self.flush(reader, kept, base)
         first, second = (self.remembered(reader, kept, one) for one in (1, 2))
@@ -335,7 +335,7 @@ class TestReader:
         assert self.tail_of(reader, kept, base, log) == [5]
 
     def test_rows_of_a_flushed_generation_are_remembered_as_the_newest_version_reads_them(
-        self, reader: LogReader, kept: KnownState, base: BaseTable
+        self, reader: LogReader, kept: TableState, base: BaseTable
     ) -> None:
         write(base.storage, REGION, entry(1, 1, [1, 2]))
         assert self.tail_of(reader, kept, base, unflushed(reader, kept, manifest(0, 1))) == [1, 2]
@@ -350,11 +350,11 @@ class TestReader:
         assert found.rows.keys(found.start, found.stop).to_pylist() == [1, 2, 3]
 
     def test_a_generation_of_which_a_part_is_gone_is_not_remembered(
-        self, reader: LogReader, kept: KnownState, base: BaseTable, monkeypatch: pytest.MonkeyPatch
+        self, reader: LogReader, kept: TableState, base: BaseTable, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         original = LogReader.read_entry
 
-        def gone(self: LogReader, state: KnownState, region_id: str, position: int) -> WalEntry:
+        def gone(self: LogReader, state: TableState, region_id: str, position: int) -> WalEntry:
             if position == 4:
                 raise FileNotFoundError(position)
             return original(self, state, region_id, position)
@@ -365,7 +365,7 @@ class TestReader:
         assert log.positions == (5,)
 
     def test_a_generation_that_was_flushed_before_the_log_began_is_not_remembered(
-        self, reader: LogReader, kept: KnownState, base: BaseTable
+        self, reader: LogReader, kept: TableState, base: BaseTable
     ) -> None:
         write(base.storage, REGION, entry(3, 2, [3]))
         log = unflushed(reader, kept, manifest(2, 2, 1))
@@ -376,7 +376,7 @@ class TestReader:
         assert isinstance(self.remembered(reader, kept, 2), FlushedRows)
 
     def test_rows_that_nobody_asked_for_are_not_read_to_be_remembered(
-        self, reader: LogReader, kept: KnownState, base: BaseTable
+        self, reader: LogReader, kept: TableState, base: BaseTable
     ) -> None:
         write(base.storage, REGION, entry(1, 1, [1]))
         unflushed(reader, kept, manifest(0, 1))
@@ -385,7 +385,7 @@ class TestReader:
 
     @pytest.mark.parametrize(("more", "is_remembered"), [(0, True), (1, False)])
     def test_many_entries_are_not_read_to_be_remembered(
-        self, reader: LogReader, kept: KnownState, base: BaseTable, more: int, *, is_remembered: bool
+        self, reader: LogReader, kept: TableState, base: BaseTable, more: int, *, is_remembered: bool
     ) -> None:
         write(base.storage, REGION, entry(1, 1, [1]))
         self.tail_of(reader, kept, base, unflushed(reader, kept, manifest(0, 1)))
