@@ -89,7 +89,7 @@ class IsNull:
 
 @dataclass(frozen=True, slots=True)
 class Anything:
-    """A condition that is not understood: any row may satisfy it, or not."""
+    """Condition that is not understood: any row may satisfy it."""
 
 
 Predicate: TypeAlias = And | Or | Not | Comparison | InList | IsNull | Anything
@@ -111,7 +111,7 @@ _MATCH_NULLS: Final = 0  # null_matching_behavior of is_in: NULL is a member if 
 
 
 def decode(expression: pc.Expression | pa.BooleanScalar | None, schema: pa.Schema) -> Predicate:
-    """What an expression over the columns of `schema` says; no expression says nothing (`TRUE`).
+    """Decode an expression over the columns of `schema`; None decodes to `TRUE`.
 
     DataFusion pushes a condition that it has folded to a constant as a scalar, which is no expression.
     """
@@ -146,7 +146,7 @@ def _decode_inversion(node: Call, schema: pa.Schema, *, negated: bool) -> Predic
 
 
 def conjunction(operands: Iterable[Predicate]) -> Predicate:
-    """All of the operands, as flat as can be."""
+    """Combine operands with AND, without nesting."""
     flat: list[Predicate] = []
     for operand in operands:
         flat.extend(operand.operands if isinstance(operand, And) else (operand,))
@@ -225,7 +225,7 @@ def _is_column(node: Node, schema: pa.Schema) -> bool:
 
 
 def _column_type(node: Node, schema: pa.Schema) -> pa.DataType | None:
-    """The type of a column of simple values (of the values themselves, for a dictionary), else None."""
+    """Return the type of a column of simple values (of a dictionary's values), else None."""
     if not isinstance(node, Field) or not _is_column(node, schema):
         return None
     dtype = schema.field(node.name).type
@@ -236,7 +236,7 @@ def _column_type(node: Node, schema: pa.Schema) -> pa.DataType | None:
 
 
 def _cast_exactly(values: pa.Array, dtype: pa.DataType) -> pa.Array | None:
-    """The values in the column's type; None unless comparing there and comparing as written are the same."""
+    """Cast values to the column's type; return None if that could change a comparison."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     if values.type == dtype:
@@ -288,7 +288,7 @@ _FAMILIES: Final = (
 # What is shown of predicates decides nothing about rows.
 # pragma: no mutate start
 def describe(predicate: Predicate) -> str:
-    """The predicate as SQL-like text, e.g. `id = 7 AND s IS NULL`."""
+    """Format the predicate as SQL-like text, e.g. `id = 7 AND s IS NULL`."""
     match predicate:
         case And(operands):
             return _join(operands, " AND ") or "TRUE"
@@ -322,7 +322,7 @@ def _abbreviate(value: pa.Scalar) -> str:
 
 
 def format_value(value: pa.Scalar) -> str:
-    """A value as SQL-like text; temporal ones as Arrow formats them, since Python knows no nanoseconds."""
+    """Format a value as SQL-like text; temporal values as Arrow does, since Python has no nanoseconds."""
     if _is_text(value.type):
         return f"'{value.as_py()}'"
     if not pa.types.is_temporal(value.type):

@@ -52,7 +52,7 @@ Keys: TypeAlias = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class RegionAssignment:
-    """What is known of a region: its spec and the raw value per field, by the field's name."""
+    """Spec of a region, and its raw values by the names of the spec's fields."""
 
     region_id: str
     spec_id: int
@@ -61,7 +61,7 @@ class RegionAssignment:
 
 @dataclass(frozen=True, eq=False)
 class RegionAssignments:
-    """All regions of a table, in the order in which they are listed. Positions below count from 0 in it.
+    """All regions of a table, in the order in which they are listed; positions count from 0.
 
     Attributes:
         regions: what is known of each.
@@ -78,7 +78,7 @@ class RegionAssignments:
         specs: Iterable[RegionSpec] = (),
         found: Mapping[str, Mapping[str, bytes]] = MappingProxyType({}),
     ) -> RegionAssignments:
-        """What these manifests, or the MemWAL index's snapshots of them, record, or what their ids stand for.
+        """Read the assignments from manifests or index snapshots, or from the regions' ids.
 
         Args:
             sources: one for each region.
@@ -105,14 +105,14 @@ class RegionAssignments:
 
     @cached_property
     def by_spec(self) -> Mapping[int, tuple[int, ...]]:
-        """Spec id -> positions of the regions that have it."""
+        """Spec id -> positions of its regions."""
         found: dict[int, list[int]] = {}
         for at, region in enumerate(self.regions):
             found.setdefault(region.spec_id, []).append(at)
         return {spec_id: tuple(positions) for spec_id, positions in found.items()}
 
     def find_recorded_values(self, spec: RegionSpec) -> RecordedValues:
-        """The values that the regions of one spec record; indexed on first use."""
+        """Return the values that the regions of one spec record, indexed on first use."""
         found = self._recorded.get(spec)
         if found is None:
             positions = self.by_spec.get(spec.spec_id, ())
@@ -122,7 +122,7 @@ class RegionAssignments:
 
 
 class RecordedValues:
-    """Regions of one spec by what they record; fields are counted from 0, as the spec lists them.
+    """Index of the regions of one spec by their recorded values; fields count from 0.
 
     Args:
         spec: names the fields.
@@ -137,11 +137,11 @@ class RecordedValues:
             self._regions.setdefault(keys, []).append(at)
 
     def __iter__(self) -> Iterator[tuple[tuple[Keys, ...], list[int]]]:
-        """Each distinct combination of recorded values, by field, and the positions of its regions."""
+        """Iterate over the distinct combinations of values, with the positions of their regions."""
         return iter(self._regions.items())
 
     def find_regions(self, fields: tuple[int, ...], combinations: AbstractSet[Keys]) -> Iterator[int]:
-        """Positions of the regions whose values of some fields are, or for all one knows may be, listed."""
+        """Yield positions of regions whose values of some fields are among the combinations, or unknown."""
         found = self._by_fields.get(fields)
         if found is None:
             found = self._by_fields[fields] = self._build_index(fields)
@@ -168,7 +168,7 @@ _MAX_COMBINATIONS: Final = 1_000
 
 
 class Outcome(Enum):
-    """What is known about a region before any of it is read."""
+    """Result of pruning for a region, known before any of it is read."""
 
     ROWS_MIGHT_MATCH = "rows might match"
     ROWS_CANNOT_MATCH = "rows cannot match"
@@ -176,7 +176,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RegionOutcome:
-    """A verdict and why; `reason` names the predicate and the field."""
+    """Outcome for a region, with a reason that names the predicate and the field."""
 
     region_id: str
     outcome: Outcome
@@ -185,7 +185,7 @@ class RegionOutcome:
 
 @dataclass(frozen=True, eq=False)
 class Pruning:
-    """What pruning leaves of a table's regions.
+    """Regions of a table that are left after pruning.
 
     Attributes:
         regions: all of them.
@@ -198,12 +198,12 @@ class Pruning:
 
     @cached_property
     def outcomes(self) -> tuple[RegionOutcome, ...]:
-        """One verdict per region, in their order; only those who ask for reasons pay for them."""
+        """One outcome per region, in order; computed only for those who ask for reasons."""
         return tuple(RegionOutcome(one.region_id, *self._explain(one)) for one in self.regions.regions)
 
 
 def keep_all_regions(regions: RegionAssignments, reason: str) -> Pruning:
-    """Keeps every region, for one reason."""
+    """Keep every region, for one reason."""
     return Pruning(regions, regions.region_ids, lambda _: (Outcome.ROWS_MIGHT_MATCH, reason))
 
 
@@ -213,7 +213,7 @@ def prune_regions(
     regions: RegionAssignments,
     fields: Mapping[int, pa.Field],
 ) -> Pruning:
-    """Judges every region.
+    """Find the regions that may hold rows that satisfy a predicate.
 
     Args:
         predicate: What the wanted rows satisfy.
@@ -248,7 +248,7 @@ def _truncate(text: str) -> str:  # pragma: no mutate block, what is shown decid
 
 
 class _SpecPruner:
-    """Judges regions of one spec: admissible values are computed once, and looked up among recorded ones."""
+    """Prune regions of one spec: admissible values are computed once and looked up among recorded ones."""
 
     def __init__(self, spec: RegionSpec, predicate: Predicate, columns: Mapping[int, pa.Field]) -> None:
         self.spec = spec
@@ -278,7 +278,7 @@ class _SpecPruner:
             self._others.append(alternative)
 
     def find_matching(self, recorded: RecordedValues) -> set[int]:
-        """The positions of regions that may hold matching rows; agrees with `evaluate` on each of them."""
+        """Return the positions of regions that may hold matching rows, consistently with `evaluate`."""
         found: set[int] = set()
         for fields, combinations in self._combinations.items():
             found.update(recorded.find_regions(fields, combinations))
@@ -291,7 +291,7 @@ class _SpecPruner:
         return found
 
     def evaluate(self, values: Mapping[str, bytes]) -> tuple[Outcome, str]:
-        """The verdict for a region that records these values, and its reason."""
+        """Return the outcome for a region that records these values, and its reason."""
         if not self._is_possible:
             return Outcome.ROWS_CANNOT_MATCH, f"{self._text} is never true"
         recorded = [one.decode(values.get(one.name)) for one in self._fields]
@@ -312,7 +312,7 @@ class _SpecPruner:
 
     # pragma: no mutate start, what is shown decides nothing about rows
     def _explain_match(self, recorded: Sequence[tuple[Keys, str]], fields: Sequence[int]) -> str:
-        """Why a region stays: a value that is unknown, a field that cannot be used, or a value that fits."""
+        """Return why a region is kept: an unknown value, an unusable field, or a value that matches."""
         unknown = [recorded[i][1] for i in fields if not recorded[i][0]]
         if unknown:
             return "; ".join(unknown)
@@ -328,7 +328,7 @@ class _SpecPruner:
 
 
 def _find_excluding_field(alternative: Mapping[int, FieldSet], keys: Sequence[Keys]) -> int | None:
-    """The first field whose recorded value an alternative does not admit; None if it admits them all."""
+    """Return the first field whose recorded value an alternative excludes; None if it excludes none."""
     for i, admissible in alternative.items():
         if keys[i] and not any(map(admissible.has_value, keys[i])):
             return i

@@ -46,14 +46,14 @@ class FieldSet:
     bounds: ColumnSet | None = None
 
     def has_value(self, key: Any) -> bool:  # noqa: ANN401 -- a region value of any type
-        """Whether a region with this value may hold matching rows."""
+        """Return whether a region with this value may hold matching rows."""
         if self.keys is not None:
             return key in self.keys
         return self.bounds is None or (self.bounds.null if key is None else self.bounds.has_value(key))
 
 
 class SpecField:
-    """A field of a region spec over the current columns of the table.
+    """Field of a region spec over the current columns of the table.
 
     `text` is the field as people write it, bucket(id, 4); `columns` are its source columns; `problem` says
     why nothing can be concluded from it, where that is so.
@@ -89,7 +89,7 @@ class SpecField:
         self._read_types = reading_types(transforms[0], self._types)
 
     def compute_field_sets(self, boxes: Sequence[Box]) -> list[FieldSet | None]:
-        """Per box, what the field can be; None for anything.
+        """Return, for each box, the values that the field can have; None for any value.
 
         Listed values of all boxes go through the transform together, so its cost is paid once.
         """
@@ -115,7 +115,7 @@ class SpecField:
         ]
 
     def decode(self, raw: bytes | None) -> tuple[tuple[Any, ...], str]:
-        """The possible keys of a recorded value and its text; no keys and the reason if it is not known."""
+        """Return the possible keys of a recorded value and its text, or no keys and a reason."""
         if raw is None:
             return (), f"no value is recorded for {self.text}"
         keys, text = decode_recorded_keys(self._field, raw), _decode_value(self._field.result_type, raw)[1]
@@ -125,7 +125,7 @@ class SpecField:
         return keys, f"{self.text} = {text}"
 
     def _list_combinations(self, box: Box) -> list[Row] | None:
-        """Every combination of the listed values of the source columns; None unless all are listed."""
+        """Return all combinations of listed values of the source columns; None unless all are listed."""
         choices: list[list[pa.Scalar]] = []
         for name, dtype in zip(self.columns, self._types, strict=True):
             values = box.get(name)
@@ -137,7 +137,7 @@ class SpecField:
         return None if math.prod(map(len, choices)) > _MAX_ROWS_PER_BOX else list(product(*choices))
 
     def _transform_rows(self, rows: Sequence[Row]) -> list[frozenset[Any] | None] | None:
-        """Per row, the keys that the field can have, None for any; None if they cannot be computed."""
+        """Return, for each row, the keys that the field can have (None: any); None if the transform fails."""
         read = [readings(self._transforms[0], row) for row in rows]
         images = self._compute_keys([one for reading in read for one in reading or ()])
         if images is None:
@@ -149,7 +149,7 @@ class SpecField:
         ]
 
     def _compute_keys(self, rows: Sequence[Row]) -> list[frozenset[Any]] | None:
-        """Per row, the keys of the field's value in every reading of the hash."""
+        """Return, for each row, the keys of the field's value in every reading of the hash."""
         images: list[frozenset[Any]] = [frozenset()] * len(rows)
         if not rows:
             return images
@@ -167,7 +167,7 @@ class SpecField:
         return images
 
     def _transform_range(self, box: Box) -> FieldSet | None:
-        """The field over a range of its only source column; None for anything."""
+        """Return the field's values over a range of its only source column; None for any value."""
         values = box.get(self.columns[0])
         if (
             len(self.columns) != 1
@@ -195,12 +195,12 @@ class SpecField:
         return None if images is None else _unite(images)
 
     def _read_end(self, bound: Bound | None, at: int) -> pa.Scalar | None:
-        """The first or last reading of an end of a range; None where there is none, or none is certain."""
+        """Return the first or last reading of an end of a range; None if there is none or it is uncertain."""
         found = None if bound is None else readings(self._transforms[0], (bound.value,))
         return None if found is None else found[at][0]
 
     def _transform_end(self, end: pa.Scalar | None) -> Bound | None:
-        """Where a monotone transform takes one end of a range."""
+        """Apply a monotone transform to one end of a range."""
         if end is None:
             return None
         try:
@@ -212,7 +212,7 @@ class SpecField:
 
 
 def decode_recorded_keys(field: RegionField, raw: bytes | None) -> tuple[Any, ...]:
-    """The possible keys of a recorded value of a field; none if it is not known."""
+    """Return the possible keys of a recorded value; none if it is unknown."""
     keys = () if raw is None else _decode_value(field.result_type, raw)[0]
     return keys if all(key is None or is_trusted(field, key) for key in keys) else ()
 
@@ -222,19 +222,19 @@ def _get_value_type(dtype: pa.DataType) -> pa.DataType:
 
 
 def format_recorded_value(field: RegionField, raw: bytes) -> str:
-    """A recorded value of a field as SQL writes it; its bytes in hexadecimal where it means nothing."""
+    """Format a recorded value as SQL does; in hexadecimal if it cannot be decoded."""
     return _decode_value(field.result_type, raw)[1] or raw.hex()
 
 
 def format_field(field: RegionField, columns: Sequence[str]) -> str:
-    """How a field derives from these columns."""
+    """Format the expression from which a field derives."""
     if field.expression is not None:
         return f"({field.expression}) of ({', '.join(columns)})"
     return f"{field.transform}({', '.join([*columns, *field.parameters.values()])})"
 
 
 def _list_order_keys(values: pa.Array) -> list[Any]:
-    """`order_key` of every value, None for NULL."""
+    """Return the `order_key` of every value, None for NULL."""
     if pa.types.is_temporal(values.type):
         values = pc.cast(values, pa.int32() if values.type.bit_width == 32 else pa.int64())
     return list(values.to_pylist())
@@ -246,7 +246,7 @@ def _is_nan(key: Any) -> bool:  # noqa: ANN401 -- of any type
 
 @lru_cache(maxsize=65_536)
 def _decode_value(result_type: str, raw: bytes) -> tuple[tuple[Any, ...], str]:
-    """What a recorded value can mean, and its text; () if it means nothing that can be compared."""
+    """Return the keys that a recorded value can stand for, and its text; () if it cannot be compared."""
     try:
         value = decode_raw(parse_result_type(result_type), raw, source=result_type)
     except LanceGatewayError:
@@ -261,7 +261,7 @@ def _decode_value(result_type: str, raw: bytes) -> tuple[tuple[Any, ...], str]:
 
 
 def _sample_instants(part: str, lowest: pa.Scalar, highest: pa.Scalar) -> pa.Array | None:
-    """Instants of a range that show every value of a date's part in it; None if the range is too long."""
+    """Return instants of a range that cover every value of a date part; None if the range is too long."""
     dtype = lowest.type
     if part not in _STEPS:
         return None
@@ -276,6 +276,6 @@ def _sample_instants(part: str, lowest: pa.Scalar, highest: pa.Scalar) -> pa.Arr
 
 
 def _unite(images: Sequence[frozenset[Any] | None]) -> FieldSet | None:
-    """What any of some rows lets a field be; None for anything."""
+    """Unite the keys of some rows; None if any of them is unknown."""
     known = [one for one in images if one is not None]
     return FieldSet(frozenset().union(*known)) if len(known) == len(images) else None

@@ -48,7 +48,7 @@ _COMBINATIONS: Mapping[str, Callable[[pa.Array, pa.Array], pa.BooleanArray]] = M
 
 
 def evaluate_condition(node: Node, batch: pa.RecordBatch) -> pa.BooleanArray | None:
-    """One of TRUE, FALSE and NULL for each row; None where something in the tree is not known here.
+    """Evaluate a condition to TRUE, FALSE or NULL for each row; None if part of it is not supported.
 
     Args:
         node: a condition.
@@ -104,7 +104,7 @@ def compare_floats(compare: _Compare, left: pa.Array, right: pa.Array) -> pa.Boo
 
 
 def _to_ordered_integers(column: pa.Array) -> pa.Array:
-    """Integers that compare as Lance compares these numbers."""
+    """Map floating-point numbers to integers that compare as Lance compares the numbers."""
     numbers = column.cast(pa.float64()).fill_null(0).to_numpy(zero_copy_only=False)
     with np.errstate(invalid="ignore"):
         bits: np.ndarray = (numbers + 0.0).view(np.int64)
@@ -146,7 +146,7 @@ _COMPARE = {
 
 @dataclass(frozen=True, eq=False)
 class PredicateFilter:
-    """A `RowFilter`: said in Lance's language where that can be, else evaluated here with the same meaning.
+    """Row filter in Lance's filter language where possible, else evaluated here with the same meaning.
 
     Args:
         predicate: the decoded expression.
@@ -164,11 +164,11 @@ class PredicateFilter:
         return find_columns(self.predicate) | frozenset(() if node is None else _iterate_fields(node))
 
     def sql(self, names: Mapping[str, str]) -> str | None:
-        """As a Lance filter over stored columns, or None where Lance can't say it."""
+        """Format the filter for Lance over stored columns; None if Lance can't express it."""
         return _format_sql(self.predicate, names)
 
     def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """One boolean per row, without NULLs."""
+        """Return one boolean per row, without NULLs."""
         if not is_understood(self.predicate):
             return self._matches_expression(batch)
         return _evaluate_predicate(self.predicate, batch)
@@ -189,7 +189,7 @@ class PredicateFilter:
 
 
 def build_key_predicate(keys: pa.Table) -> Predicate:
-    """The condition that a row has one of these primary keys.
+    """Build the condition that a row has one of these primary keys.
 
     Args:
         keys: one column per key column, no NULLs.
@@ -227,7 +227,7 @@ def _evaluate_predicate(predicate: Predicate, batch: pa.RecordBatch) -> pa.Boole
 
 
 def _compare(column: pa.Array, operator: Operator, value: pa.Scalar) -> pa.BooleanArray:
-    """TRUE or not."""
+    """Compare a column with a value; NULL counts as FALSE."""
     compare = _COMPARE[operator]
     if not pa.types.is_floating(column.type):
         return pc.fill_null(compare(column, value), fill_value=False)
@@ -280,7 +280,7 @@ def _format_condition(name: str, suffix: str) -> str | None:
 
 
 def is_understood(predicate: Predicate) -> bool:
-    """Whether the predicate says all of what it was decoded from."""
+    """Return whether the predicate expresses all of what it was decoded from."""
     match predicate:
         case And(operands) | Or(operands):
             return all(map(is_understood, operands))
@@ -291,7 +291,7 @@ def is_understood(predicate: Predicate) -> bool:
 
 
 def find_columns(predicate: Predicate) -> frozenset[str]:
-    """Columns that the predicate reads, as far as it is understood."""
+    """Return the columns that the predicate reads, as far as it is understood."""
     return frozenset(_iterate_columns(predicate))
 
 

@@ -1,4 +1,4 @@
-"""From a predicate to the values that columns can have where it is TRUE.
+"""Convert a predicate to the values that columns can have where it is TRUE.
 
 A predicate becomes a union of boxes, and a box gives some columns a set of admissible values:
 
@@ -58,7 +58,7 @@ class ColumnSet:
         return self.values == () and not self.null
 
     def has_value(self, key: Any) -> bool:  # noqa: ANN401 -- of any orderable type
-        """Whether a value that is not NULL, given by its `order_key`, lies within bounds and exclusions."""
+        """Return whether a value, given by its `order_key`, is within the bounds and not excluded."""
         lower, upper = self.lower, self.upper
         if lower is not None and (key < lower.key or (key == lower.key and not lower.inclusive)):
             return False
@@ -67,7 +67,7 @@ class ColumnSet:
         return key not in self.excluded
 
     def intersect(self, other: ColumnSet) -> ColumnSet:
-        """Values that both sets admit."""
+        """Return the values that both sets admit."""
         null = self.null and other.null
         if self.values is None and other.values is None:
             lower = _select_tighter(self.lower, other.lower, larger=True)
@@ -86,18 +86,18 @@ Box: TypeAlias = dict[str, ColumnSet]
 
 
 def order_key(value: pa.Scalar) -> Any:  # noqa: ANN401 -- of any orderable type
-    """A Python value that compares and hashes as the scalar does; temporal values as their integers."""
+    """Return a Python value that compares and hashes as the scalar does; integers for temporal values."""
     return value.value if pa.types.is_temporal(value.type) else value.as_py()
 
 
 def find_boxes(predicate: Predicate, columns: frozenset[str]) -> Sequence[Box]:
-    """Boxes over some columns that cover the predicate; none if it is never TRUE, [{}] if all is open."""
+    """Return boxes over some columns that cover the predicate; none if it is never TRUE, [{}] for any row."""
     boxes = _build_boxes(predicate, columns)
     return [{}] if boxes is None else boxes
 
 
 def _build_boxes(predicate: Predicate, columns: frozenset[str]) -> list[Box] | None:
-    """As `find_boxes`; None when there would be too many."""
+    """Build the boxes of `find_boxes`; None if there would be too many."""
     match predicate:
         case And(operands):
             together: list[Box] = [{}]
@@ -135,7 +135,7 @@ def _build_boxes(predicate: Predicate, columns: frozenset[str]) -> list[Box] | N
 
 
 def _build_column_set(predicate: Predicate) -> ColumnSet | None:
-    """The values that one condition on one column admits; None for any."""
+    """Return the values that a condition on one column admits; None for any."""
     match predicate:
         case Comparison(_, "=", value):
             return _list_values((value,))
@@ -164,7 +164,7 @@ def _build_column_set(predicate: Predicate) -> ColumnSet | None:
 
 
 def _list_values(values: tuple[pa.Scalar, ...]) -> ColumnSet | None:
-    """A finite set. Of floats, NaN has many bit patterns, and zero has two."""
+    """Build a finite set; NaN has many bit patterns, and zero has two."""
     if values and pa.types.is_floating(values[0].type):
         if any(math.isnan(value.as_py()) for value in values):
             return ColumnSet()
@@ -181,7 +181,7 @@ def _list_exclusions(values: tuple[pa.Scalar, ...]) -> frozenset[Any]:
 
 
 def _intersect_boxes(one: Box, other: Box) -> Box | None:
-    """What lies in both boxes; None when that is nothing."""
+    """Return the intersection of two boxes; None if it is empty."""
     merged = {**one, **other}
     for column in one.keys() & other.keys():
         both = one[column].intersect(other[column])
@@ -200,7 +200,7 @@ def _select_tighter(one: Bound | None, other: Bound | None, *, larger: bool) -> 
 
 
 def _enumerate_range(values: ColumnSet) -> ColumnSet:
-    """Bounds of discrete types made inclusive, and short ranges listed.
+    """Make bounds of discrete types inclusive, and list the values of short ranges.
 
     `d < DATE '2025-01-01'` thus ends with 2024-12-31, whose year is 2024.
     """
@@ -248,7 +248,7 @@ _FiniteBox: TypeAlias = dict[str, tuple[pa.Scalar, ...]]
 def find_key_values(
     predicate: Predicate, key_columns: Sequence[str], schema: pa.Schema, limit: int = 1000
 ) -> pa.Table | None:
-    """The finite set of full primary keys outside which the predicate is never TRUE.
+    """Return the finite set of primary keys outside which the predicate is never TRUE.
 
     Args:
         predicate: What the rows satisfy.
@@ -285,7 +285,7 @@ def _is_inexact(dtype: pa.DataType) -> bool:
 
 
 def _build_finite_boxes(predicate: Predicate, columns: frozenset[str], limit: int) -> list[_FiniteBox] | None:
-    """Value sets per column, one box per alternative, that together cover the predicate; None if too many."""
+    """Build lists of values by column, a box per alternative; None if there would be too many."""
     match predicate:
         case Comparison(column, "=", value) if column in columns:
             return [{column: (value,)}]

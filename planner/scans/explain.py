@@ -16,7 +16,7 @@ _MAX_REGION_IDS = 4
 
 
 def explain_plans(plans: pa.Table, run: QueryRun, partitions: int) -> pa.Table:
-    """DataFusion's plans with our trees beneath their leaves.
+    """Insert the trees of exec nodes below the leaves of DataFusion's plans.
 
     Args:
         plans: columns `plan_type` and `plan`, as EXPLAIN gives them.
@@ -28,7 +28,7 @@ def explain_plans(plans: pa.Table, run: QueryRun, partitions: int) -> pa.Table:
 
 
 def format_tree(node: ExecNode, metrics: MetricsSet | None, depth: int = 0) -> Iterator[str]:
-    """One line per node, inputs indented below it."""
+    """Yield one line per node, with its inputs indented below it."""
     line = "  " * depth + node.describe()
     if metrics is not None:
         line += f", metrics=[{_format_metrics(node, metrics)}]"
@@ -73,7 +73,10 @@ def _insert_trees(plan: str, run: QueryRun, partitions: int) -> str:
 
 
 def _is_leaf_of(scan: TableScan, fragments: int, rest: str) -> bool:
-    """Whether a line of DataFusion's plan is this scan; scans that fit the same line have the same tree."""
+    """Return whether a line of DataFusion's plan is this scan.
+
+    Scans that match the same line have the same tree.
+    """
     projection = f"projection=[{', '.join(scan.columns)}]"
     condition = "" if scan.expression is None else f"filter_expr={scan.expression}"
     return scan.partitions == fragments and projection in rest and condition in rest
@@ -101,7 +104,7 @@ def _format_regions(scan: TableScan) -> str:
 
 
 def _format_pruning(scan: TableScan) -> Iterator[str]:
-    """What excluded regions, most frequent reason first."""
+    """Yield the reasons that exclude regions, most frequent first."""
     if len(scan.pruning.kept) == len(scan.pruning.regions.region_ids):
         return
     by_reason: dict[str, list[str]] = {}

@@ -56,7 +56,7 @@ class ReadOptions:
 
 
 class QueryRun:
-    """Scans of one statement; all of them see one snapshot per table, taken when the first batch is wanted.
+    """Hold the scans of one statement, which share one snapshot per table, taken at the first batch.
 
     Args:
         options: of the statement's session.
@@ -84,7 +84,7 @@ class QueryRun:
         self._snapshots: dict[Table, TableSnapshot] = {}
 
     def set_control(self, control: RunControl) -> None:
-        """Run under a control other than the one it was planned under."""
+        """Run under a control other than the one that the statement was planned under."""
         self.control = control
         control.runs.append(self)
 
@@ -98,7 +98,7 @@ class QueryRun:
         keys: KeySet | None = None,
         partitions: int = 1,
     ) -> TableScan:
-        """Plan to read one table reference.
+        """Plan the scan of one table reference.
 
         Args:
             table: to read, with what may be seen of it.
@@ -114,11 +114,11 @@ class QueryRun:
         return scan
 
     def table(self, shared: Table) -> Table:
-        """A table of the catalog as this run reads it; see `planner.scans.run_tables`."""
+        """Return a table of the catalog as this run reads it; see `planner.scans.run_tables`."""
         return shared if self._tables is None else self._tables.table(shared)
 
     def take_snapshot(self, table: Table) -> TableSnapshot:
-        """The snapshot that all scans of a table share; covers the regions that any of them needs."""
+        """Return the snapshot of a table that all its scans share, with the regions that they need."""
         if self.division is not None:
             return self.division.snapshot
         with self._lock:
@@ -141,7 +141,7 @@ class QueryRun:
 
 
 class TableScan:
-    """One table reference of a running statement."""
+    """Scan one table reference of a running statement."""
 
     def __init__(
         self,
@@ -170,24 +170,24 @@ class TableScan:
 
     @property
     def output_schema(self) -> pa.Schema:
-        """Of everything that may be asked for."""
+        """Schema of all columns that may be requested."""
         return self.schema
 
     @cached_property
     def predicate(self) -> Predicate:
-        """What stored rows must fulfil: the statement's conjuncts and the policy's, decoded."""
+        """Condition on stored rows: the decoded conjuncts of the statement and of the policy."""
         below = self.conditions.below
         known = TRUE if below is None else below.predicate
         return known if self._keys is None else conjunction([build_key_predicate(self._keys.table), known])
 
     @cached_property
     def conditions(self) -> Conditions:
-        """The filters below and above the table's policy."""
+        """Filters below and above the table's policy."""
         return divided(self.expression, self.policy, self.schema)
 
     @cached_property
     def pruning(self) -> Pruning:
-        """Which regions of the table may have matching rows."""
+        """Regions of the table that may have matching rows."""
         base = self.base
         regions = self.table.assignments(base, self.run.options.consistency)
         reason = self._find_reason_not_to_prune(regions)
@@ -202,7 +202,7 @@ class TableScan:
 
     @property
     def read(self) -> TableRead | None:
-        """What the reference came down to; None for a scan that never ran."""
+        """Summary of the scan for metrics; None for a scan that never ran."""
         pruning: Pruning | None = vars(self).get("pruning")
         if pruning is None:
             return None
@@ -222,12 +222,12 @@ class TableScan:
 
     @cached_property
     def kept_regions(self) -> frozenset[str]:
-        """Regions that are read."""
+        """Ids of the regions that are read."""
         return frozenset(self.pruning.kept)
 
     @cached_property
     def needed_regions(self) -> tuple[str, ...]:
-        """Regions that the snapshot must cover: those that are read, and those that may supersede what is.
+        """Ids of the regions that are read, and of those that may supersede their rows.
 
         A pruned region has no matching row. But where its value is derived from more than the key, the base
         table may have an older version of one of its rows that does match.
@@ -242,7 +242,7 @@ class TableScan:
         )
 
     def move_to(self, base: BaseTable) -> None:
-        """Read a table that was made anew since the scan was planned, and that may have other regions.
+        """Read a table that was recreated after planning, which may have other regions.
 
         Raises:
             UnavailableError: it has other columns.
@@ -255,7 +255,7 @@ class TableScan:
 
     @property
     def tree(self) -> ExecNode:
-        """The tree of exec nodes; planned once, on first use."""
+        """Tree of exec nodes, planned on first use."""
         with self._lock:
             if self._tree is None:
                 self._tree = self._plan()
@@ -263,11 +263,11 @@ class TableScan:
 
     @property
     def planned_tree(self) -> ExecNode | None:
-        """The same where it is planned already; None for a scan that never ran."""
+        """Tree of exec nodes if it is planned already; None for a scan that never ran."""
         return self._tree
 
     def batches(self, partition: int) -> Iterator[pa.RecordBatch]:
-        """Run one partition.
+        """Execute one partition.
 
         Raises:
             LanceGatewayError: something can't be read; also kept as the run's `failure`.
@@ -290,11 +290,11 @@ class TableScan:
             raise self.run.failure from (error if self.policy is None else None)
 
     def _stream(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """Plan the tree, if nobody has yet, and run one partition of it."""
+        """Plan the tree on first use, and execute one partition of it."""
         yield from coalesced(self.tree.execute(partition, context))
 
     def _redact_error(self, error: LanceGatewayError) -> LanceGatewayError:
-        """The error as the principal may hear it: what can't be read may quote what is not shown to them."""
+        """Return the error without what the access policy hides from the principal."""
         if self.run.division is not None and isinstance(error, GenerationVanishedError):
             version = self.run.division.snapshot.base.version
             return SnapshotGoneError(self.table.name, version, "fresh rows were merged and cleaned up")
@@ -322,7 +322,7 @@ class TableScan:
         )
 
     def _plan_stored(self, columns: tuple[str, ...]) -> ExecNode:
-        """The tree that produces rows as they are stored."""
+        """Plan the tree that produces rows as they are stored."""
         snapshot = self.run.take_snapshot(self.table)
         base = snapshot.base
         row_filter = self.conditions.below
@@ -356,11 +356,11 @@ class TableScan:
 
     @property
     def is_lookup(self) -> bool:
-        """Whether the conjuncts admit a few primary keys only."""
+        """Whether the conjuncts admit only a few primary keys."""
         return self._find_keys(self.run.take_snapshot(self.table).base) is not None
 
     def _find_keys(self, base: BaseTable) -> KeySet | None:
-        """The primary keys that the conjuncts admit, where they are few and the table has a MemWAL."""
+        """Return the primary keys that the conjuncts admit, if few, in a table with a MemWAL index."""
         if Shortcut.KEY_LOOKUPS not in self.run.options.shortcuts:
             return None
         if not base.primary_key or base.details is None or self.conditions.below is None:
@@ -384,7 +384,7 @@ class TableScan:
 def _check_requested_columns(
     table: str, policy: TablePolicy, columns: Sequence[str], keys: KeySet | None
 ) -> None:
-    """The last door: whoever asks for a scan must have resolved its names under the same policy."""
+    """Raise if a scan requests columns that the policy hides from those who resolved its names."""
     sought = () if keys is None else keys.columns
     hidden = [name for name in (*columns, *sought) if name not in policy.schema.names]
     if hidden or not policy.masks.keys().isdisjoint(sought):
@@ -393,7 +393,7 @@ def _check_requested_columns(
 
 
 def _is_determined_by_key(base: BaseTable, spec_id: int) -> bool:
-    """Whether the region of a row of this spec follows from its primary key alone."""
+    """Return whether the primary key alone determines the region of a row of this spec."""
     spec = None if base.details is None else base.details.specs.get(spec_id)
     if spec is None:
         return False

@@ -1,7 +1,7 @@
-"""The tables of one run, as far as its session lets it take what earlier runs have kept.
+"""Tables of one run, without the caches that its session switched off.
 
-A run that may take everything reads the tables of the catalog themselves. Any other run has tables of its
-own, which begin with empty caches in place of those that it may not use.
+A run with all shortcuts reads the tables of the catalog. Any other run has tables of its own, with empty
+caches in place of those that it must not use.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ONE_STATEMENT_BYTES = 64 << 20
 
 
 class StoredVisibility(Visibility):
-    """Reads every key of a snapshot and compares them one by one; belongs to one statement.
+    """Compute masks from all keys of a snapshot, one by one, for one statement.
 
     Args:
         executor: reads several sources at a time, for searches.
@@ -41,7 +41,7 @@ class StoredVisibility(Visibility):
         super().__init__(ByteCache(_ONE_STATEMENT_BYTES), executor)
 
     def compute_masks(self, snapshot: TableSnapshot) -> SnapshotMasks:
-        """See `Visibility.compute_masks`.
+        """Compute the masks of a snapshot; see `Visibility.compute_masks`.
 
         In each region, from its newest row to its oldest, a row is shown if its key did not come before and
         it is no tombstone. A base row is shown if no fresh row of any region has its key.
@@ -64,7 +64,7 @@ class StoredVisibility(Visibility):
 
 
 def _find_newest(layer: LayerKeys, newer: set[object]) -> np.ndarray:
-    """Which rows of a layer are shown; its keys are added to those of newer rows."""
+    """Flag the visible rows of a layer, and add its keys to those of newer rows."""
     shown = np.zeros(len(layer.keys), dtype=np.bool_)
     keys = layer.keys.to_pylist()
     for row in reversed(range(len(keys))):
@@ -74,7 +74,7 @@ def _find_newest(layer: LayerKeys, newer: set[object]) -> np.ndarray:
 
 
 def _exclude_keys(base: BaseTable, fresh: set[object]) -> RowMask:
-    """Rows of the base table whose key no fresh row has."""
+    """Build the mask of base rows whose key no fresh row has."""
     masks = {}
     for fragment in base.fragments:
         flags = np.array(
@@ -86,13 +86,13 @@ def _exclude_keys(base: BaseTable, fresh: set[object]) -> RowMask:
 
 
 class StoredColumns(DecodedColumns):
-    """A `ColumnCache` that keeps nothing, and only tells which rows Lance has deleted."""
+    """Column cache that stores nothing, and only finds the rows that Lance has deleted."""
 
     def __init__(self) -> None:
         super().__init__(max_bytes=1)
 
     def fits(self, types: Iterable[pa.DataType], rows: int) -> bool:  # noqa: ARG002
-        """Never."""
+        """Return False: nothing is cached."""
         return False
 
     def read(
@@ -102,7 +102,7 @@ class StoredColumns(DecodedColumns):
         columns: Sequence[str],  # noqa: ARG002
         mask: RowMask,  # noqa: ARG002
     ) -> tuple[Iterator[pa.RecordBatch], tuple[int, ...]]:
-        """Nothing: the dataset is read instead."""
+        """Return no batches and all fragments, which are then read from the dataset."""
         return iter(()), tuple(fragment_ids)
 
 
@@ -111,7 +111,7 @@ UNCACHED_TABLE_BYTES = 256 << 20
 
 
 class UncachedTable(Table):
-    """A table of the catalog of which nothing is known: each run that has one reads everything from storage.
+    """Table of the catalog with an empty cache: the run reads all of its state from storage.
 
     Args:
         shared: the table of the catalog.
@@ -131,7 +131,7 @@ class UncachedTable(Table):
         self._shared = shared
 
     def _flush_own_tails(self, region_ids: Iterable[str]) -> Mapping[str, OwnTail]:
-        """Nothing: the rows are in the log, once the table's own writer has nothing left to write."""
+        """Wait until the table's own writer has written its rows to the log; return no tails."""
         self._shared.own_tails(region_ids)
         return {}
 
@@ -146,7 +146,7 @@ _RUN_BYTES = 256 << 20
 
 
 class RunTables:
-    """What a run reads from that may not take all that is in `CACHE_SHORTCUTS`.
+    """Tables of a run that must not use all of `CACHE_SHORTCUTS`.
 
     Attributes:
         visibility: where masks come from.
@@ -164,7 +164,7 @@ class RunTables:
             self.visibility = StoredVisibility(shared.executor)
 
     def table(self, shared: Table) -> Table:
-        """A table of the catalog as the run reads it; the same object for all scans of the run."""
+        """Return the run's table for a table of the catalog; the same object for all scans of the run."""
         found = self._tables.get(shared)
         if found is None:
             found = self._tables[shared] = RunTable(shared, self._shortcuts, self.visibility.executor)
@@ -172,7 +172,7 @@ class RunTables:
 
 
 class RunTable(Table):
-    """A table for one run: its state is that of `source`, and its caches are its own where they must be.
+    """Table of one run, with the state of `shared` and caches of its own where shortcuts are off.
 
     Args:
         shared: the table of the catalog.

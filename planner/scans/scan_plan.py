@@ -1,4 +1,4 @@
-"""How the rows of a snapshot are read.
+"""Plan how the rows of a snapshot are read.
 
 A scan reads the base table once, and each region's generations and tail, and shows the newest version of each
 row. A lookup of keys asks the newest source first, a key filter before any I/O, and the first hit wins.
@@ -46,7 +46,7 @@ NODE_BYTES = 4_096
 
 @dataclass(frozen=True, slots=True)
 class _LookupNodesName:
-    """Names the nodes of a lookup, but for the keys. Equal for the same rows, columns and helpers.
+    """Cache key of the nodes of a lookup, which do not depend on the keys.
 
     Attributes:
         snapshot: whose rows they read.
@@ -65,7 +65,7 @@ class _LookupNodesName:
 
 @dataclass(frozen=True, slots=True)
 class _KeyFilterName:
-    """Names the filter over the keys of a generation. Equal where the same columns are the key."""
+    """Cache key of the filter over the keys of a generation with these key columns."""
 
     key: Columns
     generation: Place
@@ -81,7 +81,7 @@ def plan_lookup(
     column_cache: ColumnCache,
     places: KeyPlaces,
 ) -> ExecNode:
-    """``CoalesceFirstExec(BloomFilterGuardExec(TakeLastExec(LanceScanExec))...)``, base table last.
+    """Plan ``CoalesceFirstExec(BloomFilterGuardExec(TakeLastExec(LanceScanExec))...)``, base table last.
 
     Args:
         snapshot: of a table with a primary key.
@@ -139,7 +139,7 @@ def _plan_lookups(
 
 
 def find_key_filter(base: BaseTable, generation: GenerationDataset, cache: ByteCache) -> KeyFilter:
-    """Lance's own filter where it is whole and usable, else one built from the key columns."""
+    """Load Lance's key filter, or build one from the key columns if there is none that is usable."""
     types = [base.schema.field(name).type for name in base.primary_key]
 
     def make() -> KeyFilter:
@@ -186,7 +186,7 @@ Partition = tuple[Unit, ...]
 
 @dataclass(frozen=True, eq=False)
 class Division:
-    """A scan that several readers share, each on its own.
+    """Scan that several readers share, each on its own.
 
     Attributes:
         snapshot: what all of them see.
@@ -199,7 +199,7 @@ class Division:
     count: int
 
     def list_partitions(self) -> tuple[Partition, ...]:
-        """What each of them reads."""
+        """Return the units that each reader reads."""
         regions = [one for one in self.snapshot.regions.values() if one.region_id in self.scanned_regions]
         return balance_units(list_units(self.snapshot, regions, split_into=self.count), self.count)
 
@@ -207,7 +207,7 @@ class Division:
 def list_units(
     snapshot: TableSnapshot, scanned: Sequence[RegionSnapshot], *, split_into: int = 1
 ) -> tuple[Unit, ...]:
-    """What a scan has to read, in the order of the snapshot.
+    """Return the units that a scan has to read, in the order of the snapshot.
 
     Args:
         snapshot: of the table.
@@ -238,7 +238,7 @@ def _split_fragment(fragment: StoredFragment, share: int, split_into: int) -> It
 
 
 def balance_units(units: Sequence[Unit], partitions: int) -> tuple[Partition, ...]:
-    """One tuple of units per partition; the largest are placed first, each where there is least so far.
+    """Assign units to partitions: the largest first, each to the partition with the fewest rows so far.
 
     Among equals the order of the units, and then that of the partitions, decides.
     """
@@ -262,7 +262,7 @@ def plan_scan(
     *,
     split_fragments: bool = False,
 ) -> ExecNode:
-    """``DeduplicateExec(UnionExec(LanceScanExec...))``, or a plain union where the table has no primary key.
+    """Plan ``DeduplicateExec(UnionExec(LanceScanExec...))``; without a primary key, only the union.
 
     Args:
         snapshot: of the table; may have more regions than are scanned: their rows only supersede.
@@ -315,7 +315,7 @@ def plan_scan(
 def _group_by_source(
     placed: Sequence[Partition],
 ) -> tuple[Mapping[str, list[list[int]]], Mapping[str, list[list[RowRange]]], Mapping[str, int]]:
-    """For each source and partition, whole fragments and parts of some; and the partition of a source."""
+    """Return whole fragments and row ranges by source and partition, and a partition per source."""
     whole: defaultdict[str, list[list[int]]] = defaultdict(lambda: [[] for _ in placed])
     parts: defaultdict[str, list[list[RowRange]]] = defaultdict(lambda: [[] for _ in placed])
     homes: dict[str, int] = {}

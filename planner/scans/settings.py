@@ -100,7 +100,7 @@ def parse_shortcuts(text: str) -> Shortcuts:
 
 
 def format_shortcuts(shortcuts: Shortcuts) -> str:
-    """The text that `parse_shortcuts` reads as these."""
+    """Format shortcuts as `parse_shortcuts` reads them."""
     for word, meant in _NAMED_SETS.items():
         if shortcuts == meant:
             return word
@@ -108,7 +108,7 @@ def format_shortcuts(shortcuts: Shortcuts) -> str:
 
 
 def exclude_shortcuts(names: frozenset[str]) -> Shortcuts:
-    """All shortcuts but some.
+    """Return all shortcuts without the named ones.
 
     Raises:
         InvalidInputError: a name is unknown.
@@ -126,7 +126,7 @@ _NAMES = {one.value: one for one in Shortcut}
 
 
 def _intern(shortcuts: Shortcuts) -> Shortcuts:
-    """One object for each of the usual values: keys that hold it compare quickly."""
+    """Return one object for each usual set of shortcuts, so that cache keys compare quickly."""
     return next((known for known in _NAMED_SETS.values() if known == shortcuts), shortcuts)
 
 
@@ -138,7 +138,7 @@ CLIENT_TYPES: tuple[ClientTypes, ...] = ("auto", "arrow", "jdbc")
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """What a session may choose.
+    """Settings of a session.
 
     Attributes:
         catalog: the one catalog there is.
@@ -195,7 +195,7 @@ class SessionSettings:
 
     @property
     def type_set(self) -> TypeSet:
-        """Which types results and parameters have."""
+        """Types of results and parameters."""
         return "arrow" if self.types == "auto" else self.types
 
 
