@@ -1,4 +1,4 @@
-"""What is kept in memory: values of any kind within a byte budget, and decoded columns of visible rows.
+"""Caches in memory: values of any kind within a byte budget, and decoded columns of visible rows.
 
 Opening a scanner costs more than the few rows of a flushed generation, and decoding and masking a column
 costs more than handing it over. What is kept is named by its content: the fragment's stored rows, which never
@@ -31,7 +31,7 @@ ENTRY_OVERHEAD = 128
 
 
 class ByteCache:
-    """Computes each value once, however many threads ask at the same time.
+    """Cache that computes each value once for all threads that request it at the same time.
 
     Keys are frozen dataclasses that hold all that their values depend on, so nothing is ever invalidated;
     what no longer is asked for leaves when room is needed.
@@ -59,25 +59,25 @@ class ByteCache:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held now."""
+        """Bytes of all values."""
         return self._nbytes
 
     def get(self, key: Hashable) -> Any:  # noqa: ANN401 (values of many types share one budget)
-        """The value, or None."""
+        """Return the value, or None."""
         return self.get_many((key,))[0]
 
     def get_many(self, keys: Iterable[Hashable]) -> list[Any]:
-        """The value of each key, or None."""
+        """Return the value of each key, or None."""
         with self._lock:
             entries = [self._look_up(key) for key in keys]
         return [None if entry is None else entry[0] for entry in entries]
 
     def put(self, key: Hashable, value: object, nbytes: int) -> None:
-        """Keep a value that was computed elsewhere."""
+        """Store a value that was computed elsewhere."""
         self.put_many(((key, value, nbytes),))
 
     def put_many(self, values: Iterable[tuple[Hashable, object, int]]) -> None:
-        """Keep values that were computed elsewhere: key, value and bytes of each."""
+        """Store values that were computed elsewhere, each as key, value and bytes."""
         with self._lock:
             for key, value, nbytes in values:
                 if nbytes > self.max_bytes:
@@ -90,7 +90,7 @@ class ByteCache:
                     self._nbytes -= freed
 
     def compute(self, key: Hashable, make: Callable[[], Value], size: Callable[[Value], int]) -> Value:
-        """The cached value, or what `make` returns, which is then kept.
+        """Return the cached value; if there is none, compute and store it.
 
         Raises:
             Exception: whatever `make` raises; nothing is kept then.
@@ -143,7 +143,7 @@ _EVERY_ROW = b""
 
 @dataclass(frozen=True, slots=True)
 class _LiveRows:
-    """Rows of a fragment that are not deleted. Equal if the same ones of the same rows are deleted."""
+    """Cache key of the rows of a fragment that are not deleted."""
 
     files: FragmentFiles
     deletions: Deletions
@@ -151,14 +151,14 @@ class _LiveRows:
 
 @dataclass(frozen=True, slots=True)
 class _ShownRows:
-    """Those of them that the mask shows which was applied last: the value tells which mask that was."""
+    """Cache key of the last mask of live rows; the value tells which mask it was."""
 
     live: _LiveRows
 
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
-    """The visible rows of a chunk of a column. Equal if they are the same rows, with the same values.
+    """Cache key of the visible rows of a chunk of a column.
 
     Attributes:
         column: whose values they are.
@@ -172,7 +172,7 @@ class _Chunk:
 
 
 class DecodedColumns:
-    """A `ColumnCache`.
+    """`ColumnCache` of decoded columns.
 
     Attributes:
         kept: the columns.
@@ -187,7 +187,7 @@ class DecodedColumns:
         self._max_scan_bytes = max_bytes // 2
 
     def fits(self, types: Iterable[pa.DataType], rows: int) -> bool:
-        """Whether a scan of so many rows may be kept: a larger one would only flush the cache."""
+        """Return whether a scan of so many rows may be cached: a larger one would evict all else."""
         return sum(_estimate_bytes(kind, rows) for kind in types) <= self._max_scan_bytes
 
     def visible(
@@ -268,7 +268,7 @@ class DecodedColumns:
         masks: list[pa.BooleanArray | None],
         digests: Sequence[bytes],
     ) -> Iterator[list[pa.Array]]:
-        """The visible rows of each chunk; neighbours that are not kept yet are decoded together."""
+        """Yield the visible rows of each chunk; neighbouring chunks that are not cached are read together."""
         kept = self._find_chunks(names, masks, digests)
 
         def is_kept(number: int) -> bool:
@@ -283,7 +283,7 @@ class DecodedColumns:
     def _find_chunks(
         self, names: list[StoredValues], masks: list[pa.BooleanArray | None], digests: Sequence[bytes]
     ) -> list[list[pa.Array | None]]:
-        """The visible rows of each chunk in each column; None where they have to be read."""
+        """Return the visible rows of each chunk in each column; None for those that have to be read."""
         chunks = [
             [_Chunk(name, number, _EVERY_ROW if mask is None else digest) for name in names]
             for number, (mask, digest) in enumerate(zip(masks, digests, strict=True))
@@ -321,7 +321,7 @@ class DecodedColumns:
         masks: list[pa.BooleanArray | None],
         numbers: list[int],
     ) -> Iterator[list[pa.Array]]:
-        """Read neighbouring chunks in one scan, keep them, and produce their visible rows."""
+        """Read neighbouring chunks in one scan, cache them, and yield their visible rows."""
         first = numbers[0] * CHUNK_ROWS
         count = min(len(numbers) * CHUNK_ROWS, fragment.physical_rows - first)
         scope = {} if count == fragment.physical_rows else {"offset": first, "limit": count}
@@ -351,7 +351,7 @@ class DecodedColumns:
             yield arrays if mask is None else [column.filter(mask) for column in arrays]
 
     def _note_requests(self, names: Sequence[StoredValues | _Chunk]) -> list[bool]:
-        """Whether this is not the first time, as far as that is remembered."""
+        """Return whether each name was requested before, and remember it."""
         before = [known is not None for known in self._requested.get_many(names)]
         new = [name for name, known in zip(names, before, strict=True) if not known]
         self._requested.put_many([(name, True, 1) for name in new])

@@ -1,4 +1,4 @@
-"""Flushed generations."""
+"""Flushed generations of regions."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class LayerKeys:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Bytes of the arrays."""
         return int(self.keys.nbytes + self.addresses.nbytes + self.dead.nbytes)
 
 
 @dataclass(frozen=True, eq=False)
 class GenerationDataset:
-    """An open flushed generation; immutable, so it is kept as long as the cache has room.
+    """Open flushed generation; immutable, so it can be cached.
 
     Attributes:
         region_id: region it belongs to.
@@ -70,24 +70,24 @@ class GenerationDataset:
 
     @cached_property
     def rows(self) -> int:
-        """Physical rows."""
+        """Number of physical rows."""
         return sum(self.fragment_rows.values())
 
     @cached_property
     def nbytes(self) -> int:
-        """Bytes of its data files; files that record no size count nothing."""
+        """Bytes of its data files; files without a recorded size count 0."""
         files = (file for fragment in self.dataset.get_fragments() for file in fragment.metadata.files)
         return sum(file.file_size_bytes or 0 for file in files)
 
     @cached_property
     def first_file(self) -> str:
-        """Path, below the table, of a data file without which it can't be read."""
+        """Path, below the table, of one of its data files."""
         (first, *_) = self.dataset.get_fragments()[0].metadata.files
         return f"{self.path}/data/{first.path}"
 
     @cached_property
     def flushed_at(self) -> datetime:
-        """When it was written, UTC."""
+        """Time when it was written, in UTC."""
         # Lance tells local time.
         written: datetime = self.dataset.versions()[0]["timestamp"]
         return written.astimezone(UTC)
@@ -104,11 +104,11 @@ class GenerationDataset:
 
     @cached_property
     def has_tombstones(self) -> bool:
-        """Whether rows carry a tombstone flag (tables without primary key have none)."""
+        """Whether rows have a tombstone flag; tables without primary key have none."""
         return TOMBSTONE in self.dataset.schema.names
 
     def source(self, base: BaseTable) -> LanceSource:
-        """The generation as a source of the table's rows; the same one for every query of a base version."""
+        """Return the generation as a source; the same object for every query of a base version."""
         known = base.generation_sources.get(self.place)
         if known is not None:
             return known
@@ -167,7 +167,7 @@ def open_generation(
 
 
 def build_generation_error(base: BaseTable, path: str, error: Exception) -> Exception:
-    """The error for a generation that can't be read."""
+    """Build the error for a generation that can't be read."""
     reason = brief(error)
     place = f"{base.storage.uri}/{path}"
     if "not found" in reason.lower() or "no such file" in reason.lower():

@@ -1,4 +1,4 @@
-"""Primary keys as columns that can be hashed and compared, and where rows of the base table lie by key.
+"""Primary keys as columns that can be hashed and compared, and the positions of keys in the base table.
 
 An index of Lance's costs a millisecond a lookup, most of it planning. Once it is clear that many integer keys
 are looked up, an ascending array per fragment answers in microseconds, and the row is then taken by its
@@ -28,9 +28,9 @@ _NEVER = np.iinfo(np.int64).max
 
 
 class KeyHistory:
-    """Rows are numbered from 0; each knows the row that superseded it. Not safe to share between threads.
+    """Rows numbered from 0, each with the row that superseded it. Not thread-safe.
 
-    So the newest rows are known as of any number of rows, not only of all.
+    It finds the newest rows among any first rows, not only among all.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class KeyHistory:
         self._dead = np.empty(64, dtype=np.bool_)
 
     def extend(self, keys: pa.Array, dead: np.ndarray, cuts: Sequence[int]) -> None:
-        """Add rows.
+        """Append rows.
 
         Args:
             keys: one value per row, without NULLs.
@@ -60,18 +60,18 @@ class KeyHistory:
             self._link_repeats(values[start:end])
 
     def find_newest(self, rows: int) -> np.ndarray:
-        """Which of the first so many rows are the last of their key among them, and no tombstones."""
+        """Flag those of the first `rows` rows that are the last of their key and no tombstone."""
         found: np.ndarray = (self._next[:rows] >= rows) & ~self._dead[:rows]
         return found
 
     def count_keys(self, start: int, stop: int) -> int:
-        """How many keys a stretch of rows has."""
+        """Count the distinct keys of a range of rows."""
         return int(np.count_nonzero(self._next[start:stop] >= stop))
 
     def find(self, keys: pa.Array, rows: int) -> np.ndarray | None:
-        """Ascending numbers of the last row of each key among the first so many.
+        """Return ascending numbers of the last row of each key among the first `rows` rows.
 
-        None where later rows of one of the keys hide which one that is.
+        Return None if a later row of one of the keys hides it.
         """
         found = [at for value in to_hashable(keys) if (at := self._last.get(value)) is not None]
         if found and max(found) >= rows:
@@ -94,7 +94,7 @@ class KeyHistory:
 
 
 def to_hashable(keys: pa.Array) -> list[Any]:
-    """Python values that are equal exactly where the keys are."""
+    """Convert keys to Python values that are equal exactly if the keys are."""
     kind = keys.type
     if keys.null_count:
         return list(keys.to_pylist())
@@ -114,7 +114,7 @@ SEPARATOR = b":"
 
 
 def combine_key_columns(keys: pa.Table) -> pa.Array:
-    """One value per row; two rows are equal exactly if all their key columns are.
+    """Combine key columns into one column, in which two rows are equal exactly if all parts are.
 
     A single column stays as it is. Several columns become one binary column in which each part is preceded
     by its length, so that ("a", "bc") and ("ab", "c") differ.
@@ -147,7 +147,7 @@ def _cast_to_binary(column: pa.Array) -> pa.Array:
 
 
 def read_physical_keys(base: BaseTable, fragment: StoredFragment) -> pa.Array:
-    """Key of every physical row, deleted ones too: what is found stays true whatever is deleted later."""
+    """Read the key of every physical row of a fragment, deleted rows included."""
     dataset: Any = base.dataset
     stored = dataset.get_fragment(fragment.fragment_id)
     deleted = {"with_row_id": True, "include_deleted_rows": True} if stored.num_deletions else {}
@@ -165,7 +165,7 @@ LARGEST_SHARE = 4
 
 @dataclass(frozen=True, slots=True)
 class FragmentKeysName:
-    """Names the keys of a fragment in the cache. Equal for the same stored rows and key columns."""
+    """Cache key of the keys of a fragment."""
 
     files: FragmentFiles
     key: Columns
@@ -173,7 +173,7 @@ class FragmentKeysName:
 
 @dataclass(frozen=True, eq=False)
 class FragmentKeys:
-    """Keys of one fragment, deleted rows included.
+    """Sorted keys of one fragment, deleted rows included.
 
     Attributes:
         keys: ascending, int64.
@@ -185,7 +185,7 @@ class FragmentKeys:
 
     @staticmethod
     def of(column: pa.Array) -> FragmentKeys:
-        """Of a fragment's key column."""
+        """Sort a fragment's key column."""
         keys = column.to_numpy().astype(np.int64, copy=False)
         if (keys[1:] >= keys[:-1]).all():
             return FragmentKeys(keys, None)
@@ -194,11 +194,11 @@ class FragmentKeys:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Bytes of the arrays."""
         return int(self.keys.nbytes + (0 if self.offsets is None else self.offsets.nbytes))
 
     def find(self, wanted: np.ndarray) -> np.ndarray:
-        """Ascending offsets of the rows that have any of these keys."""
+        """Return ascending offsets of the rows that have any of these keys."""
         starts, ends = self.keys.searchsorted(wanted), self.keys.searchsorted(wanted, side="right")
         if len(wanted) == 1:
             first, stop = int(starts[0]), int(ends[0])
@@ -214,7 +214,7 @@ class FragmentKeys:
 
 @dataclass(frozen=True, eq=False)
 class KeyRanges:
-    """Smallest and largest key of each fragment of one version of a table.
+    """Lowest and highest key of each fragment of one version of a table.
 
     Attributes:
         version: whose fragments they are.
@@ -230,7 +230,7 @@ class KeyRanges:
 
     @staticmethod
     def of(version: BaseVersion, fragments: Iterable[tuple[int, FragmentKeysName, np.ndarray]]) -> KeyRanges:
-        """Of fragments, each with its keys, ascending."""
+        """Build the ranges of fragments, given the ascending keys of each."""
         filled = [one for one in fragments if len(one[2])]
         return KeyRanges(
             version,
@@ -240,14 +240,14 @@ class KeyRanges:
         )
 
     def find_fragments(self, wanted: np.ndarray) -> list[tuple[int, FragmentKeysName]]:
-        """Fragments that may have one of these keys, of which there is at least one."""
+        """Return the fragments whose range overlaps that of the wanted keys (at least one)."""
         first, last = (wanted[0], wanted[0]) if len(wanted) == 1 else (wanted.min(), wanted.max())
         meets = (self.lowest <= last) & (self.highest >= first)
         return [self.fragments[number] for number in meets.nonzero()[0].tolist()]
 
 
 class KeyPlaces:
-    """Answers once it has read a table's keys, in the background, and knows nothing until then.
+    """Positions of keys in base tables, read in the background; unknown until then.
 
     Args:
         cache: keeps the keys of fragments.
@@ -263,7 +263,7 @@ class KeyPlaces:
         self._ranges: dict[str, KeyRanges] = {}
 
     def find(self, base: BaseTable, keys: KeySet) -> Mapping[int, np.ndarray] | None:
-        """Fragment id -> physical offsets of rows with one of the keys; None where that is not known."""
+        """Return fragment id -> physical offsets of rows with one of the keys; None if unknown."""
         if not len(keys):
             return {}
         uri, version = base.storage.uri, base.version_id
@@ -289,7 +289,7 @@ class KeyPlaces:
         return located
 
     def _find_ranges(self, base: BaseTable) -> KeyRanges | None:
-        """None where the keys of a fragment are not known."""
+        """Return the key ranges of all fragments; None if keys of one are not cached."""
         found: list[tuple[int, FragmentKeysName, np.ndarray]] = []
         for fragment in base.fragments:
             name = FragmentKeysName(fragment.files, base.key)
@@ -300,7 +300,7 @@ class KeyPlaces:
         return KeyRanges.of(base.version_id, found)
 
     def _restart(self, uri: str) -> None:
-        """Keys left the cache, since others were asked for more: read them again for who keeps asking."""
+        """Start over after keys were evicted from the cache; they are read again after more lookups."""
         with self._lock:
             self._ranges.pop(uri, None)
             self._started.pop(uri, None)

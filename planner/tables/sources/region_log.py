@@ -1,4 +1,4 @@
-"""The log of one region from the oldest entry on that no flushed generation covers."""
+"""Log of one region, without the entries that flushed generations cover."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ReadEntry = Callable[[int], WalEntry]
 
 
 class RegionLog:
-    """Safe to share between threads; it only grows.
+    """Unflushed entries of one region; append-only and thread-safe.
 
     Attributes:
         region_id: region.
@@ -44,28 +44,28 @@ class RegionLog:
 
     @property
     def positions(self) -> tuple[int, ...]:
-        """Of all entries with rows, ascending."""
+        """Positions of all entries with rows, ascending."""
         return tuple(position for position, _ in list(self._positions))
 
     @property
     def rows(self) -> TailRows | None:
-        """The rows as far as they were asked for."""
+        """Rows that were read so far."""
         return self._rows
 
     def is_behind(self, manifest: RegionManifest) -> bool:
-        """Whether the manifest says that more is flushed than the log leaves out."""
+        """Return whether the manifest covers entries that the log still has."""
         return (
             manifest.replay_after_wal_entry_position > self.after or manifest.current_generation > self.floor
         )
 
     def is_ahead_of(self, manifest: RegionManifest) -> bool:
-        """Whether the log leaves out entries that the manifest, which is an older one, calls unflushed."""
+        """Return whether the log lacks entries that the (older) manifest calls unflushed."""
         return (
             manifest.replay_after_wal_entry_position < self.after or manifest.current_generation < self.floor
         )
 
     def advance(self, entries: Sequence[WalEntry], last: int) -> None:
-        """Take note of all entries up to a position.
+        """Add the entries up to a position.
 
         Args:
             entries: all those behind some position that was looked at already, ascending.
@@ -82,7 +82,7 @@ class RegionLog:
             self.last = max(self.last, last)
 
     def tail(self, base: BaseTable, read: ReadEntry) -> Tail | None:
-        """The rows of all entries; None where there are none.
+        """Return the rows of all entries; None if there are none.
 
         Args:
             base: by whose columns they are read.
@@ -104,7 +104,7 @@ class RegionLog:
             return self._last_tail[1]
 
     def drop_flushed(self, after: int, floor: int, base: BaseTable | None) -> RegionLog:
-        """The log that leaves out more; what is known of the rest stays known.
+        """Return a log without entries that were flushed since, which shares what was read of the rest.
 
         Args:
             after: see the attribute.

@@ -1,4 +1,4 @@
-"""The tables and views under one root directory."""
+"""Tables and views under one root directory."""
 
 from __future__ import annotations
 
@@ -83,24 +83,24 @@ class Catalog:
 
     @property
     def caches(self) -> Mapping[str, ByteCache]:
-        """The caches by name: "rows" has keys, masks and rows of the WAL, "columns" decoded columns."""
+        """Caches by name: "rows" has keys, masks and rows of the WAL, "columns" decoded columns."""
         return {"rows": self.cache, "columns": self._columns.kept}
 
     @property
     def lance_cache_bytes(self) -> int:
-        """Bytes that Lance's own caches of indexes and metadata hold."""
+        """Bytes of Lance's own caches of indexes and metadata."""
         sessions = {
             id(one): one for one in (self._session, *(table.session for table in self.list_open_tables()))
         }
         return sum(int(one.size_bytes()) for one in sessions.values())
 
     def list_open_tables(self) -> tuple[Table, ...]:
-        """The tables that were read so far; nothing is looked up."""
+        """Return the tables that were opened so far, without I/O."""
         with self._lock:
             return tuple(self._tables.values())
 
     def close(self, timeout_seconds: float | None = None) -> Mapping[str, Sequence[str]]:
-        """Write what was only acknowledged, flush what was written, and stop the reader threads.
+        """Flush acknowledged rows of all tables, and stop the reader threads.
 
         Args:
             timeout_seconds: for the flushes of all tables together; None as the options of writing say, each.
@@ -118,19 +118,19 @@ class Catalog:
         return left
 
     def table_names(self) -> tuple[str, ...]:
-        """All tables, sorted."""
+        """Return the names of all tables, sorted."""
         return self._list_names(TABLE_SUFFIX, directories=True)
 
     def view_names(self) -> tuple[str, ...]:
-        """All views, sorted."""
+        """Return the names of all views, sorted."""
         return self._list_names(VIEW_SUFFIX, directories=False)
 
     def names(self) -> tuple[str, ...]:
-        """All tables and views, sorted."""
+        """Return the names of all tables and views, sorted."""
         return tuple(sorted({*self.table_names(), *self.view_names()}))
 
     def has_table(self, name: str) -> bool:
-        """Whether a table of that name exists."""
+        """Return whether a table of that name exists."""
         if name in self._tables:
             return True
         if self.storage.backend.scheme == "file":
@@ -138,7 +138,7 @@ class Catalog:
         return name in self.table_names()
 
     def table(self, name: str) -> Table:
-        """The table of that name.
+        """Return the table of that name.
 
         Raises:
             NotFoundError: names the tables that come close.
@@ -164,7 +164,7 @@ class Catalog:
             )
 
     def locate_table(self, name: str) -> Storage:
-        """Where the table of a name is, or would be.
+        """Return the directory of the table with that name, whether it exists or not.
 
         Raises:
             InvalidInputError: no table can have that name.
@@ -173,7 +173,7 @@ class Catalog:
         return self.storage.child(f"{name}{TABLE_SUFFIX}")
 
     def check_name(self, name: str) -> None:
-        """Refuse what can't be the name of a table or view.
+        """Refuse a name that no table or view can have.
 
         Raises:
             InvalidInputError: says why.
@@ -186,7 +186,7 @@ class Catalog:
             raise InvalidInputError(msg)
 
     def forget(self, name: str) -> None:
-        """Let go of everything that is known of a table, since it was dropped, or made under this name."""
+        """Drop the cached state of a table that was dropped or created under this name."""
         with self._lock:
             table = self._tables.pop(name, None)
             if table is not None:
@@ -195,7 +195,7 @@ class Catalog:
             table.abandon()
 
     def view_sql(self, name: str) -> str | None:
-        """The SELECT behind a view; None where there is no view of that name."""
+        """Return the SELECT of a view; None if there is no such view."""
         if not _is_file_name(name):
             return None
         path = f"{name}{VIEW_SUFFIX}"
@@ -208,7 +208,7 @@ class Catalog:
             raise CorruptDataError(msg) from error
 
     def write_view(self, name: str, sql: str, *, replaces: bool) -> bool:
-        """Make a view; False where there is one that is not to be replaced.
+        """Write a view; return False if it exists and is not to be replaced.
 
         Raises:
             InvalidInputError: no view can have that name.
@@ -221,11 +221,11 @@ class Catalog:
         return True
 
     def drop_view(self, name: str) -> None:
-        """Remove a view; nothing happens where there is none."""
+        """Remove a view if it exists."""
         self.storage.delete(f"{name}{VIEW_SUFFIX}")
 
     def _is_usable(self, name: str) -> bool:
-        """Whether a table can be named so here."""
+        """Return whether a table can have that name in this storage."""
         return _is_file_name(name) and (self.storage.backend.scheme == "file" or _IN_URLS.isdisjoint(name))
 
     def _list_names(self, suffix: str, *, directories: bool) -> tuple[str, ...]:
@@ -251,7 +251,7 @@ class Catalog:
 
 
 def _is_file_name(name: str) -> bool:
-    """Whether a file can be named so, with a suffix."""
+    """Return whether a file can have that name with a suffix."""
     if not name or name in (".", "..") or len(name.encode()) > MAX_NAME_BYTES:
         return False
     return "/" not in name and "\0" not in name

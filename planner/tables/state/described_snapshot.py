@@ -1,4 +1,4 @@
-"""Opens the very snapshot that somebody described, whatever the table is now."""
+"""Open a described snapshot, whatever the newest state of the table is."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OpenGenerations = Callable[[BaseTable, str, Iterable[FlushedGeneration]], tuple[
 
 @dataclass(frozen=True, slots=True)
 class _TailRowsName:
-    """Names rows of a region's log. Equal if they are all rows between the same entries, read as the same.
+    """Cache key of all rows of a region's log between two entries, read as these columns.
 
     Attributes:
         place: the table.
@@ -53,7 +53,7 @@ class _TailRowsName:
 
 @dataclass(frozen=True, slots=True)
 class DescribedSnapshots:
-    """Reads the files that a description names.
+    """Open the files that a description names.
 
     Args:
         name: of the table.
@@ -68,7 +68,7 @@ class DescribedSnapshots:
     open_generations: OpenGenerations
 
     def open(self, description: SnapshotDescription) -> TableSnapshot:
-        """See `Table.reopen`."""
+        """Open a snapshot; see `Table.reopen`."""
         try:
             newest = self.newest.find()  # Finds out whether the table was made anew.
             state = self.newest.state
@@ -119,7 +119,7 @@ class DescribedSnapshots:
         return self.logs.cache.compute(key, read, lambda tail: 0 if tail is None else tail.nbytes)
 
     def _read_entries(self, state: TableState, region_id: str, positions: tuple[int, ...]) -> list[WalEntry]:
-        """All entries with rows from the first to the last: caches know a tail by these two positions."""
+        """Read all entries with rows between two positions, which identify the tail in caches."""
         first, last = positions[0], positions[-1]
         if last - first < MAX_WAL_ENTRIES:
             entries = [

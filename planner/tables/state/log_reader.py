@@ -1,4 +1,4 @@
-"""Keeps a table's writer, and reads what is new in its logs: from storage, or from the writer's memory."""
+"""Reader of new log entries, from storage or from the writer's memory, and the table's writer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ENTRIES_FOR_A_GENERATION = 512
 
 @dataclass(frozen=True, slots=True)
 class _EntryName:
-    """Names an entry of a log. Equal if it is the same one: positions are taken once."""
+    """Cache key of a log entry; positions are never reused."""
 
     place: Place
     region_id: str
@@ -38,10 +38,7 @@ class _EntryName:
 
 @dataclass(frozen=True, slots=True)
 class FlushedGenerationName:
-    """Names `FlushedRows`. Equal if it is the same generation of the same table's region.
-
-    What they are read as, the rows tell themselves: see `TailRows.reads_as`.
-    """
+    """Cache key of `FlushedRows`; see `TailRows.has_same_columns` for how they are read."""
 
     place: Place
     region_id: str
@@ -50,7 +47,7 @@ class FlushedGenerationName:
 
 @dataclass(frozen=True, slots=True)
 class FlushedRows:
-    """A generation as it was while it was unflushed, if all of its entries were read.
+    """Rows of a generation from before it was flushed, if all of its entries were read.
 
     Attributes:
         rows: of the region's log.
@@ -65,7 +62,7 @@ class FlushedRows:
 
 @dataclass(frozen=True, slots=True)
 class LogReader:
-    """Finds the unflushed entries of regions.
+    """Reader of the unflushed entries of regions.
 
     Args:
         storage: directory of the table.
@@ -80,7 +77,7 @@ class LogReader:
     newest: Newest
 
     def read_unflushed(self, state: TableState, manifests: Sequence[RegionManifest]) -> dict[str, RegionLog]:
-        """The logs of regions as they are now, without what the manifests call flushed, by region id.
+        """Return the current logs of regions, by region id, without entries that the manifests call flushed.
 
         A manifest that has this process's epoch was the newest when it was read, and so nobody else had
         written by then: the log is what memory says, and storage need not be asked. Other logs that are known
@@ -123,7 +120,7 @@ class LogReader:
     def tails(
         self, state: TableState, logs: Mapping[str, RegionLog], base: BaseTable
     ) -> Mapping[str, Tail | None]:
-        """Rows of logs that are in no generation, by region id; None where there are none.
+        """Read the rows of logs that are in no generation, by region id; None if there are none.
 
         Args:
             state: of the table.
@@ -148,7 +145,7 @@ class LogReader:
         return found
 
     def _find_entry(self, state: TableState, region_id: str, position: int) -> WalEntry:
-        """One entry, from memory where this process wrote it."""
+        """Return one entry, from memory if this process wrote it."""
         own = self.own_tails((region_id,)).get(region_id)
         if own is not None and own.first <= position <= own.last:
             at = bisect_left(own.entries, position, key=lambda one: one.position)
@@ -159,7 +156,7 @@ class LogReader:
     def _read_log(
         self, state: TableState, manifest: RegionManifest, own: OwnTail | None, seen: int = 0
     ) -> RegionLog:
-        """The log of one region.
+        """Read the new entries of the log of one region.
 
         Args:
             state: of the table.
@@ -186,7 +183,7 @@ class LogReader:
         return log
 
     def read_entry(self, state: TableState, region_id: str, position: int) -> WalEntry:
-        """One entry.
+        """Read one entry, or take it from the cache.
 
         Raises:
             FileNotFoundError: there is none.
@@ -201,7 +198,7 @@ class LogReader:
     def _read_entries(
         self, state: TableState, region_id: str, after: int, last: int, own: OwnTail | None
     ) -> Iterator[WalEntry]:
-        """All entries behind a position, ascending; from memory as far as it has them."""
+        """Yield all entries after a position, ascending, from memory as far as they are there."""
         held = last + 1 if own is None else own.first
         for position in range(after + 1, held):
             yield self.read_entry(state, region_id, position)
@@ -209,7 +206,7 @@ class LogReader:
             yield from own.after(after)
 
     def _drop_flushed(self, state: TableState, log: RegionLog, manifest: RegionManifest) -> RegionLog:
-        """The log without what was flushed since, whose rows are remembered by generation."""
+        """Return the log without entries flushed since, and remember their rows by generation."""
         base = self.newest.last
         after = manifest.replay_after_wal_entry_position
         if base is not None and log.rows is not None and after - log.last <= ENTRIES_FOR_A_GENERATION:
@@ -242,7 +239,7 @@ class LogReader:
 
 
 class TableWriting:
-    """Makes the writer of a table when it is first asked for; safe to share between threads.
+    """Writer of a table, opened on first use. Thread-safe.
 
     Attributes:
         written_at: when rows were written last, in seconds of the monotonic clock.
@@ -266,11 +263,11 @@ class TableWriting:
 
     @property
     def opened(self) -> TableWriter | None:
-        """What `writer` made; None where nothing was written yet."""
+        """The writer; None if nothing was written yet."""
         return self._writer
 
     def writer(self) -> TableWriter:
-        """Return the writer; the same object while it is the same table.
+        """Open the writer, or return the open one if the table was not recreated.
 
         Raises:
             PreconditionError: the gateway only reads.
@@ -295,7 +292,7 @@ class TableWriting:
             return self._writer
 
     def tails(self, region_ids: Iterable[str]) -> Mapping[str, OwnTail]:
-        """Return what the writer holds of regions in memory, by region id; make no writer for it.
+        """Return the rows that the writer holds in memory, by region id, without opening a writer.
 
         Waits for rows that were acknowledged before they are durable.
         """
@@ -305,11 +302,11 @@ class TableWriting:
         return writer.tails(region_ids)
 
     def note_write(self) -> None:
-        """Take note that rows may have been written: no older snapshot is taken again."""
+        """Note that rows may have been written: older snapshots are not reused."""
         self.written_at = time.monotonic()
 
     def close(self, timeout_seconds: float | None = None) -> Sequence[str]:
-        """Flush what was written.
+        """Flush and close the writer.
 
         Args:
             timeout_seconds: None as the options of writing say.
@@ -322,7 +319,7 @@ class TableWriting:
         return () if writer is None else writer.close(timeout_seconds)
 
     def abandon(self) -> None:
-        """Forget what was written and is not in storage: the table is dropped."""
+        """Discard unwritten rows: the table was dropped."""
         with self._lock:
             writer, self._writer = self._writer, None
         if writer is not None:

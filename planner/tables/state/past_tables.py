@@ -1,4 +1,4 @@
-"""Tables as they were: a version of the base, and the generations that were flushed, not merged, by then."""
+"""Tables at a past moment: a base version, and the generations that were flushed and not merged then."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _MAX_NAMES = 12
 
 
 class PastTable(Table):
-    """Nothing about it changes any more; safe to share between threads.
+    """Table at a past moment, which never changes. Thread-safe.
 
-    What is cached of files that never change it shares with the table of today; decoded columns have a small
-    room of their own, so that reading the past takes nothing away from the present.
+    It shares caches of files with the current table. Decoded columns have a small cache of their own, so that
+    reading the past evicts nothing that current queries need.
 
     Attributes:
         version: of the base.
@@ -52,7 +52,7 @@ class PastTable(Table):
     Args:
         newest: the table of today.
         base: its version.
-        moment: see there.
+        moment: see the attribute.
         columns: keeps decoded columns of past versions.
     """
 
@@ -65,26 +65,26 @@ class PastTable(Table):
 
     @property
     def described_time(self) -> str:
-        """For EXPLAIN, where tables of today tell how they are read."""
+        """Time of the table for EXPLAIN."""
         return f"as of {moment_text(self.moment)}"
 
     def read_by(self, other: Table) -> Table:  # noqa: ARG002
-        """This very table: what is known of the past stays true."""
+        """Return this table, which needs no newer state."""
         return self
 
     def base(self) -> BaseTable:
-        """The version."""
+        """Return the base version."""
         return self._base
 
     def assignments(self, base: BaseTable, consistency: Consistency) -> RegionAssignments:
-        """All regions that there were; see `Table.assignments`."""
+        """Return all regions of that moment; see `Table.assignments`."""
         del consistency
         return RegionAssignments() if base.details is None else self._assignments
 
     def take_snapshot(
         self, regions: Iterable[str], consistency: Consistency = "strong", max_staleness_ms: int = 0
     ) -> TableSnapshot:
-        """The version and the generations on top of it; the same whenever it is taken.
+        """Return the base version and the generations on top of it.
 
         Raises:
             PreconditionError: a generation that the version needs was cleaned up, or a region had two ids.
@@ -116,7 +116,7 @@ class PastTable(Table):
 
     @cached_property
     def _manifests(self) -> Mapping[str, RegionManifest]:
-        """Of each region that there was, the newest manifest of that time.
+        """Newest manifest of each region at that moment, by region id.
 
         Raises:
             PreconditionError: what a region had flushed then is not known.
@@ -132,7 +132,7 @@ class PastTable(Table):
         return RegionAssignments.of(self._manifests.values(), () if details is None else details.region_specs)
 
     def _find_manifest(self, region_id: str, merged_today: int) -> RegionManifest | None:
-        """None where the region came later.
+        """Return the manifest of a region at that moment; None if the region was created later.
 
         Args:
             region_id: of a region that is there, or of which generations were merged.
@@ -188,7 +188,7 @@ class PastTable(Table):
         return RegionManifest.decode(self.storage.read(path), source=self.storage.locate(path))
 
     def _read_write_time(self, region_id: str, version: int) -> int:
-        """When a manifest was written, in microseconds since 1970; of one that is gone, long ago."""
+        """Return when a manifest was written, in microseconds since 1970; 0 if it is gone."""
         identity = self.storage.identity(manifest_path(region_id, version))
         return 0 if identity is None else identity.written // 1000
 
@@ -202,7 +202,7 @@ class PastTable(Table):
         )
 
     def _find_version_with(self, region_id: str, generation: int) -> int | None:
-        """The first later version that has merged a generation."""
+        """Return the first later version that has merged a generation."""
         later = [
             int(one["version"]) for one in self._base.dataset.versions() if int(one["version"]) > self.version
         ]
@@ -216,20 +216,20 @@ class PastTable(Table):
 
 
 class _NoKeyPlaces(KeyPlaces):
-    """Never knows where a key is: to read all keys of the past is not worth it."""
+    """Key positions of past tables, which are never read."""
 
     def __init__(self) -> None:
         pass
 
     def find(self, base: BaseTable, keys: KeySet) -> None:
-        """Nothing."""
+        """Return None: positions are unknown."""
 
 
 _NO_KEY_PLACES = _NoKeyPlaces()
 
 
 class CommittedVersion(NamedTuple):
-    """A version of a base table.
+    """Version of a base table.
 
     Attributes:
         version: number.
@@ -244,7 +244,7 @@ class CommittedVersion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _PastTableName:
-    """Names a past table. Equal if it is the same version, with what was flushed by the same moment.
+    """Cache key of a past table: its base version and moment.
 
     Attributes:
         version: of the base.
@@ -262,7 +262,7 @@ class _VersionList:
 
 
 class PastTables:
-    """Safe to share between threads."""
+    """Past tables that are open. Thread-safe."""
 
     def __init__(self) -> None:
         self._columns = DecodedColumns(COLUMN_BYTES)
@@ -272,7 +272,7 @@ class PastTables:
         self._version_lists: LRUCache[str, _VersionList] = LRUCache(OPEN_TABLES)
 
     def find(self, table: Table, as_of: AsOf) -> PastTable:
-        """The table as it was.
+        """Open a table at a past moment or version.
 
         Raises:
             NotFoundError: there is no such version, or tag, or there was no table yet; tells what there is.
@@ -297,7 +297,7 @@ class PastTables:
         return self._open_version(table, newest, versions[at - 1].version, moment)
 
     def versions(self, newest: BaseTable) -> tuple[CommittedVersion, ...]:
-        """All versions that are kept, ascending.
+        """Return all versions that exist, ascending.
 
         Args:
             newest: of the table.
@@ -326,7 +326,7 @@ class PastTables:
         raise NotFoundError(msg)
 
     def _open_version(self, table: Table, newest: BaseTable, version: int, moment: int | None) -> PastTable:
-        """A version, with what was flushed by a moment; None is the moment of its own commit."""
+        """Open a version, with the generations flushed by a moment; None is the moment of its commit."""
         key = _PastTableName(BaseVersion(newest.place, version), moment)
         with self._lock:
             known = self._open.get(key)
@@ -366,13 +366,13 @@ class PastTables:
 
 
 def list_tags(newest: BaseTable) -> Mapping[str, int]:
-    """Tag -> version, of the main branch."""
+    """Return the tags of the main branch with their versions."""
     listed = newest.dataset.tags.list()
     return {name: int(one["version"]) for name, one in listed.items() if one.get("branch") is None}
 
 
 def check_past_access(newest: BaseTable, past: BaseTable) -> None:
-    """Refuse a version whose columns an access policy might not know.
+    """Refuse a version with columns that an access policy might not know.
 
     A policy speaks of columns by their names of today: what was renamed, or dropped, since then would be
     shown unrestricted.
@@ -394,7 +394,7 @@ def _read_row_count(version: Mapping[str, Any]) -> int | None:
 
 
 def _format_ranges(numbers: list[int]) -> str:
-    """Like "versions 1 to 4, 7 and 9 to 12"."""
+    """Format numbers like "versions 1 to 4, 7 and 9 to 12"."""
     runs: list[tuple[int, int]] = []
     for number in numbers:
         if runs and runs[-1][1] == number - 1:

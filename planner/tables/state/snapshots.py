@@ -42,7 +42,7 @@ OPEN_GENERATION_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class _GenerationName:
-    """Names a generation. Equal if it is the same directory of the same table.
+    """Cache key of an open generation.
 
     With its number: a description of a snapshot may give another one than the manifest does.
     """
@@ -54,7 +54,7 @@ class _GenerationName:
 
 
 class Snapshots:
-    """Safe to share between threads.
+    """Take snapshots of a table. Thread-safe.
 
     Args:
         name: of the table, in the catalog.
@@ -71,7 +71,7 @@ class Snapshots:
         self._newest = newest
 
     def assignments(self, base: BaseTable, consistency: Consistency) -> RegionAssignments:
-        """All regions and what is known of their region values; the same object while they last."""
+        """Return all regions with their region values; the same object until they change."""
         details = base.details
         if details is None:
             return RegionAssignments()
@@ -98,7 +98,7 @@ class Snapshots:
         return assigned
 
     def take(self, needed: Sequence[str], consistency: Consistency, after: float) -> TableSnapshot:
-        """Take a snapshot, or one again that was taken after a time of the monotonic clock; see `Table`."""
+        """Take a snapshot, or reuse one that was taken after a time of the monotonic clock; see `Table`."""
         taken_at, last = self._newest.state.last.get(consistency, (-math.inf, None))
         if last is not None and taken_at > after and all(one in last.regions for one in needed):
             return _reuse_last(last, last.base, {one: last.regions[one] for one in needed})
@@ -137,7 +137,7 @@ class Snapshots:
     def _take(
         self, state: TableState, needed: Sequence[str], consistency: Consistency
     ) -> TableSnapshot | None:
-        """One attempt; None where the table turns out to be another than the one whose state is known.
+        """Try to take a snapshot; return None if the table turns out to be recreated.
 
         What did not change since the last snapshot is the same object.
         """
@@ -192,7 +192,7 @@ class Snapshots:
         return _reuse_last(last, base, regions)
 
     def _read_remembered(self, state: TableState, base: BaseTable) -> RememberedRegions:
-        """What the index remembers of regions; read once for each version of it."""
+        """Read the regions that the MemWAL index remembers, once for each version of it."""
         found, details = state.remembered, base.details or MemWalIndexDetails()
         if found is None or found.details is not details:
             found = RememberedRegions(details, read_region_snapshots(self._storage, base.version, details))
@@ -202,7 +202,7 @@ class Snapshots:
     def _read_remembered_manifests(
         self, state: TableState, region_ids: Sequence[str]
     ) -> dict[str, RegionManifest | None]:
-        """Manifests as the index remembers them; the newest of regions that it only knows to be there."""
+        """Return the manifests that the index remembers; the newest manifest if it only has the region id."""
         remembered = self._read_remembered(state, self._newest.find()).manifests
         named = [one for one in region_ids if one in remembered and remembered[one] is None]
         return {**remembered, **self._read_newest_manifests(state, named)}
@@ -210,7 +210,7 @@ class Snapshots:
     def _open_unmerged(
         self, base: BaseTable, manifest: RegionManifest, newest_merged: int, *, is_remembered: bool
     ) -> tuple[GenerationDataset, ...]:
-        """Generations that the base version lacks; none of a remembered region that is another table's.
+        """Open the generations that the base version lacks; none of a clone's regions of the original table.
 
         The index of a clone remembers regions of the table that it was made of. Versions of a manifest only
         grow, so one that is older, or none, tells.
@@ -261,14 +261,14 @@ class Snapshots:
 
 
 def keep_last(state: TableState, consistency: Consistency, taken_at: float, taken: TableSnapshot) -> None:
-    """Keep a snapshot to be taken again, unless a newer one was taken meanwhile."""
+    """Keep a snapshot for reuse, unless a newer one was taken meanwhile."""
     before = state.last.get(consistency)
     if before is None or before[0] <= taken_at:
         state.last[consistency] = taken_at, taken
 
 
 def _reuse_last(last: TableSnapshot, base: BaseTable, regions: Mapping[str, RegionSnapshot]) -> TableSnapshot:
-    """The snapshot of these; the last one where it is."""
+    """Return the last snapshot if it has these regions, else a new one."""
     # Regions are compared by identity, and in their order.
     is_same = base is last.base and list(regions.items()) == list(last.regions.items())
     return last if is_same else TableSnapshot(base, regions)
@@ -277,7 +277,7 @@ def _reuse_last(last: TableSnapshot, base: BaseTable, regions: Mapping[str, Regi
 def find_named_values(
     storage: Storage, state: TableState, specs: Sequence[RegionSpec], manifests: Sequence[RegionManifest]
 ) -> Mapping[str, Mapping[str, bytes]]:
-    """Values of regions that record none, by region id, as far as a row of the region tells; read once.
+    """Return values of regions that record none, by region id, as read from a row of the region.
 
     Args:
         storage: directory of the table.
@@ -336,7 +336,7 @@ def check_ids(
 def _find_double_ids(
     state: TableState | None, details: MemWalIndexDetails, manifests: Mapping[str, RegionManifest | None]
 ) -> tuple[tuple[str, str], ...]:
-    """Ids of regions that have two: the other one, and LanceDB's. What regions record hardly ever changes."""
+    """Return pairs of ids of one region: the other one, and LanceDB's."""
     asked = None if state is None else (state.recorded_state, details.region_specs, tuple(manifests))
     if state is not None and state.doubled[0] == asked:
         return state.doubled[1]

@@ -1,4 +1,4 @@
-"""A table of the catalog: finds its newest state cheaply and takes snapshots of it."""
+"""Table of the catalog: finds its newest state with little I/O, and takes snapshots of it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from planner.tables.state.table_state import TableState
 
 
 class Table:
-    """Safe to share between threads.
+    """Table of the catalog. Thread-safe.
 
     Args:
         name: in the catalog.
@@ -73,21 +73,21 @@ class Table:
 
     @property
     def last_snapshot(self) -> TableSnapshot | None:
-        """The newest snapshot that a query took; None where there was none."""
+        """Newest snapshot that a query took; None if there was none."""
         return max(self._newest.state.last.copy().values(), key=itemgetter(0), default=(0.0, None))[1]
 
     @property
     def last_read_at(self) -> float | None:
-        """When a query took a snapshot last, in seconds of the monotonic clock; None where none did."""
+        """Time of the last snapshot, in seconds of the monotonic clock; None if there was none."""
         return max((taken_at for taken_at, _ in self._newest.state.last.copy().values()), default=None)
 
     @property
     def described_time(self) -> str:
-        """For EXPLAIN: as of when the table is read; "" where that is now."""
+        """Time of the table for EXPLAIN; "" for the newest state."""
         return ""
 
     def writer(self) -> TableWriter:
-        """Writes to the table; the same object while it is the same table.
+        """Open the writer, or return the open one if the table was not recreated.
 
         Raises:
             PreconditionError: the gateway only reads.
@@ -95,28 +95,28 @@ class Table:
         return self._writing.writer()
 
     def read_by(self, other: Table) -> Table:
-        """What this table shows, where `other` reads the table in its directory."""
+        """Return the table to read, where `other` reads the table in the same directory."""
         return other
 
     @property
     def opened_writer(self) -> TableWriter | None:
-        """What `writer` made; None where nothing was written yet."""
+        """The writer; None if nothing was written yet."""
         return self._writing.opened
 
     def note_write(self) -> None:
-        """Take note that rows may have been written: no older snapshot is taken again."""
+        """Note that rows may have been written: older snapshots are not reused."""
         self._writing.note_write()
 
     def close(self, timeout_seconds: float | None = None) -> Sequence[str]:
-        """Flush what was written; see `TableWriting.close`."""
+        """Flush and close the writer; see `TableWriting.close`."""
         return self._writing.close(timeout_seconds)
 
     def abandon(self) -> None:
-        """Forget what was written and is not in storage: the table is dropped."""
+        """Discard unwritten rows: the table was dropped."""
         self._writing.abandon()
 
     def base(self) -> BaseTable:
-        """The newest version of the base table.
+        """Find the newest version of the base table.
 
         Raises:
             NotFoundError: the table was dropped.
@@ -125,7 +125,7 @@ class Table:
         return self._newest.find()
 
     def find_recent_base(self) -> BaseTable:
-        """The newest version, or on S3 the one that was the newest within the last second: for its columns.
+        """Find the newest version; on S3, the newest of up to a second ago, which is enough for columns.
 
         Raises:
             LanceGatewayError: as `base`.
@@ -133,7 +133,7 @@ class Table:
         return self._newest.recent()
 
     def assignments(self, base: BaseTable, consistency: Consistency) -> RegionAssignments:
-        """All regions and what is known of their region values; the same object while they last."""
+        """Return all regions with their region values; the same object until they change."""
         return self._snapshots.assignments(base, consistency)
 
     def take_snapshot(
@@ -158,7 +158,7 @@ class Table:
         return self._snapshots.take(tuple(regions), consistency, after)
 
     def reopen(self, description: SnapshotDescription) -> TableSnapshot:
-        """Open the very snapshot that was described, whatever the table is now.
+        """Open a described snapshot, whatever the newest state of the table is.
 
         Raises:
             SnapshotGoneError: part of it was merged or cleaned up since, or the table was made anew.
@@ -168,7 +168,7 @@ class Table:
         return reader.open(description)
 
     def read_manifests(self) -> tuple[RegionManifest, ...]:
-        """The newest manifest of every region.
+        """Read the newest manifest of every region.
 
         Raises:
             LanceGatewayError: one can't be read.
@@ -176,7 +176,7 @@ class Table:
         return self._snapshots.read_manifests()
 
     def read_unflushed(self, manifest: RegionManifest) -> tuple[WalEntry, ...]:
-        """WAL entries with rows that no generation of a region's newest manifest covers.
+        """Read the WAL entries with rows that no generation of a region's newest manifest covers.
 
         Raises:
             FileNotFoundError: some were flushed and removed since the manifest was read.
@@ -208,11 +208,11 @@ class Table:
 
 
 class NewestBase:
-    """Finds the newest version of a base table; safe to share between threads.
+    """Newest version of a base table. Thread-safe.
 
-    A table that was dropped and made anew may have as many versions as it had before: a version is known by
-    the file of its manifest and not by its number alone. Where that was cleaned up, the table is known by its
-    mark, which writers leave in it; without one, it is taken for another.
+    A table that was dropped and created again may reuse version numbers. So a version is identified by the
+    file of its manifest; if that was cleaned up, the table is identified by the mark that writers leave in it.
+    Without a mark it counts as another table.
 
     Attributes:
         last: the version that was found last; None before the first.
@@ -221,7 +221,7 @@ class NewestBase:
     Args:
         name: of the table, in the catalog.
         storage: directory of the table.
-        session: the `lance.Session` in which the table's files are opened, until it is made anew.
+        session: the `lance.Session` in which the table's files are opened, until it is recreated.
     """
 
     def __init__(
@@ -244,7 +244,7 @@ class NewestBase:
         self._found_at = 0.0
 
     def find(self) -> BaseTable:
-        """The newest version; the same object while it is.
+        """Find the newest version; return the same object while it is the newest.
 
         Raises:
             NotFoundError: the table was dropped.
@@ -263,7 +263,7 @@ class NewestBase:
             return other
 
     def recent(self) -> BaseTable:
-        """The newest version, as it was found a moment ago where looking for it takes long.
+        """Return the newest version, or one found a moment ago if storage is slow.
 
         For those who need the columns of the table, and not its rows.
 
@@ -306,13 +306,13 @@ class NewestBase:
         return True
 
     def _is_same(self, before: BaseTable) -> bool:
-        """Whether the table is still the one that a version was opened of."""
+        """Return whether the table was not recreated since a version was opened."""
         if before.manifest is not None and before.manifest.is_there(self._storage):
             return True
         return self._mark is not None and table_mark(self._storage) == self._mark
 
     def _open_newest(self, before: BaseTable | None) -> BaseTable:
-        """Open the newest version; let go of all that is known where that is another table's."""
+        """Open the newest version; start with empty state if the table was recreated."""
         started = time.monotonic()
         state, expected = self.state, None
         if before is not None:
@@ -340,7 +340,7 @@ class NewestBase:
 
 
 def _has_newer(base: BaseTable) -> bool:
-    """Whether Lance finds another version, or none: opening the table tells what became of it."""
+    """Return whether Lance finds another version, or none: opening the table tells why."""
     try:
         newest: int = base.dataset.latest_version
     except (OSError, ValueError):
