@@ -1,4 +1,4 @@
-"""What the arguments of a search function mean for one table, once the values of parameters are known."""
+"""Read and check the arguments of a search function for one table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _Choice = TypeVar("_Choice", bound=Enum)
 
 
 def format_argument(value: object) -> str:
-    """A value as messages quote it."""
+    """Format a value for messages."""
     if isinstance(value, int) and abs(value) >= _LONGEST_NUMBER:
         return "a number of many digits"
     shown = repr(value)
@@ -38,7 +38,7 @@ def format_argument(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """Values by name, read with the checks that each needs.
+    """Arguments of a call by name, with checks for each type.
 
     Args:
         function: that was called, for messages.
@@ -55,11 +55,11 @@ class Arguments:
     masked: AbstractSet[str] = frozenset()
 
     def build_error(self, message: str) -> InvalidInputError:
-        """The error that tells what is wrong with a call."""
+        """Build the error for a call with wrong arguments."""
         return InvalidInputError(f"{self.function}: {message}")
 
     def read_integer(self, name: str, *, least: int = 1, most: int = MAX_K) -> int | None:
-        """A whole number within bounds; None where it was not given."""
+        """Return a whole number within bounds; None if it is absent."""
         if name not in self.values:
             return None
         value = self.values[name]
@@ -70,7 +70,7 @@ class Arguments:
         return value
 
     def read_number(self, name: str, *, default: float, least: float, most: float) -> float:
-        """A number within bounds."""
+        """Return a number within bounds."""
         value = self.values.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.build_error(f"{name} must be a number, not {format_argument(value)}")
@@ -81,14 +81,14 @@ class Arguments:
         return float(value)
 
     def read_boolean(self, name: str, *, default: bool) -> bool:
-        """True or false."""
+        """Return true or false."""
         value = self.values.get(name, default)
         if not isinstance(value, bool):
             raise self.build_error(f"{name} must be true or false, not {format_argument(value)}")
         return value
 
     def read_choice(self, name: str, default: _Choice) -> _Choice:
-        """One of a few words."""
+        """Return one of the members of an enumeration."""
         value = self.values.get(name, default.value)
         kind = type(default)
         for one in kind:
@@ -98,11 +98,11 @@ class Arguments:
         raise self.build_error(f"{name} must be one of {offered}, not {format_argument(value)}")
 
     def find_column(self, name: str) -> pa.Field:
-        """The field of the column that an argument names."""
+        """Return the field of the column that an argument names."""
         return self.find_named_column(name, self.get_column_name(name))
 
     def get_column_name(self, name: str) -> Value:
-        """What stands where a column is named: types are checked before parameters have values."""
+        """Return the argument that names a column; it can't be a parameter, since planning needs it."""
         if name not in self.values:
             raise self.build_error(
                 f"{name} must be the name of a column such as 'vec', and can't be a parameter"
@@ -110,7 +110,7 @@ class Arguments:
         return self.values[name]
 
     def find_named_column(self, name: str, value: Value) -> pa.Field:
-        """The field of a column that is named in an argument."""
+        """Return the field of a column, if the caller may search it."""
         if not isinstance(value, str):
             raise self.build_error(f"{name} must be the name of a column, not {format_argument(value)}")
         if value not in self.schema.names:
@@ -126,14 +126,14 @@ class Arguments:
         return self.schema.field(value)
 
     def read_k(self) -> int:
-        """How many rows are wanted."""
+        """Return the number of rows to find."""
         return self.read_integer("k") or DEFAULT_K
 
 
 def read_vector_request(
     arguments: Arguments, k: int, *, column: str = "column", query: str = "query", rows: str = "k"
 ) -> VectorRequest:
-    """The vector search that a call asks for.
+    """Read the vector search of a call.
 
     Args:
         arguments: of the call.
@@ -176,7 +176,7 @@ def read_vector_request(
 
 
 def has_many_vectors(value: Value) -> bool:
-    """Whether the argument holds any number of query vectors, not just one."""
+    """Return whether the argument has a list of query vectors rather than one vector."""
     if isinstance(value, QueryVectors):
         return True
     return isinstance(value, tuple | list) and bool(value) and isinstance(value[0], tuple | list)
@@ -210,7 +210,7 @@ def _read_vector_type(arguments: Arguments, field: pa.Field) -> tuple[int, pa.Da
 def _read_vectors(
     arguments: Arguments, name: str, column: str, dimension: int, element: pa.DataType
 ) -> np.ndarray:
-    """One row per query."""
+    """Read the query vectors, one row per query."""
     if name not in arguments.values:  # a parameter whose value is not known yet
         return np.zeros((1, dimension), np.uint8 if element == pa.uint8() else np.float32)
     value = arguments.values[name]
@@ -262,7 +262,7 @@ _ANY_WORD = "word"
 
 
 def read_text_query(arguments: Arguments, *, column: str = "column", query: str = "query") -> TextQuery:
-    """The text query that a call asks for.
+    """Read the text query of a call.
 
     Args:
         arguments: of the call.

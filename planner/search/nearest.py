@@ -1,4 +1,4 @@
-"""ORDER BY distance LIMIT k, recognised in DataFusion's optimised plan.
+"""Recognize ORDER BY distance LIMIT k in DataFusion's optimised plan.
 
     SELECT id FROM items WHERE n > 5 ORDER BY l2_distance(vec, [0.1, 0.2]) LIMIT 10 OFFSET 3
 
@@ -60,7 +60,7 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """What rows are ranked by.
+    """Order of rows by distance.
 
     Attributes:
         metric: as Lance calls it.
@@ -75,7 +75,7 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class Nearest:
-    """What a leaf has to give.
+    """Rows that a leaf has to produce.
 
     Attributes:
         ranking: by what.
@@ -92,7 +92,7 @@ class Nearest:
 
 @dataclass(frozen=True, slots=True)
 class _RankedValue:
-    """A value that only grows, or only falls, as rows get farther away."""
+    """Value that only increases, or only decreases, with the distance."""
 
     ranking: Ranking
     grows: bool
@@ -103,7 +103,7 @@ class _RankedValue:
 
 
 def find_nearest(plan: LogicalPlan) -> Mapping[str, Nearest]:
-    """The leaves of which a plan needs the nearest rows only.
+    """Find the leaves of which a plan needs only the nearest rows.
 
     Args:
         plan: optimised.
@@ -154,7 +154,7 @@ def _read_sort(sort: Sort, chain: Chain) -> Nearest | None:
 
 
 def _is_bound(conjunct: Expression, chain: Chain, place: int, ranking: Ranking) -> bool:
-    """Whether a condition keeps the rows up to some distance: the nearest ones, if any."""
+    """Return whether a condition keeps the rows up to a distance, and so the nearest ones."""
     if conjunct.variant_name() != "BinaryExpr":
         return False
     node: BinaryExpr = conjunct.to_variant()
@@ -168,7 +168,7 @@ def _is_bound(conjunct: Expression, chain: Chain, place: int, ranking: Ranking) 
 
 
 def _read_ranking(expression: Expression, chain: Chain, place: int) -> _RankedValue | None:
-    """What an expression over the output of node `place` says of distances; None where that is nothing."""
+    """Read an expression over the output of node `place` as a function of a distance, or return None."""
     match expression.variant_name():
         case "Alias":
             return _read_ranking(expression.to_variant().expr(), chain, place)
@@ -188,7 +188,7 @@ def _read_ranking(expression: Expression, chain: Chain, place: int) -> _RankedVa
 
 
 def _read_arithmetic(node: BinaryExpr, chain: Chain, place: int) -> _RankedValue | None:
-    """`1 - distance`, `distance * -1` and the like: sums with and multiples by constants."""
+    """Read `1 - distance`, `distance * -1` and the like: sums with and multiples by constants."""
     left, right, operator = node.left(), node.right(), node.op()
     constant_first = left.variant_name() == "Literal"
     inner, constant = (right, left) if constant_first else (left, right)
@@ -214,7 +214,7 @@ def _read_number(expression: Expression) -> float | None:
 
 
 def _read_distance(expression: Expression, chain: Chain, place: int) -> _RankedValue | None:
-    """A call of a distance function, of one column of the table and one constant vector."""
+    """Read a call of a distance function with one column of the table and one constant vector."""
     distance = DISTANCES.get(expression.rex_call_operator())
     if distance is None or distance not in _METRICS:
         return None
@@ -234,7 +234,7 @@ def _read_distance(expression: Expression, chain: Chain, place: int) -> _RankedV
 
 
 def _find_vector_column(expression: Expression, chain: Chain, place: int) -> str | None:
-    """The table's column that an argument is, cast to what distance functions take and maybe renamed."""
+    """Return the table's column behind an argument, which may be cast and renamed."""
     kind = expression.variant_name()
     if kind == "Alias" or (kind == "Cast" and _is_vector_cast(expression)):
         return _find_vector_column(expression.to_variant().expr(), chain, place)
@@ -250,7 +250,7 @@ def _find_vector_column(expression: Expression, chain: Chain, place: int) -> str
 
 
 def _is_vector_cast(cast: Expression) -> bool:
-    """Whether a cast is one to what distance functions take; the bindings don't tell the type of a cast."""
+    """Return whether a cast is to an argument type of distance functions, by its serialized form."""
     told, operand = serialized(cast), cast.to_variant().expr()
     return told is not None and any(
         told == serialized(Expr(operand).cast(kind).expr) for kind in _VECTOR_TYPES

@@ -1,4 +1,4 @@
-"""A table reference of which a statement may need the nearest rows only."""
+"""Table reference of which a statement may need only the nearest rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ENTRY_BYTES = 256
 
 
 class NearestLeaf(TableLeaf):
-    """One table reference of a statement that calls distance functions.
+    """Table reference of a statement that calls distance functions.
 
     Attributes:
         nearest: which rows the statement needs, where it reads the table but once; None for all. Known once
@@ -64,7 +64,7 @@ class NearestLeaf(TableLeaf):
         return scan
 
     def _build_request(self, nearest: Nearest) -> VectorRequest | None:
-        """The search that finds these rows; None where there is none for such a column or vector."""
+        """Build the search for the nearest rows; None if the column or the vector does not allow one."""
         ranking = nearest.ranking
         kind = self._schema.field(ranking.column).type
         if ranking.column in self._table.access.masks or not pa.types.is_fixed_size_list(kind):
@@ -86,7 +86,7 @@ class NearestLeaf(TableLeaf):
 
 @dataclass(frozen=True, slots=True)
 class _LacksVectorsName:
-    """Names whether a row of a dataset has no vector. Equal where a name means the same column of it.
+    """Cache key of whether a row of a dataset has no vector.
 
     Attributes:
         place: the dataset.
@@ -102,7 +102,7 @@ class _LacksVectorsName:
 
 
 class _NearestScan(SearchScan):
-    """The nearest rows of a table, or all of them where there are too few."""
+    """Scan of the nearest rows of a table, or of all rows if there are too few."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class _NearestScan(SearchScan):
         return FallbackExec(super()._plan(), every, self._nearest.rows, self.partitions)
 
     def _has_nulls(self, column: str) -> bool:
-        """Whether a row, superseded ones included, may lack its vector."""
+        """Return whether a row, superseded ones included, may have no vector."""
         if not self.schema.field(column).nullable:
             return False
         snapshot = self.run.take_snapshot(self.table)
@@ -173,7 +173,7 @@ def _lacks_vectors(source: LanceSource, column: str) -> bool:
 def configure_leaves(
     frame: DataFrame, leaves: Mapping[str, TableLeaf], handing: Callable[[], DataFrame] | None = None
 ) -> None:
-    """Look at a plan, and tell leaves of which rows it needs the nearest only, and under which conditions.
+    """Set on leaves the nearest rows that a plan needs of them, and the conditions of searches.
 
     Args:
         frame: the planned statement; nothing is read yet.

@@ -1,4 +1,4 @@
-"""The branches of a search: a tree of exec nodes for vectors, one for texts, or both, fused."""
+"""Plan searches: a tree of exec nodes for vectors, one for texts, or both, fused."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def plan_vector(
     keep: Keep,
     stale: StaleRows | None = None,
 ) -> ExecNode:
-    """``LimitExec(SortExec(FilterStaleExec(UnionExec(KnnExec...))))``: `VECTOR_CANDIDATES`, nearest first.
+    """Plan ``LimitExec(SortExec(FilterStaleExec(UnionExec(KnnExec...))))``, giving `VECTOR_CANDIDATES`.
 
     Args:
         sources: what is searched.
@@ -97,7 +97,7 @@ def plan_vector(
 
 
 def choose_metric(sources: Sequence[SearchSource], request: VectorRequest) -> str:
-    """The metric of all distances: what is asked for, else that of the first source with an index, else l2.
+    """Choose the metric: the requested one, else that of the first source with an index, else l2.
 
     Raises:
         InvalidInputError: there is no such metric, or none of its kind for the column's elements.
@@ -112,7 +112,7 @@ def choose_metric(sources: Sequence[SearchSource], request: VectorRequest) -> st
 
 
 def read_index_metric(source: SearchSource) -> str | None:
-    """The metric by which a source's index ranks."""
+    """Return the metric of a source's index; None if there is none."""
     if source.index is None:
         return None
     metric = source.index.details.get("metric_type")
@@ -133,7 +133,7 @@ def _plan_source(
 
 
 def _group_searches(searches: Sequence[KnnExec]) -> tuple[tuple[int, ...], ...]:
-    """Which searches share a thread: those that look at all rows, until these are worth a thread."""
+    """Group searches that share a thread: those without an index, until they are worth a thread."""
     groups: list[tuple[int, ...]] = []
     light: tuple[int, ...] = ()
     nbytes = 0
@@ -150,7 +150,7 @@ def _group_searches(searches: Sequence[KnnExec]) -> tuple[tuple[int, ...], ...]:
 
 
 def compute_refine_factor(index: IndexDescription, dimension: int) -> int | None:
-    """So many times k candidates must be ranked by their true distances to have 0.95 of the nearest k.
+    """Compute how many times k candidates need true distances, to find 0.95 of the nearest k.
 
     As measured on 50,000 and 200,000 clustered vectors of 8 to 128 dimensions, what decides is how many bits
     the codes have for a dimension, whether these are of product, scalar or rotational quantisation: one bit
@@ -168,7 +168,7 @@ def compute_refine_factor(index: IndexDescription, dimension: int) -> int | None
 
 
 def compute_bits_per_dimension(index: IndexDescription, dimension: int) -> float:
-    """How much of a vector its code in a quantised index tells."""
+    """Compute the bits of a vector's code per dimension in a quantised index."""
     compression = index.details.get("compression")
     if not isinstance(compression, Mapping):
         return UNKNOWN_BITS
@@ -179,7 +179,7 @@ def compute_bits_per_dimension(index: IndexDescription, dimension: int) -> float
 
 
 def analyze_query(query: TextQuery, texts: SourceTexts, table: str) -> Clause:
-    """What a query comes down to in the words of the base table's indexes.
+    """Analyze a text query with the tokenizers of the base table's indexes.
 
     Args:
         query: what is searched for.
@@ -210,7 +210,7 @@ def plan_text(
     row_filter: RowFilter | None,
     texts: SourceTexts,
 ) -> ExecNode:
-    """``LimitExec(SortExec(GlobalBM25Exec(UnionExec(FtsExec...))))``, giving `TEXT_CANDIDATES`.
+    """Plan ``LimitExec(SortExec(GlobalBM25Exec(UnionExec(FtsExec...))))``: `TEXT_CANDIDATES`, best first.
 
     Args:
         visible: sources of all regions; their live rows are what statistics are about.
@@ -234,7 +234,7 @@ def plan_text(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SearchPlan:
-    """What a search finds.
+    """Planned search.
 
     Attributes:
         candidates: node that gives them, best first.
@@ -247,7 +247,7 @@ class SearchPlan:
 
 @dataclass(frozen=True, eq=False)
 class SearchPlanner:
-    """Plans the searches of one table reference.
+    """Plan the searches of one table reference.
 
     Args:
         table: that is searched.
@@ -272,7 +272,7 @@ class SearchPlanner:
     uses_indexes: bool = True
 
     def plan(self, search: Search) -> SearchPlan:
-        """Candidates of a search, at most k for each query.
+        """Plan a search for at most k candidates per query.
 
         Raises:
             LanceGatewayError: a source can't be read, or there is no text index.
@@ -359,15 +359,15 @@ class SearchPlanner:
         )
 
     def _select_sources(self, sources: Sequence[SearchSource]) -> tuple[SearchSource, ...]:
-        """The sources that may have rows to be found."""
+        """Return the sources of the searched regions and of the base table."""
         return tuple(one for one in sources if one.region_id is None or one.region_id in self.regions)
 
     @cached_property
     def _masks(self) -> SnapshotMasks | None:
-        """What is live; None where no row supersedes another."""
+        """Masks of the snapshot; None if no row can supersede another."""
         return self.visibility.compute_masks(self.snapshot) if self._supersedes else None
 
     @property
     def _supersedes(self) -> bool:
-        """Whether rows may supersede others."""
+        """Whether rows can supersede others."""
         return bool(self.snapshot.base.primary_key) and self.snapshot.has_fresh_rows

@@ -1,4 +1,4 @@
-"""One search of one table, as a run of a statement asks for it.
+"""Request of one search of one table, with the values of a run's parameters.
 
 A hybrid search is a vector search and a text search of one snapshot, fused:
 
@@ -41,7 +41,7 @@ MAX_RRF_K = 1_000_000
 
 
 def read_hybrid_request(arguments: Arguments, k: int) -> HybridRequest:
-    """How the branches of a call are fused.
+    """Read how the branches of a call are fused.
 
     Args:
         arguments: of the call.
@@ -66,7 +66,7 @@ def read_hybrid_request(arguments: Arguments, k: int) -> HybridRequest:
 
 
 def read_hybrid_vector_request(arguments: Arguments, request: HybridRequest) -> VectorRequest:
-    """The search of the vector branch.
+    """Read the vector search of a hybrid call.
 
     Args:
         arguments: of the call.
@@ -96,7 +96,7 @@ def plan_hybrid(
     request: HybridRequest,
     queries: int = 1,
 ) -> tuple[ExecNode, tuple[SearchSource, ...]]:
-    """Fuse two branches.
+    """Fuse a vector search and a text search.
 
     Rows are known by where they lie: by dataset, or log tail, and row address. Branches may divide datasets
     among sources in ways of their own, since an index on one column covers other rows than one on another.
@@ -143,7 +143,7 @@ _SCORES = {
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """What is searched for.
+    """Arguments of a search.
 
     Attributes:
         k: rows wanted for each query.
@@ -163,14 +163,14 @@ class Search:
 
     @property
     def kind(self) -> str:
-        """For those who count searches."""
+        """Kind of the search, for metrics."""
         if self.vector is None:
             return "text"
         return "vector" if self.text is None else "hybrid"
 
 
 def list_added_fields(call: SearchCall) -> tuple[pa.Field, ...]:
-    """The columns that a search adds to those of its table."""
+    """Return the columns that a search adds to those of its table."""
     vectors = call.arguments.get("vector_query" if call.function is SearchFunction.HYBRID else "query")
     many = call.function is not SearchFunction.TEXT and (
         isinstance(vectors, Subquery) or has_many_vectors(vectors)  # type: ignore[arg-type]
@@ -180,7 +180,7 @@ def list_added_fields(call: SearchCall) -> tuple[pa.Field, ...]:
 
 
 def build_result_schema(call: SearchCall, schema: pa.Schema) -> pa.Schema:
-    """Columns of the table, then those that the search adds.
+    """Return the columns of the table, then those that the search adds.
 
     Raises:
         InvalidInputError: the table has a column of such a name.
@@ -202,7 +202,7 @@ def read_search(
     values: Sequence[Value] | None,
     masked: AbstractSet[str] = frozenset(),
 ) -> Search:
-    """What a call asks for.
+    """Read the arguments of a call.
 
     Args:
         call: of a search function.

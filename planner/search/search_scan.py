@@ -1,4 +1,4 @@
-"""A search of a running statement.
+"""Searches of a running statement.
 
 DataFusion plans a statement that is only a search once, and does not run it (see `read_direct_search`):
 
@@ -38,7 +38,7 @@ from planner.tables.sources.base_table import BaseTable
 
 
 class SearchScan(TableScan):
-    """One search function of a running statement, over the same snapshot as all scans of its table.
+    """Scan of one search function of a running statement, over the snapshot of its table.
 
     Args:
         run: the statement's execution.
@@ -76,23 +76,23 @@ class SearchScan(TableScan):
 
     @cached_property
     def search_conditions(self) -> SearchConditions:
-        """What applies before ranking, and what after."""
+        """Conditions that apply before ranking, and those that apply after."""
         added = frozenset(self._output.names) - frozenset(self.schema.names)
         return divide_conditions(self.expression, self._output, added, prefilter=self.search.prefilter)
 
     @cached_property
     def conditions(self) -> Conditions:
-        """What stored rows must fulfil to be ranked, as far as it may exclude regions."""
+        """Conditions on stored rows, for pruning regions."""
         return Conditions(combine_with_policy(self.search_conditions.before, self.policy))
 
     @property
     def search_kind(self) -> str:
-        """See `TableRead.search`."""
+        """Kind of the search; see `TableRead.search`."""
         return self.search.kind
 
     @property
     def needed_regions(self) -> tuple[str, ...]:
-        """See `TableScan.needed_regions`; what a text scores depends on the rows of all regions."""
+        """Ids of the needed regions; text scores depend on the rows of all regions."""
         if self.search.text is not None:
             return self.pruning.regions.region_ids
         return super().needed_regions
@@ -124,7 +124,7 @@ class SearchScan(TableScan):
         return SecurityBarrierExec(taken, rows, self._build_schema(self.columns), after)
 
     def _take_rows(self, plan: SearchPlan, columns: Iterable[str], after: RowFilter | None) -> ExecNode:
-        """The rows that were found, with these columns."""
+        """Plan to take these columns of the candidates."""
         return TakeRowsExec(
             plan.candidates, plan.sources, self._build_schema(columns), after, self.table.cache
         )
@@ -145,17 +145,17 @@ class SearchScan(TableScan):
         return Shortcut.SEARCH_INDEXES in self.run.options.shortcuts
 
     def _list_needed_columns(self, after: RowFilter | None) -> frozenset[str]:
-        """Columns of the result that are produced, or looked at once rows are found."""
+        """Return the columns that are produced, or filtered after ranking."""
         return frozenset(self.columns) | (frozenset() if after is None else after.columns)
 
     def _build_schema(self, columns: Iterable[str]) -> pa.Schema:
-        """Columns of the table, shown or not, and of the result."""
+        """Return the schema of columns of the table, visible or not, and of the result."""
         fields = {field.name: field for field in (*self.schema, *self._output)}
         return pa.schema([fields[name] for name in columns])
 
 
 class SearchLeaf(TableLeaf):
-    """One call of a search function: its rows in the order of their rank, in one partition.
+    """Call of a search function: rows in the order of their rank, in one partition.
 
     Args:
         run: the statement's execution.
@@ -189,7 +189,7 @@ class SearchLeaf(TableLeaf):
         return frozenset(self._schema.names) - frozenset(self._base.schema.names)
 
     def scan(self, columns: tuple[str, ...], conjuncts: pc.Expression | None) -> SearchScan:
-        """What produces the rows.
+        """Add the scan that produces the rows.
 
         Args:
             columns: to produce.
@@ -215,7 +215,7 @@ class SearchLeaf(TableLeaf):
 def build_search_leaf(
     run: QueryRun, call: SearchCall, parameters: Sequence[pa.Scalar] | None, catalog: VisibleCatalog
 ) -> SearchLeaf:
-    """The leaf that stands for a call.
+    """Build the leaf for a call.
 
     Args:
         run: the statement's execution.
@@ -243,7 +243,7 @@ _RANK = {
 
 @dataclass(frozen=True, slots=True)
 class DirectSearch:
-    """What a statement makes of its search.
+    """Statement that only projects and limits its search.
 
     Attributes:
         columns: of the search, in the order of the result.
@@ -258,14 +258,14 @@ class DirectSearch:
     conditions: pc.Expression | None
 
     def schema(self, searched: pa.Schema) -> pa.Schema | None:
-        """The result's columns, given all those of the search; None where one is gone."""
+        """Return the result's schema, given that of the search; None if a column is gone."""
         if not set(self.columns) <= set(searched.names):
             return None
         pairs = zip(self.columns, self.names, strict=True)
         return pa.schema([searched.field(column).with_name(name) for column, name in pairs])
 
     def batches(self, leaf: SearchLeaf) -> Iterator[pa.RecordBatch]:
-        """The statement's result; read lazily."""
+        """Yield the statement's result."""
         left = self.limit
         scan = leaf.scan(tuple(dict.fromkeys(self.columns)), self.conditions)
         for batch in scan.batches(0):
@@ -278,7 +278,7 @@ class DirectSearch:
 
 
 def read_direct_search(frame: DataFrame, call: SearchCall, run: QueryRun) -> DirectSearch | None:
-    """What a planned statement makes of its only search; None where DataFusion has work to do.
+    """Read a planned statement that only projects and limits its search; None if it does more.
 
     Its plan is walked from the result down to the leaf: the columns of the result, and the one that it is
     sorted by, are followed through every change of name.
@@ -315,7 +315,7 @@ def read_direct_search(frame: DataFrame, call: SearchCall, run: QueryRun) -> Dir
 
 
 def _find_rank_column(node: Sort, call: SearchCall) -> str | None:
-    """The column that a statement is sorted by, if its order can be that of the rank."""
+    """Return the column that a statement is sorted by, if its order can be that of the rank."""
     (first, *others) = node.sort_exprs()
     column = _as_column(first.expr())
     several = any(field.name == QUERY_INDEX for field in list_added_fields(call))
@@ -325,7 +325,7 @@ def _find_rank_column(node: Sort, call: SearchCall) -> str | None:
 
 
 def _map_output_names(node: Projection) -> dict[str, str]:
-    """Name in the output -> name in the input, of the columns that are passed on as they are."""
+    """Return output name -> input name of the columns that a projection passes on unchanged."""
     found = {}
     for one in node.projections():
         column = _as_column(one.to_variant().expr() if one.variant_name() == "Alias" else one)
@@ -335,6 +335,6 @@ def _map_output_names(node: Projection) -> dict[str, str]:
 
 
 def _as_column(expression: Expression) -> Column | None:
-    """The column that an expression is; None for everything else, some of which can't be taken apart."""
+    """Return the column that an expression is, or None."""
     column: Column | None = expression.to_variant() if expression.variant_name() == "Column" else None
     return column

@@ -1,4 +1,4 @@
-"""Conditions on a search's rows that Arrow can't say, to be met before ranking as well.
+"""Conditions on a search's rows that Arrow can't express, evaluated before ranking by DataFusion.
 
     SELECT * FROM lance_vector_search('items', 'vec', [0.1, 0.2], k => 10) WHERE title LIKE 'A%' AND n > 5
 
@@ -67,7 +67,7 @@ _HINT = "write prefilter => false to apply the conditions to the rows that were 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PlannedCondition:
-    """A conjunct of a filter in a plan, over the rows of the leaf below; see `row_conditions.Condition`.
+    """Conjunct of a filter in a plan, over the rows of the leaf below; see `row_conditions.Condition`.
 
     Attributes:
         chain: in which the filter stands.
@@ -85,12 +85,12 @@ class PlannedCondition:
 
     @property
     def text(self) -> str:
-        """For messages."""
+        """Text of the condition for messages."""
         return str(self.conjunct.canonical_name()).replace(f"{self.chain.table}.", "")
 
     @property
     def identity(self) -> Hashable | None:
-        """All that is evaluated; None where DataFusion can't serialize it.
+        """Serialized expressions of the condition; None if DataFusion can't serialize one.
 
         Two conditions are equal if they are the same expressions over columns of the same names.
         """
@@ -106,15 +106,15 @@ class PlannedCondition:
 
     @property
     def needs_visible_rows(self) -> bool:
-        """No: a row for which it fails is looked at again, if it is visible."""
+        """False: a row for which it fails is evaluated again if it is visible."""
         return False
 
     def sql(self, names: Mapping[str, str]) -> str | None:  # noqa: ARG002 - whatever the names
-        """Lance has other functions, and other rules for types."""
+        """Return None: Lance has other functions, and other rules for types."""
         return None
 
     def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """One boolean per row.
+        """Return one boolean per row.
 
         Raises:
             Exception: what DataFusion has to say.
@@ -125,12 +125,12 @@ class PlannedCondition:
         return pa.array(found)
 
     def build_error(self, error: Exception) -> LanceGatewayError:
-        """DataFusion's words: the rows are the principal's own."""
+        """Build the error with DataFusion's message: the rows are the principal's own."""
         reason = str(error).strip().partition("\n")[0]
         return InvalidInputError(f"the condition {self.text} can't be evaluated: {reason}")
 
     def _find_rows(self, batch: pa.RecordBatch) -> np.ndarray:
-        """Numbers of the rows."""
+        """Return the numbers of the rows that fulfil the condition."""
         numbered = batch.append_column(_NUMBER, pa.array(np.arange(batch.num_rows)))
         frame = self._create_frame([numbered])
         if self.guards:
@@ -154,7 +154,7 @@ class PlannedCondition:
         return policy_context().create_dataframe([batches], name=self.chain.table)
 
     def _list_nodes_below(self) -> Iterator[tuple[list[Expression], Projection | SubqueryAlias]]:
-        """Projections and aliases below the filter, from the upper ones down, with what is needed of each."""
+        """Yield projections and aliases below the filter, from the top, with the needed expressions."""
         needed = set(columns_of(self.conjunct))
         for node in self.chain.nodes[self.place + 1 :]:
             if isinstance(node, SubqueryAlias):
@@ -170,7 +170,7 @@ class PlannedCondition:
 def plan_condition(
     chain: Chain, place: int, conjunct: Expression, added: AbstractSet[str] = frozenset()
 ) -> PlannedCondition | None:
-    """A conjunct of the filter at a place of a chain, to be evaluated over the leaf's rows.
+    """Plan a conjunct of a filter, to be evaluated over the rows of the leaf.
 
     Args:
         chain: down to the leaf.
@@ -201,7 +201,7 @@ def find_residual_conditions(
     *,
     handed: bool = True,
 ) -> Mapping[str, tuple[PlannedCondition, ...]]:
-    """The conditions that stand directly above searches, each of which is to be met before ranking.
+    """Find the conditions directly above searches, which must be evaluated before ranking.
 
     Args:
         plan: optimised.
@@ -242,13 +242,13 @@ def _has_same_identities(some: tuple[PlannedCondition, ...], others: tuple[Plann
 
 
 def _is_deterministic(chain: Chain, place: int, expression: Expression) -> bool:
-    """Whether an expression over the output of node `place` follows from the leaf's row."""
+    """Return whether an expression over the output of node `place` depends only on the leaf's row."""
     registered = frozenset(DISTANCES)
     return all(is_deterministic(one, registered) for one in chain.definitions(place, expression))
 
 
 def _can_fail(chain: Chain, place: int, expression: Expression) -> bool:
-    """Whether there may be rows for which an expression over the output of node `place` has no value."""
+    """Return whether an expression over the output of node `place` may fail for a row."""
     return any(
         _can_raise(part) for one in chain.definitions(place, expression) for part in subexpressions(one)
     )
@@ -282,7 +282,7 @@ def _collect_conditions(chain: Chain, added: AbstractSet[str], *, handed: bool) 
 
 
 def refuse_subqueries(plan: LogicalPlan, searches: AbstractSet[str]) -> None:
-    """Look for conditions with subqueries on the rows of searches.
+    """Refuse conditions with subqueries on the rows of searches.
 
     Args:
         plan: not optimised.
@@ -301,7 +301,7 @@ def _build_subquery_error() -> UnsupportedError:
 
 
 def _refuse_selecting_joins(plan: LogicalPlan, searches: Mapping[str, AbstractSet[str]]) -> None:
-    """IN (SELECT ...) and EXISTS have become joins, which keep some rows of one side."""
+    """Refuse semi joins of searches, which come from IN (SELECT ...) and EXISTS."""
     for node in every_node(plan):
         join = node.to_variant()
         # The bindings show the type of a join by its name alone.
@@ -318,7 +318,7 @@ def _refuse_selecting_joins(plan: LogicalPlan, searches: Mapping[str, AbstractSe
 
 
 def _find_compared_relations(join: Join, side: int) -> frozenset[str]:
-    """The relations whose columns a join compares, of one of its inputs; and of both in other conditions."""
+    """Return the relations whose columns a join compares, on one side and in further conditions."""
     condition = join.filter()
     expressions = [pair[side] for pair in join.on()] + ([] if condition is None else [condition])
     found: set[str] = set()
@@ -329,7 +329,7 @@ def _find_compared_relations(join: Join, side: int) -> frozenset[str]:
 
 
 def _find_joined_chains(plan: LogicalPlan, relations: AbstractSet[str]) -> Iterator[Chain]:
-    """The chains of some relations that are joined; above a projection, columns still have their relation."""
+    """Yield the chains of some joined relations; columns keep their relation above a projection."""
     chain = chain_from(plan)
     if chain is not None:
         names = (node.alias() for node in chain.nodes if isinstance(node, SubqueryAlias))

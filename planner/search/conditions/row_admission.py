@@ -1,4 +1,4 @@
-"""Which rows of a search's sources its conditions admit: before ranking, so that none of k places is lost.
+"""Restrict the sources of a search to the rows that its conditions admit, before rows are ranked.
 
 A condition for which the base table has a scalar index is handed to Lance with the search. For all others the
 columns that they read are scanned, and what is admitted becomes a narrower mask of the source:
@@ -62,7 +62,7 @@ ReadAs = tuple[tuple[str, pa.DataType, tuple[int, pa.DataType] | None], ...]
 
 @dataclass(frozen=True, slots=True)
 class _AdmittedRowsName:
-    """Names the mask of a source's rows that fulfil a condition.
+    """Cache key of the mask of a source's rows that fulfil a condition.
 
     Equal for the same shown rows, in which the condition's columns are made of the same ones.
 
@@ -81,7 +81,7 @@ class _AdmittedRowsName:
 
 @dataclass(frozen=True, slots=True)
 class _FragmentRowsName:
-    """Names the rows of a fragment, visible or not, that are not deleted and fulfil a condition.
+    """Cache key of the undeleted rows of a fragment, visible or not, that fulfil a condition.
 
     Equal for the same stored rows and deletions, in every version that makes the condition's columns of the
     same stored ones.
@@ -101,7 +101,7 @@ class _FragmentRowsName:
 
 @dataclass(frozen=True, eq=False)
 class Admission:
-    """Narrows the sources of one search.
+    """Restrict the sources of one search to the rows that a principal and conditions admit.
 
     Args:
         table: its name, for messages.
@@ -120,11 +120,11 @@ class Admission:
     indexed: frozenset[str] = frozenset()
 
     def list_visible_columns(self, schema: pa.Schema) -> frozenset[str]:
-        """Columns of a table that exist for the principal."""
+        """Return the columns of a table that the principal may see."""
         return frozenset(schema.names if self.policy is None else self.policy.schema.names)
 
     def restrict_to_visible(self, sources: Sequence[SearchSource]) -> tuple[SearchSource, ...]:
-        """The sources without rows that the policy hides: for whoever asks, these do not exist.
+        """Restrict sources to the rows that the policy shows.
 
         Raises:
             PreconditionError: the policy can't be evaluated for a row.
@@ -138,7 +138,7 @@ class Admission:
         statement: PredicateFilter | None,
         conditions: Sequence[Condition] = (),
     ) -> tuple[tuple[SearchSource, ...], RowFilter | None]:
-        """The sources without rows that a statement's conditions exclude.
+        """Restrict sources to the rows that fulfil a statement's conditions.
 
         Args:
             sources: what `restrict_to_visible` returned, or some of it.
@@ -170,7 +170,7 @@ class Admission:
         return self.policy is not None and not self.policy.masks.keys().isdisjoint(condition.columns)
 
     def _apply_policy(self, condition: Condition) -> Condition:
-        """The condition, kept from true values and hidden rows."""
+        """Apply the policy to a condition: it reads masked values of visible rows."""
         if self.policy is None:
             return condition
         hidden = condition.columns.difference(self.policy.schema.names)
@@ -187,7 +187,7 @@ class Admission:
         return tuple(replace(one, live=self._narrow_mask(one, condition)) for one in sources)
 
     def _narrow_mask(self, source: SearchSource, condition: Condition) -> RowMask:
-        """The mask of a source without rows that don't fulfil a condition."""
+        """Return the mask of a source without rows that do not fulfil a condition."""
         self.check()
         if condition.identity is None:
             return self._scan_source(source, condition)
@@ -233,7 +233,7 @@ class Admission:
     def _scan_visible_rows(
         self, rows: LanceSource, fragment_id: int, before: FragmentMask | None, condition: Condition
     ) -> FragmentMask:
-        """As `_scan_rows`, without a look at rows that the mask hides."""
+        """Call `_scan_rows` for visible rows only, and raise the condition's error."""
         try:
             return self._scan_rows(rows, fragment_id, before, condition)
         except _EvaluationError as failed:
@@ -242,7 +242,7 @@ class Admission:
     def _scan_rows(
         self, rows: LanceSource, fragment_id: int, shown: FragmentMask | None, condition: Condition
     ) -> FragmentMask:
-        """Rows of a fragment that are not deleted, that a mask shows, and that fulfil a condition."""
+        """Scan a fragment for undeleted rows that a mask shows and that fulfil a condition."""
         dataset: Any = rows.dataset
         fragment = rows.fragments.get(fragment_id)
         names = sorted(condition.columns)
@@ -272,7 +272,7 @@ class Admission:
         return FragmentMask(pa.array(flags), hides_deleted=True)
 
     def _scan_tail(self, rows: MemTableSource, before: FragmentMask | None, condition: Condition) -> RowMask:
-        """Rows of a log tail; only the visible ones are looked at."""
+        """Evaluate a condition for the visible rows of a log tail."""
         shown = np.ones(rows.rows.num_rows, dtype=np.bool_)
         if before is not None:
             shown = before.visible.to_numpy(zero_copy_only=False)
@@ -292,14 +292,14 @@ class Admission:
 
 
 def list_indexed_columns(base: BaseTable) -> frozenset[str]:
-    """Columns of a base table in which a scalar index finds values."""
+    """Return the columns of a base table that have a scalar index which finds values."""
     return frozenset(index.columns[0] for index in base.indexes if index.type in _VALUE_INDEXES)
 
 
 def combine_with_policy(
     statement: PredicateFilter | None, policy: TablePolicy | None
 ) -> PredicateFilter | None:
-    """What is known of stored rows that are admitted, for excluding regions; None where nothing is.
+    """Combine the conjuncts on stored values and the policy's, to exclude regions; None if there are none.
 
     Args:
         statement: the conjuncts that Arrow can say.
@@ -319,7 +319,7 @@ def combine_with_policy(
 
 
 class _EvaluationError(Exception):
-    """A condition can't be evaluated for some row."""
+    """A condition can't be evaluated for a row."""
 
     def __init__(self, reason: Exception) -> None:
         super().__init__()
@@ -327,7 +327,7 @@ class _EvaluationError(Exception):
 
 
 def _describe_columns(source: SearchSource, condition: Condition) -> ReadAs:
-    """How the columns that a condition reads are made of stored ones: not the same in every version."""
+    """Describe how the columns of a condition are read from stored ones, which versions may change."""
     rows, names = source.rows, sorted(condition.columns)
     if isinstance(rows, MemTableSource):
         return tuple((name, rows.rows.schema.field(name).type, None) for name in names)
@@ -345,7 +345,7 @@ def _has_primitive_types(rows: LanceSource, columns: Iterable[str]) -> bool:
 def _name_fragment_rows(
     rows: LanceSource, fragment_id: int, condition: Condition
 ) -> _FragmentRowsName | None:
-    """What names the rows of a fragment that fulfil a condition, in every version that has its files."""
+    """Build the cache key of a fragment's rows that fulfil a condition; None without an identity."""
     if condition.identity is None:
         return None
     fragment = rows.fragments.get(fragment_id)
@@ -375,7 +375,7 @@ def _evaluate(condition: Condition, batch: pa.RecordBatch) -> pa.BooleanArray:
 
 
 def _is_expressible(condition: RowFilter, sources: Iterable[SearchSource]) -> bool:
-    """Whether Lance can apply a condition in every dataset."""
+    """Return whether Lance can apply a condition in every dataset."""
     columns = sorted(condition.columns)
     return all(
         rows.reads_plainly(columns) and condition.sql(rows.stored_names) is not None

@@ -1,4 +1,4 @@
-"""Conditions of a search: which of them Arrow can say, and those that are evaluated here, batch by batch.
+"""Conditions of a search: those that Arrow can express, and those evaluated here, batch by batch.
 
     title LIKE 'A%'                      SqlCondition: DataFusion evaluates it
     tenant = 'a' AND lower(s) = 'x'      the row filter of a policy: build_policy_condition
@@ -33,7 +33,7 @@ __all__ = ["Condition", "PolicedCondition", "SqlCondition", "StoredCondition", "
 
 @dataclass(frozen=True, slots=True)
 class SearchConditions:
-    """The conjuncts of one search.
+    """Conjuncts of one search.
 
     Attributes:
         before: on columns of the table, to be met by every row that is ranked; None admits all.
@@ -47,7 +47,7 @@ class SearchConditions:
 def divide_conditions(
     expression: pc.Expression | None, schema: pa.Schema, added: AbstractSet[str], *, prefilter: bool
 ) -> SearchConditions:
-    """Divide the conjuncts on a search's rows.
+    """Divide conjuncts into those that apply before ranking and those that apply after.
 
     Args:
         expression: all of them; None where there are none.
@@ -83,23 +83,23 @@ logger = logging.getLogger(__name__)
 
 
 class Condition(RowFilter, Protocol):
-    """A row filter that is evaluated here, and what may be remembered of it."""
+    """Row filter that is evaluated here, with an identity for caches."""
 
     @property
     def identity(self) -> Hashable | None:
-        """Equal for conditions that pass the same rows; None where that can't be told."""
+        """Equal for conditions that pass the same rows; None if unknown."""
 
     @property
     def needs_visible_rows(self) -> bool:
-        """Whether rows that are superseded, or that the principal may not see, must not be evaluated."""
+        """Whether only visible rows may be evaluated, not superseded or hidden ones."""
 
     def build_error(self, error: Exception) -> LanceGatewayError:
-        """What is told of a row for which `matches` raised `error`."""
+        """Build the error for a row for which `matches` raised `error`."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredCondition:
-    """A predicate of comparisons, which no row can make fail.
+    """Predicate of comparisons, which fails for no row.
 
     Args:
         row_filter: the predicate.
@@ -114,12 +114,12 @@ class StoredCondition:
 
     @property
     def identity(self) -> Hashable | None:
-        """The predicate, where it says all."""
+        """The predicate, if it is fully understood."""
         return self.row_filter.predicate if is_understood(self.row_filter.predicate) else None
 
     @property
     def needs_visible_rows(self) -> bool:
-        """No: what can't fail tells nothing."""
+        """False: it can't fail, so it reveals nothing."""
         return False
 
     def sql(self, names: Mapping[str, str]) -> str | None:
@@ -131,13 +131,13 @@ class StoredCondition:
         return self.row_filter.matches(batch)
 
     def build_error(self, error: Exception) -> LanceGatewayError:
-        """Never needed, and said all the same."""
+        """Build the error; never needed, since comparisons don't fail."""
         return InvalidInputError(f"the condition {self.row_filter} can't be evaluated: {error}")
 
 
 @dataclass(frozen=True, slots=True)
 class SqlCondition:
-    """A condition in SQL that follows from the row alone.
+    """Condition in SQL that depends only on the row.
 
     Attributes:
         text: over the table's columns, under their plain names; without parameters.
@@ -151,15 +151,15 @@ class SqlCondition:
 
     @property
     def identity(self) -> Hashable | None:
-        """The text."""
+        """Text of the condition."""
         return self.text
 
     def sql(self, names: Mapping[str, str]) -> str | None:  # noqa: ARG002 - whatever the names
-        """Lance has other functions, and other rules for types."""
+        """Return None: Lance has other functions, and other rules for types."""
         return None
 
     def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """One boolean per row.
+        """Return one boolean per row.
 
         Raises:
             Exception: what DataFusion has to say.
@@ -167,14 +167,14 @@ class SqlCondition:
         return fulfilling(batch, self.text)
 
     def build_error(self, error: Exception) -> LanceGatewayError:
-        """DataFusion's words: the rows are the principal's own."""
+        """Build the error with DataFusion's message: the rows are the principal's own."""
         reason = str(error).strip().partition("\n")[0]
         return InvalidInputError(f"the condition {self.text} can't be evaluated: {reason}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _PolicyCondition:
-    """The row filter of an access policy."""
+    """Row filter of an access policy."""
 
     table: str
     policy: TablePolicy
@@ -221,7 +221,7 @@ class _PolicyCondition:
 
 
 def build_policy_condition(table: str, policy: TablePolicy | None) -> Condition | None:
-    """The condition that rows must fulfil to be shown; None where all are.
+    """Build the condition that rows must fulfil to be visible; None if all are.
 
     Args:
         table: its name, for messages.
@@ -234,7 +234,7 @@ def build_policy_condition(table: str, policy: TablePolicy | None) -> Condition 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PolicedCondition:
-    """A statement's condition as it meets what a policy leaves: masked values, of rows that are shown.
+    """Condition of a statement, over visible rows with masked values.
 
     Args:
         table: its name, for messages.
@@ -248,26 +248,26 @@ class PolicedCondition:
 
     @property
     def columns(self) -> frozenset[str]:
-        """Stored columns from which those that the condition reads are made."""
+        """Stored columns that are needed to compute the condition's columns."""
         return self.policy.columns_for(self.condition.columns)
 
     @property
     def identity(self) -> Hashable | None:
-        """Of policy and condition together."""
+        """Policy and condition."""
         inner = self.condition.identity
         return None if inner is None else (self.policy, inner)
 
     @property
     def needs_visible_rows(self) -> bool:
-        """Yes: an error must not tell of a row that is not shown."""
+        """True: an error must not reveal a hidden row."""
         return True
 
     def sql(self, names: Mapping[str, str]) -> str | None:  # noqa: ARG002 - whatever the names
-        """Storage knows nothing of masks."""
+        """Return None: stored values are not masked."""
         return None
 
     def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """One boolean per row; false for rows that are not shown.
+        """Return one boolean per row, False for hidden rows.
 
         Raises:
             PreconditionError: the policy can't be evaluated for a row.
@@ -282,7 +282,7 @@ class PolicedCondition:
         return pa.array(found)
 
     def build_error(self, error: Exception) -> LanceGatewayError:
-        """As the condition has it: it was given nothing but what is shown."""
+        """Build the condition's error, which only quotes visible values."""
         return error if isinstance(error, LanceGatewayError) else self.condition.build_error(error)
 
 

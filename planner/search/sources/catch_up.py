@@ -47,7 +47,7 @@ MIN_TEXT_ROWS = 100
 
 
 class CatchUpMode(Enum):
-    """When merged generations answer.
+    """When merged generations are searched in place of uncovered base rows.
 
     AUTO: where that takes less time than looking at the rows in the base table.
     ALWAYS: wherever they can.
@@ -61,7 +61,7 @@ class CatchUpMode(Enum):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class MovedGeneration:
-    """A merged generation that answers for rows of the base table.
+    """Merged generation that is searched for rows of the base table.
 
     Attributes:
         generation: of which region, and where.
@@ -75,13 +75,13 @@ class MovedGeneration:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Bytes of the mask."""
         return self.live.nbytes + ENTRY_OVERHEAD
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class MovedRows:
-    """How the live rows of the base table are divided between itself and merged generations.
+    """Division of the live base rows between the base table and merged generations.
 
     Attributes:
         live: rows that are left to the base table.
@@ -97,13 +97,13 @@ class MovedRows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Bytes of the masks."""
         return self.live.nbytes + sum(one.nbytes for one in self.generations) + ENTRY_OVERHEAD
 
 
 @dataclass(frozen=True, slots=True)
 class _MovedRowsName:
-    """Names a division of rows. Equal for the same rows, and generations that answer for the same indexes.
+    """Cache key of a division of rows.
 
     Attributes:
         snapshot: whose rows are divided.
@@ -124,7 +124,7 @@ class _MovedRowsName:
 
 @dataclass(frozen=True, slots=True)
 class _SameRowsName:
-    """Names the rows that are the same in a fragment and generations.
+    """Cache key of the rows that are equal in a fragment and in generations.
 
     Equal for the same stored rows, as long as the table has the same columns and the same key.
 
@@ -143,14 +143,14 @@ class _SameRowsName:
 
 @dataclass(frozen=True, slots=True)
 class _ComparisonName:
-    """Names the results of one comparison with several generations, in their order."""
+    """Cache key of one comparison with several generations, in their order."""
 
     rows: _SameRowsName
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class CatchUp:
-    """Divides rows between the base table and merged generations.
+    """Divide rows between the base table and merged generations.
 
     Args:
         table: whose caches are used.
@@ -167,7 +167,7 @@ class CatchUp:
     def divide_rows(
         self, snapshot: TableSnapshot, regions: frozenset[str], live: RowMask, needed: Sequence[Coverage]
     ) -> MovedRows:
-        """The division for a search that needs these indexes.
+        """Divide the rows for a search that needs these indexes.
 
         Args:
             snapshot: of the table.
@@ -207,14 +207,14 @@ class CatchUp:
         return moved
 
     def _is_wanted(self, base: BaseTable, coverage: Coverage) -> bool:
-        """Whether the rows that an index lacks are worth looking for."""
+        """Return whether an index lacks enough rows to search generations for them."""
         if coverage.index is None or not coverage.uncovered:
             return False
         rows = sum(base.fragment_rows[one] for one in coverage.uncovered)
         return self._is_enough(base, coverage, rows)
 
     def _is_enough(self, base: BaseTable, coverage: Coverage, rows: int) -> bool:
-        """Whether so many rows are quicker found by a generation's index than looked at."""
+        """Return whether a generation's index finds so many rows faster than a scan."""
         if self.mode is CatchUpMode.ALWAYS:
             return rows > 0
         if coverage.kind is IndexKind.TEXT:
@@ -224,7 +224,7 @@ class CatchUp:
     def _find_generations(
         self, snapshot: TableSnapshot, regions: frozenset[str], lacking: Sequence[Coverage]
     ) -> tuple[GenerationDataset, ...]:
-        """Merged generations that are there and have an index for a column that lacks one, newest first."""
+        """Return existing merged generations that have an index for an uncovered column, newest first."""
         base = snapshot.base
         found = [
             generation
@@ -248,7 +248,7 @@ class CatchUp:
             return ()  # cleaned up: its rows are looked at in the base table
 
     def _can_answer(self, base: BaseTable, generation: GenerationDataset, coverage: Coverage) -> bool:
-        """Whether a generation has an index for a column, and enough rows."""
+        """Return whether a generation has an index for a column, and enough rows."""
         return find_own_index(base, generation, coverage) is not None and self._is_enough(
             base, coverage, generation.rows
         )
@@ -282,7 +282,7 @@ class CatchUp:
         return MovedRows(RowMask({**live.fragments, **masks}), tuple(moved), emptied, always)
 
     def _find_live_rows(self, base: BaseTable, fragment_id: int, live: RowMask) -> np.ndarray:
-        """Rows of a fragment that nothing supersedes and that are not deleted."""
+        """Flag the rows of a fragment that are neither superseded nor deleted."""
         (shown,) = self.table.columns.visible(base.source, (fragment_id,), live)
         if shown is None:
             return np.ones(base.fragment_rows[fragment_id], dtype=np.bool_)
@@ -292,7 +292,7 @@ class CatchUp:
     def _find_same_rows(
         self, base: BaseTable, fragment_id: int, generations: Sequence[GenerationDataset]
     ) -> Mapping[str, SameRows]:
-        """Path of each generation -> rows that the fragment has as they are."""
+        """Return, by path of generation, its rows that are equal in the fragment."""
         cache = self.table.cache
         fragment = base.source.fragments.get(fragment_id)
 
@@ -324,7 +324,7 @@ class CatchUp:
 
 
 def _find_newest_indexed(base: BaseTable, coverage: Coverage, region_id: str) -> int:
-    """The newest generation of a region whose rows an index has all; 0 where that is not recorded."""
+    """Return the newest generation of a region that an index covers; 0 if not recorded."""
     if base.details is None or coverage.index is None:
         return 0
     return base.details.newest_covered(coverage.index.name, region_id)

@@ -1,4 +1,4 @@
-"""Which index serves a column, and which fragments of the base table it covers."""
+"""Find the index that serves a column, and the fragments of the base table that it covers."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _POSITIONS = "with_position"
 
 
 class IndexKind(Enum):
-    """What kind of index serves a search."""
+    """Kind of index that serves a search."""
 
     VECTOR = "vector"
     TEXT = "text"
 
     def is_kind_of(self, index: DatasetIndex) -> bool:
-        """Whether an index is of this kind."""
+        """Return whether an index is of this kind."""
         prefixes = _VECTOR_TYPES if self is IndexKind.VECTOR else _TEXT_TYPES
         return index.type.upper().startswith(prefixes)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Coverage:
-    """How far an index helps a search of the base table.
+    """Index of a searched column, and the fragments of the base table that it covers.
 
     Attributes:
         column: that is searched.
@@ -51,7 +51,7 @@ class Coverage:
     uncovered: tuple[int, ...]
 
     def without_index(self) -> Coverage:
-        """The same column where no index finds its rows."""
+        """Return the coverage of the same column without an index."""
         return replace(
             self, index=None, covered=(), uncovered=tuple(sorted((*self.covered, *self.uncovered)))
         )
@@ -59,7 +59,7 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class _CoverageName:
-    """Names what indexes cover, among what is known of a base version. Equal for the same kind of index.
+    """Cache key of a coverage within a base version.
 
     Attributes:
         column: of the table.
@@ -73,7 +73,7 @@ class _CoverageName:
 
 
 def find_coverage(base: BaseTable, column: str, kind: IndexKind, metric: str | None = None) -> Coverage:
-    """The index of a column and the fragments it covers; the same object for every query of a version.
+    """Find the index of a column and the fragments it covers; the same object for all queries of a version.
 
     Of several indexes it is the one that covers most rows; of those the youngest. The index of a table with
     stable row ids says what is searched for (metric, tokenizer) but covers nothing.
@@ -94,7 +94,7 @@ def find_coverage(base: BaseTable, column: str, kind: IndexKind, metric: str | N
 
 
 def choose_index_metric(base: BaseTable, column: str) -> str:
-    """The metric of a vector search that names none: that of the column's index.
+    """Choose the metric of a vector search that names none: that of the column's index.
 
     Of several metrics it is l2, or else the first by name, so that building an index further changes nothing.
     Without an index it is l2, and hamming for vectors of uint8, as Lance has it.
@@ -108,12 +108,12 @@ def choose_index_metric(base: BaseTable, column: str) -> str:
 
 
 def get_metric(index: DatasetIndex) -> str:
-    """The metric of a vector index."""
+    """Return the metric of a vector index."""
     return str(index.details.get("metric_type", DEFAULT_METRIC)).lower()
 
 
 def find_text_index(base: BaseTable, column: str, shown: Container[str]) -> DatasetIndex:
-    """The text index of a column, whose tokenizer says what its words are.
+    """Find the text index of a column, whose tokenizer defines its words.
 
     Args:
         base: the table.
@@ -137,7 +137,7 @@ def find_text_index(base: BaseTable, column: str, shown: Container[str]) -> Data
 
 
 def is_equivalent(one: DatasetIndex, other: DatasetIndex, kind: IndexKind) -> bool:
-    """Whether what an index finds, and how well it matches, is what the other one would say of its rows.
+    """Return whether two indexes give the same results and scores for the same rows.
 
     For texts, one must also know where words stand in a text if the other one does.
     """
@@ -185,7 +185,7 @@ MAX_ALL_TOKENIZED_BYTES = 24 << 20
 
 @dataclass(frozen=True, slots=True)
 class _OwnIndexName:
-    """Names a generation's index, among what is known of a base version. Equal for the same index of that.
+    """Cache key of a generation's index within a base version.
 
     Attributes:
         generation: whose index it is.
@@ -201,7 +201,7 @@ class _OwnIndexName:
 
 
 def find_own_index(base: BaseTable, generation: GenerationDataset, of_base: Coverage) -> DatasetIndex | None:
-    """The index of a generation that answers as the base table's index would; None where there is none.
+    """Find the index of a generation that gives the same results as the base table's; None if there is none.
 
     A generation has indexes of the same names as the base table had when its first row was written: since
     then they may have been built anew, with another tokenizer or metric.
@@ -240,7 +240,7 @@ def _search_own_index(
 def choose_indexed_generations(
     base: BaseTable, generations: Iterable[GenerationDataset], of_base: Coverage
 ) -> frozenset[str]:
-    """Paths of the generations whose own indexes take less time to ask than their rows to look at.
+    """Return paths of the generations for which their index is faster than a scan.
 
     Args:
         base: table.
@@ -259,5 +259,5 @@ def choose_indexed_generations(
 
 
 def count_vector_bytes(vectors: pa.DataType) -> int:
-    """Bytes of one vector."""
+    """Return the bytes of one vector."""
     return int(vectors.list_size * vectors.value_type.bit_width // 8)

@@ -1,4 +1,4 @@
-"""What may supersede a row of a search's sources, asked by key: needs no key column of the base table."""
+"""Find newer rows by key, without reading the key column of the base table."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from planner.tables.sources.snapshot import RegionSnapshot, TableSnapshot
 
 @dataclass(frozen=True, eq=False)
 class NewerGeneration:
-    """The keys of a flushed generation, behind its filter.
+    """Keys of a flushed generation, behind its filter.
 
     Args:
         base: the table.
@@ -41,16 +41,16 @@ class NewerGeneration:
 
     @property
     def description(self) -> str:
-        """The filter."""
+        """Description of the filter."""
         return f"gen {self.generation.generation}: {self.key_filter.description}"
 
     def possible(self, keys: KeySet) -> frozenset[Key]:
-        """Keys that the filter can't rule out."""
+        """Return the keys that the filter can't exclude."""
         pairs = zip(keys.rows, keys.lookup_keys, strict=True)
         return frozenset(row for row, key in pairs if self.key_filter.might_contain(key))
 
     def confirmed(self, keys: KeySet, context: TaskContext) -> frozenset[Key]:
-        """Keys that a lookup finds."""
+        """Return the keys that a lookup finds."""
         scan = LanceScanExec(
             self.generation.source(self.base),
             keys.columns,
@@ -64,7 +64,7 @@ class NewerGeneration:
 
 @dataclass(frozen=True, eq=False)
 class NewerTail:
-    """The keys of a region's unflushed rows, which are in memory.
+    """Keys of a region's unflushed rows, in memory.
 
     Args:
         tail: whose keys are asked for.
@@ -76,11 +76,11 @@ class NewerTail:
 
     @property
     def description(self) -> str:
-        """The tail."""
+        """Description of the tail."""
         return f"WAL {self.tail.first}..{self.tail.last}: in memory"
 
     def possible(self, keys: KeySet) -> frozenset[Key]:
-        """Keys that are there."""
+        """Return the keys that the tail has."""
         found = self.tail.find(keys.table)
         if found is None:
             return self._keys.intersection(keys.rows)
@@ -88,7 +88,7 @@ class NewerTail:
         return frozenset(key_rows(columns.take(pa.array(found)), self.key))
 
     def confirmed(self, keys: KeySet, context: TaskContext) -> frozenset[Key]:  # noqa: ARG002
-        """The same."""
+        """Return the keys that the tail has."""
         return self.possible(keys)
 
     @cached_property
@@ -98,7 +98,7 @@ class NewerTail:
 
 @dataclass(frozen=True, eq=False)
 class StaleRows:
-    """How superseded rows are known by key, where no mask has them.
+    """Sources of newer rows, for searches without masks.
 
     Attributes:
         key: key columns.
@@ -112,7 +112,7 @@ class StaleRows:
 def find_stale_rows(
     snapshot: TableSnapshot, sources: Iterable[SearchSource], cache: ByteCache, columns: ColumnCache
 ) -> StaleRows:
-    """What may supersede the rows of each source.
+    """Find the sources that may supersede the rows of each source.
 
     Args:
         snapshot: of a table with a primary key.
@@ -138,7 +138,7 @@ def find_stale_rows(
 
 
 def mask_own_newest(snapshot: TableSnapshot, sources: Sequence[SearchSource]) -> tuple[SearchSource, ...]:
-    """The sources, those in memory without rows that later ones of the same log supersede, or tombstones."""
+    """Mask tombstones, and rows of log tails that later rows of the same tail supersede."""
     tails: Mapping[int, Tail] = {id(tail.source): tail for tail in snapshot.tails}
     return tuple(
         replace(source, live=_build_newest_mask(tails[id(source.rows)]))

@@ -1,4 +1,4 @@
-"""Rows of a flushed generation that the base table has exactly as they are."""
+"""Find rows of a flushed generation that are equal to rows of the base table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _INTEGERS = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 
 
 def compare_values(one: pa.Array, other: pa.Array) -> np.ndarray:
-    """For each row, whether both arrays have the same value there, or both NULL.
+    """Flag the rows in which both arrays have the same value, or both NULL.
 
     What can't be compared counts as different. Numbers are compared as they are stored: minus zero is not
     zero, and NaN is itself.
@@ -41,7 +41,7 @@ def compare_values(one: pa.Array, other: pa.Array) -> np.ndarray:
 
 
 def _compare_valid(one: pa.Array, other: pa.Array, both: np.ndarray) -> np.ndarray:
-    """Which rows are equal; what it says of rows that are not valid in `both` means nothing."""
+    """Flag equal rows; flags of rows that are not valid in `both` have no meaning."""
     kind = one.type
     if isinstance(kind, pa.BaseExtensionType):
         return compare_values(one.storage, other.storage)
@@ -105,11 +105,11 @@ class SameRows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Bytes of the arrays."""
         return int(self.offsets.nbytes + self.addresses.nbytes)
 
     def of(self, flags: np.ndarray) -> SameRows:
-        """The pairs whose row of the fragment is flagged."""
+        """Return the pairs whose row of the fragment is flagged."""
         chosen = flags[self.offsets]
         return SameRows(self.offsets[chosen], self.addresses[chosen])
 
@@ -119,14 +119,14 @@ NO_ROWS = SameRows(np.empty(0, dtype=np.uint32), np.empty(0, dtype=np.uint64))
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Layer:
-    """A generation and its keys, oldest row first."""
+    """Generation with its keys, oldest row first."""
 
     generation: GenerationDataset
     keys: LayerKeys
 
 
 def find_same_rows(base: BaseTable, fragment: StoredFragment, layers: Sequence[Layer]) -> list[SameRows]:
-    """For each generation, its rows that a fragment has with the same key and the same values.
+    """Find, for each generation, its rows that a fragment has with the same key and values.
 
     Args:
         base: table.
@@ -157,7 +157,7 @@ def find_same_rows(base: BaseTable, fragment: StoredFragment, layers: Sequence[L
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Pairs:
-    """Rows that may be the same.
+    """Pairs of rows that may be equal.
 
     Attributes:
         layer: generation.
@@ -171,19 +171,19 @@ class _Pairs:
 
     @staticmethod
     def of(layer: Layer, keys: pa.Array) -> _Pairs:
-        """Rows with the same key."""
+        """Pair the rows with the same key."""
         shown = find_newest(layer.keys)
         places = pc.index_in(keys, value_set=layer.keys.keys.filter(pa.array(shown)))
         offsets = np.flatnonzero(places.is_valid().to_numpy(zero_copy_only=False))
         return _Pairs(layer, offsets, np.flatnonzero(shown)[places.drop_null().to_numpy()])
 
     def select_range(self, first: int, last: int) -> _Pairs:
-        """Those of a stretch of the fragment."""
+        """Return the pairs of a range of the fragment."""
         start, stop = np.searchsorted(self.offsets, (first, last))
         return _Pairs(self.layer, self.offsets[start:stop], self.rows[start:stop])
 
     def select_equal(self, base: BaseTable, of_base: pa.Table) -> _Pairs:
-        """Those that have the same values in all columns that are no keys.
+        """Return the pairs with equal values in all columns that are no keys.
 
         Args:
             base: table.
@@ -206,7 +206,7 @@ class _Pairs:
         return _Pairs(self.layer, self.offsets[same], self.rows[same])
 
     def to_same_rows(self, parts: Sequence[_Pairs]) -> SameRows:
-        """What was found in all stretches."""
+        """Concatenate the pairs of all ranges."""
         if not parts:
             return NO_ROWS
         rows = np.concatenate([one.rows for one in parts])
@@ -225,7 +225,7 @@ def _choose_batch_rows(base: BaseTable, fragment: StoredFragment) -> int:
 
 
 def _read_physical_rows(base: BaseTable, fragment: StoredFragment, first: int, count: int) -> pa.Table:
-    """A stretch of a fragment, deleted rows included, without the key."""
+    """Read a range of a fragment, deleted rows included, without the key columns."""
     stored = base.dataset.get_fragment(fragment.fragment_id)
     deleted = {"with_row_id": True, "include_deleted_rows": True} if stored.num_deletions else {}
     scope = {"offset": first, "limit": min(count, fragment.physical_rows - first)}
@@ -235,7 +235,7 @@ def _read_physical_rows(base: BaseTable, fragment: StoredFragment, first: int, c
 
 
 def _read_column(rows: pa.Table | None, field: pa.Field, source: LanceSource, count: int) -> pa.Array:
-    """A column of rows of a generation, as the table's."""
+    """Convert a column of a generation's rows to the table's type."""
     stored = source.stored.get(field.name)
     if rows is None or stored is None:
         return pa.nulls(count, field.type)

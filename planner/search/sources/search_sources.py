@@ -1,4 +1,4 @@
-"""Which sources a search has.
+"""Divide the rows of a snapshot among the sources of a search.
 
 The rows of a snapshot are divided among sources so that every live row is in exactly one of them, and so that
 the rows of a source are covered by one index, or by none. What is found out belongs to immutable things, a
@@ -35,7 +35,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class _FragmentRowsName:
-    """Names the rows of a fragment.
+    """Cache key of the rows of a fragment.
 
     `shared` for the same stored rows with the same addresses, of which the same ones are deleted, read as the
     same columns.
@@ -55,7 +55,7 @@ class _FragmentRowsName:
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class _BaseRowsName:
-    """Names the rows of several fragments.
+    """Cache key of the rows of several fragments.
 
     `shared` where the rows of each are, and the same index covers them.
 
@@ -70,7 +70,7 @@ class _BaseRowsName:
 
 @dataclass(frozen=True, slots=True)
 class _GenerationRowsName:
-    """Names the rows of a generation. Equal for the same one, read as the same columns."""
+    """Cache key of the rows of a generation, read as these columns."""
 
     place: Place
     columns: Columns
@@ -78,7 +78,7 @@ class _GenerationRowsName:
 
 @dataclass(frozen=True, slots=True)
 class _TailRowsName:
-    """Names a region's log, of which there are more and more rows.
+    """Cache key of a region's log, whatever its number of rows.
 
     Equal for the same one, read as the same columns.
 
@@ -93,7 +93,7 @@ class _TailRowsName:
 
 @dataclass(frozen=True, slots=True)
 class _FirstEntriesName:
-    """Names the rows of the first so many entries of a log."""
+    """Cache key of the rows of the first entries of a log."""
 
     log: _TailRowsName
     entries: int
@@ -101,7 +101,7 @@ class _FirstEntriesName:
 
 @dataclass(frozen=True, slots=True)
 class _IdentitiesName:
-    """Names what `_name_base_rows` found out about a base version.
+    """Cache key of the result of `_name_base_rows` within a base version.
 
     Attributes:
         fragments: ids.
@@ -124,7 +124,7 @@ def list_sources(
     together_with: Sequence[Coverage] = (),
     uses_indexes: bool = True,
 ) -> tuple[SearchSource, ...]:
-    """The base table where an index covers it and where none does, merged generations, fresh rows.
+    """List the sources: base fragments with and without an index, merged generations, fresh rows.
 
     Args:
         snapshot: of the table; may have more regions than are searched: their rows only supersede.
@@ -198,7 +198,7 @@ def _divide_base(
 
 
 def _split_fragments(fragments: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Fragments in stretches of 2^n, longest first, so that one more of them changes only the last ones."""
+    """Split fragments into runs of 2^n, longest first, so that appends only change the last runs."""
     count, start = len(fragments), 0
     for power in reversed(range(count.bit_length())):
         if count & (1 << power):
@@ -216,7 +216,7 @@ def _build_generation_source(
     *,
     by_index: bool,
 ) -> Iterator[SearchSource]:
-    """A generation; but one that was written before the table had the column has no vectors.
+    """Build the source of a generation, unless it was written before the table had the vector column.
 
     Args:
         numbers: of sources.
@@ -250,7 +250,7 @@ def _build_tail_source(number: int, base: BaseTable, tail: Tail, live: RowMask) 
 def _name_base_rows(
     base: BaseTable, fragments: Sequence[int], index: DatasetIndex | None
 ) -> tuple[Hashable, Mapping[int, Hashable]]:
-    """Names some fragments of the base table, all together and each on its own.
+    """Build the cache keys of fragments of the base table, together and each.
 
     By their files and by the rows that are deleted: a commit leaves most of what is known as it was.
     """
@@ -270,7 +270,7 @@ def _name_base_rows(
 
 
 def _keep(base: BaseTable, key: Hashable, make: Callable[[], Value]) -> Value:
-    """What was found out about a version before, or now."""
+    """Return a value that is kept with a base version, computed on first use."""
     if key not in base.search_state:
         base.search_state[key] = make()
     known: Value = base.search_state[key]

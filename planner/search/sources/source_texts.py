@@ -1,4 +1,4 @@
-"""The texts of a search's sources: asked of indexes, or read and tokenized once."""
+"""Texts of a search's sources: from indexes, or read and tokenized once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOVED_ROWS = "FragmentReuse"
 
 @dataclass(frozen=True, slots=True)
 class _TermsName:
-    """Names how a column's terms and scores are made. Equal where the base table's index says the same.
+    """Cache key of the terms and scores of a column.
 
     Attributes:
         column: of the table.
@@ -45,7 +45,7 @@ class _TermsName:
 
 @dataclass(frozen=True, slots=True)
 class _LiveTextName:
-    """Names a `LiveText`. Equal for the same rows, shown rows, and ways to make terms of them.
+    """Cache key of a `LiveText`.
 
     Attributes:
         source: see `SearchSource.identity`.
@@ -62,7 +62,7 @@ class _LiveTextName:
 
 @dataclass(frozen=True, slots=True)
 class _TailTextName:
-    """Names the `LiveText` of a log that was made last; of which of its rows, the value tells."""
+    """Cache key of the last `LiveText` of a log; the value tells its rows."""
 
     stem: Hashable
     made_by: tuple[_TermsName, ...]
@@ -70,7 +70,7 @@ class _TailTextName:
 
 @dataclass(frozen=True, slots=True)
 class _DocumentsName:
-    """Names the terms of a column of a source. Equal for the same rows and the same tokenizer."""
+    """Cache key of the terms of a column of a source."""
 
     source: Hashable
     column: str
@@ -79,7 +79,7 @@ class _DocumentsName:
 
 @dataclass(frozen=True, slots=True)
 class _TailDocumentsName:
-    """Names the terms of a column of a log, as far as it was read; how far, the value tells."""
+    """Cache key of the terms of a column of a log; the value tells its rows."""
 
     stem: Hashable
     column: str
@@ -88,7 +88,7 @@ class _TailDocumentsName:
 
 @dataclass(frozen=True, eq=False)
 class SourceTexts:
-    """Opens the texts of sources as the base table's indexes would have them.
+    """Open the texts of sources with the terms of the base table's indexes.
 
     Args:
         indexes: column -> the base table's index; sources were divided by the index on the first column.
@@ -102,7 +102,7 @@ class SourceTexts:
 
     @cached_property
     def tokenizers(self) -> Mapping[str, Tokenizer]:
-        """Of each column."""
+        """Tokenizer of each column."""
         return {column: Tokenizer.of(index.details) for column, index in self.indexes.items()}
 
     @cached_property
@@ -111,7 +111,7 @@ class SourceTexts:
         return frozenset(column for column, index in self.indexes.items() if _has_quantized_lengths(index))
 
     def open(self, source: SearchSource) -> SourceText:
-        """The texts of one source.
+        """Open the texts of one source.
 
         Raises:
             LanceGatewayError: they can't be read.
@@ -119,7 +119,7 @@ class SourceTexts:
         return SourceText(source, self._build_live_text(source), self.tokenizers, self.cache)
 
     def _build_live_text(self, source: SearchSource) -> LiveText:
-        """The texts of a source and which rows are shown and not deleted; the same object while they are."""
+        """Return the texts of a source with its live rows; the same object until they change."""
         digests = source.live.digests(source.fragments)
 
         def find() -> LiveText:
@@ -140,7 +140,7 @@ class SourceTexts:
 
     @cached_property
     def _term_names(self) -> tuple[_TermsName, ...]:
-        """Names what makes terms of texts, and scores of terms."""
+        """Cache keys of the terms of each column."""
         return tuple(
             _TermsName(
                 column,
@@ -152,7 +152,7 @@ class SourceTexts:
         )
 
     def _list_rows(self, source: SearchSource) -> tuple[RowNumbers, np.ndarray]:
-        """The rows of a source, and which are live."""
+        """Return the row numbers of a source, and which rows are live."""
         rows = source.rows
         if isinstance(rows, MemTableSource):
             numbers = RowNumbers({0: rows.rows.num_rows})
@@ -201,7 +201,7 @@ class SourceTexts:
         return self.cache.compute(key, read, lambda found: found.nbytes)
 
     def _find_own_index(self, source: SearchSource, column: str) -> IndexDescription | None:
-        """The index of the source's dataset on a column, where it covers the source."""
+        """Return the index of the source's dataset on a column, if it covers the source."""
         rows = source.rows
         if source.index is None or not isinstance(rows, LanceSource) or column not in rows.stored_names:
             return None
@@ -220,7 +220,7 @@ class SourceTexts:
         return found[0] if found else None
 
     def _has_same_terms(self, column: str, index: IndexDescription) -> bool:
-        """Whether the terms of an index are those of the base table's, and its scores tell frequencies."""
+        """Return whether an index has the terms and scores of the base table's index."""
         base = self.indexes[column]
         if index.details is base.details:
             return True

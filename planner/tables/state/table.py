@@ -210,9 +210,9 @@ class Table:
 class NewestBase:
     """Newest version of a base table. Thread-safe.
 
-    A table that was dropped and created again may reuse version numbers. So a version is identified by the
-    file of its manifest; if that was cleaned up, the table is identified by the mark that writers leave in it.
-    Without a mark it counts as another table.
+    A table that was dropped and created again may reuse version numbers, so a version is identified by the file
+    of its manifest. If that was cleaned up, the mark that writers leave identifies the table; without a mark it
+    counts as another table.
 
     Attributes:
         last: the version that was found last; None before the first.

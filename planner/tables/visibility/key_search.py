@@ -1,4 +1,4 @@
-"""Find rows by key, in sources that never change.
+"""Find rows by key in sources that never change.
 
 A `KeyProbe` searches a column for many keys at once. `KeySearch` keeps where sources have keys, and asks them
 for the keys of a tail over and over while it grows.
@@ -42,7 +42,7 @@ OTHER_BYTES = 48
 
 
 class KeyProbe:
-    """Several sets of wanted keys, searched together.
+    """Search of several sets of keys in one column.
 
     Args:
         layers: keys of each set; a key may repeat within a set and between sets.
@@ -58,7 +58,7 @@ class KeyProbe:
             self._sorted = [_drop_repeats(np.sort(layer.to_numpy().astype(np.int64))) for layer in layers]
 
     def search(self, keys: pa.Array) -> list[np.ndarray]:
-        """For each set, the ascending positions (uint32) in `keys` whose key is in the set."""
+        """Return, for each set, the ascending positions (uint32) in `keys` whose key is in the set."""
         if not len(keys):
             return [_NONE for _ in self._layers]
         if self._sorted is not None:
@@ -74,7 +74,7 @@ class KeyProbe:
 
 
 def _search_ascending(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Positions in ascending keys of these keys, which are ascending and distinct as well."""
+    """Return positions of wanted keys in a column; both are ascending and distinct."""
     first = np.searchsorted(wanted, keys[0])
     last = np.searchsorted(wanted, keys[-1], side="right")
     possible = wanted[first:last]
@@ -87,7 +87,7 @@ def _search_ascending(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 
 
 class _OffsetTable:
-    """Position of every key of a narrow span of integers, in which no key repeats."""
+    """Positions of integer keys within a narrow range, without repeated keys."""
 
     def __init__(self, lowest: int, table: np.ndarray) -> None:
         self._lowest = lowest
@@ -95,7 +95,7 @@ class _OffsetTable:
 
     @staticmethod
     def of(keys: np.ndarray) -> _OffsetTable | None:
-        """None where the keys are spread too widely, or one of them repeats."""
+        """Build the table; return None if the range is too wide or a key repeats."""
         lowest, highest = int(keys.min()), int(keys.max())
         span = highest - lowest + 1
         if span > MAX_SLOTS_PER_ROW * max(len(keys), 1 << 16):
@@ -108,7 +108,7 @@ class _OffsetTable:
         return _OffsetTable(lowest, table) if np.array_equal(table[slots], positions) else None
 
     def find(self, wanted: np.ndarray) -> np.ndarray:
-        """Ascending positions of these keys, which are ascending and distinct."""
+        """Return ascending positions of wanted keys, which are ascending and distinct."""
         first = np.searchsorted(wanted, self._lowest)
         last = np.searchsorted(wanted, self._lowest + len(self._table) - 1, side="right")
         found: np.ndarray = self._table[wanted[first:last] - self._lowest]
@@ -118,7 +118,7 @@ class _OffsetTable:
 
 
 class _HashedLayers:
-    """The sets of wanted keys behind one hash table, for keys of any type."""
+    """Sets of wanted keys in one hash table, for keys of any type."""
 
     def __init__(self, layers: Sequence[pa.Array]) -> None:
         self._layers = len(layers)
@@ -131,7 +131,7 @@ class _HashedLayers:
         self._starts = np.cumsum(self._counts) - self._counts
 
     def search(self, keys: pa.Array) -> list[np.ndarray]:
-        """As KeyProbe.search."""
+        """Search the keys; see `KeyProbe.search`."""
         codes = pc.index_in(keys, value_set=self._wanted)
         positions = np.flatnonzero(codes.is_valid().to_numpy(zero_copy_only=False)).astype(np.uint32)
         if self._layers == 1:
@@ -155,7 +155,7 @@ def _drop_repeats(ascending: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class LayerPlaces:
-    """Finds rows by key.
+    """Index of the rows of a source by key.
 
     Args:
         keys: of all rows of the source.
@@ -169,11 +169,11 @@ class LayerPlaces:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Bytes of the keys and of their order."""
         return 2 * int(self.keys.nbytes)
 
     def find(self, wanted: pa.Array) -> np.ndarray:
-        """Ascending numbers of the rows that have one of these distinct keys."""
+        """Return ascending numbers of the rows that have one of these distinct keys."""
         if self._sorted_keys is not None:
             return self._sorted_keys.find(wanted.to_numpy().astype(np.int64, copy=False))
         return np.flatnonzero(pc.is_in(self.keys, value_set=wanted).to_numpy(zero_copy_only=False))
@@ -181,7 +181,7 @@ class LayerPlaces:
 
 @dataclass(frozen=True, slots=True)
 class _GenerationKeysName:
-    """Names the keys of a generation. Equal where the same columns are the key."""
+    """Cache key of the keys of a generation."""
 
     key: Columns
     generation: Place
@@ -189,14 +189,14 @@ class _GenerationKeysName:
 
 @dataclass(frozen=True, slots=True)
 class _GenerationPlacesName:
-    """Names where a generation has its keys. Equal where the same columns are the key."""
+    """Cache key of the positions of keys in a generation."""
 
     key: Columns
     generation: Place
 
 
 class KeySearch:
-    """Safe to share between threads.
+    """Search of rows by key, with cached keys and positions. Thread-safe.
 
     Args:
         cache: keeps keys, and where sources have them.
@@ -208,7 +208,7 @@ class KeySearch:
         self._executor = executor
 
     def read_keys(self, base: BaseTable, generation: GenerationDataset) -> LayerKeys:
-        """The keys of a generation.
+        """Read the keys of a generation, or take them from the cache.
 
         Raises:
             GenerationVanishedError: its files are gone.
@@ -224,7 +224,7 @@ class KeySearch:
     def find_in_base(
         self, base: BaseTable, stretches: Sequence[tuple[TailRows, int, int]]
     ) -> Mapping[int, np.ndarray]:
-        """Rows of the base table that have keys of stretches of tails."""
+        """Return offsets of base rows, by fragment, that have keys of ranges of tails."""
         found: dict[int, list[np.ndarray]] = {}
         if not stretches:
             return {}
@@ -254,7 +254,7 @@ class KeySearch:
         )
 
     def _search_version(self, base: BaseTable, wanted: pa.Array) -> np.ndarray:
-        """Addresses of the base rows that have one of these keys."""
+        """Return addresses of the base rows that have one of these keys."""
         found = self.find_by_index(base, wanted)
         if found is not None:
             return found
@@ -269,7 +269,7 @@ class KeySearch:
     def find_in_generation(
         self, base: BaseTable, generation: GenerationDataset, log: TailRows, start: int, stop: int
     ) -> np.ndarray:
-        """Numbers of the rows of a generation that have keys of a stretch of a tail, repeats allowed."""
+        """Return numbers of rows of a generation that have keys of a range of a tail; they may repeat."""
         key = _GenerationPlacesName(base.key, generation.place)
 
         def find(wanted: pa.Array) -> np.ndarray:
@@ -287,7 +287,7 @@ class KeySearch:
     def recall_superseded(
         self, base: BaseTable, generation: GenerationDataset, earlier: Sequence[GenerationDataset]
     ) -> tuple[np.ndarray, ...] | None:
-        """Which rows of earlier generations a generation supersedes, as was known before it was flushed.
+        """Return the rows of earlier generations that a generation supersedes, as found before its flush.
 
         Args:
             base: the table.
@@ -306,9 +306,9 @@ class KeySearch:
     def recall_superseded_in_base(
         self, base: BaseTable, generation: GenerationDataset
     ) -> Callable[[StoredFragment], np.ndarray] | None:
-        """Finds the rows (offsets, repeats allowed) of fragments that a generation supersedes.
+        """Return a function that finds the offsets of base rows that a generation supersedes.
 
-        None where nothing is known of the time when the generation was unflushed.
+        Return None if the generation was not read before its flush. Offsets may repeat.
         """
         flushed = self._find_flushed(base, generation)
         if flushed is None:
@@ -336,7 +336,7 @@ class KeySearch:
     # Keys of the base table
 
     def can_keep_keys(self, base: BaseTable) -> bool:
-        """Whether the keys of all fragments are, or may be, kept in memory."""
+        """Return whether the keys of all fragments fit into the cache."""
         is_integer = self._has_integer_key(base)
         if not is_integer and base.key_index:
             return False
@@ -344,13 +344,13 @@ class KeySearch:
         return base.physical_rows * size * LARGEST_SHARE <= self._cache.max_bytes
 
     def read(self, base: BaseTable, fragments: Sequence[StoredFragment]) -> None:
-        """Have the keys of fragments in memory."""
+        """Read the keys of fragments into the cache."""
         missing = [one for one in fragments if self._cache.get(FragmentKeysName(one.files, base.key)) is None]
         if len(missing) > 1:
             list(self._executor.map(lambda one: self._read_fragment_keys(base, one), missing))
 
     def find_in_fragment(self, base: BaseTable, fragment: StoredFragment, wanted: pa.Array) -> np.ndarray:
-        """Offsets (uint32) of the rows of a fragment that have one of these distinct keys."""
+        """Return offsets (uint32) of the rows of a fragment that have one of these distinct keys."""
         keys = self._read_fragment_keys(base, fragment)
         if isinstance(keys, FragmentKeys):
             found = keys.find(wanted.to_numpy().astype(np.int64, copy=False))
@@ -359,7 +359,7 @@ class KeySearch:
         return found.astype(np.uint32)
 
     def find_by_index(self, base: BaseTable, wanted: pa.Array) -> np.ndarray | None:
-        """Row addresses (uint64) as the table's BTREE index tells them; None where it can't be asked."""
+        """Find row addresses (uint64) with the table's BTREE index; return None if it can't be used."""
         if not base.key_index or len(wanted) > INDEX_PROBE_KEYS:
             return None
         condition = lance_filter.one_of(base.primary_key[0], wanted)

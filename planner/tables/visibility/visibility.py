@@ -1,4 +1,4 @@
-"""Newest wins: which rows of a snapshot are shown.
+"""Compute which rows of a snapshot are visible: of each key, the newest.
 
 A row is shown if it is no tombstone and no newer row has its key. Rows are newer
 
@@ -58,14 +58,14 @@ class SnapshotMasks:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Bytes of all masks."""
         parts = (self.base, *self.generations.values(), *self.tails.values())
         return sum(mask.nbytes for mask in parts) + ENTRY_OVERHEAD
 
 
 @dataclass(frozen=True, slots=True)
 class _MasksName:
-    """Names masks of a snapshot, which grow with its tails; as of how many rows they are, the value tells.
+    """Cache key of the masks of a snapshot, which grow with its tails; the value has the number of rows.
 
     Equal for the same base version under the same generations and logs of each region, where the same columns
     are the key.
@@ -83,7 +83,7 @@ class _MasksName:
 
 @dataclass(frozen=True, eq=False)
 class _TailMasks:
-    """Masks as of so many rows of each tail, in the order of the snapshot's tails."""
+    """Masks for a number of rows of each tail, in the order of the snapshot's tails."""
 
     rows: tuple[int, ...]
     masks: SnapshotMasks
@@ -91,7 +91,7 @@ class _TailMasks:
 
 @dataclass(frozen=True, slots=True)
 class _LayerName:
-    """Names the rows of a generation that it and later ones of its region leave visible.
+    """Cache key of the visible rows of a generation below the later generations of its region.
 
     Equal for the same generation under the same ones, where the same columns are the key.
 
@@ -106,7 +106,7 @@ class _LayerName:
 
 @dataclass(frozen=True, eq=False)
 class _LayerRows:
-    """Which rows of a generation are shown: one flag per live row, in the order of its keys, and the mask."""
+    """Visible rows of a generation: one flag per live row, in the order of its keys, and the mask."""
 
     rows: np.ndarray
     mask: RowMask
@@ -114,7 +114,7 @@ class _LayerRows:
 
 @dataclass(frozen=True, slots=True)
 class _BaseMaskName:
-    """Names the rows of a base version that generations leave visible.
+    """Cache key of the mask of a base version below generations.
 
     Equal for the same version and the same generations, in any order, where the same columns are the key.
     """
@@ -126,7 +126,7 @@ class _BaseMaskName:
 
 @dataclass(frozen=True, slots=True)
 class _SupersededName:
-    """Names the rows of a fragment whose key a generation has too.
+    """Cache key of the rows of a fragment whose key a generation has as well.
 
     Equal for the same stored rows and the same generation, where the same columns are the key.
     """
@@ -137,7 +137,7 @@ class _SupersededName:
 
 
 class Visibility:
-    """Computes and keeps masks. Safe to share between threads.
+    """Compute and cache masks. Thread-safe.
 
     Attributes:
         executor: reads several sources at a time.
@@ -155,7 +155,7 @@ class Visibility:
         self._locks = tuple(threading.Lock() for _ in range(_LOCKS))
 
     def compute_masks(self, snapshot: TableSnapshot) -> SnapshotMasks:
-        """Masks of a table with a primary key.
+        """Compute the masks of a snapshot of a table with a primary key.
 
         Raises:
             LanceGatewayError: a source can't be read.
@@ -183,7 +183,7 @@ class Visibility:
             return grown.masks
 
     def _compute_flushed_masks(self, snapshot: TableSnapshot) -> SnapshotMasks:
-        """Masks as they would be if nothing were unflushed."""
+        """Compute the masks without the log tails."""
         base = snapshot.base
         regions = [one.generations for one in snapshot.regions.values() if one.generations]
         generations: dict[str, RowMask] = {}
@@ -196,7 +196,7 @@ class Visibility:
     def _compute_region_masks(
         self, base: BaseTable, generations: Sequence[GenerationDataset]
     ) -> Mapping[str, RowMask]:
-        """Path -> mask of a region's generations.
+        """Compute the masks of a region's generations, by path.
 
         It depends on the later ones only: a merge, which removes the oldest, leaves it as it is.
         """
@@ -219,7 +219,7 @@ class Visibility:
     def _compute_visible_rows(
         self, base: BaseTable, generations: Sequence[GenerationDataset]
     ) -> tuple[np.ndarray, ...]:
-        """Which rows of each generation are shown, where that was not worked out yet."""
+        """Flag the visible rows of each generation."""
         *earlier, last = generations
         before: list[_LayerRows | None] = self._cache.get_many(_name_layers(base, earlier))
         hidden = None
@@ -247,7 +247,7 @@ class Visibility:
     def _find_superseded(
         self, base: BaseTable, generations: Sequence[GenerationDataset]
     ) -> Mapping[int, np.ndarray]:
-        """Fragment id -> offsets of base rows whose key any of the generations has."""
+        """Return fragment id -> offsets of base rows whose key any of the generations has."""
         fragments = base.fragments
         found = [self._find_kept_offsets(base, one) for one in generations]
         missing: dict[tuple[int, ...], list[int]] = {}
@@ -268,7 +268,7 @@ class Visibility:
         }
 
     def _find_kept_offsets(self, base: BaseTable, generation: GenerationDataset) -> list[np.ndarray | None]:
-        """Offsets in each fragment of rows that a generation supersedes; None where that is not known."""
+        """Return offsets, by fragment, of rows that a generation supersedes; None if not computed yet."""
         fragments = base.fragments
         found: list[np.ndarray | None] = self._cache.get_many(_name_superseded(base, generation, fragments))
         unknown = [at for at, offsets in enumerate(found) if offsets is None]
@@ -286,7 +286,7 @@ class Visibility:
         generations: Sequence[GenerationDataset],
         fragments: Sequence[StoredFragment],
     ) -> list[list[np.ndarray]]:
-        """For each fragment and each generation, offsets of the rows whose key the generation has."""
+        """Search, in each fragment, the rows whose key each generation has."""
         probe = KeyProbe([self.search.read_keys(base, one).keys for one in generations])
         found = list(self.executor.map(lambda one: probe.search(read_physical_keys(base, one)), fragments))
         for generation, offsets in zip(generations, zip(*found, strict=True), strict=True):
@@ -349,12 +349,12 @@ def _name_superseded(
 
 
 def find_newest(layer: LayerKeys) -> np.ndarray:
-    """Which rows of one layer are the last of their key and no tombstone."""
+    """Flag the rows of one layer that are the last of their key and no tombstone."""
     return find_newest_in_layers([layer])[0]
 
 
 def find_newest_in_layers(layers: Sequence[LayerKeys]) -> tuple[np.ndarray, ...]:
-    """For each layer, oldest first, which rows are the last of their key and no tombstone."""
+    """Flag, for each layer, oldest first, the rows that are the last of their key and no tombstone."""
     if not layers:
         return ()
     visible = find_last_of_each(pa.concat_arrays([layer.keys for layer in layers]))
@@ -364,7 +364,7 @@ def find_newest_in_layers(layers: Sequence[LayerKeys]) -> tuple[np.ndarray, ...]
 
 
 def find_last_of_each(keys: pa.Array) -> np.ndarray:
-    """Which rows are the last of their key."""
+    """Flag the rows that are the last of their key."""
     narrow = _last_of_narrow_integers(keys)
     if narrow is not None:
         return narrow
@@ -378,7 +378,7 @@ def find_last_of_each(keys: pa.Array) -> np.ndarray:
 
 
 def _last_of_narrow_integers(keys: pa.Array) -> np.ndarray | None:
-    """Do what `find_last_of_each` does by sorting integers that hold key and row: faster than hashing.
+    """Flag the rows that are the last of their key by sorting integers of key and row, or return None.
 
     None where key and row don't fit into 63 bits together.
     """
