@@ -64,7 +64,7 @@ class RegionAssignments:
     """All regions of a table, in the order in which they are listed; positions count from 0.
 
     Attributes:
-        regions: what is known of each.
+        regions: their specs and values.
         has_doubles: whether two of them are one, under two ids.
     """
 

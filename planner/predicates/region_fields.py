@@ -120,8 +120,8 @@ class SpecField:
             return (), f"no value is recorded for {self.text}"
         keys, text = decode_recorded_keys(self._field, raw), _decode_value(self._field.result_type, raw)[1]
         if not keys:
-            told = self._field.result_type
-            return (), f"the value recorded for {self.text} (0x{raw.hex()}) tells nothing as {told}"
+            kind = self._field.result_type
+            return (), f"the value recorded for {self.text} (0x{raw.hex()}) tells nothing as {kind}"
         return keys, f"{self.text} = {text}"
 
     def _list_combinations(self, box: Box) -> list[Row] | None:
@@ -200,7 +200,6 @@ class SpecField:
         return None if found is None else found[at][0]
 
     def _transform_end(self, end: pa.Scalar | None) -> Bound | None:
-        """Apply a monotone transform to one end of a range."""
         if end is None:
             return None
         try:
@@ -276,6 +275,5 @@ def _sample_instants(part: str, lowest: pa.Scalar, highest: pa.Scalar) -> pa.Arr
 
 
 def _unite(images: Sequence[frozenset[Any] | None]) -> FieldSet | None:
-    """Unite the keys of some rows; None if any of them is unknown."""
     known = [one for one in images if one is not None]
     return FieldSet(frozenset().union(*known)) if len(known) == len(images) else None

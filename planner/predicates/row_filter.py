@@ -227,7 +227,6 @@ def _evaluate_predicate(predicate: Predicate, batch: pa.RecordBatch) -> pa.Boole
 
 
 def _compare(column: pa.Array, operator: Operator, value: pa.Scalar) -> pa.BooleanArray:
-    """Compare a column with a value; NULL counts as FALSE."""
     compare = _COMPARE[operator]
     if not pa.types.is_floating(column.type):
         return pc.fill_null(compare(column, value), fill_value=False)

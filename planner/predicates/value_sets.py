@@ -97,7 +97,6 @@ def find_boxes(predicate: Predicate, columns: frozenset[str]) -> Sequence[Box]:
 
 
 def _build_boxes(predicate: Predicate, columns: frozenset[str]) -> list[Box] | None:
-    """Build the boxes of `find_boxes`; None if there would be too many."""
     match predicate:
         case And(operands):
             together: list[Box] = [{}]
@@ -181,7 +180,6 @@ def _list_exclusions(values: tuple[pa.Scalar, ...]) -> frozenset[Any]:
 
 
 def _intersect_boxes(one: Box, other: Box) -> Box | None:
-    """Return the intersection of two boxes; None if it is empty."""
     merged = {**one, **other}
     for column in one.keys() & other.keys():
         both = one[column].intersect(other[column])

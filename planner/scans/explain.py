@@ -21,7 +21,7 @@ def explain_plans(plans: pa.Table, run: QueryRun, partitions: int) -> pa.Table:
     Args:
         plans: columns `plan_type` and `plan`, as EXPLAIN gives them.
         run: the execution whose scans the plan's leaves are.
-        partitions: of every scan; beyond that the number of fragments only told tables apart.
+        partitions: of every scan; larger numbers of fragments only distinguish tables.
     """
     texts = [_insert_trees(text, run, partitions) for text in plans.column("plan").to_pylist()]
     return plans.set_column(plans.schema.get_field_index("plan"), plans.schema.field("plan"), pa.array(texts))
@@ -84,7 +84,7 @@ def _is_leaf_of(scan: TableScan, fragments: int, rest: str) -> bool:
 
 def _format_scan(scan: TableScan, run: QueryRun) -> Iterator[str]:
     if scan.policy is not None:
-        # How many rows, regions or files there are tells of what is hidden.
+        # Numbers of rows, regions or files would reveal hidden rows.
         yield f"{scan.table.name}: the access policy of this table applies; how it is read is not shown"
         return
     snapshot = run.take_snapshot(scan.table)

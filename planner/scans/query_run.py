@@ -72,14 +72,14 @@ class QueryRun:
         self.visibility = visibility if self._tables is None else self._tables.visibility
         self.control = control
         self.failure: LanceGatewayError | None = None
-        """The first error of ours; on its way through DataFusion it becomes mere text."""
+        """First error of this package; DataFusion only passes on its text."""
         self.scans: list[TableScan] = []
         self.system_scans: list[Callable[[], Iterator[pa.RecordBatch]]] = []
-        """What reads each planned scan of a system table."""
+        """Readers of the planned scans of system tables."""
         self.columns: dict[tuple[str, str], pa.Schema] = {}
-        """Statement and private name of a table -> its columns, as the statement was planned with."""
+        """Statement and private name of a table -> its columns at planning."""
         self.division: Division | None = None
-        """Of the statement's one scan, where somebody else took the snapshot and others read the rest."""
+        """Division of the statement's only scan, if other readers share it."""
         self._lock = threading.Lock()
         self._snapshots: dict[Table, TableSnapshot] = {}
 
@@ -283,7 +283,7 @@ class TableScan:
                 raise
             raise failure from None
         except (OSError, ValueError, pa.ArrowException) as error:
-            # Lance's own words, while it reads; on the way through DataFusion they would lose their type.
+            # An error of Lance; DataFusion would lose its type.
             self.run.failure = self.run.failure or self._redact_error(
                 build_read_error(self.table.name, error)
             )
@@ -332,7 +332,7 @@ class TableScan:
         if keys is None or not keys.table.num_rows:
             keys = self._find_keys(base)
         if keys is not None and division is None:
-            # Whatever may supersede a row is asked for its key, too.
+            # Regions that may supersede a row are searched for its key as well.
             return plan_lookup(
                 snapshot,
                 frozenset(self.needed_regions),

@@ -41,7 +41,7 @@ from planner.tables.sources.snapshot import RegionSnapshot, SnapshotRows, TableS
 from planner.tables.visibility.visibility import Visibility
 
 NODE_BYTES = 4_096
-"""What a planned lookup in one source is booked at in the cache."""
+"""Bytes of a planned lookup in one source, for the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ def _read_keys(base: BaseTable, generation: GenerationDataset) -> pa.Table:
 
 
 BASE = ""
-"""What stands for the base table where generations have their paths and tails their regions."""
+"""Source of units of the base table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +284,7 @@ def plan_scan(
     sources: list[tuple[str, LanceSource]] = [(BASE, base.source)]
     sources += [(one.path, one.source(base)) for one in generations]
     types = [base.schema.field(name).type for name in projected]
-    # A filter is Lance's business in the base table: it has statistics and indexes.
+    # Lance filters the base table: it has statistics and indexes.
     keep_base = row_filter is None and column_cache.fits(types, base.physical_rows)
     whole, parts, homes = _group_by_source(placed)
     scans: list[ExecNode] = [

@@ -210,7 +210,6 @@ def _read_vector_type(arguments: Arguments, field: pa.Field) -> tuple[int, pa.Da
 def _read_vectors(
     arguments: Arguments, name: str, column: str, dimension: int, element: pa.DataType
 ) -> np.ndarray:
-    """Read the query vectors, one row per query."""
     if name not in arguments.values:  # a parameter whose value is not known yet
         return np.zeros((1, dimension), np.uint8 if element == pa.uint8() else np.float32)
     value = arguments.values[name]

@@ -149,7 +149,7 @@ def _read_sort(sort: Sort, chain: Chain) -> Nearest | None:
             conditions.append(condition)
     # Rows without a distance don't stay within a bound.
     if keys[0].nulls_first() and not has_bound and ranked.ranking.metric == "cosine":
-        return None  # vectors of length zero have none, and nobody counts them
+        return None  # vectors of length zero have no distance, and are not counted
     return Nearest(ranked.ranking, rows, keys[0].nulls_first() and not has_bound, tuple(conditions))
 
 
@@ -251,7 +251,7 @@ def _find_vector_column(expression: Expression, chain: Chain, place: int) -> str
 
 def _is_vector_cast(cast: Expression) -> bool:
     """Return whether a cast is to an argument type of distance functions, by its serialized form."""
-    told, operand = serialized(cast), cast.to_variant().expr()
-    return told is not None and any(
-        told == serialized(Expr(operand).cast(kind).expr) for kind in _VECTOR_TYPES
+    text, operand = serialized(cast), cast.to_variant().expr()
+    return text is not None and any(
+        text == serialized(Expr(operand).cast(kind).expr) for kind in _VECTOR_TYPES
     )

@@ -144,7 +144,6 @@ class _NearestScan(SearchScan):
         return FallbackExec(super()._plan(), every, self._nearest.rows, self.partitions)
 
     def _has_nulls(self, column: str) -> bool:
-        """Return whether a row, superseded ones included, may have no vector."""
         if not self.schema.field(column).nullable:
             return False
         snapshot = self.run.take_snapshot(self.table)

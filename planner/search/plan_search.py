@@ -78,7 +78,7 @@ def plan_vector(
         request: what for.
         row_filter: what rows must fulfil to be ranked.
         keep: holds vectors and row ids.
-        stale: tells which candidates are superseded; None where the sources' masks know all of them.
+        stale: finds superseded candidates; None if the sources' masks hide all of them.
 
     Raises:
         InvalidInputError: there is no such metric.
@@ -359,7 +359,6 @@ class SearchPlanner:
         )
 
     def _select_sources(self, sources: Sequence[SearchSource]) -> tuple[SearchSource, ...]:
-        """Return the sources of the searched regions and of the base table."""
         return tuple(one for one in sources if one.region_id is None or one.region_id in self.regions)
 
     @cached_property
@@ -369,5 +368,4 @@ class SearchPlanner:
 
     @property
     def _supersedes(self) -> bool:
-        """Whether rows can supersede others."""
         return bool(self.snapshot.base.primary_key) and self.snapshot.has_fresh_rows

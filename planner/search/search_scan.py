@@ -124,7 +124,6 @@ class SearchScan(TableScan):
         return SecurityBarrierExec(taken, rows, self._build_schema(self.columns), after)
 
     def _take_rows(self, plan: SearchPlan, columns: Iterable[str], after: RowFilter | None) -> ExecNode:
-        """Plan to take these columns of the candidates."""
         return TakeRowsExec(
             plan.candidates, plan.sources, self._build_schema(columns), after, self.table.cache
         )
@@ -149,7 +148,6 @@ class SearchScan(TableScan):
         return frozenset(self.columns) | (frozenset() if after is None else after.columns)
 
     def _build_schema(self, columns: Iterable[str]) -> pa.Schema:
-        """Return the schema of columns of the table, visible or not, and of the result."""
         fields = {field.name: field for field in (*self.schema, *self._output)}
         return pa.schema([fields[name] for name in columns])
 
@@ -161,7 +159,7 @@ class SearchLeaf(TableLeaf):
         run: the statement's execution.
         table: that is searched, with what may be seen of it.
         call: as it stands in the statement.
-        search: what it asks for.
+        search: its arguments.
         base: version of the table that it was read against.
     """
 
@@ -335,6 +333,5 @@ def _map_output_names(node: Projection) -> dict[str, str]:
 
 
 def _as_column(expression: Expression) -> Column | None:
-    """Return the column that an expression is, or None."""
     column: Column | None = expression.to_variant() if expression.variant_name() == "Column" else None
     return column

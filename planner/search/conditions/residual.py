@@ -5,8 +5,8 @@
     Filter: items.title LIKE Utf8("A%")
       TableScan: items projection=[id, n, title, vec, _distance], full_filters=[items.n > 5]
 
-The filter above the leaf would leave fewer than k rows. So DataFusion evaluates the very same expression over
-the rows of the table, and what is found is what the search may rank.
+The filter above the leaf would leave fewer than k rows. So DataFusion evaluates the same expression over the
+rows of the table, and the search ranks only the rows that fulfil it.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ class PlannedCondition:
                 names.append(node.alias())
             else:
                 evaluated += node.projections()
-        told = tuple(map(serialized, evaluated))
-        return None if None in told else (self.chain.table, len(self.guards), tuple(names), told)
+        texts = tuple(map(serialized, evaluated))
+        return None if None in texts else (self.chain.table, len(self.guards), tuple(names), texts)
 
     @property
     def needs_visible_rows(self) -> bool:
@@ -130,7 +130,6 @@ class PlannedCondition:
         return InvalidInputError(f"the condition {self.text} can't be evaluated: {reason}")
 
     def _find_rows(self, batch: pa.RecordBatch) -> np.ndarray:
-        """Return the numbers of the rows that fulfil the condition."""
         numbered = batch.append_column(_NUMBER, pa.array(np.arange(batch.num_rows)))
         frame = self._create_frame([numbered])
         if self.guards:

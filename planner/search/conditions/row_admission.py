@@ -7,9 +7,8 @@ columns that they read are scanned, and what is admitted becomes a narrower mask
     WHERE price < 10               masks narrowed to the rows with such prices, no row_filter
     WHERE title LIKE 'A%'          masks narrowed to the rows with such titles, no row_filter
 
-Which rows of a fragment's files fulfil a condition never changes, so it is kept: a policy, or the condition
-of a statement that runs again, costs one scan of each fragment, where Lance would scan for every search. What
-fails for some row is decided for visible rows alone, since the others are nobody's business.
+The rows of a fragment's files that fulfil a condition never change, so their mask is cached: a condition
+costs one scan of each fragment, not one per search. If it fails for a row, only visible rows are evaluated.
 """
 
 from __future__ import annotations
@@ -187,7 +186,6 @@ class Admission:
         return tuple(replace(one, live=self._narrow_mask(one, condition)) for one in sources)
 
     def _narrow_mask(self, source: SearchSource, condition: Condition) -> RowMask:
-        """Return the mask of a source without rows that do not fulfil a condition."""
         self.check()
         if condition.identity is None:
             return self._scan_source(source, condition)
@@ -272,7 +270,6 @@ class Admission:
         return FragmentMask(pa.array(flags), hides_deleted=True)
 
     def _scan_tail(self, rows: MemTableSource, before: FragmentMask | None, condition: Condition) -> RowMask:
-        """Evaluate a condition for the visible rows of a log tail."""
         shown = np.ones(rows.rows.num_rows, dtype=np.bool_)
         if before is not None:
             shown = before.visible.to_numpy(zero_copy_only=False)

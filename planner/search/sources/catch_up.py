@@ -248,7 +248,6 @@ class CatchUp:
             return ()  # cleaned up: its rows are looked at in the base table
 
     def _can_answer(self, base: BaseTable, generation: GenerationDataset, coverage: Coverage) -> bool:
-        """Return whether a generation has an index for a column, and enough rows."""
         return find_own_index(base, generation, coverage) is not None and self._is_enough(
             base, coverage, generation.rows
         )
@@ -314,7 +313,7 @@ class CatchUp:
             layers = [Layer(one, self.visibility.search.read_keys(base, one)) for one in missing]
             return find_same_rows(base, fragment, layers)
 
-        # Statements that come at the same time share one comparison; what is kept are its single results.
+        # Concurrent statements share one comparison; its results are cached one by one.
         together = _ComparisonName(name(*missing))
         compared = cache.compute(together, compare, lambda found: sum(one.nbytes for one in found))
         for generation, rows in zip(missing, compared, strict=True):

@@ -177,8 +177,8 @@ MIN_VECTOR_BYTES = 32 << 20
 """Vectors that take less are kept in memory, where looking at all of them is exact and quicker than asking a
 generation's index, a graph over quantised vectors."""
 MAX_TOKENIZED_BYTES = 8 << 20
-"""Texts of a generation whose files take no more are taken apart once and kept, some six times as large. A
-new word costs a call of Lance for each index that is asked, and next to nothing in memory."""
+"""Generations with smaller files are tokenized once and cached, in about six times the size. A new word costs
+a call of Lance in an index, and next to nothing in memory."""
 MAX_ALL_TOKENIZED_BYTES = 24 << 20
 """The same for all generations of a search."""
 
@@ -244,7 +244,7 @@ def choose_indexed_generations(
 
     Args:
         base: table.
-        generations: all that are searched: what is kept of small ones must fit into memory together.
+        generations: all that are searched: the texts of small ones must fit into memory together.
         of_base: what the base table has for the column.
     """
     if of_base.kind is IndexKind.VECTOR:

@@ -29,7 +29,7 @@ class NewerGeneration:
 
     Args:
         base: the table.
-        generation: whose keys are asked for.
+        generation: whose keys are searched.
         key_filter: over them.
         columns: that are kept decoded.
     """
@@ -67,7 +67,7 @@ class NewerTail:
     """Keys of a region's unflushed rows, in memory.
 
     Args:
-        tail: whose keys are asked for.
+        tail: whose keys are searched.
         key: key columns.
     """
 

@@ -235,7 +235,6 @@ def _read_physical_rows(base: BaseTable, fragment: StoredFragment, first: int, c
 
 
 def _read_column(rows: pa.Table | None, field: pa.Field, source: LanceSource, count: int) -> pa.Array:
-    """Convert a column of a generation's rows to the table's type."""
     stored = source.stored.get(field.name)
     if rows is None or stored is None:
         return pa.nulls(count, field.type)

@@ -1,8 +1,7 @@
 """Divide the rows of a snapshot among the sources of a search.
 
-The rows of a snapshot are divided among sources so that every live row is in exactly one of them, and so that
-the rows of a source are covered by one index, or by none. What is found out belongs to immutable things, a
-base version or a generation, and is kept with them: a query only puts it together.
+Every live row is in exactly one source, and the rows of a source are covered by one index or by none. Results
+for base versions and generations, which are immutable, are cached with them.
 """
 
 from __future__ import annotations
@@ -181,7 +180,7 @@ def _divide_base(
     numbers: Iterator[int], base: BaseTable, covered: Coverage, moved: MovedRows
 ) -> Iterator[SearchSource]:
     uncovered = tuple(one for one in covered.uncovered if one not in moved.emptied)
-    # Texts are taken apart once for each source: it takes too long to begin anew whenever rows are appended.
+    # Texts are tokenized once per source, which takes too long to repeat whenever rows are appended.
     flat = _split_fragments(uncovered) if covered.kind is IndexKind.TEXT else (uncovered,)
     for fragments, index in ((covered.covered, covered.index), *((one, None) for one in flat)):
         if fragments:
@@ -225,7 +224,7 @@ def _build_generation_source(
         rows: the same as a source.
         covered: which index of the base table serves the search.
         live: rows of the generation that are searched.
-        by_index: whether its own index is asked, if it has one.
+        by_index: whether its own index is used, if it has one.
     """
     if covered.kind is IndexKind.VECTOR and covered.column not in rows.stored:
         return
@@ -252,7 +251,7 @@ def _name_base_rows(
 ) -> tuple[Hashable, Mapping[int, Hashable]]:
     """Build the cache keys of fragments of the base table, together and each.
 
-    By their files and by the rows that are deleted: a commit leaves most of what is known as it was.
+    They hold files and deletions, which most commits leave unchanged for most fragments.
     """
 
     def found() -> tuple[Hashable, Mapping[int, Hashable]]:

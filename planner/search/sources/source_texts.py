@@ -140,7 +140,6 @@ class SourceTexts:
 
     @cached_property
     def _term_names(self) -> tuple[_TermsName, ...]:
-        """Cache keys of the terms of each column."""
         return tuple(
             _TermsName(
                 column,
@@ -152,7 +151,6 @@ class SourceTexts:
         )
 
     def _list_rows(self, source: SearchSource) -> tuple[RowNumbers, np.ndarray]:
-        """Return the row numbers of a source, and which rows are live."""
         rows = source.rows
         if isinstance(rows, MemTableSource):
             numbers = RowNumbers({0: rows.rows.num_rows})

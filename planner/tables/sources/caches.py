@@ -1,9 +1,8 @@
 """Caches in memory: values of any kind within a byte budget, and decoded columns of visible rows.
 
-Opening a scanner costs more than the few rows of a flushed generation, and decoding and masking a column
-costs more than handing it over. What is kept is named by its content: the fragment's stored rows, which never
-change, and the rows that are visible of a chunk. So it stays right for every snapshot. Chunks are kept whole
-and, once the same rows of them are asked for again, masked: while rows stream in, every query sees others.
+Opening a scanner costs more than reading the few rows of a flushed generation, and so does decoding a column.
+The cache key of a chunk is its content: the fragment's stored rows, which never change, and the visible rows.
+So it is valid for every snapshot. Chunks are cached whole, and masked if the same rows are requested again.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from execnodes.storage.source import LanceSource
 Value = TypeVar("Value")
 
 ENTRY_OVERHEAD = 128
-"""What an entry is booked at, beside its value."""
+"""Bytes of an entry beside its value."""
 
 
 class ByteCache:
     """Cache that computes each value once for all threads that request it at the same time.
 
     Keys are frozen dataclasses that hold all that their values depend on, so nothing is ever invalidated;
-    what no longer is asked for leaves when room is needed.
+    values that were not requested for the longest time are evicted first.
 
     Attributes:
         max_bytes: the budget.
@@ -134,7 +133,7 @@ MAX_COLUMN_BYTES = 16 << 20
 """A larger column of one fragment (wide vectors, long texts) is read from Lance every time."""
 
 TEXT_BYTES = 64
-"""What a value of variable length is taken for before anything is read."""
+"""Estimated bytes of a value of variable length."""
 
 COLUMNS_REMEMBERED = 1 << 16
 
@@ -327,8 +326,7 @@ class DecodedColumns:
         scope = {} if count == fragment.physical_rows else {"offset": first, "limit": count}
         if fragment.deletions is not None:
             scope |= {"with_row_id": True, "include_deleted_rows": True}  # offsets are physical
-        # Not a column of many chunks that is read for the first time: memory that is kept has to be got from
-        # the system first, which a single query need not pay for.
+        # A large column is cached from its second read on, so that a single query does not pay for memory.
         keep = [again or fragment.physical_rows <= CHUNK_ROWS for again in self._note_requests(names)]
         dataset: Any = source.dataset
         scanner = dataset.scanner(

@@ -1,8 +1,7 @@
 """Primary keys as columns that can be hashed and compared, and the positions of keys in the base table.
 
-An index of Lance's costs a millisecond a lookup, most of it planning. Once it is clear that many integer keys
-are looked up, an ascending array per fragment answers in microseconds, and the row is then taken by its
-place.
+A lookup in Lance's index takes a millisecond, most of it planning. After several lookups of integer keys, an
+ascending array of keys per fragment is read, which finds the position of a row in microseconds.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class KeyHistory:
         Args:
             keys: one value per row, without NULLs.
             dead: whether a row is a tombstone.
-            cuts: ascending, from 0 to the number of rows: nobody asks for a number of rows between two.
+            cuts: ascending, from 0 to the number of rows; only these numbers of rows are queried.
         """
         stop = self.rows + len(keys)
         if stop > len(self._next):
@@ -158,7 +157,7 @@ def read_physical_keys(base: BaseTable, fragment: StoredFragment) -> pa.Array:
 
 
 LOOKUPS_BEFORE = 16
-"""Reading all keys of a table is worth it only for somebody who keeps asking."""
+"""All keys of a table are read after so many lookups."""
 LARGEST_SHARE = 4
 """The keys of one table take at most one part in so many of the cache."""
 
@@ -289,7 +288,6 @@ class KeyPlaces:
         return located
 
     def _find_ranges(self, base: BaseTable) -> KeyRanges | None:
-        """Return the key ranges of all fragments; None if keys of one are not cached."""
         found: list[tuple[int, FragmentKeysName, np.ndarray]] = []
         for fragment in base.fragments:
             name = FragmentKeysName(fragment.files, base.key)

@@ -27,7 +27,7 @@ from planner.tables.sources.keys import KeyHistory, combine_key_columns
 Find = Callable[[pa.Array], np.ndarray]
 
 KEY_BYTES = 160
-"""What a key is booked at, with its place in a dictionary."""
+"""Bytes of a key in a dictionary."""
 
 _NUMBERS = itertools.count()
 
@@ -197,7 +197,7 @@ class TailRows:
     def keys(self, start: int, stop: int) -> pa.Array:
         """Return the distinct keys of a range of rows."""
         with self._lock:
-            # One source after another is asked for the same ones.
+            # Several sources are searched for the same keys.
             if self._last_keys is None or self._last_keys[0] != (start, stop):
                 rows = pa.Table.from_batches(self._batches, self._schema).slice(start, stop - start)
                 self._last_keys = (start, stop), pc.unique(combine_key_columns(rows.select(list(self._key))))
@@ -241,7 +241,7 @@ class TailRows:
         self._count += rows.num_rows
         self._tail = None
         for added in rows.to_batches():
-            # Every row is copied a few times at most, and there are few batches however many entries come.
+            # Batches are merged so that there are few, and each row is copied only a few times.
             self._batches.append(added)
             while len(self._batches) > 1 and self._batches[-2].num_rows <= 2 * self._batches[-1].num_rows:
                 self._batches[-2:] = [pa.concat_batches(self._batches[-2:])]

@@ -40,7 +40,7 @@ class RegionLog:
         self._unread: list[WalEntry] = []
         self._rows: TailRows | None = None
         self._last_tail: tuple[BaseTable, Tail | None] | None = None
-        """What `tail` gave last, while no more entries came."""
+        """Last result of `tail`, until more entries are added."""
 
     @property
     def positions(self) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ from protos import snapshot_pb2
 Consistency = Literal["strong", "flushed", "snapshot"]
 CONSISTENCY_LEVELS: tuple[Consistency, ...] = ("strong", "flushed", "snapshot")
 MAX_WAL_ENTRIES = 1 << 20
-"""A description that names more entries of one region's log is refused: nobody could read them."""
+"""Most entries of one region's log that a description may name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,7 +253,6 @@ def _read_region(message: snapshot_pb2.RegionDescription) -> RegionDescription:
 
 
 def _find_runs(positions: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first position and the length of each run of consecutive positions."""
     first = count = 0
     for position in positions:
         if count and position == first + count:

@@ -225,7 +225,6 @@ class Catalog:
         self.storage.delete(f"{name}{VIEW_SUFFIX}")
 
     def _is_usable(self, name: str) -> bool:
-        """Return whether a table can have that name in this storage."""
         return _is_file_name(name) and (self.storage.backend.scheme == "file" or _IN_URLS.isdisjoint(name))
 
     def _list_names(self, suffix: str, *, directories: bool) -> tuple[str, ...]:
@@ -251,7 +250,6 @@ class Catalog:
 
 
 def _is_file_name(name: str) -> bool:
-    """Return whether a file can have that name with a suffix."""
     if not name or name in (".", "..") or len(name.encode()) > MAX_NAME_BYTES:
         return False
     return "/" not in name and "\0" not in name

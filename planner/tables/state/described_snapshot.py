@@ -23,7 +23,7 @@ from planner.tables.sources.snapshot import (
 from planner.tables.state.log_reader import LogReader
 from planner.tables.state.table_state import Newest, TableState
 
-MADE_ANEW = "the table was dropped and made anew"
+RECREATED = "the table was dropped and made anew"
 OPEN_BASE_BYTES = 1 << 16
 """What an open dataset is booked at in the cache."""
 
@@ -70,11 +70,11 @@ class DescribedSnapshots:
     def open(self, description: SnapshotDescription) -> TableSnapshot:
         """Open a snapshot; see `Table.reopen`."""
         try:
-            newest = self.newest.find()  # Finds out whether the table was made anew.
+            newest = self.newest.find()  # Detects whether the table was recreated.
             state = self.newest.state
             base = self._open_base(state, newest, description)
             if base.place != state.place:
-                raise SnapshotGoneError(self.name, base.version, MADE_ANEW)
+                raise SnapshotGoneError(self.name, base.version, RECREATED)
             return TableSnapshot(
                 base, {one.region_id: self._open_region(state, base, one) for one in description.regions}
             )
@@ -89,7 +89,7 @@ class DescribedSnapshots:
                 return known
         base = open_base_table(self.name, self.logs.storage, version, state.session, state.place)
         if base.fingerprint != fingerprint:
-            raise SnapshotGoneError(self.name, version, MADE_ANEW)
+            raise SnapshotGoneError(self.name, version, RECREATED)
         cache.put(key, base, OPEN_BASE_BYTES)
         return base
 

@@ -24,7 +24,7 @@ from planner.tables.state.table_state import Newest, TableState
 
 OwnTails = Callable[[Iterable[str]], Mapping[str, OwnTail]]
 ENTRIES_FOR_A_GENERATION = 512
-"""So many entries that are flushed already are still read, where the rest of their generation was."""
+"""Flushed entries that are still read if the rest of their generation was read before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +79,8 @@ class LogReader:
     def read_unflushed(self, state: TableState, manifests: Sequence[RegionManifest]) -> dict[str, RegionLog]:
         """Return the current logs of regions, by region id, without entries that the manifests call flushed.
 
-        A manifest that has this process's epoch was the newest when it was read, and so nobody else had
-        written by then: the log is what memory says, and storage need not be asked. Other logs that are known
-        are asked in one go whether anything was written since.
+        If a manifest has this process's epoch, no other process had written when it was read: its log is
+        complete in memory. For other known logs, one request checks whether there are newer entries.
 
         Args:
             state: of the table.
@@ -233,7 +232,7 @@ class LogReader:
             if rows is not None and flushed.generation >= log.floor:
                 stretch = rows.find_generation(flushed.generation)
             if rows is None or stretch is None:
-                self.cache.put(name, None, 1)  # Whoever asks for masks now and then has asked for its by now.
+                self.cache.put(name, None, 1)  # The next queries do not need it.
                 return
             self.cache.put(name, FlushedRows(rows, *stretch), rows.nbytes)
 
@@ -248,7 +247,7 @@ class TableWriting:
         name: of the table in the catalog.
         storage: directory of the table.
         options: how it is written; None where it is only read.
-        newest: tells which table is in the directory now.
+        newest: finds the table that is in the directory now.
     """
 
     def __init__(self, name: str, storage: Storage, options: WriteOptions | None, newest: Newest) -> None:

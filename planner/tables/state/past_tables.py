@@ -202,7 +202,6 @@ class PastTable(Table):
         )
 
     def _find_version_with(self, region_id: str, generation: int) -> int | None:
-        """Return the first later version that has merged a generation."""
         later = [
             int(one["version"]) for one in self._base.dataset.versions() if int(one["version"]) > self.version
         ]
@@ -275,15 +274,15 @@ class PastTables:
         """Open a table at a past moment or version.
 
         Raises:
-            NotFoundError: there is no such version, or tag, or there was no table yet; tells what there is.
-            InvalidInputError: the moment can't be found out.
+            NotFoundError: there is no such version, or tag, or the table did not exist.
+            InvalidInputError: the moment can't be evaluated.
         """
         newest = table.base()
         asked = as_of.asked_moment()
         if asked is None:
             version = as_of.version or self._find_tagged_version(newest, as_of.tag or "")
             return self._open_version(table, newest, version, None)
-        # What is yet to come is not known: the next query with the same moment may see more.
+        # The future is unknown: the next query with the same moment may see more.
         moment = min(asked, time.time_ns() // 1000)
         versions = self.versions(newest)
         at = bisect_right(versions, moment, key=lambda one: one.committed_at)

@@ -109,7 +109,7 @@ class Snapshots:
             try:
                 taken = self._take(state, needed, consistency)
             except (GenerationVanishedError, FileNotFoundError) as error:
-                # Merged and cleaned up between two reads: the manifests tell, read anew.
+                # Merged and cleaned up between two reads: read the manifests again.
                 for region_id in needed:
                     state.forget(region_id)
                 failure = error
@@ -130,7 +130,7 @@ class Snapshots:
         Raises:
             LanceGatewayError: one can't be read.
         """
-        self._newest.find()  # Finds out whether the table was made anew.
+        self._newest.find()  # Detects whether the table was recreated.
         found = self._read_newest_manifests(self._newest.state, list_regions(self._storage))
         return tuple(manifest for manifest in found.values() if manifest is not None)
 
@@ -210,10 +210,9 @@ class Snapshots:
     def _open_unmerged(
         self, base: BaseTable, manifest: RegionManifest, newest_merged: int, *, is_remembered: bool
     ) -> tuple[GenerationDataset, ...]:
-        """Open the generations that the base version lacks; none of a clone's regions of the original table.
+        """Open the generations that the base version lacks.
 
-        The index of a clone remembers regions of the table that it was made of. Versions of a manifest only
-        grow, so one that is older, or none, tells.
+        The index of a clone remembers regions of the original table, of which it has no or older manifests.
         """
         try:
             return self.open_generations(base, manifest.region_id, manifest.unmerged(newest_merged))
@@ -268,7 +267,6 @@ def keep_last(state: TableState, consistency: Consistency, taken_at: float, take
 
 
 def _reuse_last(last: TableSnapshot, base: BaseTable, regions: Mapping[str, RegionSnapshot]) -> TableSnapshot:
-    """Return the last snapshot if it has these regions, else a new one."""
     # Regions are compared by identity, and in their order.
     is_same = base is last.base and list(regions.items()) == list(last.regions.items())
     return last if is_same else TableSnapshot(base, regions)

@@ -39,7 +39,7 @@ class Table:
         cache: for generations, WAL entries, keys and masks.
         columns: columns of flushed generations.
         places: where keys of base tables are.
-        session: the `lance.Session` in which the table's files are opened, until it is made anew.
+        session: the `lance.Session` in which the table's files are opened, until it is recreated.
         writing: how it is written; None where it is only read.
         own_tails: what this process holds in memory of regions, by region id; None for what was written here.
     """
@@ -161,7 +161,7 @@ class Table:
         """Open a described snapshot, whatever the newest state of the table is.
 
         Raises:
-            SnapshotGoneError: part of it was merged or cleaned up since, or the table was made anew.
+            SnapshotGoneError: part of it was merged or cleaned up since, or the table was recreated.
             LanceGatewayError: something can't be read.
         """
         reader = DescribedSnapshots(self.name, self._newest, self._logs, self.open_generations)
@@ -210,9 +210,8 @@ class Table:
 class NewestBase:
     """Newest version of a base table. Thread-safe.
 
-    A table that was dropped and created again may reuse version numbers, so a version is identified by the file
-    of its manifest. If that was cleaned up, the mark that writers leave identifies the table; without a mark it
-    counts as another table.
+    A recreated table may reuse version numbers, so the file of its manifest identifies a version. If that was
+    cleaned up, the mark that writers leave identifies the table; without a mark it counts as another table.
 
     Attributes:
         last: the version that was found last; None before the first.
@@ -239,7 +238,7 @@ class NewestBase:
         self._newest_listing: tuple[BaseTable, FileIdentity] | None = None
         """A version that Lance found to be the newest, and the directory of versions just before that."""
         self._mark: FileIdentity | None = None
-        """Of the table; None where nobody had marked it when a version was opened last."""
+        """Mark of the table; None if it had none when a version was opened last."""
         self._identified_at = 0.0
         self._found_at = 0.0
 
@@ -294,7 +293,7 @@ class NewestBase:
                 return current == manifest.identity
             newer = _has_newer(base)
             self._newest_listing = None if newer or directory is None else (base, directory)
-            # The manifest is looked at once more: the table may have been made anew in between.
+            # The manifest is checked again: the table may have been recreated in between.
             return not newer and manifest.is_there(self._storage)
         if _has_newer(base):
             return False
@@ -306,7 +305,6 @@ class NewestBase:
         return True
 
     def _is_same(self, before: BaseTable) -> bool:
-        """Return whether the table was not recreated since a version was opened."""
         if before.manifest is not None and before.manifest.is_there(self._storage):
             return True
         return self._mark is not None and table_mark(self._storage) == self._mark

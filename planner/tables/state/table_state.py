@@ -57,11 +57,11 @@ class TableState:
         manifests: region id -> the newest manifest read.
         logs: region id -> its log.
         last: the snapshots taken last, and when (seconds, monotonic clock).
-        recorded_state: another object whenever what regions record has changed.
-        assigned: what is known of regions, and for which `recorded_state` and specs that was found out.
+        recorded_state: replaced whenever the values that regions record change.
+        assigned: region assignments, with the `recorded_state` and specs that they were computed from.
         named: region id -> values of regions that record none and that LanceDB named by a value.
-        doubled: ids of regions that have two, and of which state, specs and regions that was found out.
-        remembered: what the MemWAL index remembers of regions.
+        doubled: pairs of ids of one region, with the state, specs and regions that they were computed from.
+        remembered: regions that the MemWAL index remembers.
     """
 
     place: Place

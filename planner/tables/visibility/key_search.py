@@ -254,7 +254,6 @@ class KeySearch:
         )
 
     def _search_version(self, base: BaseTable, wanted: pa.Array) -> np.ndarray:
-        """Return addresses of the base rows that have one of these keys."""
         found = self.find_by_index(base, wanted)
         if found is not None:
             return found

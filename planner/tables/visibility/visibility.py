@@ -13,10 +13,9 @@ A mask says for one source, by row address, which of its rows are shown. So `Vis
 2. The base table without what any generation supersedes (`_compute_base_mask`).
 3. Of each log tail the newest rows, and the other masks without what it supersedes (`_apply_tails`).
 
-A flushed generation never changes, and neither does the key of a physical row in a fragment of the base
-table. So which rows one of them supersedes of another is worked out once, and kept; a query only combines
-what is kept. Merging a generation or deleting rows leaves all of it valid. While a tail grows, masks are
-those of the query before, less what new rows supersede.
+Flushed generations and the keys of physical rows never change. So the rows that one source supersedes in
+another are computed once and cached, and stay valid when generations are merged or rows deleted. While a tail
+grows, only its new rows are applied to the masks of the previous query.
 """
 
 from __future__ import annotations
@@ -168,7 +167,7 @@ class Visibility:
             if region.generations or region.tail is not None
         ]
         key = _MasksName(base.version_id, base.key, tuple(regions))
-        # What one query works out serves those that wait for it.
+        # One query computes the masks for all that wait.
         with self._locks[hash(key) % len(self._locks)]:
             known: _TailMasks | None = self._cache.get(key)
             if known is not None and known.rows == rows:
@@ -183,7 +182,6 @@ class Visibility:
             return grown.masks
 
     def _compute_flushed_masks(self, snapshot: TableSnapshot) -> SnapshotMasks:
-        """Compute the masks without the log tails."""
         base = snapshot.base
         regions = [one.generations for one in snapshot.regions.values() if one.generations]
         generations: dict[str, RowMask] = {}
@@ -219,7 +217,6 @@ class Visibility:
     def _compute_visible_rows(
         self, base: BaseTable, generations: Sequence[GenerationDataset]
     ) -> tuple[np.ndarray, ...]:
-        """Flag the visible rows of each generation."""
         *earlier, last = generations
         before: list[_LayerRows | None] = self._cache.get_many(_name_layers(base, earlier))
         hidden = None
@@ -274,9 +271,9 @@ class Visibility:
         unknown = [at for at, offsets in enumerate(found) if offsets is None]
         find = self.search.recall_superseded_in_base(base, generation) if unknown else None
         if find is not None:
-            told = [find(fragments[at]) for at in unknown]
-            self._keep(base, generation, [fragments[at] for at in unknown], told)
-            for at, offsets in zip(unknown, told, strict=True):
+            offsets_found = [find(fragments[at]) for at in unknown]
+            self._keep(base, generation, [fragments[at] for at in unknown], offsets_found)
+            for at, offsets in zip(unknown, offsets_found, strict=True):
                 found[at] = offsets
         return found
 
