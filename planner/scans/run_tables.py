@@ -190,7 +190,7 @@ class RunTable(Table):
         if not (keeps_state and Shortcut.KEPT_COLUMNS in shortcuts):
             columns = StoredColumns()
         super().__init__(shared.name, shared.storage, cache, columns, places, None)
-        self._source = shared if keeps_state else shared.read_by(UncachedTable(shared))
+        self._source = shared if keeps_state else shared.replace_with(UncachedTable(shared))
 
     @property
     def described_time(self) -> str:

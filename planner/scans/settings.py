@@ -46,8 +46,8 @@ class Shortcut(StrEnum):
     """Which rows are the newest of their key, and where keys are, is kept. Off: each run computes it from
     the stored keys."""
     KEPT_STATE = "kept_state"
-    """A table's version, regions, generations and logs are kept, and rows that this process wrote are in memory.
-    Off: each run reads all of it from storage, and keeps nothing of the other `kept_` names."""
+    """State of a table, and rows that this process wrote, are kept in memory. Off: each run reads all of it
+    from storage, and keeps nothing of the other `kept_` names."""
     REGION_PRUNING = "region_pruning"
     """Conjuncts exclude regions without matching rows. Off: every region is read. The older option
     `region_pruning` switches off the same: regions are excluded where both allow it."""

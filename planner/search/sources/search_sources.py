@@ -254,7 +254,7 @@ def _name_base_rows(
     They hold files and deletions, which most commits leave unchanged for most fragments.
     """
 
-    def found() -> tuple[Hashable, Mapping[int, Hashable]]:
+    def build() -> tuple[Hashable, Mapping[int, Hashable]]:
         each = {
             one.fragment_id: shared(
                 _FragmentRowsName, one.fragment_id, one.files, one.deletions, base.columns
@@ -265,7 +265,7 @@ def _name_base_rows(
         return shared(_BaseRowsName, tuple(each.values()), segments), each
 
     name = None if index is None else index.name
-    return _keep(base, _IdentitiesName(tuple(fragments), name), found)
+    return _keep(base, _IdentitiesName(tuple(fragments), name), build)
 
 
 def _keep(base: BaseTable, key: Hashable, make: Callable[[], Value]) -> Value:

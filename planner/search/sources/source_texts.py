@@ -169,12 +169,12 @@ class SourceTexts:
         quantizes = column in self.quantized
         name = shared(IndexName, source.identity, column, index.name, self.tokenizers[column], quantizes)
 
-        def indexed() -> IndexedDocuments:
+        def open_index() -> IndexedDocuments:
             rows = source.rows
             assert isinstance(rows, LanceSource)  # noqa: S101 (it has an index)
             return IndexedDocuments(rows, name, numbers, self.cache)
 
-        return self.cache.compute(name, indexed, lambda found: found.nbytes)
+        return self.cache.compute(name, open_index, lambda found: found.nbytes)
 
     def _tokenize(self, source: SearchSource, column: str, numbers: RowNumbers) -> ColumnDocuments:
         tokenizer = self.tokenizers[column]

@@ -68,7 +68,7 @@ class PastTable(Table):
         """Time of the table for EXPLAIN."""
         return f"as of {moment_text(self.moment)}"
 
-    def read_by(self, other: Table) -> Table:  # noqa: ARG002
+    def replace_with(self, other: Table) -> Table:  # noqa: ARG002
         """Return this table, which needs no newer state."""
         return self
 

@@ -249,14 +249,14 @@ class Snapshots:
             LanceGatewayError: one can't be read.
         """
 
-        def opened(generation: int, path: str) -> GenerationDataset:
+        def open_cached(generation: int, path: str) -> GenerationDataset:
             return self._cache.compute(
                 _GenerationName(base.place, region_id, path, generation),
                 lambda: open_generation(base, region_id, generation, path),
                 lambda _: OPEN_GENERATION_BYTES,
             )
 
-        return tuple(opened(one.generation, one.path) for one in flushed)
+        return tuple(open_cached(one.generation, one.path) for one in flushed)
 
 
 def keep_last(state: TableState, consistency: Consistency, taken_at: float, taken: TableSnapshot) -> None:

@@ -94,7 +94,7 @@ class Table:
         """
         return self._writing.writer()
 
-    def read_by(self, other: Table) -> Table:
+    def replace_with(self, other: Table) -> Table:
         """Return the table to read, where `other` reads the table in the same directory."""
         return other
 
