@@ -197,7 +197,7 @@ def _is_current(engine: QueryPlanner, write: PreparedRows, access: Access) -> bo
     into = write.into
     if engine.catalog.table(write.target) is not into.table:
         return False
-    newest = into.table.recent_base()
+    newest = into.table.find_recent_base()
     if newest is not into.base and not into.is_like(newest):
         return False
     return all(read.prepared is engine.prepare(read.query.sql, read.settings, access) for read in write.reads)

@@ -162,7 +162,7 @@ class WriteGauges(Collector):
 
 def list_region_stats(catalog: Catalog) -> Iterator[tuple[str, Sequence[RegionStats]]]:
     """Yield the tables with writers, and the statistics of their regions."""
-    for table in catalog.opened():
+    for table in catalog.list_open_tables():
         writer = table.opened_writer
         if writer is not None:
             yield table.name, writer.stats()
@@ -233,8 +233,8 @@ class Gauges(Collector):
             "unflushed_rows", "Rows that are in the WAL only, in the regions that were read last."
         )
         now = time.monotonic()
-        for table in self.catalog.opened():
-            snapshot, looked_at = table.last_snapshot, table.looked_at
+        for table in self.catalog.list_open_tables():
+            snapshot, looked_at = table.last_snapshot, table.last_read_at
             if snapshot is None or looked_at is None:
                 continue
             label = (table.name,)

@@ -143,7 +143,7 @@ class Tracing(QueryObserver, RpcObserver):
         if metrics is not None:
             for scan in query.scans:
                 # A scan that never ran has no tree yet, and need not get one now.
-                tree = scan.decided_tree
+                tree = scan.planned_tree
                 if tree is not None:
                     self._record_nodes(tree, metrics, span, _to_nanoseconds(query.started_at))
         span.end(_to_nanoseconds(query.finished_at))

@@ -25,7 +25,7 @@ from gateway.protocol.wire import decode
 from memwal.errors import InvalidInputError, UnsupportedError
 from planner.access.rights import Access
 from planner.engine import SessionSettings
-from planner.scans.settings import ALL_SHORTCUTS, ClientTypes, without_shortcuts
+from planner.scans.settings import ALL_SHORTCUTS, ClientTypes, exclude_shortcuts
 from planner.tables.sources.snapshot import Consistency
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
@@ -76,7 +76,7 @@ def decode_settings(data: bytes) -> SessionSettings:
         query_timeout_ms=message.query_timeout_ms,
         types=cast("ClientTypes", message.types),
         durable_writes=not message.relaxed_writes,
-        shortcuts=without_shortcuts(frozenset(message.shortcuts_off)),
+        shortcuts=exclude_shortcuts(frozenset(message.shortcuts_off)),
     )
 
 

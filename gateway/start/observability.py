@@ -71,7 +71,9 @@ class Observability:
             logger.info("traces go to %s", strip_password(config.otlp_endpoint))
         if writes is not None:
             writes.listen(
-                WriteMetrics(self.metrics.registry, lambda: [table.name for table in catalog.opened()])
+                WriteMetrics(
+                    self.metrics.registry, lambda: [table.name for table in catalog.list_open_tables()]
+                )
             )
             if self._tracing is not None:
                 writes.listen(self._tracing)

@@ -19,7 +19,7 @@ from memwal.errors import InvalidInputError, PreconditionError
 from pipeline.source.options import Options
 from planner.engine import QueryEngine
 from planner.plans.scan_parts import ScanPart
-from planner.scans.settings import SessionSettings, without_shortcuts
+from planner.scans.settings import SessionSettings, exclude_shortcuts
 from planner.tables.sources.snapshot import Consistency
 from planner.tables.state.catalog import Catalog
 from protos import gateway_pb2 as own
@@ -95,5 +95,5 @@ def _settings(data: bytes) -> SessionSettings:
         region_pruning=message.region_pruning,
         dialect=message.dialect,
         types="arrow",
-        shortcuts=without_shortcuts(frozenset(message.shortcuts_off)),
+        shortcuts=exclude_shortcuts(frozenset(message.shortcuts_off)),
     )

@@ -15,7 +15,7 @@ from planner.access.visible_catalog import policy_mismatch_error
 from planner.bridge.row_expressions import evaluate
 from planner.predicates.arrow_expressions import Call, Node, Other, read_expression
 from planner.predicates.predicate import TRUE, And, Predicate, conjunction, decode
-from planner.predicates.row_filter import PredicateFilter, columns_of, is_understood
+from planner.predicates.row_filter import PredicateFilter, find_columns, is_understood
 
 __all__ = ["Conditions", "PolicedRows", "divide_conditions"]
 
@@ -62,7 +62,7 @@ def divide_conditions(
     safe = [
         conjunct
         for conjunct in conjuncts
-        if is_understood(conjunct) and not columns_of(conjunct) & policy.masks.keys()
+        if is_understood(conjunct) and not find_columns(conjunct) & policy.masks.keys()
     ]
     below = conjunction([policy.predicate, *safe])
     return Conditions(_make_filter(below, policy.pushed), statement)

@@ -46,7 +46,7 @@ class RunningScan(Protocol):
         """Return what was read; None for a scan that never ran."""
 
     @property
-    def decided_tree(self) -> ExecNode | None:
+    def planned_tree(self) -> ExecNode | None:
         """Return the exec nodes that read the rows; None for a scan that never ran."""
 
 

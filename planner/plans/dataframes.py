@@ -30,8 +30,8 @@ from planner.plans.text_plan import plan_text
 from planner.scans.query_run import QueryRun, ReadOptions
 from planner.scans.settings import SessionSettings, Shortcut
 from planner.scans.table_leaf import DeclaredLeaf, TableLeaf
-from planner.search.nearest_leaf import NearestLeaf, tell_leaves
-from planner.search.search_scan import search_leaf
+from planner.search.nearest_leaf import NearestLeaf, configure_leaves
+from planner.search.search_scan import build_search_leaf
 from planner.sql.search_call import SearchCall
 from planner.sql.tokens import quote
 from planner.tables.state.catalog import CATALOG, SCHEMA, Catalog
@@ -182,7 +182,7 @@ class Frames:
                 return self.plan(bound, run, parameters, catalog, pushdown=pushdown, moving=False)
             if not typing and (searches or bound.distances):
                 handing = None if pushdown else lambda: self.plan(bound, run, parameters, catalog)
-                tell_leaves(frame, leaves, handing)
+                configure_leaves(frame, leaves, handing)
         except Exception as error:
             raise translate_error(error, bound, run.failure) from error
         return frame
@@ -211,7 +211,7 @@ class Frames:
         """Make the leaf of a table reference; without parameters, it does not search."""
         if reference.search is not None:
             call = self._run_vector_subquery(reference, run, parameters, catalog)
-            return search_leaf(run, call, parameters, catalog)
+            return build_search_leaf(run, call, parameters, catalog)
         named = (reference.table, reference.as_of)
         # EXPLAIN prints the number of fragments of a leaf instead of its name: it distinguishes tables.
         marker = 0

@@ -24,10 +24,10 @@ from planner.plans.dataframes import Frames
 from planner.plans.results import retry_if_files_vanish, schema_changed_error, stream_batches, translate_error
 from planner.plans.scan_parts import DividedQuery, read_direct_scan
 from planner.plans.system_leaf import plain_system_rows
-from planner.scans.explain import explained
+from planner.scans.explain import explain_plans
 from planner.scans.query_run import QueryRun
 from planner.scans.settings import SessionSettings, Shortcut
-from planner.search.search_scan import DirectSearch, direct_search, search_leaf
+from planner.search.search_scan import DirectSearch, build_search_leaf, read_direct_search
 from planner.sql.search_call import SearchCall
 from planner.tables.sources.base_table import BaseTable
 
@@ -204,7 +204,7 @@ class PreparedQuery(DividedQuery):
         if Shortcut.DIRECT_SEARCHES not in task.settings.shortcuts:
             return None
         run = self._frames.start_run(task.settings, task.control)
-        leaf = search_leaf(run, reference.search, task.parameters, task.catalog)
+        leaf = build_search_leaf(run, reference.search, task.parameters, task.catalog)
         schema = self._search.schema(leaf.schema)
         if schema is None:
             raise schema_changed_error(self.sql)
@@ -220,7 +220,7 @@ class PreparedQuery(DividedQuery):
             with contextlib.suppress(IndexError):
                 planned_at, frame, run = self._planned.pop()
                 if time.monotonic() - planned_at <= MAX_PLAN_SECONDS:
-                    run.belong_to(task.control)
+                    run.set_control(task.control)
                     return frame, run
         run = self._frames.start_run(task.settings, task.control)
         frame = self._plan_again(run, task.parameters, task.catalog, pushdown=pushdown)
@@ -290,7 +290,7 @@ class PreparedQuery(DividedQuery):
             isinstance(self._bound, BoundStatement) and self._bound.has_fixed_text and not search.subquery
         )
         if self._search is None and is_fixed and Shortcut.DIRECT_SEARCHES in task.settings.shortcuts:
-            self._search = direct_search(frame, search, run)
+            self._search = read_direct_search(frame, search, run)
         return batches
 
     def _collect(self, batches: Iterator[pa.RecordBatch]) -> pa.Table:
@@ -308,5 +308,5 @@ class PreparedQuery(DividedQuery):
                 plans = self._collect(self._open(frame, run, task))
         except Exception as error:
             raise translate_error(error, self._bound, run.control.error or run.failure) from error
-        table = explained(plans, run, self._frames.partitions)
+        table = explain_plans(plans, run, self._frames.partitions)
         return pa.RecordBatchReader.from_batches(self.schema, table.to_batches())

@@ -265,11 +265,13 @@ def divide_scan(
     scan = plan_direct_scan(shape, frame, run, table)
     if scan.is_lookup:
         return None
-    snapshot = run.snapshot(scan.table)
+    snapshot = run.take_snapshot(scan.table)
     division = Division(snapshot, scan.kept_regions, count)
     described = SnapshotDescription.of(snapshot, scan.kept_regions)
     statement = fingerprint_statement(bound, table)
-    full = [number for number, units in enumerate(division.partitions()) if any(unit.rows for unit in units)]
+    full = [
+        number for number, units in enumerate(division.list_partitions()) if any(unit.rows for unit in units)
+    ]
     parts = tuple(ScanPart(described, number, count, statement) for number in full or [0])
     is_whole_base = not shape.is_filtered and table.access.is_unrestricted and not snapshot.has_fresh_rows
     return OfferedParts(parts, snapshot, snapshot.base.dataset.count_rows() if is_whole_base else None)

@@ -44,7 +44,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """A part that is none of the above, such as a nested field."""
+    """Part of an expression that is none of the above, such as a nested field."""
 
 
 _ASSOCIATIVE = frozenset({"and_kleene", "or_kleene", "and", "or"})
@@ -53,13 +53,13 @@ Node: TypeAlias = Field | Value | Call | Other
 
 
 def read_expression(expression: pc.Expression) -> Node | None:
-    """The expression's tree, with exactly typed literals; None when it cannot be read."""
+    """Return the expression's tree with typed literals; None if it cannot be read."""
     try:
         _, (buffer,) = expression.__reduce__()
         reader = pa.ipc.open_file(buffer)
         if reader.num_record_batches != 1:
             return None
-        return _read(_entries(reader.schema), reader.get_batch(0))
+        return _build_tree(_read_entries(reader.schema), reader.get_batch(0))
     except (pa.ArrowException, NotImplementedError, LookupError, TypeError, ValueError):
         return None
 
@@ -75,8 +75,8 @@ _capsule_pointer.restype = ctypes.c_void_p
 _capsule_pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
 
 
-def _entries(schema: pa.Schema) -> list[tuple[str, str]]:
-    """The schema's metadata in order.
+def _read_entries(schema: pa.Schema) -> list[tuple[str, str]]:
+    """Return the schema's metadata in order.
 
     `schema.metadata` is a dict, in which only the last of several `call` entries would be left; the C data
     interface gives them all: a count, then length-prefixed keys and values.
@@ -105,8 +105,8 @@ class _OpenCall:
     merged: int = 0
 
 
-def _read(entries: list[tuple[str, str]], batch: pa.RecordBatch) -> Node:
-    """Builds the tree from its entries: a call's arguments stand between `call` and its options or `end`.
+def _build_tree(entries: list[tuple[str, str]], batch: pa.RecordBatch) -> Node:
+    """Build the tree from its entries: a call's arguments stand between `call` and its options or `end`.
 
     `(a or b) or c` becomes one call of three arguments, so a chain of a thousand alternatives stays flat.
     """

@@ -36,7 +36,7 @@ __all__ = [
     "conjunction",
     "decode",
     "describe",
-    "value_text",
+    "format_value",
 ]
 
 Operator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]
@@ -89,7 +89,7 @@ class IsNull:
 
 @dataclass(frozen=True, slots=True)
 class Anything:
-    """A condition that is not understood: any row may satisfy it, or not."""
+    """Condition that is not understood: any row may satisfy it."""
 
 
 Predicate: TypeAlias = And | Or | Not | Comparison | InList | IsNull | Anything
@@ -111,7 +111,7 @@ _MATCH_NULLS: Final = 0  # null_matching_behavior of is_in: NULL is a member if 
 
 
 def decode(expression: pc.Expression | pa.BooleanScalar | None, schema: pa.Schema) -> Predicate:
-    """What an expression over the columns of `schema` says; no expression says nothing (`TRUE`).
+    """Decode an expression over the columns of `schema`; None decodes to `TRUE`.
 
     DataFusion pushes a condition that it has folded to a constant as a scalar, which is no expression.
     """
@@ -135,18 +135,18 @@ def _decode(node: Node, schema: pa.Schema, *, negated: bool) -> Predicate:
     return _ANYTHING
 
 
-def _combination(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
+def _decode_combination(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
     operands = [_decode(one, schema, negated=negated) for one in node.arguments]
     all_hold = node.function.startswith("and") is not negated
     return conjunction(operands) if all_hold else _disjunction(operands)
 
 
-def _inversion(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
+def _decode_inversion(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
     return _decode(node.arguments[0], schema, negated=not negated)
 
 
 def conjunction(operands: Iterable[Predicate]) -> Predicate:
-    """All of the operands, as flat as can be."""
+    """Combine operands with AND, without nesting."""
     flat: list[Predicate] = []
     for operand in operands:
         flat.extend(operand.operands if isinstance(operand, And) else (operand,))
@@ -164,7 +164,7 @@ def _disjunction(operands: Iterable[Predicate]) -> Predicate:
     return flat[0] if len(flat) == 1 else Or(tuple(flat))
 
 
-def _null_test(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
+def _decode_null_test(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
     column = node.arguments[0]
     if not isinstance(column, Field) or not _is_column(column, schema):
         return _ANYTHING
@@ -174,13 +174,13 @@ def _null_test(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
     return is_null if (node.function == "is_null") is not negated else Not(is_null)
 
 
-def _membership(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
+def _decode_membership(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
     column = node.arguments[0]
     dtype = _column_type(column, schema)
     if not isinstance(column, Field) or dtype is None or node.options is None:
         return _ANYTHING
     values = node.options["value_set"].values
-    exact = _exact(values.drop_null(), dtype)
+    exact = _cast_exactly(values.drop_null(), dtype)
     if exact is None:
         return _ANYTHING
     members = InList(column.name, tuple(pc.unique(exact)))
@@ -191,7 +191,7 @@ def _membership(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
     return members
 
 
-def _comparison(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
+def _decode_comparison(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
     operator = _OPERATORS[node.function]
     left, right = node.arguments
     if isinstance(right, Field):
@@ -201,22 +201,22 @@ def _comparison(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
         return _ANYTHING
     if not right.value.is_valid:
         return FALSE  # nothing compares as TRUE with NULL, nor does its negation
-    exact = _exact(pa.array([right.value]), dtype)
+    exact = _cast_exactly(pa.array([right.value]), dtype)
     if exact is None:
         return _ANYTHING
     return Comparison(left.name, _NEGATED[operator] if negated else operator, exact[0])
 
 
 _FUNCTIONS: Final[dict[str, Callable[..., Predicate]]] = {
-    "and_kleene": _combination,
-    "and": _combination,
-    "or_kleene": _combination,
-    "or": _combination,
-    "invert": _inversion,
-    "is_null": _null_test,
-    "is_valid": _null_test,
-    "is_in": _membership,
-    **dict.fromkeys(_OPERATORS, _comparison),
+    "and_kleene": _decode_combination,
+    "and": _decode_combination,
+    "or_kleene": _decode_combination,
+    "or": _decode_combination,
+    "invert": _decode_inversion,
+    "is_null": _decode_null_test,
+    "is_valid": _decode_null_test,
+    "is_in": _decode_membership,
+    **dict.fromkeys(_OPERATORS, _decode_comparison),
 }
 
 
@@ -225,7 +225,7 @@ def _is_column(node: Node, schema: pa.Schema) -> bool:
 
 
 def _column_type(node: Node, schema: pa.Schema) -> pa.DataType | None:
-    """The type of a column of simple values (of the values themselves, for a dictionary), else None."""
+    """Return the type of a column of simple values (of a dictionary's values), else None."""
     if not isinstance(node, Field) or not _is_column(node, schema):
         return None
     dtype = schema.field(node.name).type
@@ -235,8 +235,8 @@ def _column_type(node: Node, schema: pa.Schema) -> pa.DataType | None:
     return dtype if is_simple and not isinstance(dtype, pa.BaseExtensionType) else None
 
 
-def _exact(values: pa.Array, dtype: pa.DataType) -> pa.Array | None:
-    """The values in the column's type; None unless comparing there and comparing as written are the same."""
+def _cast_exactly(values: pa.Array, dtype: pa.DataType) -> pa.Array | None:
+    """Cast values to the column's type; return None if that could change a comparison."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     if values.type == dtype:
@@ -288,39 +288,41 @@ _FAMILIES: Final = (
 # What is shown of predicates decides nothing about rows.
 # pragma: no mutate start
 def describe(predicate: Predicate) -> str:
-    """The predicate as SQL-like text, e.g. `id = 7 AND s IS NULL`."""
+    """Format the predicate as SQL-like text, e.g. `id = 7 AND s IS NULL`."""
     match predicate:
         case And(operands):
-            return _joined(operands, " AND ") or "TRUE"
+            return _join(operands, " AND ") or "TRUE"
         case Or(operands):
-            return _joined(operands, " OR ") or "FALSE"
+            return _join(operands, " OR ") or "FALSE"
         case Not(operand):
             return describe(operand).replace(" IS NULL", " IS NOT NULL").replace(" IN (", " NOT IN (", 1)
         case Comparison(column, operator, value):
-            return f"{column} {operator} {_shown(value)}"
+            return f"{column} {operator} {_abbreviate(value)}"
         case InList(column, values):
-            return f"{column} IN ({_listed(values)})"
+            return f"{column} IN ({_format_values(values)})"
         case IsNull(column):
             return f"{column} IS NULL"
         case Anything():
             return "(not understood)"
 
 
-def _joined(operands: Sequence[Predicate], word: str) -> str:
+def _join(operands: Sequence[Predicate], word: str) -> str:
     return word.join(f"({describe(one)})" if isinstance(one, And | Or) else describe(one) for one in operands)
 
 
-def _listed(values: Sequence[pa.Scalar]) -> str:
-    return ", ".join(map(_shown, values[:3])) + (f", ... {len(values)} values" if len(values) > 3 else "")
+def _format_values(values: Sequence[pa.Scalar]) -> str:
+    return ", ".join(map(_abbreviate, values[:3])) + (
+        f", ... {len(values)} values" if len(values) > 3 else ""
+    )
 
 
-def _shown(value: pa.Scalar) -> str:
-    text = value_text(value)
+def _abbreviate(value: pa.Scalar) -> str:
+    text = format_value(value)
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def value_text(value: pa.Scalar) -> str:
-    """A value as SQL-like text; temporal ones as Arrow formats them, since Python knows no nanoseconds."""
+def format_value(value: pa.Scalar) -> str:
+    """Format a value as SQL-like text; temporal values as Arrow does, since Python has no nanoseconds."""
     if _is_text(value.type):
         return f"'{value.as_py()}'"
     if not pa.types.is_temporal(value.type):

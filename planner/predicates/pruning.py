@@ -31,18 +31,18 @@ from memwal.regions.manifest import RegionManifest
 from memwal.regions.region_ids import doubles, values_by_id
 from memwal.regions.region_snapshots import RegionSnapshot
 from planner.predicates.predicate import Predicate, describe
-from planner.predicates.region_fields import FieldSet, SpecField, recorded_keys
-from planner.predicates.value_sets import boxes_of
+from planner.predicates.region_fields import FieldSet, SpecField, decode_recorded_keys
+from planner.predicates.value_sets import find_boxes
 
 __all__ = [
     "Keys",
+    "Outcome",
     "Pruning",
     "RecordedValues",
     "RegionAssignment",
     "RegionAssignments",
-    "RegionVerdict",
-    "Verdict",
-    "all_regions",
+    "RegionOutcome",
+    "keep_all_regions",
     "prune_regions",
 ]
 
@@ -52,7 +52,7 @@ Keys: TypeAlias = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class RegionAssignment:
-    """What is known of a region: its spec and the raw value per field, by the field's name."""
+    """Spec of a region, and its raw values by the names of the spec's fields."""
 
     region_id: str
     spec_id: int
@@ -61,10 +61,10 @@ class RegionAssignment:
 
 @dataclass(frozen=True, eq=False)
 class RegionAssignments:
-    """All regions of a table, in the order in which they are listed. Positions below count from 0 in it.
+    """All regions of a table, in the order in which they are listed; positions count from 0.
 
     Attributes:
-        regions: what is known of each.
+        regions: their specs and values.
         has_doubles: whether two of them are one, under two ids.
     """
 
@@ -78,7 +78,7 @@ class RegionAssignments:
         specs: Iterable[RegionSpec] = (),
         found: Mapping[str, Mapping[str, bytes]] = MappingProxyType({}),
     ) -> RegionAssignments:
-        """What these manifests, or the MemWAL index's snapshots of them, record, or what their ids stand for.
+        """Read the assignments from manifests or index snapshots, or from the regions' ids.
 
         Args:
             sources: one for each region.
@@ -105,14 +105,14 @@ class RegionAssignments:
 
     @cached_property
     def by_spec(self) -> Mapping[int, tuple[int, ...]]:
-        """Spec id -> positions of the regions that have it."""
+        """Spec id -> positions of its regions."""
         found: dict[int, list[int]] = {}
         for at, region in enumerate(self.regions):
             found.setdefault(region.spec_id, []).append(at)
         return {spec_id: tuple(positions) for spec_id, positions in found.items()}
 
-    def recorded(self, spec: RegionSpec) -> RecordedValues:
-        """The values that the regions of one spec record; indexed on first use."""
+    def find_recorded_values(self, spec: RegionSpec) -> RecordedValues:
+        """Return the values that the regions of one spec record, indexed on first use."""
         found = self._recorded.get(spec)
         if found is None:
             positions = self.by_spec.get(spec.spec_id, ())
@@ -122,7 +122,7 @@ class RegionAssignments:
 
 
 class RecordedValues:
-    """Regions of one spec by what they record; fields are counted from 0, as the spec lists them.
+    """Index of the regions of one spec by their recorded values; fields count from 0.
 
     Args:
         spec: names the fields.
@@ -133,24 +133,24 @@ class RecordedValues:
         self._regions: dict[tuple[Keys, ...], list[int]] = {}
         self._by_fields: dict[tuple[int, ...], tuple[dict[Keys, list[int]], list[int]]] = {}
         for at, values in regions:
-            keys = tuple([recorded_keys(one, values.get(one.field_id)) for one in spec.fields])
+            keys = tuple([decode_recorded_keys(one, values.get(one.field_id)) for one in spec.fields])
             self._regions.setdefault(keys, []).append(at)
 
     def __iter__(self) -> Iterator[tuple[tuple[Keys, ...], list[int]]]:
-        """Each distinct combination of recorded values, by field, and the positions of its regions."""
+        """Iterate over the distinct combinations of values, with the positions of their regions."""
         return iter(self._regions.items())
 
-    def having(self, fields: tuple[int, ...], combinations: AbstractSet[Keys]) -> Iterator[int]:
-        """Positions of the regions whose values of some fields are, or for all one knows may be, listed."""
+    def find_regions(self, fields: tuple[int, ...], combinations: AbstractSet[Keys]) -> Iterator[int]:
+        """Yield positions of regions whose values of some fields are among the combinations, or unknown."""
         found = self._by_fields.get(fields)
         if found is None:
-            found = self._by_fields[fields] = self._indexed(fields)
+            found = self._by_fields[fields] = self._build_index(fields)
         known, unknown = found
         yield from unknown
         for combination in known.keys() & combinations:
             yield from known[combination]
 
-    def _indexed(self, fields: tuple[int, ...]) -> tuple[dict[Keys, list[int]], list[int]]:
+    def _build_index(self, fields: tuple[int, ...]) -> tuple[dict[Keys, list[int]], list[int]]:
         known: dict[Keys, list[int]] = {}
         unknown: list[int] = []
         for keys, positions in self._regions.items():
@@ -167,25 +167,25 @@ _MAX_TEXT: Final = 160
 _MAX_COMBINATIONS: Final = 1_000
 
 
-class Verdict(Enum):
-    """What is known about a region before any of it is read."""
+class Outcome(Enum):
+    """Result of pruning for a region, known before any of it is read."""
 
     ROWS_MIGHT_MATCH = "rows might match"
     ROWS_CANNOT_MATCH = "rows cannot match"
 
 
 @dataclass(frozen=True, slots=True)
-class RegionVerdict:
-    """A verdict and why; `reason` names the predicate and the field."""
+class RegionOutcome:
+    """Outcome for a region, with a reason that names the predicate and the field."""
 
     region_id: str
-    verdict: Verdict
+    outcome: Outcome
     reason: str
 
 
 @dataclass(frozen=True, eq=False)
 class Pruning:
-    """What pruning leaves of a table's regions.
+    """Regions of a table that are left after pruning.
 
     Attributes:
         regions: all of them.
@@ -194,17 +194,17 @@ class Pruning:
 
     regions: RegionAssignments
     kept: tuple[str, ...]
-    _judge: Callable[[RegionAssignment], tuple[Verdict, str]]
+    _explain: Callable[[RegionAssignment], tuple[Outcome, str]]
 
     @cached_property
-    def verdicts(self) -> tuple[RegionVerdict, ...]:
-        """One verdict per region, in their order; only those who ask for reasons pay for them."""
-        return tuple(RegionVerdict(one.region_id, *self._judge(one)) for one in self.regions.regions)
+    def outcomes(self) -> tuple[RegionOutcome, ...]:
+        """One outcome per region, in order; computed only for those who ask for reasons."""
+        return tuple(RegionOutcome(one.region_id, *self._explain(one)) for one in self.regions.regions)
 
 
-def all_regions(regions: RegionAssignments, reason: str) -> Pruning:
-    """Keeps every region, for one reason."""
-    return Pruning(regions, regions.region_ids, lambda _: (Verdict.ROWS_MIGHT_MATCH, reason))
+def keep_all_regions(regions: RegionAssignments, reason: str) -> Pruning:
+    """Keep every region, for one reason."""
+    return Pruning(regions, regions.region_ids, lambda _: (Outcome.ROWS_MIGHT_MATCH, reason))
 
 
 def prune_regions(
@@ -213,7 +213,7 @@ def prune_regions(
     regions: RegionAssignments,
     fields: Mapping[int, pa.Field],
 ) -> Pruning:
-    """Judges every region.
+    """Find the regions that may hold rows that satisfy a predicate.
 
     Args:
         predicate: What the wanted rows satisfy.
@@ -221,47 +221,51 @@ def prune_regions(
         regions: The regions, of whichever specs.
         fields: Lance field id -> current column, by which specs name their source columns.
     """
-    judges = {
-        spec.spec_id: _SpecJudge(spec, predicate, fields) for spec in specs if spec.spec_id in regions.by_spec
+    pruners = {
+        spec.spec_id: _SpecPruner(spec, predicate, fields)
+        for spec in specs
+        if spec.spec_id in regions.by_spec
     }
     kept: set[int] = set()
     for spec_id, positions in regions.by_spec.items():
-        judge = judges.get(spec_id)
-        kept.update(positions if judge is None else judge.kept(regions.recorded(judge.spec)))
+        pruner = pruners.get(spec_id)
+        kept.update(
+            positions if pruner is None else pruner.find_matching(regions.find_recorded_values(pruner.spec))
+        )
 
-    def verdict(region: RegionAssignment) -> tuple[Verdict, str]:
-        judge = judges.get(region.spec_id)
-        if judge is not None:
-            return judge.verdict(region.values)
+    def evaluate(region: RegionAssignment) -> tuple[Outcome, str]:
+        pruner = pruners.get(region.spec_id)
+        if pruner is not None:
+            return pruner.evaluate(region.values)
         kind = "no region spec" if region.spec_id == 0 else f"unknown region spec {region.spec_id}"
-        return Verdict.ROWS_MIGHT_MATCH, kind
+        return Outcome.ROWS_MIGHT_MATCH, kind
 
-    return Pruning(regions, tuple([regions.region_ids[at] for at in sorted(kept)]), verdict)
+    return Pruning(regions, tuple([regions.region_ids[at] for at in sorted(kept)]), evaluate)
 
 
-def _shortened(text: str) -> str:  # pragma: no mutate block, what is shown decides nothing
+def _truncate(text: str) -> str:  # pragma: no mutate block, what is shown decides nothing
     return text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 3] + "..."
 
 
-class _SpecJudge:
-    """Judges regions of one spec: admissible values are computed once, and looked up among recorded ones."""
+class _SpecPruner:
+    """Prune regions of one spec: admissible values are computed once and looked up among recorded ones."""
 
     def __init__(self, spec: RegionSpec, predicate: Predicate, columns: Mapping[int, pa.Field]) -> None:
         self.spec = spec
         self._predicate = predicate
         self._fields = [SpecField(one, columns) for one in spec.fields]
-        boxes = boxes_of(predicate, frozenset(name for one in self._fields for name in one.columns))
+        boxes = find_boxes(predicate, frozenset(name for one in self._fields for name in one.columns))
         self._is_possible = bool(boxes)
         # Combinations of values of the same fields (by position), and alternatives that are no such lists.
-        self._listed: dict[tuple[int, ...], set[Keys]] = {}
+        self._combinations: dict[tuple[int, ...], set[Keys]] = {}
         self._others: list[dict[int, FieldSet]] = []
-        by_field = [one.admissible(boxes) for one in self._fields]
+        by_field = [one.compute_field_sets(boxes) for one in self._fields]
         for at in range(len(boxes)):
             self._add({i: one for i, known in enumerate(by_field) if (one := known[at]) is not None})
 
     @cached_property
     def _text(self) -> str:
-        return _shortened(describe(self._predicate))
+        return _truncate(describe(self._predicate))
 
     def _add(self, alternative: dict[int, FieldSet]) -> None:
         lists = [one.keys for one in alternative.values() if one.keys is not None]
@@ -269,63 +273,63 @@ class _SpecJudge:
         for keys in lists:
             size *= len(keys)
         if alternative and len(lists) == len(alternative) and (len(lists) == 1 or size <= _MAX_COMBINATIONS):
-            self._listed.setdefault(tuple(alternative), set()).update(product(*lists))
+            self._combinations.setdefault(tuple(alternative), set()).update(product(*lists))
         elif alternative not in self._others:
             self._others.append(alternative)
 
-    def kept(self, recorded: RecordedValues) -> set[int]:
-        """The positions of regions that may hold matching rows; agrees with `verdict` on each of them."""
+    def find_matching(self, recorded: RecordedValues) -> set[int]:
+        """Return the positions of regions that may hold matching rows, consistently with `evaluate`."""
         found: set[int] = set()
-        for fields, combinations in self._listed.items():
-            found.update(recorded.having(fields, combinations))
+        for fields, combinations in self._combinations.items():
+            found.update(recorded.find_regions(fields, combinations))
         if self._others:
             for keys, positions in recorded:
                 for alternative in self._others:
-                    if _excluding(alternative, keys) is None:
+                    if _find_excluding_field(alternative, keys) is None:
                         found.update(positions)
                         break
         return found
 
-    def verdict(self, values: Mapping[str, bytes]) -> tuple[Verdict, str]:
-        """The verdict for a region that records these values, and its reason."""
+    def evaluate(self, values: Mapping[str, bytes]) -> tuple[Outcome, str]:
+        """Return the outcome for a region that records these values, and its reason."""
         if not self._is_possible:
-            return Verdict.ROWS_CANNOT_MATCH, f"{self._text} is never true"
-        recorded = [one.recorded(values.get(one.name)) for one in self._fields]
+            return Outcome.ROWS_CANNOT_MATCH, f"{self._text} is never true"
+        recorded = [one.decode(values.get(one.name)) for one in self._fields]
         keys = [one for one, _ in recorded]
         decisive: set[int] = set()
-        for fields, combinations in self._listed.items():
+        for fields, combinations in self._combinations.items():
             chosen = [keys[i] for i in fields]
             if () in chosen or not combinations.isdisjoint(product(*chosen)):
-                return Verdict.ROWS_MIGHT_MATCH, self._kept(recorded, fields)
+                return Outcome.ROWS_MIGHT_MATCH, self._explain_match(recorded, fields)
             decisive.update(fields)
         for alternative in self._others:
-            excluding = _excluding(alternative, keys)
+            excluding = _find_excluding_field(alternative, keys)
             if excluding is None:
-                return Verdict.ROWS_MIGHT_MATCH, self._kept(recorded, tuple(alternative))
+                return Outcome.ROWS_MIGHT_MATCH, self._explain_match(recorded, tuple(alternative))
             decisive.add(excluding)
         texts = ", ".join([recorded[i][1] for i in sorted(decisive)])
-        return Verdict.ROWS_CANNOT_MATCH, f"{texts} excludes {self._text}"
+        return Outcome.ROWS_CANNOT_MATCH, f"{texts} excludes {self._text}"
 
     # pragma: no mutate start, what is shown decides nothing about rows
-    def _kept(self, recorded: Sequence[tuple[Keys, str]], fields: Sequence[int]) -> str:
-        """Why a region stays: a value that is unknown, a field that cannot be used, or a value that fits."""
+    def _explain_match(self, recorded: Sequence[tuple[Keys, str]], fields: Sequence[int]) -> str:
+        """Return why a region is kept: an unknown value, an unusable field, or a value that matches."""
         unknown = [recorded[i][1] for i in fields if not recorded[i][0]]
         if unknown:
             return "; ".join(unknown)
         if fields:
             return f"{', '.join(recorded[i][1] for i in fields)} admits {self._text}"
-        trouble = [one.trouble for one in self._fields if one.trouble]
-        if trouble:
-            return _shortened("; ".join(trouble))
+        problem = [one.problem for one in self._fields if one.problem]
+        if problem:
+            return _truncate("; ".join(problem))
         texts = ", ".join(one.text for one in self._fields)
         return f"{self._text} does not restrict {texts}" if texts else "the region spec has no fields"
 
     # pragma: no mutate end
 
 
-def _excluding(alternative: Mapping[int, FieldSet], keys: Sequence[Keys]) -> int | None:
-    """The first field whose recorded value an alternative does not admit; None if it admits them all."""
+def _find_excluding_field(alternative: Mapping[int, FieldSet], keys: Sequence[Keys]) -> int | None:
+    """Return the first field whose recorded value an alternative excludes; None if it excludes none."""
     for i, admissible in alternative.items():
-        if keys[i] and not any(map(admissible.admits, keys[i])):
+        if keys[i] and not any(map(admissible.has_value, keys[i])):
             return i
     return None

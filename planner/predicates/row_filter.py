@@ -47,18 +47,18 @@ _COMBINATIONS: Mapping[str, Callable[[pa.Array, pa.Array], pa.BooleanArray]] = M
 )
 
 
-def evaluated(node: Node, batch: pa.RecordBatch) -> pa.BooleanArray | None:
-    """One of TRUE, FALSE and NULL for each row; None where something in the tree is not known here.
+def evaluate_condition(node: Node, batch: pa.RecordBatch) -> pa.BooleanArray | None:
+    """Evaluate a condition to TRUE, FALSE or NULL for each row; None if part of it is not supported.
 
     Args:
         node: a condition.
         batch: the rows, with all columns that it names.
     """
-    found = _value(node, batch)
+    found = _evaluate(node, batch)
     return found if isinstance(found, pa.Array) and pa.types.is_boolean(found.type) else None
 
 
-def _value(node: Node, batch: pa.RecordBatch) -> pa.Array | None:
+def _evaluate(node: Node, batch: pa.RecordBatch) -> pa.Array | None:
     match node:
         case Field(name):
             column = batch.column(name)
@@ -66,13 +66,13 @@ def _value(node: Node, batch: pa.RecordBatch) -> pa.Array | None:
         case Value(scalar):
             return pa.repeat(scalar, batch.num_rows)
         case Call(function, arguments, options):
-            values = [_value(one, batch) for one in arguments]
+            values = [_evaluate(one, batch) for one in arguments]
             known = [one for one in values if one is not None]
-            return _call(function, known, options) if len(known) == len(values) else None
+            return _evaluate_call(function, known, options) if len(known) == len(values) else None
     return None
 
 
-def _call(function: str, values: list[pa.Array], options: pa.StructScalar | None) -> pa.Array | None:
+def _evaluate_call(function: str, values: list[pa.Array], options: pa.StructScalar | None) -> pa.Array | None:
     if function in _COMBINATIONS:
         return reduce(_COMBINATIONS[function], values)
     if function == "invert":
@@ -82,36 +82,36 @@ def _call(function: str, values: list[pa.Array], options: pa.StructScalar | None
             return None
         return values[0].is_null() if function == "is_null" else values[0].is_valid()
     if function == "is_in" and options is not None:
-        return _member(values[0], options["value_set"].values)
+        return _evaluate_membership(values[0], options["value_set"].values)
     if function in _COMPARISONS:
-        return _compare_terms(function, values[0], values[1])
+        return _compare_values(function, values[0], values[1])
     return None
 
 
-def _compare_terms(function: str, left: pa.Array, right: pa.Array) -> pa.BooleanArray | None:
+def _compare_values(function: str, left: pa.Array, right: pa.Array) -> pa.BooleanArray | None:
     if pa.types.is_floating(left.type) or pa.types.is_floating(right.type):
-        return compared_floats(_COMPARISONS[function], left, right)
+        return compare_floats(_COMPARISONS[function], left, right)
     try:
         return _COMPARISONS[function](left, right)
     except pa.ArrowNotImplementedError:
         return None
 
 
-def compared_floats(compare: _Compare, left: pa.Array, right: pa.Array) -> pa.BooleanArray:
+def compare_floats(compare: _Compare, left: pa.Array, right: pa.Array) -> pa.BooleanArray:
     """Compare as Lance does: NaN equals itself and is the greatest, signed the least; 0.0 equals -0.0."""
-    hits = compare(_total_order(left), _total_order(right))
+    hits = compare(_to_ordered_integers(left), _to_ordered_integers(right))
     return pc.if_else(pc.and_(left.is_valid(), right.is_valid()), hits, None)
 
 
-def _total_order(column: pa.Array) -> pa.Array:
-    """Integers that compare as Lance compares these numbers."""
+def _to_ordered_integers(column: pa.Array) -> pa.Array:
+    """Map floating-point numbers to integers that compare as Lance compares the numbers."""
     numbers = column.cast(pa.float64()).fill_null(0).to_numpy(zero_copy_only=False)
     with np.errstate(invalid="ignore"):
         bits: np.ndarray = (numbers + 0.0).view(np.int64)
     return pa.array(bits ^ ((bits >> 63) & np.int64(0x7FFF_FFFF_FFFF_FFFF)))
 
 
-def _member(column: pa.Array, members: pa.Array) -> pa.BooleanArray | None:
+def _evaluate_membership(column: pa.Array, members: pa.Array) -> pa.BooleanArray | None:
     if pa.types.is_dictionary(members.type):
         members = members.dictionary_decode()
     listed = members.drop_null()
@@ -120,7 +120,7 @@ def _member(column: pa.Array, members: pa.Array) -> pa.BooleanArray | None:
         hits = reduce(
             pc.or_,
             (
-                pc.fill_null(compared_floats(pc.equal, column, pa.repeat(one, len(column))), fill_value=False)
+                pc.fill_null(compare_floats(pc.equal, column, pa.repeat(one, len(column))), fill_value=False)
                 for one in listed
             ),
             nothing,
@@ -146,7 +146,7 @@ _COMPARE = {
 
 @dataclass(frozen=True, eq=False)
 class PredicateFilter:
-    """A `RowFilter`: said in Lance's language where that can be, else evaluated here with the same meaning.
+    """Row filter in Lance's filter language where possible, else evaluated here with the same meaning.
 
     Args:
         predicate: the decoded expression.
@@ -161,24 +161,24 @@ class PredicateFilter:
     def columns(self) -> frozenset[str]:
         """Columns that the predicate reads."""
         node = read_expression(self.expression)
-        return columns_of(self.predicate) | frozenset(() if node is None else _fields(node))
+        return find_columns(self.predicate) | frozenset(() if node is None else _iterate_fields(node))
 
     def sql(self, names: Mapping[str, str]) -> str | None:
-        """As a Lance filter over stored columns, or None where Lance can't say it."""
-        return _sql(self.predicate, names)
+        """Format the filter for Lance over stored columns; None if Lance can't express it."""
+        return _format_sql(self.predicate, names)
 
     def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """One boolean per row, without NULLs."""
+        """Return one boolean per row, without NULLs."""
         if not is_understood(self.predicate):
             return self._matches_expression(batch)
-        return _matches(self.predicate, batch)
+        return _evaluate_predicate(self.predicate, batch)
 
     def __str__(self) -> str:
         return describe(self.predicate)
 
     def _matches_expression(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         node = read_expression(self.expression)
-        truth = None if node is None else evaluated(node, batch)
+        truth = None if node is None else evaluate_condition(node, batch)
         if truth is not None:
             return pc.fill_null(truth, fill_value=False)
         rows = pa.Table.from_batches([batch.select(sorted(self.columns))])
@@ -188,8 +188,8 @@ class PredicateFilter:
         return pa.array(found)
 
 
-def key_predicate(keys: pa.Table) -> Predicate:
-    """The condition that a row has one of these primary keys.
+def build_key_predicate(keys: pa.Table) -> Predicate:
+    """Build the condition that a row has one of these primary keys.
 
     Args:
         keys: one column per key column, no NULLs.
@@ -203,22 +203,22 @@ def key_predicate(keys: pa.Table) -> Predicate:
     return alternatives[0] if len(alternatives) == 1 else Or(alternatives)
 
 
-def _matches(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
+def _evaluate_predicate(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
     match predicate:
         case And(operands):
             everything = pa.array(np.ones(batch.num_rows, dtype=np.bool_))
-            return reduce(pc.and_, (_matches(one, batch) for one in operands), everything)
+            return reduce(pc.and_, (_evaluate_predicate(one, batch) for one in operands), everything)
         case Or(operands):
             nothing = pa.array(np.zeros(batch.num_rows, dtype=np.bool_))
-            return reduce(pc.or_, (_matches(one, batch) for one in operands), nothing)
+            return reduce(pc.or_, (_evaluate_predicate(one, batch) for one in operands), nothing)
         case Not(IsNull(column)):
             return batch.column(column).is_valid()
         case Not(InList(column, values)):
-            return pc.and_not(batch.column(column).is_valid(), _is_in(_plain(batch, column), values))
+            return pc.and_not(batch.column(column).is_valid(), _is_in(_read_column(batch, column), values))
         case Comparison(column, operator, value):
-            return _compared(_plain(batch, column), operator, value)
+            return _compare(_read_column(batch, column), operator, value)
         case InList(column, values):
-            return _is_in(_plain(batch, column), values)
+            return _is_in(_read_column(batch, column), values)
         case IsNull(column):
             return batch.column(column).is_null()
         case _:
@@ -226,42 +226,41 @@ def _matches(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
             raise TypeError(msg)
 
 
-def _compared(column: pa.Array, operator: Operator, value: pa.Scalar) -> pa.BooleanArray:
-    """TRUE or not."""
+def _compare(column: pa.Array, operator: Operator, value: pa.Scalar) -> pa.BooleanArray:
     compare = _COMPARE[operator]
     if not pa.types.is_floating(column.type):
         return pc.fill_null(compare(column, value), fill_value=False)
-    return pc.fill_null(compared_floats(compare, column, pa.repeat(value, len(column))), fill_value=False)
+    return pc.fill_null(compare_floats(compare, column, pa.repeat(value, len(column))), fill_value=False)
 
 
 def _is_in(column: pa.Array, values: tuple[pa.Scalar, ...]) -> pa.BooleanArray:
     if pa.types.is_floating(column.type):
         nothing = pa.array(np.zeros(len(column), dtype=np.bool_))
-        return reduce(pc.or_, (_compared(column, "=", value) for value in values), nothing)
+        return reduce(pc.or_, (_compare(column, "=", value) for value in values), nothing)
     return pc.is_in(column, value_set=pa.array(values, column.type))
 
 
-def _plain(batch: pa.RecordBatch, column: str) -> pa.Array:
+def _read_column(batch: pa.RecordBatch, column: str) -> pa.Array:
     array = batch.column(column)
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
-def _sql(predicate: Predicate, names: Mapping[str, str]) -> str | None:
+def _format_sql(predicate: Predicate, names: Mapping[str, str]) -> str | None:
     match predicate:
         case And(()):
             return "true"
         case Or(()):
             return "false"
         case And(operands) | Or(operands):
-            texts = [_sql(one, names) for one in operands]
+            texts = [_format_sql(one, names) for one in operands]
             if any(text is None for text in texts):
                 return None
             word = " AND " if isinstance(predicate, And) else " OR "
             return word.join(f"({text})" for text in texts)
         case Not(IsNull(column)):
-            return _suffixed(names[column], "IS NOT NULL")
+            return _format_condition(names[column], "IS NOT NULL")
         case IsNull(column):
-            return _suffixed(names[column], "IS NULL")
+            return _format_condition(names[column], "IS NULL")
         case Not(InList(column, values)):
             inner = lance_filter.one_of(names[column], values)
             return None if inner is None else f"NOT ({inner})"
@@ -269,18 +268,18 @@ def _sql(predicate: Predicate, names: Mapping[str, str]) -> str | None:
             return lance_filter.one_of(names[column], values) if values else "false"
         case Comparison(column, operator, value):
             text = lance_filter.literal(value)
-            return None if text is None else _suffixed(names[column], f"{operator} {text}")
+            return None if text is None else _format_condition(names[column], f"{operator} {text}")
         case _:
             return None
 
 
-def _suffixed(name: str, suffix: str) -> str | None:
+def _format_condition(name: str, suffix: str) -> str | None:
     quoted = lance_filter.column(name)
     return None if quoted is None else f"{quoted} {suffix}"
 
 
 def is_understood(predicate: Predicate) -> bool:
-    """Whether the predicate says all of what it was decoded from."""
+    """Return whether the predicate expresses all of what it was decoded from."""
     match predicate:
         case And(operands) | Or(operands):
             return all(map(is_understood, operands))
@@ -290,27 +289,27 @@ def is_understood(predicate: Predicate) -> bool:
             return True
 
 
-def columns_of(predicate: Predicate) -> frozenset[str]:
-    """Columns that the predicate reads, as far as it is understood."""
-    return frozenset(_columns(predicate))
+def find_columns(predicate: Predicate) -> frozenset[str]:
+    """Return the columns that the predicate reads, as far as it is understood."""
+    return frozenset(_iterate_columns(predicate))
 
 
-def _columns(predicate: Predicate) -> Iterator[str]:
+def _iterate_columns(predicate: Predicate) -> Iterator[str]:
     match predicate:
         case And(operands) | Or(operands):
             for operand in operands:
-                yield from _columns(operand)
+                yield from _iterate_columns(operand)
         case Not(operand):
-            yield from _columns(operand)
+            yield from _iterate_columns(operand)
         case Comparison() | InList() | IsNull():
             yield predicate.column
         case _:
             return
 
 
-def _fields(node: Node) -> Iterator[str]:
+def _iterate_fields(node: Node) -> Iterator[str]:
     if isinstance(node, Field):
         yield node.name
     elif isinstance(node, Call):
         for argument in node.arguments:
-            yield from _fields(argument)
+            yield from _iterate_fields(argument)

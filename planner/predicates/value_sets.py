@@ -1,4 +1,4 @@
-"""From a predicate to the values that columns can have where it is TRUE.
+"""Convert a predicate to the values that columns can have where it is TRUE.
 
 A predicate becomes a union of boxes, and a box gives some columns a set of admissible values:
 
@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from planner.predicates.predicate import And, Comparison, InList, IsNull, Not, Or, Predicate
 
-__all__ = ["Bound", "Box", "ColumnSet", "boxes_of", "key_values", "order_key"]
+__all__ = ["Bound", "Box", "ColumnSet", "find_boxes", "find_key_values", "order_key"]
 
 _MAX_BOXES: Final = 2_000
 # Ranges up to this many values of a discrete type count as lists of values.
@@ -57,8 +57,8 @@ class ColumnSet:
         """Whether no value at all is admissible."""
         return self.values == () and not self.null
 
-    def admits(self, key: Any) -> bool:  # noqa: ANN401 -- of any orderable type
-        """Whether a value that is not NULL, given by its `order_key`, lies within bounds and exclusions."""
+    def has_value(self, key: Any) -> bool:  # noqa: ANN401 -- of any orderable type
+        """Return whether a value, given by its `order_key`, is within the bounds and not excluded."""
         lower, upper = self.lower, self.upper
         if lower is not None and (key < lower.key or (key == lower.key and not lower.inclusive)):
             return False
@@ -67,52 +67,54 @@ class ColumnSet:
         return key not in self.excluded
 
     def intersect(self, other: ColumnSet) -> ColumnSet:
-        """Values that both sets admit."""
+        """Return the values that both sets admit."""
         null = self.null and other.null
         if self.values is None and other.values is None:
-            lower = _tighter(self.lower, other.lower, larger=True)
-            upper = _tighter(self.upper, other.upper, larger=False)
-            return _enumerated(ColumnSet(null, None, lower, upper, self.excluded | other.excluded))
+            lower = _select_tighter(self.lower, other.lower, larger=True)
+            upper = _select_tighter(self.upper, other.upper, larger=False)
+            return _enumerate_range(ColumnSet(null, None, lower, upper, self.excluded | other.excluded))
         if self.values is None:
             return other.intersect(self)
         values: Iterable[pa.Scalar] = self.values
         if other.values is not None:
             members = {order_key(value) for value in other.values}
             values = (value for value in values if order_key(value) in members)
-        return ColumnSet(null, tuple(value for value in values if other.admits(order_key(value))))
+        return ColumnSet(null, tuple(value for value in values if other.has_value(order_key(value))))
 
 
 Box: TypeAlias = dict[str, ColumnSet]
 
 
 def order_key(value: pa.Scalar) -> Any:  # noqa: ANN401 -- of any orderable type
-    """A Python value that compares and hashes as the scalar does; temporal values as their integers."""
+    """Return a Python value that compares and hashes as the scalar does; integers for temporal values."""
     return value.value if pa.types.is_temporal(value.type) else value.as_py()
 
 
-def boxes_of(predicate: Predicate, columns: frozenset[str]) -> Sequence[Box]:
-    """Boxes over some columns that cover the predicate; none if it is never TRUE, [{}] if all is open."""
-    boxes = _boxes(predicate, columns)
+def find_boxes(predicate: Predicate, columns: frozenset[str]) -> Sequence[Box]:
+    """Return boxes over some columns that cover the predicate; none if it is never TRUE, [{}] for any row."""
+    boxes = _build_boxes(predicate, columns)
     return [{}] if boxes is None else boxes
 
 
-def _boxes(predicate: Predicate, columns: frozenset[str]) -> list[Box] | None:
-    """As `boxes_of`; None when there would be too many."""
+def _build_boxes(predicate: Predicate, columns: frozenset[str]) -> list[Box] | None:
     match predicate:
         case And(operands):
             together: list[Box] = [{}]
             for operand in operands:
-                boxes = _boxes(operand, columns)
+                boxes = _build_boxes(operand, columns)
                 # An operand with too many alternatives narrows nothing.
                 if boxes is not None and len(together) * len(boxes) <= _MAX_BOXES:
                     together = [
-                        box for one in together for other in boxes if (box := _merge(one, other)) is not None
+                        box
+                        for one in together
+                        for other in boxes
+                        if (box := _intersect_boxes(one, other)) is not None
                     ]
             return together
         case Or(operands):
             alternatives: list[Box] = []
             for operand in operands:
-                boxes = _boxes(operand, columns)
+                boxes = _build_boxes(operand, columns)
                 if boxes is None or len(alternatives) + len(boxes) > _MAX_BOXES:
                     return None
                 alternatives.extend(boxes)
@@ -123,7 +125,7 @@ def _boxes(predicate: Predicate, columns: frozenset[str]) -> list[Box] | None:
             | IsNull(column)
             | Not(InList(column, _) | IsNull(column))
         ):
-            values = _column_set(predicate) if column in columns else None
+            values = _build_column_set(predicate) if column in columns else None
             if values is None:
                 return [{}]
             return [] if values.is_empty else [{column: values}]
@@ -131,13 +133,13 @@ def _boxes(predicate: Predicate, columns: frozenset[str]) -> list[Box] | None:
             return [{}]
 
 
-def _column_set(predicate: Predicate) -> ColumnSet | None:
-    """The values that one condition on one column admits; None for any."""
+def _build_column_set(predicate: Predicate) -> ColumnSet | None:
+    """Return the values that a condition on one column admits; None for any."""
     match predicate:
         case Comparison(_, "=", value):
-            return _listed((value,))
+            return _list_values((value,))
         case Comparison(_, "!=", value):
-            return ColumnSet(excluded=_exclusions((value,)))
+            return ColumnSet(excluded=_list_exclusions((value,)))
         case Comparison(_, operator, value):
             if pa.types.is_floating(value.type):
                 if math.isnan(value.as_py()):
@@ -146,22 +148,22 @@ def _column_set(predicate: Predicate) -> ColumnSet | None:
                 operator = "<=" if operator.startswith("<") else ">="
             bound = Bound(value, inclusive=operator.endswith("="))
             is_upper = operator.startswith("<")
-            return _enumerated(ColumnSet(upper=bound) if is_upper else ColumnSet(lower=bound))
+            return _enumerate_range(ColumnSet(upper=bound) if is_upper else ColumnSet(lower=bound))
         case InList(_, values):
-            return _listed(values)
+            return _list_values(values)
         case IsNull():
             return ColumnSet(null=True, values=())
         case Not(IsNull()):
             return ColumnSet()
         case Not(InList(_, values)):
             # Arrow's own evaluation of "not is_in" keeps NULL, unlike SQL: admit it.
-            return ColumnSet(null=True, excluded=_exclusions(values))
+            return ColumnSet(null=True, excluded=_list_exclusions(values))
         case _:
             return None
 
 
-def _listed(values: tuple[pa.Scalar, ...]) -> ColumnSet | None:
-    """A finite set. Of floats, NaN has many bit patterns, and zero has two."""
+def _list_values(values: tuple[pa.Scalar, ...]) -> ColumnSet | None:
+    """Build a finite set; NaN has many bit patterns, and zero has two."""
     if values and pa.types.is_floating(values[0].type):
         if any(math.isnan(value.as_py()) for value in values):
             return ColumnSet()
@@ -171,14 +173,13 @@ def _listed(values: tuple[pa.Scalar, ...]) -> ColumnSet | None:
     return ColumnSet(values=values)
 
 
-def _exclusions(values: tuple[pa.Scalar, ...]) -> frozenset[Any]:
+def _list_exclusions(values: tuple[pa.Scalar, ...]) -> frozenset[Any]:
     if values and pa.types.is_floating(values[0].type):
         return frozenset()
     return frozenset(map(order_key, values))
 
 
-def _merge(one: Box, other: Box) -> Box | None:
-    """What lies in both boxes; None when that is nothing."""
+def _intersect_boxes(one: Box, other: Box) -> Box | None:
     merged = {**one, **other}
     for column in one.keys() & other.keys():
         both = one[column].intersect(other[column])
@@ -188,7 +189,7 @@ def _merge(one: Box, other: Box) -> Box | None:
     return merged
 
 
-def _tighter(one: Bound | None, other: Bound | None, *, larger: bool) -> Bound | None:
+def _select_tighter(one: Bound | None, other: Bound | None, *, larger: bool) -> Bound | None:
     if one is None or other is None:
         return one or other
     if one.key == other.key:
@@ -196,8 +197,8 @@ def _tighter(one: Bound | None, other: Bound | None, *, larger: bool) -> Bound |
     return one if (one.key > other.key) is larger else other
 
 
-def _enumerated(values: ColumnSet) -> ColumnSet:
-    """Bounds of discrete types made inclusive, and short ranges listed.
+def _enumerate_range(values: ColumnSet) -> ColumnSet:
+    """Make bounds of discrete types inclusive, and list the values of short ranges.
 
     `d < DATE '2025-01-01'` thus ends with 2024-12-31, whose year is 2024.
     """
@@ -206,9 +207,9 @@ def _enumerated(values: ColumnSet) -> ColumnSet:
         return values
     lower, upper = values.lower, values.upper
     if lower is not None and not lower.inclusive:
-        lower = _step(lower, dtype, 1)
+        lower = _move_bound(lower, dtype, 1)
     if upper is not None and not upper.inclusive:
-        upper = _step(upper, dtype, -1)
+        upper = _move_bound(upper, dtype, -1)
     values = replace(values, lower=lower, upper=upper)
     if lower is None or upper is None:
         return values
@@ -216,21 +217,21 @@ def _enumerated(values: ColumnSet) -> ColumnSet:
     if high - low >= _MAX_ENUMERATED or not (lower.inclusive and upper.inclusive):
         return values
     keys = [key for key in range(low, high + 1) if key not in values.excluded]
-    return ColumnSet(null=values.null, values=tuple(_from_key(key, dtype) for key in keys))
+    return ColumnSet(null=values.null, values=tuple(_build_scalar(key, dtype) for key in keys))
 
 
 def _is_discrete(dtype: pa.DataType) -> bool:
     return bool(pa.types.is_integer(dtype) or pa.types.is_date32(dtype) or pa.types.is_timestamp(dtype))
 
 
-def _step(bound: Bound, dtype: pa.DataType, by: int) -> Bound:
+def _move_bound(bound: Bound, dtype: pa.DataType, by: int) -> Bound:
     try:
-        return Bound(_from_key(bound.key + by, dtype), inclusive=True)
+        return Bound(_build_scalar(bound.key + by, dtype), inclusive=True)
     except (pa.ArrowException, OverflowError):
         return bound  # the last value of the type: nothing lies beyond it
 
 
-def _from_key(key: int, dtype: pa.DataType) -> pa.Scalar:
+def _build_scalar(key: int, dtype: pa.DataType) -> pa.Scalar:
     if pa.types.is_integer(dtype):
         return pa.scalar(key, dtype)
     storage = pa.int32() if pa.types.is_date32(dtype) else pa.int64()
@@ -242,10 +243,10 @@ def _from_key(key: int, dtype: pa.DataType) -> pa.Scalar:
 _FiniteBox: TypeAlias = dict[str, tuple[pa.Scalar, ...]]
 
 
-def key_values(
+def find_key_values(
     predicate: Predicate, key_columns: Sequence[str], schema: pa.Schema, limit: int = 1000
 ) -> pa.Table | None:
-    """The finite set of full primary keys outside which the predicate is never TRUE.
+    """Return the finite set of primary keys outside which the predicate is never TRUE.
 
     Args:
         predicate: What the rows satisfy.
@@ -260,7 +261,7 @@ def key_values(
     types = [schema.field(name).type for name in key_columns]
     if not key_columns or any(_is_inexact(dtype) for dtype in types):
         return None
-    boxes = _finite_boxes(predicate, frozenset(key_columns), limit)
+    boxes = _build_finite_boxes(predicate, frozenset(key_columns), limit)
     if boxes is None:
         return None
     keys: dict[tuple[pa.Scalar, ...], None] = {}
@@ -281,39 +282,39 @@ def _is_inexact(dtype: pa.DataType) -> bool:
     return bool(pa.types.is_floating(dtype) or pa.types.is_nested(dtype) or pa.types.is_dictionary(dtype))
 
 
-def _finite_boxes(predicate: Predicate, columns: frozenset[str], limit: int) -> list[_FiniteBox] | None:
-    """Value sets per column, one box per alternative, that together cover the predicate; None if too many."""
+def _build_finite_boxes(predicate: Predicate, columns: frozenset[str], limit: int) -> list[_FiniteBox] | None:
+    """Build lists of values by column, a box per alternative; None if there would be too many."""
     match predicate:
         case Comparison(column, "=", value) if column in columns:
             return [{column: (value,)}]
         case InList(column, values) if column in columns:
             return [{column: values}]
         case Or(operands):
-            return _alternatives(operands, columns, limit)
+            return _combine_alternatives(operands, columns, limit)
         case And(operands):
             together: list[_FiniteBox] = [{}]
             for operand in operands:
-                boxes = _finite_boxes(operand, columns, limit)
+                boxes = _build_finite_boxes(operand, columns, limit)
                 if boxes is not None and len(together) * len(boxes) <= limit:
-                    together = list(_intersections(together, boxes))
+                    together = list(_intersect_finite_boxes(together, boxes))
             return together  # an operand that has too many alternatives narrows nothing
         case _:
             return [{}]
 
 
-def _alternatives(
+def _combine_alternatives(
     operands: Sequence[Predicate], columns: frozenset[str], limit: int
 ) -> list[_FiniteBox] | None:
     alternatives: list[_FiniteBox] = []
     for operand in operands:
-        boxes = _finite_boxes(operand, columns, limit)
+        boxes = _build_finite_boxes(operand, columns, limit)
         if boxes is None or len(alternatives) + len(boxes) > limit:
             return None
         alternatives.extend(boxes)
     return alternatives
 
 
-def _intersections(left: Sequence[_FiniteBox], right: Sequence[_FiniteBox]) -> Iterator[_FiniteBox]:
+def _intersect_finite_boxes(left: Sequence[_FiniteBox], right: Sequence[_FiniteBox]) -> Iterator[_FiniteBox]:
     for one, other in product(left, right):
         merged = {**one, **other}
         for column in one.keys() & other.keys():

@@ -8,36 +8,36 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from execnodes import ExecNode, MetricsSet
-from planner.predicates.pruning import Verdict
+from planner.predicates.pruning import Outcome
 from planner.scans.query_run import QueryRun, TableScan
 
 _LEAF = re.compile(r"^(?P<indent>\s*)DatasetExec: number_of_fragments=(?P<fragments>\d+)(?P<rest>.*)$")
-_SHOWN_REGIONS = 4
+_MAX_REGION_IDS = 4
 
 
-def explained(plans: pa.Table, run: QueryRun, partitions: int) -> pa.Table:
-    """DataFusion's plans with our trees beneath their leaves.
+def explain_plans(plans: pa.Table, run: QueryRun, partitions: int) -> pa.Table:
+    """Insert the trees of exec nodes below the leaves of DataFusion's plans.
 
     Args:
         plans: columns `plan_type` and `plan`, as EXPLAIN gives them.
         run: the execution whose scans the plan's leaves are.
-        partitions: of every scan; beyond that the number of fragments only told tables apart.
+        partitions: of every scan; larger numbers of fragments only distinguish tables.
     """
-    texts = [_with_trees(text, run, partitions) for text in plans.column("plan").to_pylist()]
+    texts = [_insert_trees(text, run, partitions) for text in plans.column("plan").to_pylist()]
     return plans.set_column(plans.schema.get_field_index("plan"), plans.schema.field("plan"), pa.array(texts))
 
 
-def tree_lines(node: ExecNode, metrics: MetricsSet | None, depth: int = 0) -> Iterator[str]:
-    """One line per node, inputs indented below it."""
+def format_tree(node: ExecNode, metrics: MetricsSet | None, depth: int = 0) -> Iterator[str]:
+    """Yield one line per node, with its inputs indented below it."""
     line = "  " * depth + node.describe()
     if metrics is not None:
-        line += f", metrics=[{_metrics(node, metrics)}]"
+        line += f", metrics=[{_format_metrics(node, metrics)}]"
     yield line
     for child in node.children():
-        yield from tree_lines(child, metrics, depth + 1)
+        yield from format_tree(child, metrics, depth + 1)
 
 
-def _metrics(node: ExecNode, metrics: MetricsSet) -> str:
+def _format_metrics(node: ExecNode, metrics: MetricsSet) -> str:
     found = metrics.of(node)
     if found is None:
         return "not executed"
@@ -50,7 +50,7 @@ def _metrics(node: ExecNode, metrics: MetricsSet) -> str:
     return ", ".join(parts)
 
 
-def _with_trees(plan: str, run: QueryRun, partitions: int) -> str:
+def _insert_trees(plan: str, run: QueryRun, partitions: int) -> str:
     lines: list[str] = []
     waiting = list(run.scans)
     for line in plan.split("\n"):
@@ -65,7 +65,7 @@ def _with_trees(plan: str, run: QueryRun, partitions: int) -> str:
         if scan is None:
             continue
         waiting.remove(scan)
-        lines += [f"{leaf['indent']}  {text}" for text in _scan_lines(scan, run)]
+        lines += [f"{leaf['indent']}  {text}" for text in _format_scan(scan, run)]
     text = "\n".join(lines)
     for extra in range(partitions + 1, partitions + 1 + len({scan.table for scan in run.scans})):
         text = text.replace(f"input_partitions={extra}", f"input_partitions={partitions}")
@@ -73,45 +73,48 @@ def _with_trees(plan: str, run: QueryRun, partitions: int) -> str:
 
 
 def _is_leaf_of(scan: TableScan, fragments: int, rest: str) -> bool:
-    """Whether a line of DataFusion's plan is this scan; scans that fit the same line have the same tree."""
+    """Return whether a line of DataFusion's plan is this scan.
+
+    Scans that match the same line have the same tree.
+    """
     projection = f"projection=[{', '.join(scan.columns)}]"
     condition = "" if scan.expression is None else f"filter_expr={scan.expression}"
     return scan.partitions == fragments and projection in rest and condition in rest
 
 
-def _scan_lines(scan: TableScan, run: QueryRun) -> Iterator[str]:
+def _format_scan(scan: TableScan, run: QueryRun) -> Iterator[str]:
     if scan.policy is not None:
-        # How many rows, regions or files there are tells of what is hidden.
+        # Numbers of rows, regions or files would reveal hidden rows.
         yield f"{scan.table.name}: the access policy of this table applies; how it is read is not shown"
         return
-    snapshot = run.snapshot(scan.table)
+    snapshot = run.take_snapshot(scan.table)
     yield (
         f"{scan.table.name}: base v{snapshot.base.version}, "
-        f"{scan.table.described_time or f'consistency={run.options.consistency}'}, {_regions(scan)}"
+        f"{scan.table.described_time or f'consistency={run.options.consistency}'}, {_format_regions(scan)}"
     )
-    yield from _pruned(scan)
-    yield from tree_lines(scan.tree, run.control.metrics, 1)
+    yield from _format_pruning(scan)
+    yield from format_tree(scan.tree, run.control.metrics, 1)
 
 
-def _regions(scan: TableScan) -> str:
+def _format_regions(scan: TableScan) -> str:
     kept, regions = scan.pruning.kept, scan.pruning.regions.region_ids
     if not regions:
         return "no regions"
-    return f"regions={len(kept)}/{len(regions)} [{_shown(kept)}]"
+    return f"regions={len(kept)}/{len(regions)} [{_format_region_ids(kept)}]"
 
 
-def _pruned(scan: TableScan) -> Iterator[str]:
-    """What excluded regions, most frequent reason first."""
+def _format_pruning(scan: TableScan) -> Iterator[str]:
+    """Yield the reasons that exclude regions, most frequent first."""
     if len(scan.pruning.kept) == len(scan.pruning.regions.region_ids):
         return
     by_reason: dict[str, list[str]] = {}
-    for one in scan.pruning.verdicts:
-        if one.verdict is Verdict.ROWS_CANNOT_MATCH:
+    for one in scan.pruning.outcomes:
+        if one.outcome is Outcome.ROWS_CANNOT_MATCH:
             by_reason.setdefault(one.reason, []).append(one.region_id)
-    for reason, ids in sorted(by_reason.items(), key=lambda item: -len(item[1]))[:_SHOWN_REGIONS]:
-        yield f"  pruned {len(ids)} by {reason} [{_shown(ids)}]"
+    for reason, ids in sorted(by_reason.items(), key=lambda item: -len(item[1]))[:_MAX_REGION_IDS]:
+        yield f"  pruned {len(ids)} by {reason} [{_format_region_ids(ids)}]"
 
 
-def _shown(region_ids: Sequence[str]) -> str:
-    shown = ", ".join(region_id[:8] for region_id in region_ids[:_SHOWN_REGIONS])
-    return shown + (", .." if len(region_ids) > _SHOWN_REGIONS else "")
+def _format_region_ids(region_ids: Sequence[str]) -> str:
+    shown = ", ".join(region_id[:8] for region_id in region_ids[:_MAX_REGION_IDS])
+    return shown + (", .." if len(region_ids) > _MAX_REGION_IDS else "")

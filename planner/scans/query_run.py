@@ -19,13 +19,13 @@ from planner.access.table_policy import TablePolicy
 from planner.access.visible_catalog import SecuredTable
 from planner.bridge.run_control import RunControl, TableRead
 from planner.predicates.predicate import TRUE, Predicate, conjunction
-from planner.predicates.pruning import Pruning, RegionAssignments, all_regions, prune_regions
-from planner.predicates.row_filter import key_predicate
-from planner.predicates.value_sets import key_values
-from planner.scans.run_tables import KEPT, RunTables
+from planner.predicates.pruning import Pruning, RegionAssignments, keep_all_regions, prune_regions
+from planner.predicates.row_filter import build_key_predicate
+from planner.predicates.value_sets import find_key_values
+from planner.scans.run_tables import CACHE_SHORTCUTS, RunTables
 from planner.scans.scan_plan import Division, plan_lookup, plan_scan
 from planner.scans.settings import ALL_SHORTCUTS, Shortcut, Shortcuts
-from planner.tables.sources.base_table import BaseTable, FilesVanishedError, read_error
+from planner.tables.sources.base_table import BaseTable, FilesVanishedError, build_read_error
 from planner.tables.sources.generations import GenerationVanishedError
 from planner.tables.sources.snapshot import Consistency, SnapshotGoneError, TableSnapshot
 from planner.tables.state.snapshots import SNAPSHOT_ATTEMPTS
@@ -43,7 +43,7 @@ class ReadOptions:
     """How a statement reads its tables.
 
     Attributes:
-        consistency: see `planner.tables.state.table.Table.snapshot`.
+        consistency: see `planner.tables.state.table.Table.take_snapshot`.
         max_staleness_ms: a snapshot this young may be taken again.
         region_pruning: whether predicates may exclude regions.
         shortcuts: that may be taken.
@@ -56,7 +56,7 @@ class ReadOptions:
 
 
 class QueryRun:
-    """Scans of one statement; all of them see one snapshot per table, taken when the first batch is wanted.
+    """Hold the scans of one statement, which share one snapshot per table, taken at the first batch.
 
     Args:
         options: of the statement's session.
@@ -66,23 +66,25 @@ class QueryRun:
 
     def __init__(self, options: ReadOptions, visibility: Visibility, control: RunControl) -> None:
         self.options = options
-        self._tables = None if options.shortcuts >= KEPT else RunTables(options.shortcuts, visibility)
+        self._tables = (
+            None if options.shortcuts >= CACHE_SHORTCUTS else RunTables(options.shortcuts, visibility)
+        )
         self.visibility = visibility if self._tables is None else self._tables.visibility
         self.control = control
         self.failure: LanceGatewayError | None = None
-        """The first error of ours; on its way through DataFusion it becomes mere text."""
+        """First error of this package; DataFusion only passes on its text."""
         self.scans: list[TableScan] = []
         self.system_scans: list[Callable[[], Iterator[pa.RecordBatch]]] = []
-        """What reads each planned scan of a system table."""
+        """Readers of the planned scans of system tables."""
         self.columns: dict[tuple[str, str], pa.Schema] = {}
-        """Statement and private name of a table -> its columns, as the statement was planned with."""
+        """Statement and private name of a table -> its columns at planning."""
         self.division: Division | None = None
-        """Of the statement's one scan, where somebody else took the snapshot and others read the rest."""
+        """Division of the statement's only scan, if other readers share it."""
         self._lock = threading.Lock()
         self._snapshots: dict[Table, TableSnapshot] = {}
 
-    def belong_to(self, control: RunControl) -> None:
-        """Run under a control other than the one it was planned under."""
+    def set_control(self, control: RunControl) -> None:
+        """Run under a control other than the one that the statement was planned under."""
         self.control = control
         control.runs.append(self)
 
@@ -96,7 +98,7 @@ class QueryRun:
         keys: KeySet | None = None,
         partitions: int = 1,
     ) -> TableScan:
-        """Plan to read one table reference.
+        """Plan the scan of one table reference.
 
         Args:
             table: to read, with what may be seen of it.
@@ -112,24 +114,24 @@ class QueryRun:
         return scan
 
     def table(self, shared: Table) -> Table:
-        """A table of the catalog as this run reads it; see `planner.scans.run_tables`."""
+        """Return a table of the catalog as this run reads it; see `planner.scans.run_tables`."""
         return shared if self._tables is None else self._tables.table(shared)
 
-    def snapshot(self, table: Table) -> TableSnapshot:
-        """The snapshot that all scans of a table share; covers the regions that any of them needs."""
+    def take_snapshot(self, table: Table) -> TableSnapshot:
+        """Return the snapshot of a table that all its scans share, with the regions that they need."""
         if self.division is not None:
             return self.division.snapshot
         with self._lock:
             found = self._snapshots.get(table)
             if found is None:
-                found = self._snapshots[table] = self._taken(table)
+                found = self._snapshots[table] = self._take_snapshot(table)
             return found
 
-    def _taken(self, table: Table) -> TableSnapshot:
+    def _take_snapshot(self, table: Table) -> TableSnapshot:
         scans = [scan for scan in self.scans if scan.table is table]
         for _ in range(SNAPSHOT_ATTEMPTS):
             needed = dict.fromkeys(region_id for scan in scans for region_id in scan.needed_regions)
-            taken = table.snapshot(needed, self.options.consistency, self.options.max_staleness_ms)
+            taken = table.take_snapshot(needed, self.options.consistency, self.options.max_staleness_ms)
             elsewhere = [scan for scan in scans if scan.base.place != taken.base.place]
             if not elsewhere:
                 return taken
@@ -139,7 +141,7 @@ class QueryRun:
 
 
 class TableScan:
-    """One table reference of a running statement."""
+    """Scan one table reference of a running statement."""
 
     def __init__(
         self,
@@ -153,7 +155,7 @@ class TableScan:
         partitions: int,
     ) -> None:
         if policy is not None:
-            _check_visible(table.name, policy, columns, keys)
+            _check_requested_columns(table.name, policy, columns, keys)
         self.run = run
         self.table = run.table(table)
         self.base = base
@@ -168,29 +170,29 @@ class TableScan:
 
     @property
     def output_schema(self) -> pa.Schema:
-        """Of everything that may be asked for."""
+        """Schema of all columns that may be requested."""
         return self.schema
 
     @cached_property
     def predicate(self) -> Predicate:
-        """What stored rows must fulfil: the statement's conjuncts and the policy's, decoded."""
+        """Condition on stored rows: the decoded conjuncts of the statement and of the policy."""
         below = self.conditions.below
         known = TRUE if below is None else below.predicate
-        return known if self._keys is None else conjunction([key_predicate(self._keys.table), known])
+        return known if self._keys is None else conjunction([build_key_predicate(self._keys.table), known])
 
     @cached_property
     def conditions(self) -> Conditions:
-        """The filters below and above the table's policy."""
+        """Filters below and above the table's policy."""
         return divide_conditions(self.expression, self.policy, self.schema)
 
     @cached_property
     def pruning(self) -> Pruning:
-        """Which regions of the table may have matching rows."""
+        """Regions of the table that may have matching rows."""
         base = self.base
         regions = self.table.assignments(base, self.run.options.consistency)
-        reason = self._reason_not_to_prune(regions)
+        reason = self._find_reason_not_to_prune(regions)
         if base.details is None or reason:
-            return all_regions(regions, reason)
+            return keep_all_regions(regions, reason)
         return prune_regions(self.predicate, base.details.region_specs, regions, base.fields_by_id)
 
     @property
@@ -200,7 +202,7 @@ class TableScan:
 
     @property
     def read(self) -> TableRead | None:
-        """What the reference came down to; None for a scan that never ran."""
+        """Summary of the scan for metrics; None for a scan that never ran."""
         pruning: Pruning | None = vars(self).get("pruning")
         if pruning is None:
             return None
@@ -209,7 +211,7 @@ class TableScan:
             self.table.name, len(pruning.kept), regions, self.policy is not None, self.search_kind
         )
 
-    def _reason_not_to_prune(self, regions: RegionAssignments) -> str:
+    def _find_reason_not_to_prune(self, regions: RegionAssignments) -> str:
         if not self.run.options.region_pruning:
             return "region pruning is off"
         if self._keys is not None:
@@ -220,18 +222,18 @@ class TableScan:
 
     @cached_property
     def kept_regions(self) -> frozenset[str]:
-        """Regions that are read."""
+        """Ids of the regions that are read."""
         return frozenset(self.pruning.kept)
 
     @cached_property
     def needed_regions(self) -> tuple[str, ...]:
-        """Regions that the snapshot must cover: those that are read, and those that may supersede what is.
+        """Ids of the regions that are read, and of those that may supersede their rows.
 
         A pruned region has no matching row. But where its value is derived from more than the key, the base
         table may have an older version of one of its rows that does match.
         """
         regions = self.pruning.regions
-        needed = {spec_id for spec_id in regions.by_spec if not _decided_by_key(self.base, spec_id)}
+        needed = {spec_id for spec_id in regions.by_spec if not _is_determined_by_key(self.base, spec_id)}
         if not needed:
             return self.pruning.kept
         kept = self.kept_regions
@@ -240,7 +242,7 @@ class TableScan:
         )
 
     def move_to(self, base: BaseTable) -> None:
-        """Read a table that was made anew since the scan was planned, and that may have other regions.
+        """Read a table that was recreated after planning, which may have other regions.
 
         Raises:
             UnavailableError: it has other columns.
@@ -253,19 +255,19 @@ class TableScan:
 
     @property
     def tree(self) -> ExecNode:
-        """The tree of exec nodes; planned once, on first use."""
+        """Tree of exec nodes, planned on first use."""
         with self._lock:
             if self._tree is None:
                 self._tree = self._plan()
             return self._tree
 
     @property
-    def decided_tree(self) -> ExecNode | None:
-        """The same where it is planned already; None for a scan that never ran."""
+    def planned_tree(self) -> ExecNode | None:
+        """Tree of exec nodes if it is planned already; None for a scan that never ran."""
         return self._tree
 
     def batches(self, partition: int) -> Iterator[pa.RecordBatch]:
-        """Run one partition.
+        """Execute one partition.
 
         Raises:
             LanceGatewayError: something can't be read; also kept as the run's `failure`.
@@ -275,22 +277,24 @@ class TableScan:
             context = TaskContext(metrics=control.metrics, check=control.check)
             yield from control.iterate_uninterrupted(lambda: self._stream(partition, context))
         except LanceGatewayError as error:
-            failure = self._told(error)
+            failure = self._redact_error(error)
             self.run.failure = self.run.failure or failure
             if failure is error:
                 raise
             raise failure from None
         except (OSError, ValueError, pa.ArrowException) as error:
-            # Lance's own words, while it reads; on the way through DataFusion they would lose their type.
-            self.run.failure = self.run.failure or self._told(read_error(self.table.name, error))
+            # An error of Lance; DataFusion would lose its type.
+            self.run.failure = self.run.failure or self._redact_error(
+                build_read_error(self.table.name, error)
+            )
             raise self.run.failure from (error if self.policy is None else None)
 
     def _stream(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """Plan the tree, if nobody has yet, and run one partition of it."""
+        """Plan the tree on first use, and execute one partition of it."""
         yield from coalesced(self.tree.execute(partition, context))
 
-    def _told(self, error: LanceGatewayError) -> LanceGatewayError:
-        """The error as the principal may hear it: what can't be read may quote what is not shown to them."""
+    def _redact_error(self, error: LanceGatewayError) -> LanceGatewayError:
+        """Return the error without what the access policy hides from the principal."""
         if self.run.division is not None and isinstance(error, GenerationVanishedError):
             version = self.run.division.snapshot.base.version
             return SnapshotGoneError(self.table.name, version, "fresh rows were merged and cleaned up")
@@ -318,17 +322,17 @@ class TableScan:
         )
 
     def _plan_stored(self, columns: tuple[str, ...]) -> ExecNode:
-        """The tree that produces rows as they are stored."""
-        snapshot = self.run.snapshot(self.table)
+        """Plan the tree that produces rows as they are stored."""
+        snapshot = self.run.take_snapshot(self.table)
         base = snapshot.base
         row_filter = self.conditions.below
         self._check_columns(base, columns)
         division = self.run.division
         keys = self._keys
         if keys is None or not keys.table.num_rows:
-            keys = self._keys_of_predicate(base)
+            keys = self._find_keys(base)
         if keys is not None and division is None:
-            # Whatever may supersede a row is asked for its key, too.
+            # Regions that may supersede a row are searched for its key as well.
             return plan_lookup(
                 snapshot,
                 frozenset(self.needed_regions),
@@ -352,16 +356,16 @@ class TableScan:
 
     @property
     def is_lookup(self) -> bool:
-        """Whether the conjuncts admit a few primary keys only."""
-        return self._keys_of_predicate(self.run.snapshot(self.table).base) is not None
+        """Whether the conjuncts admit only a few primary keys."""
+        return self._find_keys(self.run.take_snapshot(self.table).base) is not None
 
-    def _keys_of_predicate(self, base: BaseTable) -> KeySet | None:
-        """The primary keys that the conjuncts admit, where they are few and the table has a MemWAL."""
+    def _find_keys(self, base: BaseTable) -> KeySet | None:
+        """Return the primary keys that the conjuncts admit, if few, in a table with a MemWAL index."""
         if Shortcut.KEY_LOOKUPS not in self.run.options.shortcuts:
             return None
         if not base.primary_key or base.details is None or self.conditions.below is None:
             return None
-        keys = key_values(self.predicate, base.primary_key, base.schema)
+        keys = find_key_values(self.predicate, base.primary_key, base.schema)
         return KeySet(keys) if keys is not None and keys.num_rows else None
 
     def _check_columns(self, base: BaseTable, columns: Sequence[str]) -> None:
@@ -377,8 +381,10 @@ class TableScan:
                 raise UnavailableError(msg)
 
 
-def _check_visible(table: str, policy: TablePolicy, columns: Sequence[str], keys: KeySet | None) -> None:
-    """The last door: whoever asks for a scan must have resolved its names under the same policy."""
+def _check_requested_columns(
+    table: str, policy: TablePolicy, columns: Sequence[str], keys: KeySet | None
+) -> None:
+    """Raise if a scan requests columns that the policy hides from those who resolved its names."""
     sought = () if keys is None else keys.columns
     hidden = [name for name in (*columns, *sought) if name not in policy.schema.names]
     if hidden or not policy.masks.keys().isdisjoint(sought):
@@ -386,8 +392,8 @@ def _check_visible(table: str, policy: TablePolicy, columns: Sequence[str], keys
         raise AssertionError(msg)
 
 
-def _decided_by_key(base: BaseTable, spec_id: int) -> bool:
-    """Whether the region of a row of this spec follows from its primary key alone."""
+def _is_determined_by_key(base: BaseTable, spec_id: int) -> bool:
+    """Return whether the primary key alone determines the region of a row of this spec."""
     spec = None if base.details is None else base.details.specs.get(spec_id)
     if spec is None:
         return False

@@ -1,7 +1,7 @@
-"""The tables of one run, as far as its session lets it take what earlier runs have kept.
+"""Tables of one run, without the caches that its session switched off.
 
-A run that may take everything reads the tables of the catalog themselves. Any other run has tables of its
-own, which begin with empty caches in place of those that it may not use.
+A run with all shortcuts reads the tables of the catalog. Any other run has tables of its own, with empty
+caches in place of those that it must not use.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from planner.scans.settings import Shortcut, Shortcuts
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.caches import ByteCache, DecodedColumns
 from planner.tables.sources.generations import GenerationDataset, LayerKeys
-from planner.tables.sources.keys import KeyPlaces, physical_keys
+from planner.tables.sources.keys import KeyPlaces, read_physical_keys
 from planner.tables.sources.snapshot import Consistency, TableSnapshot
 from planner.tables.state.table import Table
 from planner.tables.visibility.visibility import SnapshotMasks, Visibility
@@ -31,7 +31,7 @@ _ONE_STATEMENT_BYTES = 64 << 20
 
 
 class StoredVisibility(Visibility):
-    """Reads every key of a snapshot and compares them one by one; belongs to one statement.
+    """Compute masks from all keys of a snapshot, one by one, for one statement.
 
     Args:
         executor: reads several sources at a time, for searches.
@@ -40,8 +40,8 @@ class StoredVisibility(Visibility):
     def __init__(self, executor: Executor) -> None:
         super().__init__(ByteCache(_ONE_STATEMENT_BYTES), executor)
 
-    def masks(self, snapshot: TableSnapshot) -> SnapshotMasks:
-        """See `Visibility.masks`.
+    def compute_masks(self, snapshot: TableSnapshot) -> SnapshotMasks:
+        """Compute the masks of a snapshot; see `Visibility.compute_masks`.
 
         In each region, from its newest row to its oldest, a row is shown if its key did not come before and
         it is no tombstone. A base row is shown if no fresh row of any region has its key.
@@ -53,18 +53,18 @@ class StoredVisibility(Visibility):
         for region in snapshot.regions.values():
             newer: set[object] = set()
             if region.tail is not None:
-                shown = _newest(region.tail.keys(base), newer)
+                shown = _find_newest(region.tail.keys(base), newer)
                 tails[region.region_id] = RowMask({0: FragmentMask(pa.array(shown))})
             for generation in reversed(region.generations):
                 layer = generation.read_keys(base)
-                shown = _newest(layer, newer)
+                shown = _find_newest(layer, newer)
                 generations[generation.path] = showing(layer.addresses[shown], generation.fragment_rows)
             fresh |= newer
-        return SnapshotMasks(_not_among(base, fresh), generations, tails)
+        return SnapshotMasks(_exclude_keys(base, fresh), generations, tails)
 
 
-def _newest(layer: LayerKeys, newer: set[object]) -> np.ndarray:
-    """Which rows of a layer are shown; its keys are added to those of newer rows."""
+def _find_newest(layer: LayerKeys, newer: set[object]) -> np.ndarray:
+    """Flag the visible rows of a layer, and add its keys to those of newer rows."""
     shown = np.zeros(len(layer.keys), dtype=np.bool_)
     keys = layer.keys.to_pylist()
     for row in reversed(range(len(keys))):
@@ -73,12 +73,12 @@ def _newest(layer: LayerKeys, newer: set[object]) -> np.ndarray:
     return shown
 
 
-def _not_among(base: BaseTable, fresh: set[object]) -> RowMask:
-    """Rows of the base table whose key no fresh row has."""
+def _exclude_keys(base: BaseTable, fresh: set[object]) -> RowMask:
+    """Build the mask of base rows whose key no fresh row has."""
     masks = {}
     for fragment in base.fragments:
         flags = np.array(
-            [key not in fresh for key in physical_keys(base, fragment).to_pylist()], dtype=np.bool_
+            [key not in fresh for key in read_physical_keys(base, fragment).to_pylist()], dtype=np.bool_
         )
         if not flags.all():
             masks[fragment.fragment_id] = FragmentMask(pa.array(flags))
@@ -86,13 +86,13 @@ def _not_among(base: BaseTable, fresh: set[object]) -> RowMask:
 
 
 class StoredColumns(DecodedColumns):
-    """A `ColumnCache` that keeps nothing, and only tells which rows Lance has deleted."""
+    """Column cache that stores nothing, and only finds the rows that Lance has deleted."""
 
     def __init__(self) -> None:
         super().__init__(max_bytes=1)
 
     def fits(self, types: Iterable[pa.DataType], rows: int) -> bool:  # noqa: ARG002
-        """Never."""
+        """Return False: nothing is cached."""
         return False
 
     def read(
@@ -102,23 +102,23 @@ class StoredColumns(DecodedColumns):
         columns: Sequence[str],  # noqa: ARG002
         mask: RowMask,  # noqa: ARG002
     ) -> tuple[Iterator[pa.RecordBatch], tuple[int, ...]]:
-        """Nothing: the dataset is read instead."""
+        """Return no batches and all fragments, which are then read from the dataset."""
         return iter(()), tuple(fragment_ids)
 
 
-ANEW_BYTES = 256 << 20
+UNCACHED_TABLE_BYTES = 256 << 20
 """What one run may hold of a table's state."""
 
 
-class TableAnew(Table):
-    """A table of the catalog of which nothing is known: each run that has one reads everything from storage.
+class UncachedTable(Table):
+    """Table of the catalog with an empty cache: the run reads all of its state from storage.
 
     Args:
         shared: the table of the catalog.
     """
 
     def __init__(self, shared: Table) -> None:
-        cache, session = ByteCache(ANEW_BYTES), lance.Session()
+        cache, session = ByteCache(UNCACHED_TABLE_BYTES), lance.Session()
         super().__init__(
             shared.name,
             shared.storage,
@@ -126,17 +126,19 @@ class TableAnew(Table):
             shared.columns,
             shared.places,
             session,
-            own_tails=self._written,
+            own_tails=self._flush_own_tails,
         )
         self._shared = shared
 
-    def _written(self, region_ids: Iterable[str]) -> Mapping[str, OwnTail]:
-        """Nothing: the rows are in the log, once the table's own writer has nothing left to write."""
+    def _flush_own_tails(self, region_ids: Iterable[str]) -> Mapping[str, OwnTail]:
+        """Wait until the table's own writer has written its rows to the log; return no tails."""
         self._shared.own_tails(region_ids)
         return {}
 
 
-KEPT = frozenset({Shortcut.KEPT_STATE, Shortcut.KEPT_MASKS, Shortcut.KEPT_SEARCHES, Shortcut.KEPT_COLUMNS})
+CACHE_SHORTCUTS = frozenset(
+    {Shortcut.KEPT_STATE, Shortcut.KEPT_MASKS, Shortcut.KEPT_SEARCHES, Shortcut.KEPT_COLUMNS}
+)
 """Shortcuts of a run that reads the tables of the catalog themselves."""
 
 _RUN_BYTES = 256 << 20
@@ -144,7 +146,7 @@ _RUN_BYTES = 256 << 20
 
 
 class RunTables:
-    """What a run reads from that may not take all that is `KEPT`.
+    """Tables of a run that must not use all of `CACHE_SHORTCUTS`.
 
     Attributes:
         visibility: where masks come from.
@@ -162,7 +164,7 @@ class RunTables:
             self.visibility = StoredVisibility(shared.executor)
 
     def table(self, shared: Table) -> Table:
-        """A table of the catalog as the run reads it; the same object for all scans of the run."""
+        """Return the run's table for a table of the catalog; the same object for all scans of the run."""
         found = self._tables.get(shared)
         if found is None:
             found = self._tables[shared] = RunTable(shared, self._shortcuts, self.visibility.executor)
@@ -170,7 +172,7 @@ class RunTables:
 
 
 class RunTable(Table):
-    """A table for one run: its state is that of `source`, and its caches are its own where they must be.
+    """Table of one run, with the state of `shared` and caches of its own where shortcuts are off.
 
     Args:
         shared: the table of the catalog.
@@ -188,7 +190,7 @@ class RunTable(Table):
         if not (keeps_state and Shortcut.KEPT_COLUMNS in shortcuts):
             columns = StoredColumns()
         super().__init__(shared.name, shared.storage, cache, columns, places, None)
-        self._source = shared if keeps_state else shared.read_by(TableAnew(shared))
+        self._source = shared if keeps_state else shared.replace_with(UncachedTable(shared))
 
     @property
     def described_time(self) -> str:
@@ -199,19 +201,19 @@ class RunTable(Table):
         """See `Table.base`."""
         return self._source.base()
 
-    def recent_base(self) -> BaseTable:
-        """See `Table.recent_base`."""
-        return self._source.recent_base()
+    def find_recent_base(self) -> BaseTable:
+        """See `Table.find_recent_base`."""
+        return self._source.find_recent_base()
 
     def assignments(self, base: BaseTable, consistency: Consistency) -> RegionAssignments:
         """See `Table.assignments`."""
         return self._source.assignments(base, consistency)
 
-    def snapshot(
+    def take_snapshot(
         self, regions: Iterable[str], consistency: Consistency = "strong", max_staleness_ms: int = 0
     ) -> TableSnapshot:
-        """See `Table.snapshot`."""
-        return self._source.snapshot(regions, consistency, max_staleness_ms)
+        """See `Table.take_snapshot`."""
+        return self._source.take_snapshot(regions, consistency, max_staleness_ms)
 
     def open_generations(
         self, base: BaseTable, region_id: str, flushed: Iterable[FlushedGeneration]

@@ -1,4 +1,4 @@
-"""How the rows of a snapshot are read.
+"""Plan how the rows of a snapshot are read.
 
 A scan reads the base table once, and each region's generations and tail, and shows the newest version of each
 row. A lookup of keys asks the newest source first, a key filter before any I/O, and the first hit wins.
@@ -41,12 +41,12 @@ from planner.tables.sources.snapshot import RegionSnapshot, SnapshotRows, TableS
 from planner.tables.visibility.visibility import Visibility
 
 NODE_BYTES = 4_096
-"""What a planned lookup in one source is booked at in the cache."""
+"""Bytes of a planned lookup in one source, for the cache."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Lookups:
-    """Names the nodes of a lookup, but for the keys. Equal for the same rows, columns and helpers.
+class _LookupNodesName:
+    """Cache key of the nodes of a lookup, which do not depend on the keys.
 
     Attributes:
         snapshot: whose rows they read.
@@ -65,7 +65,7 @@ class _Lookups:
 
 @dataclass(frozen=True, slots=True)
 class _KeyFilterName:
-    """Names the filter over the keys of a generation. Equal where the same columns are the key."""
+    """Cache key of the filter over the keys of a generation with these key columns."""
 
     key: Columns
     generation: Place
@@ -81,7 +81,7 @@ def plan_lookup(
     column_cache: ColumnCache,
     places: KeyPlaces,
 ) -> ExecNode:
-    """``CoalesceFirstExec(BloomFilterGuardExec(TakeLastExec(LanceScanExec))...)``, base table last.
+    """Plan ``CoalesceFirstExec(BloomFilterGuardExec(TakeLastExec(LanceScanExec))...)``, base table last.
 
     Args:
         snapshot: of a table with a primary key.
@@ -98,14 +98,14 @@ def plan_lookup(
     # In the table's order, which Lance reads fastest.
     needed = tuple([name for name in base.schema.names if name in wanted])
     inputs = cache.compute(
-        _Lookups(snapshot.identity, scanned_regions, needed, column_cache, places),
-        lambda: tuple(_lookups(snapshot, scanned_regions, needed, cache, column_cache, places)),
+        _LookupNodesName(snapshot.identity, scanned_regions, needed, column_cache, places),
+        lambda: tuple(_plan_lookups(snapshot, scanned_regions, needed, cache, column_cache, places)),
         lambda nodes: NODE_BYTES * len(nodes),
     )
     return CoalesceFirstExec(inputs, keys, tuple(columns), row_filter)
 
 
-def _lookups(
+def _plan_lookups(
     snapshot: TableSnapshot,
     scanned_regions: frozenset[str],
     needed: tuple[str, ...],
@@ -131,15 +131,15 @@ def _lookups(
                 with_tombstone=generation.has_tombstones,
                 by_key=True,
             )
-            guard = key_filter(base, generation, cache)
+            guard = find_key_filter(base, generation, cache)
             yield BloomFilterGuardExec(TakeLastExec(scan, base.primary_key), guard)
     fragments = tuple(fragment.fragment_id for fragment in base.fragments)
     locator = BaseKeyLocator(places, base)
     yield LanceScanExec(base.source, needed, (fragments,), column_cache, by_key=True, locator=locator)
 
 
-def key_filter(base: BaseTable, generation: GenerationDataset, cache: ByteCache) -> KeyFilter:
-    """Lance's own filter where it is whole and usable, else one built from the key columns."""
+def find_key_filter(base: BaseTable, generation: GenerationDataset, cache: ByteCache) -> KeyFilter:
+    """Load Lance's key filter, or build one from the key columns if there is none that is usable."""
     types = [base.schema.field(name).type for name in base.primary_key]
 
     def make() -> KeyFilter:
@@ -147,13 +147,13 @@ def key_filter(base: BaseTable, generation: GenerationDataset, cache: ByteCache)
             stored = load_key_filter(base.storage, generation.path, types, generation.rows)
         except CorruptDataError:
             stored = None  # The rows are all there: a filter only saves reading them.
-        return stored if stored is not None else build_key_filter(_keys(base, generation))
+        return stored if stored is not None else build_key_filter(_read_keys(base, generation))
 
     return cache.compute(_KeyFilterName(base.key, generation.place), make, lambda one: one.nbytes)
 
 
-def _keys(base: BaseTable, generation: GenerationDataset) -> pa.Table:
-    stored = base.stored_columns(generation.fields)
+def _read_keys(base: BaseTable, generation: GenerationDataset) -> pa.Table:
+    stored = base.map_stored_columns(generation.fields)
     rows = generation.dataset.to_table(columns=[stored[name].name for name in base.primary_key])
     return rows.rename_columns(list(base.primary_key)).cast(
         pa.schema([base.schema.field(name) for name in base.primary_key])
@@ -161,7 +161,7 @@ def _keys(base: BaseTable, generation: GenerationDataset) -> pa.Table:
 
 
 BASE = ""
-"""What stands for the base table where generations have their paths and tails their regions."""
+"""Source of units of the base table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ Partition = tuple[Unit, ...]
 
 @dataclass(frozen=True, eq=False)
 class Division:
-    """A scan that several readers share, each on its own.
+    """Scan that several readers share, each on its own.
 
     Attributes:
         snapshot: what all of them see.
@@ -198,16 +198,16 @@ class Division:
     scanned_regions: frozenset[str]
     count: int
 
-    def partitions(self) -> tuple[Partition, ...]:
-        """What each of them reads."""
+    def list_partitions(self) -> tuple[Partition, ...]:
+        """Return the units that each reader reads."""
         regions = [one for one in self.snapshot.regions.values() if one.region_id in self.scanned_regions]
-        return balanced(scan_units(self.snapshot, regions, split_into=self.count), self.count)
+        return balance_units(list_units(self.snapshot, regions, split_into=self.count), self.count)
 
 
-def scan_units(
+def list_units(
     snapshot: TableSnapshot, scanned: Sequence[RegionSnapshot], *, split_into: int = 1
 ) -> tuple[Unit, ...]:
-    """What a scan has to read, in the order of the snapshot.
+    """Return the units that a scan has to read, in the order of the snapshot.
 
     Args:
         snapshot: of the table.
@@ -220,13 +220,13 @@ def scan_units(
     base = snapshot.base
     total = base.physical_rows + sum(one.rows for one in generations)
     share = max(CHUNK_ROWS, -(-total // split_into))
-    units = [unit for fragment in base.fragments for unit in _pieces(fragment, share, split_into)]
+    units = [unit for fragment in base.fragments for unit in _split_fragment(fragment, share, split_into)]
     units += [Unit(one.path, one.rows, tuple(one.fragment_rows)) for one in generations]
     units += [Unit(one.region_id, one.rows.num_rows) for one in tails]
     return tuple(units)
 
 
-def _pieces(fragment: StoredFragment, share: int, split_into: int) -> Iterator[Unit]:
+def _split_fragment(fragment: StoredFragment, share: int, split_into: int) -> Iterator[Unit]:
     rows, identity = fragment.physical_rows, (fragment.fragment_id,)
     pieces = min(round(rows / share), split_into)
     if pieces < 2:
@@ -237,8 +237,8 @@ def _pieces(fragment: StoredFragment, share: int, split_into: int) -> Iterator[U
         yield Unit(BASE, min(step, rows - first), identity, first)
 
 
-def balanced(units: Sequence[Unit], partitions: int) -> tuple[Partition, ...]:
-    """One tuple of units per partition; the largest are placed first, each where there is least so far.
+def balance_units(units: Sequence[Unit], partitions: int) -> tuple[Partition, ...]:
+    """Assign units to partitions: the largest first, each to the partition with the fewest rows so far.
 
     Among equals the order of the units, and then that of the partitions, decides.
     """
@@ -262,7 +262,7 @@ def plan_scan(
     *,
     split_fragments: bool = False,
 ) -> ExecNode:
-    """``DeduplicateExec(UnionExec(LanceScanExec...))``, or a plain union where the table has no primary key.
+    """Plan ``DeduplicateExec(UnionExec(LanceScanExec...))``; without a primary key, only the union.
 
     Args:
         snapshot: of the table; may have more regions than are scanned: their rows only supersede.
@@ -278,15 +278,15 @@ def plan_scan(
     deduplicated = bool(base.primary_key) and snapshot.has_fresh_rows
     projected = tuple(columns)
     regions = [region for region in snapshot.regions.values() if region.region_id in scanned_regions]
-    units = scan_units(snapshot, regions, split_into=partitions if split_fragments else 1)
-    placed = balanced(units, partitions)
+    units = list_units(snapshot, regions, split_into=partitions if split_fragments else 1)
+    placed = balance_units(units, partitions)
     generations = [one for region in regions for one in region.generations]
     sources: list[tuple[str, LanceSource]] = [(BASE, base.source)]
     sources += [(one.path, one.source(base)) for one in generations]
     types = [base.schema.field(name).type for name in projected]
-    # A filter is Lance's business in the base table: it has statistics and indexes.
+    # Lance filters the base table: it has statistics and indexes.
     keep_base = row_filter is None and column_cache.fits(types, base.physical_rows)
-    whole, parts, homes = _by_source(placed)
+    whole, parts, homes = _group_by_source(placed)
     scans: list[ExecNode] = [
         LanceScanExec(
             source,
@@ -305,17 +305,17 @@ def plan_scan(
     ]
     if not deduplicated:
         return scans[0] if len(scans) == 1 else UnionExec(tuple(scans))
-    masks = visibility.masks(snapshot)
+    masks = visibility.compute_masks(snapshot)
     found: list[RowMask] = [masks.base]
     found += [masks.generations[one.path] for one in generations]
     found += [masks.tails[one.region_id] for one in tails]
     return DeduplicateExec(UnionExec(tuple(scans)), tuple(found))
 
 
-def _by_source(
+def _group_by_source(
     placed: Sequence[Partition],
 ) -> tuple[Mapping[str, list[list[int]]], Mapping[str, list[list[RowRange]]], Mapping[str, int]]:
-    """For each source and partition, whole fragments and parts of some; and the partition of a source."""
+    """Return whole fragments and row ranges by source and partition, and a partition per source."""
     whole: defaultdict[str, list[list[int]]] = defaultdict(lambda: [[] for _ in placed])
     parts: defaultdict[str, list[list[RowRange]]] = defaultdict(lambda: [[] for _ in placed])
     homes: dict[str, int] = {}

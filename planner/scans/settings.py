@@ -46,8 +46,8 @@ class Shortcut(StrEnum):
     """Which rows are the newest of their key, and where keys are, is kept. Off: each run computes it from
     the stored keys."""
     KEPT_STATE = "kept_state"
-    """What is known of a table's version, regions, generations and logs is kept, and what this process wrote
-    is in memory. Off: each run reads all of it from storage, and keeps nothing of the other `kept_` names."""
+    """State of a table, and rows that this process wrote, are kept in memory. Off: each run reads all of it
+    from storage, and keeps nothing of the other `kept_` names."""
     REGION_PRUNING = "region_pruning"
     """Conjuncts exclude regions without matching rows. Off: every region is read. The older option
     `region_pruning` switches off the same: regions are excluded where both allow it."""
@@ -73,7 +73,7 @@ Shortcuts = frozenset[Shortcut]
 """The shortcuts that may be taken."""
 ALL_SHORTCUTS: Shortcuts = frozenset(Shortcut)
 NO_SHORTCUTS: Shortcuts = frozenset()
-_WORDS = {"all": ALL_SHORTCUTS, "none": NO_SHORTCUTS}
+_NAMED_SETS = {"all": ALL_SHORTCUTS, "none": NO_SHORTCUTS}
 
 
 def parse_shortcuts(text: str) -> Shortcuts:
@@ -85,7 +85,7 @@ def parse_shortcuts(text: str) -> Shortcuts:
     Raises:
         InvalidInputError: a name is unknown; the error names those that exist.
     """
-    whole = _WORDS.get(text.strip().lower())
+    whole = _NAMED_SETS.get(text.strip().lower())
     if whole is not None:
         return whole
     names = [name.strip().lower() for name in text.split(",")]
@@ -96,19 +96,19 @@ def parse_shortcuts(text: str) -> Shortcuts:
             f"{', '.join(Shortcut)}, separated by commas"
         )
         raise InvalidInputError(msg)
-    return _same(frozenset(_NAMES[name] for name in names))
+    return _intern(frozenset(_NAMES[name] for name in names))
 
 
 def format_shortcuts(shortcuts: Shortcuts) -> str:
-    """The text that `parse_shortcuts` reads as these."""
-    for word, meant in _WORDS.items():
+    """Format shortcuts as `parse_shortcuts` reads them."""
+    for word, meant in _NAMED_SETS.items():
         if shortcuts == meant:
             return word
     return ",".join(one for one in Shortcut if one in shortcuts)
 
 
-def without_shortcuts(names: frozenset[str]) -> Shortcuts:
-    """All shortcuts but some.
+def exclude_shortcuts(names: frozenset[str]) -> Shortcuts:
+    """Return all shortcuts without the named ones.
 
     Raises:
         InvalidInputError: a name is unknown.
@@ -119,15 +119,15 @@ def without_shortcuts(names: frozenset[str]) -> Shortcuts:
     if unknown:
         msg = f"there is no shortcut {unknown[0]!r}; there are {', '.join(Shortcut)}"
         raise InvalidInputError(msg)
-    return _same(ALL_SHORTCUTS - {_NAMES[name] for name in names})
+    return _intern(ALL_SHORTCUTS - {_NAMES[name] for name in names})
 
 
 _NAMES = {one.value: one for one in Shortcut}
 
 
-def _same(shortcuts: Shortcuts) -> Shortcuts:
-    """One object for each of the usual values: keys that hold it compare quickly."""
-    return next((known for known in _WORDS.values() if known == shortcuts), shortcuts)
+def _intern(shortcuts: Shortcuts) -> Shortcuts:
+    """Return one object for each usual set of shortcuts, so that cache keys compare quickly."""
+    return next((known for known in _NAMED_SETS.values() if known == shortcuts), shortcuts)
 
 
 DIALECTS = ("postgres", "spark", "duckdb", "mysql", "snowflake", "bigquery", "trino")
@@ -138,7 +138,7 @@ CLIENT_TYPES: tuple[ClientTypes, ...] = ("auto", "arrow", "jdbc")
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """What a session may choose.
+    """Settings of a session.
 
     Attributes:
         catalog: the one catalog there is.
@@ -195,7 +195,7 @@ class SessionSettings:
 
     @property
     def type_set(self) -> TypeSet:
-        """Which types results and parameters have."""
+        """Types of results and parameters."""
         return "arrow" if self.types == "auto" else self.types
 
 

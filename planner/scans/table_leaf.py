@@ -21,7 +21,7 @@ from planner.tables.sources.base_table import BaseTable
 
 
 class TableLeaf(pads.Dataset):
-    """One private table name of a statement.
+    """Dataset that stands for one private table name of a statement.
 
     Args:
         run: the statement's execution.
@@ -45,12 +45,12 @@ class TableLeaf(pads.Dataset):
     )
 
     def scanner(self, columns: list[str] | None = None, filter: Any = None, **_: Any) -> Projection:  # noqa: A002, ANN401, ARG002
-        """DataFusion asks this once per scan, before `get_fragments`, for the schema alone."""
+        """Return the projected schema; DataFusion calls this once per scan, before `get_fragments`."""
         self._columns = tuple(self._schema.names if columns is None else columns)
         return Projection(self._schema, self._columns)
 
     def get_fragments(self, filter: pc.Expression | None = None) -> list[Partition]:  # noqa: A002
-        """DataFusion plans a scan: one fragment per partition. Nothing is read yet."""
+        """Plan a scan, with one fragment per partition; nothing is read yet."""
         # Conjuncts that fold to a constant arrive as a bare scalar.
         conjuncts = pc.scalar(filter) if isinstance(filter, pa.Scalar) else filter
         if conjuncts is not None and any(pa.types.is_nested(kind) for kind in self._schema.types):
@@ -59,24 +59,24 @@ class TableLeaf(pads.Dataset):
         return [Partition(scan, number) for number in range(self._partitions)]
 
     def _scan(self, conjuncts: pc.Expression | None) -> TableScan:
-        """What reads the partitions."""
+        """Add the scan that reads the partitions."""
         return self._run.add_scan(
             self._table, self._base, self._columns, conjuncts, partitions=self._partitions
         )
 
 
 class DeclaredLeaf(TableLeaf):
-    """A table that is described and not read: its columns take NULL where they are declared to."""
+    """Table that is only described: its columns are nullable as declared."""
 
     @property
     def schema(self) -> pa.Schema:
-        """Visible columns of the table, as it declares them."""
+        """Visible columns of the table, as declared."""
         required = self._table.required_columns
         return pa.schema([field.with_nullable(field.name not in required) for field in self._schema])
 
 
 def _check_evaluable(conjuncts: pc.Expression, schema: pa.Schema) -> None:
-    """Refuse what Arrow has no kernels for, such as a comparison of lists: DataFusion has its own."""
+    """Refuse conditions without Arrow kernels, such as comparisons of lists; DataFusion has its own."""
     try:
         schema.empty_table().filter(conjuncts)
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
@@ -84,7 +84,7 @@ def _check_evaluable(conjuncts: pc.Expression, schema: pa.Schema) -> None:
 
 
 class Projection:
-    """What DataFusion reads the projected schema from."""
+    """Scanner that only has a projected schema."""
 
     def __init__(self, schema: pa.Schema, columns: tuple[str, ...]) -> None:
         self.projected_schema = pa.schema([schema.field(name) for name in columns])
@@ -98,12 +98,12 @@ class Partition:
         self._number = number
 
     def scanner(self, *_: Any, **__: Any) -> PartitionScanner:  # noqa: ANN401
-        """DataFusion runs the partition; projection and filter are known since planning."""
+        """Return the scanner of the partition; projection and filter are known from planning."""
         return PartitionScanner(self._scan, self._number)
 
 
 class PartitionScanner(Projection):
-    """Batches of one partition."""
+    """Scanner of the batches of one partition."""
 
     def __init__(self, scan: TableScan, number: int) -> None:
         super().__init__(scan.output_schema, scan.columns)

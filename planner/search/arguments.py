@@ -1,4 +1,4 @@
-"""What the arguments of a search function mean for one table, once the values of parameters are known."""
+"""Read and check the arguments of a search function for one table."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _LONGEST_NUMBER = 10**30
 _Choice = TypeVar("_Choice", bound=Enum)
 
 
-def told(value: object) -> str:
-    """A value as messages quote it."""
+def format_argument(value: object) -> str:
+    """Format a value for messages."""
     if isinstance(value, int) and abs(value) >= _LONGEST_NUMBER:
         return "a number of many digits"
     shown = repr(value)
@@ -38,7 +38,7 @@ def told(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """Values by name, read with the checks that each needs.
+    """Arguments of a call by name, with checks for each type.
 
     Args:
         function: that was called, for messages.
@@ -54,61 +54,65 @@ class Arguments:
     values: Mapping[str, Value]
     masked: AbstractSet[str] = frozenset()
 
-    def refused(self, message: str) -> InvalidInputError:
-        """The error that tells what is wrong with a call."""
+    def build_error(self, message: str) -> InvalidInputError:
+        """Build the error for a call with wrong arguments."""
         return InvalidInputError(f"{self.function}: {message}")
 
-    def integer(self, name: str, *, least: int = 1, most: int = MAX_K) -> int | None:
-        """A whole number within bounds; None where it was not given."""
+    def read_integer(self, name: str, *, least: int = 1, most: int = MAX_K) -> int | None:
+        """Return a whole number within bounds; None if it is absent."""
         if name not in self.values:
             return None
         value = self.values[name]
         if isinstance(value, bool) or not isinstance(value, int):
-            raise self.refused(f"{name} must be a whole number, not {told(value)}")
+            raise self.build_error(f"{name} must be a whole number, not {format_argument(value)}")
         if not least <= value <= most:
-            raise self.refused(f"{name} must be between {least} and {most}, not {told(value)}")
+            raise self.build_error(f"{name} must be between {least} and {most}, not {format_argument(value)}")
         return value
 
-    def number(self, name: str, *, default: float, least: float, most: float) -> float:
-        """A number within bounds."""
+    def read_number(self, name: str, *, default: float, least: float, most: float) -> float:
+        """Return a number within bounds."""
         value = self.values.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self.refused(f"{name} must be a number, not {told(value)}")
+            raise self.build_error(f"{name} must be a number, not {format_argument(value)}")
         if not least <= value <= most:
-            raise self.refused(f"{name} must be between {least:g} and {most:g}, not {told(value)}")
+            raise self.build_error(
+                f"{name} must be between {least:g} and {most:g}, not {format_argument(value)}"
+            )
         return float(value)
 
-    def boolean(self, name: str, *, default: bool) -> bool:
-        """True or false."""
+    def read_boolean(self, name: str, *, default: bool) -> bool:
+        """Return true or false."""
         value = self.values.get(name, default)
         if not isinstance(value, bool):
-            raise self.refused(f"{name} must be true or false, not {told(value)}")
+            raise self.build_error(f"{name} must be true or false, not {format_argument(value)}")
         return value
 
-    def choice(self, name: str, default: _Choice) -> _Choice:
-        """One of a few words."""
+    def read_choice(self, name: str, default: _Choice) -> _Choice:
+        """Return one of the members of an enumeration."""
         value = self.values.get(name, default.value)
         kind = type(default)
         for one in kind:
             if isinstance(value, str) and value.lower() == one.value:
                 return one
         offered = ", ".join(repr(one.value) for one in kind)
-        raise self.refused(f"{name} must be one of {offered}, not {told(value)}")
+        raise self.build_error(f"{name} must be one of {offered}, not {format_argument(value)}")
 
-    def column(self, name: str) -> pa.Field:
-        """The field of the column that an argument names."""
-        return self.named_column(name, self.column_name(name))
+    def find_column(self, name: str) -> pa.Field:
+        """Return the field of the column that an argument names."""
+        return self.find_named_column(name, self.get_column_name(name))
 
-    def column_name(self, name: str) -> Value:
-        """What stands where a column is named: types are checked before parameters have values."""
+    def get_column_name(self, name: str) -> Value:
+        """Return the argument that names a column; it can't be a parameter, since planning needs it."""
         if name not in self.values:
-            raise self.refused(f"{name} must be the name of a column such as 'vec', and can't be a parameter")
+            raise self.build_error(
+                f"{name} must be the name of a column such as 'vec', and can't be a parameter"
+            )
         return self.values[name]
 
-    def named_column(self, name: str, value: Value) -> pa.Field:
-        """The field of a column that is named in an argument."""
+    def find_named_column(self, name: str, value: Value) -> pa.Field:
+        """Return the field of a column, if the caller may search it."""
         if not isinstance(value, str):
-            raise self.refused(f"{name} must be the name of a column, not {told(value)}")
+            raise self.build_error(f"{name} must be the name of a column, not {format_argument(value)}")
         if value not in self.schema.names:
             known = ", ".join(self.schema.names)
             msg = f"{self.function}: table {self.table!r} has no column {value!r}; it has {known}"
@@ -118,18 +122,18 @@ class Arguments:
                 f"column {value!r} of table {self.table!r} is masked by your access policy, and "
                 "what is masked can't be searched: search another column, or ask an administrator"
             )
-            raise self.refused(msg)
+            raise self.build_error(msg)
         return self.schema.field(value)
 
-    def k(self) -> int:
-        """How many rows are wanted."""
-        return self.integer("k") or DEFAULT_K
+    def read_k(self) -> int:
+        """Return the number of rows to find."""
+        return self.read_integer("k") or DEFAULT_K
 
 
-def vector_request(
+def read_vector_request(
     arguments: Arguments, k: int, *, column: str = "column", query: str = "query", rows: str = "k"
 ) -> VectorRequest:
-    """The vector search that a call asks for.
+    """Read the vector search of a call.
 
     Args:
         arguments: of the call.
@@ -142,67 +146,70 @@ def vector_request(
         InvalidInputError: an argument that can't be, with its name and value.
         NotFoundError: no such column.
     """
-    field = arguments.column(column)
-    dimension, element = _vector_type(arguments, field)
-    vectors = _vectors(arguments, query, field.name, dimension, element)
+    field = arguments.find_column(column)
+    dimension, element = _read_vector_type(arguments, field)
+    vectors = _read_vectors(arguments, query, field.name, dimension, element)
     if k * len(vectors) > MAX_ROWS:
-        raise arguments.refused(
+        raise arguments.build_error(
             f"{k} rows for each of {len(vectors)} query vectors are more than {MAX_ROWS}: "
             "ask for fewer rows, or for fewer vectors at a time"
         )
-    metric = _metric(arguments)
+    metric = _read_metric(arguments)
     if metric == "hamming" and element != pa.uint8():
-        raise arguments.refused(f"metric hamming is for vectors of uint8, and {field.name!r} holds {element}")
-    ef = arguments.integer("ef")
+        raise arguments.build_error(
+            f"metric hamming is for vectors of uint8, and {field.name!r} holds {element}"
+        )
+    ef = arguments.read_integer("ef")
     if ef is not None and ef < k:
-        raise arguments.refused(f"ef must be at least {rows} ({k}), not {ef}")
+        raise arguments.build_error(f"ef must be at least {rows} ({k}), not {ef}")
     return VectorRequest(
         field.name,
         vectors,
         k,
         metric,
-        nprobes=arguments.integer("nprobes"),
+        nprobes=arguments.read_integer("nprobes"),
         ef=ef,
-        refine_factor=arguments.integer("refine_factor"),
-        use_index=arguments.boolean("use_index", default=True),
-        staleness=arguments.choice("staleness", Staleness.EXACT),
+        refine_factor=arguments.read_integer("refine_factor"),
+        use_index=arguments.read_boolean("use_index", default=True),
+        staleness=arguments.read_choice("staleness", Staleness.EXACT),
     )
 
 
-def is_many(value: Value) -> bool:
-    """Whether the argument holds any number of query vectors, not just one."""
+def has_many_vectors(value: Value) -> bool:
+    """Return whether the argument has a list of query vectors rather than one vector."""
     if isinstance(value, QueryVectors):
         return True
     return isinstance(value, tuple | list) and bool(value) and isinstance(value[0], tuple | list)
 
 
-def _metric(arguments: Arguments) -> str | None:
+def _read_metric(arguments: Arguments) -> str | None:
     if "metric" not in arguments.values:
         return None
     value = arguments.values["metric"]
     name = value.lower() if isinstance(value, str) else ""
     name = _METRIC_ALIASES.get(name, name)
     if name not in METRICS:
-        raise arguments.refused(f"metric must be one of {', '.join(METRICS)}, not {told(value)}")
+        raise arguments.build_error(
+            f"metric must be one of {', '.join(METRICS)}, not {format_argument(value)}"
+        )
     return name
 
 
-def _vector_type(arguments: Arguments, field: pa.Field) -> tuple[int, pa.DataType]:
+def _read_vector_type(arguments: Arguments, field: pa.Field) -> tuple[int, pa.DataType]:
     kind = field.type
     if pa.types.is_fixed_size_list(kind):
         element = kind.value_type
         if pa.types.is_floating(element) or element in {pa.uint8(), pa.int8()}:
             return kind.list_size, element
-    raise arguments.refused(
+    raise arguments.build_error(
         f"column {field.name!r} of table {arguments.table!r} is no vector: it is {kind}, and vectors are "
         "fixed-size lists of float16, float32, float64, int8 or uint8"
     )
 
 
-def _vectors(
+def _read_vectors(
     arguments: Arguments, name: str, column: str, dimension: int, element: pa.DataType
 ) -> np.ndarray:
-    """One row per query."""
     if name not in arguments.values:  # a parameter whose value is not known yet
         return np.zeros((1, dimension), np.uint8 if element == pa.uint8() else np.float32)
     value = arguments.values[name]
@@ -210,30 +217,33 @@ def _vectors(
         # As pgvector writes vectors; a string of another kind is refused as what it is.
         with contextlib.suppress(ValueError, RecursionError):
             value = json.loads(value, parse_constant=float)
-    queries = value if is_many(value) else (value,)
+    queries = value if has_many_vectors(value) else (value,)
     assert isinstance(queries, tuple | list)  # noqa: S101 (is_many said so)
-    rows = [_vector(arguments, name, one, column, dimension) for one in queries]
+    rows = [_read_vector(arguments, name, one, column, dimension) for one in queries]
     vectors = np.array(rows, dtype=np.float64).reshape(len(rows), dimension)
     if element == pa.uint8():
         if np.any((vectors < 0) | (vectors > 255) | (vectors != np.floor(vectors))):
-            raise arguments.refused(
+            raise arguments.build_error(
                 f"{name} must hold whole numbers from 0 to 255: {column!r} holds {element}"
             )
         return vectors.astype(np.uint8)
     with np.errstate(over="ignore"):
         narrow = vectors.astype(np.float32)
     if not np.isfinite(narrow).all():
-        raise arguments.refused(f"{name} holds a number that float32 can't: {np.abs(vectors).max():g}")
+        raise arguments.build_error(f"{name} holds a number that float32 can't: {np.abs(vectors).max():g}")
     return narrow
 
 
-def _vector(arguments: Arguments, name: str, value: object, column: str, dimension: int) -> list[float]:
+def _read_vector(arguments: Arguments, name: str, value: object, column: str, dimension: int) -> list[float]:
     if not isinstance(value, tuple | list):
-        msg = f"{name} must be a list of {dimension} numbers such as [0.1, 0.2, ...], not {told(value)}"
-        raise arguments.refused(msg)
+        msg = (
+            f"{name} must be a list of {dimension} numbers such as [0.1, 0.2, ...], "
+            f"not {format_argument(value)}"
+        )
+        raise arguments.build_error(msg)
     if len(value) != dimension:
         msg = f"the query has {len(value)} numbers, but column {column!r} holds vectors of {dimension}"
-        raise arguments.refused(msg)
+        raise arguments.build_error(msg)
     numbers = []
     for one in value:
         try:
@@ -241,7 +251,7 @@ def _vector(arguments: Arguments, name: str, value: object, column: str, dimensi
         except (TypeError, OverflowError):
             number = math.nan
         if not math.isfinite(number):
-            raise arguments.refused(f"{name} must hold finite numbers, not {told(one)}")
+            raise arguments.build_error(f"{name} must hold finite numbers, not {format_argument(one)}")
         numbers.append(number)
     return numbers
 
@@ -250,8 +260,8 @@ _ANY_WORD = "word"
 """Stands for a query that is a parameter whose value is not known yet."""
 
 
-def text_query(arguments: Arguments, *, column: str = "column", query: str = "query") -> TextQuery:
-    """The text query that a call asks for.
+def read_text_query(arguments: Arguments, *, column: str = "column", query: str = "query") -> TextQuery:
+    """Read the text query of a call.
 
     Args:
         arguments: of the call.
@@ -262,26 +272,26 @@ def text_query(arguments: Arguments, *, column: str = "column", query: str = "qu
         InvalidInputError: an argument that can't be, with its name and value.
         NotFoundError: no such column.
     """
-    named = arguments.column_name(column)
+    named = arguments.get_column_name(column)
     names = named if isinstance(named, tuple | list) and named else (named,)
-    columns = [_text_column(arguments, column, name) for name in names]
+    columns = [_read_text_column(arguments, column, name) for name in names]
     text = arguments.values.get(query, _ANY_WORD)
     if not isinstance(text, str):
-        raise arguments.refused(f"{query} must be a text, not {told(text)}")
+        raise arguments.build_error(f"{query} must be a text, not {format_argument(text)}")
     options = {name: arguments.values[name] for name in TEXT_OPTIONS if name in arguments.values}
     found = parse_text_query(columns, text, options)
     for name in found.columns:  # a structured query names columns of its own
-        _text_column(arguments, column, name)
+        _read_text_column(arguments, column, name)
     return found
 
 
-def _text_column(arguments: Arguments, argument: str, name: Value) -> str:
-    field = arguments.named_column(argument, name)
+def _read_text_column(arguments: Arguments, argument: str, name: Value) -> str:
+    field = arguments.find_named_column(argument, name)
     kind = field.type
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         kind = kind.value_type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         msg = f"column {field.name!r} of table {arguments.table!r} is no text: it is {field.type}"
-        raise arguments.refused(msg)
+        raise arguments.build_error(msg)
     name_of_column: str = field.name
     return name_of_column

@@ -1,4 +1,4 @@
-"""ORDER BY distance LIMIT k, recognised in DataFusion's optimised plan.
+"""Recognize ORDER BY distance LIMIT k in DataFusion's optimised plan.
 
     SELECT id FROM items WHERE n > 5 ORDER BY l2_distance(vec, [0.1, 0.2]) LIMIT 10 OFFSET 3
 
@@ -35,9 +35,9 @@ from planner.bridge.plan_reading import (
     serialize_expression,
     split_conjuncts,
 )
-from planner.search.conditions.residual import PlannedCondition, planned_condition
+from planner.search.conditions.residual import PlannedCondition, plan_condition
 
-__all__ = ["MAX_ROWS", "Nearest", "Ranking", "nearest_by_table"]
+__all__ = ["MAX_ROWS", "Nearest", "Ranking", "find_nearest"]
 
 MAX_ROWS = 10_000
 """More rows than this are better sorted as a whole."""
@@ -60,7 +60,7 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """What rows are ranked by.
+    """Order of rows by distance.
 
     Attributes:
         metric: as Lance calls it.
@@ -75,7 +75,7 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class Nearest:
-    """What a leaf has to give.
+    """Rows that a leaf has to produce.
 
     Attributes:
         ranking: by what.
@@ -91,19 +91,19 @@ class Nearest:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ranked:
-    """A value that only grows, or only falls, as rows get farther away."""
+class _RankedValue:
+    """Value that only increases, or only decreases, with the distance."""
 
     ranking: Ranking
     grows: bool
 
     @property
-    def turned(self) -> _Ranked:
-        return _Ranked(self.ranking, not self.grows)
+    def turned(self) -> _RankedValue:
+        return _RankedValue(self.ranking, not self.grows)
 
 
-def nearest_by_table(plan: LogicalPlan) -> Mapping[str, Nearest]:
-    """The leaves of which a plan needs the nearest rows only.
+def find_nearest(plan: LogicalPlan) -> Mapping[str, Nearest]:
+    """Find the leaves of which a plan needs only the nearest rows.
 
     Args:
         plan: optimised.
@@ -119,18 +119,18 @@ def nearest_by_table(plan: LogicalPlan) -> Mapping[str, Nearest]:
             continue
         (below,) = node.inputs()
         chain = find_chain(below)
-        nearest = None if chain is None else _nearest(sort, chain)
+        nearest = None if chain is None else _read_sort(sort, chain)
         if chain is not None and nearest is not None and reads[chain.table] == 1:
             found[chain.table] = nearest
     return found
 
 
-def _nearest(sort: Sort, chain: Chain) -> Nearest | None:
+def _read_sort(sort: Sort, chain: Chain) -> Nearest | None:
     rows = sort.get_fetch_val()
     keys = sort.sort_exprs()
     if rows is None or not 0 < rows <= MAX_ROWS or len(keys) != 1:
         return None
-    ranked = _ranked(keys[0].expr(), chain, 0)
+    ranked = _read_ranking(keys[0].expr(), chain, 0)
     if ranked is None or ranked.grows != keys[0].ascending():
         return None
     has_bound = False
@@ -143,18 +143,18 @@ def _nearest(sort: Sort, chain: Chain) -> Nearest | None:
             else:
                 others.append(conjunct)
         for conjunct in others:
-            condition = planned_condition(chain, place, conjunct)
+            condition = plan_condition(chain, place, conjunct)
             if condition is None:
                 return None
             conditions.append(condition)
     # Rows without a distance don't stay within a bound.
     if keys[0].nulls_first() and not has_bound and ranked.ranking.metric == "cosine":
-        return None  # vectors of length zero have none, and nobody counts them
+        return None  # vectors of length zero have no distance, and are not counted
     return Nearest(ranked.ranking, rows, keys[0].nulls_first() and not has_bound, tuple(conditions))
 
 
 def _is_bound(conjunct: Expression, chain: Chain, place: int, ranking: Ranking) -> bool:
-    """Whether a condition keeps the rows up to some distance: the nearest ones, if any."""
+    """Return whether a condition keeps the rows up to a distance, and so the nearest ones."""
     if conjunct.variant_name() != "BinaryExpr":
         return False
     node: BinaryExpr = conjunct.to_variant()
@@ -163,37 +163,37 @@ def _is_bound(conjunct: Expression, chain: Chain, place: int, ranking: Ranking) 
         left, right, operator = right, left, _MIRRORED.get(operator, "")
     if right.variant_name() != "Literal" or operator not in _MIRRORED:
         return False
-    ranked = _ranked(left, chain, place)
+    ranked = _read_ranking(left, chain, place)
     return ranked is not None and ranked.ranking == ranking and ranked.grows == (operator in {"<", "<="})
 
 
-def _ranked(expression: Expression, chain: Chain, place: int) -> _Ranked | None:
-    """What an expression over the output of node `place` says of distances; None where that is nothing."""
+def _read_ranking(expression: Expression, chain: Chain, place: int) -> _RankedValue | None:
+    """Read an expression over the output of node `place` as a function of a distance, or return None."""
     match expression.variant_name():
         case "Alias":
-            return _ranked(expression.to_variant().expr(), chain, place)
+            return _read_ranking(expression.to_variant().expr(), chain, place)
         case "Column":
             column = expression.to_variant()
             defined = chain.definition(place, column.relation(), column.name())
-            return _ranked(defined[1], chain, defined[0]) if isinstance(defined, tuple) else None
+            return _read_ranking(defined[1], chain, defined[0]) if isinstance(defined, tuple) else None
         case "Negative":
             negative: Negative = expression.to_variant()
-            inner = _ranked(negative.expr(), chain, place)
+            inner = _read_ranking(negative.expr(), chain, place)
             return None if inner is None else inner.turned
         case "BinaryExpr":
-            return _shifted(expression.to_variant(), chain, place)
+            return _read_arithmetic(expression.to_variant(), chain, place)
         case "ScalarFunction":
-            return _distance(expression, chain, place)
+            return _read_distance(expression, chain, place)
     return None
 
 
-def _shifted(node: BinaryExpr, chain: Chain, place: int) -> _Ranked | None:
-    """`1 - distance`, `distance * -1` and the like: sums with and multiples by constants."""
+def _read_arithmetic(node: BinaryExpr, chain: Chain, place: int) -> _RankedValue | None:
+    """Read `1 - distance`, `distance * -1` and the like: sums with and multiples by constants."""
     left, right, operator = node.left(), node.right(), node.op()
     constant_first = left.variant_name() == "Literal"
     inner, constant = (right, left) if constant_first else (left, right)
-    value = _number(constant)
-    if value is None or (ranked := _ranked(inner, chain, place)) is None:
+    value = _read_number(constant)
+    if value is None or (ranked := _read_ranking(inner, chain, place)) is None:
         return None
     if operator == "+" or (operator == "-" and not constant_first):
         return ranked
@@ -204,7 +204,7 @@ def _shifted(node: BinaryExpr, chain: Chain, place: int) -> _Ranked | None:
     return None
 
 
-def _number(expression: Expression) -> float | None:
+def _read_number(expression: Expression) -> float | None:
     if expression.variant_name() != "Literal":
         return None
     value = literal_value(expression)
@@ -213,8 +213,8 @@ def _number(expression: Expression) -> float | None:
     return float(value)
 
 
-def _distance(expression: Expression, chain: Chain, place: int) -> _Ranked | None:
-    """A call of a distance function, of one column of the table and one constant vector."""
+def _read_distance(expression: Expression, chain: Chain, place: int) -> _RankedValue | None:
+    """Read a call of a distance function with one column of the table and one constant vector."""
     distance = DISTANCES.get(expression.rex_call_operator())
     if distance is None or distance not in _METRICS:
         return None
@@ -224,20 +224,20 @@ def _distance(expression: Expression, chain: Chain, place: int) -> _Ranked | Non
     others = [one for one in arguments if one.variant_name() != "Literal"]
     if len(constants) != 1 or len(others) != 1:
         return None
-    column = _vector_column(others[0], chain, place)
+    column = _find_vector_column(others[0], chain, place)
     vector = literal_value(constants[0])
     if column is None or not isinstance(vector, list) or not vector:
         return None
     if not all(isinstance(one, int | float) and math.isfinite(one) for one in vector):
         return None
-    return _Ranked(Ranking(metric, column, tuple(map(float, vector))), grows)
+    return _RankedValue(Ranking(metric, column, tuple(map(float, vector))), grows)
 
 
-def _vector_column(expression: Expression, chain: Chain, place: int) -> str | None:
-    """The table's column that an argument is, cast to what distance functions take and maybe renamed."""
+def _find_vector_column(expression: Expression, chain: Chain, place: int) -> str | None:
+    """Return the table's column behind an argument, which may be cast and renamed."""
     kind = expression.variant_name()
     if kind == "Alias" or (kind == "Cast" and _is_vector_cast(expression)):
-        return _vector_column(expression.to_variant().expr(), chain, place)
+        return _find_vector_column(expression.to_variant().expr(), chain, place)
     if kind != "Column":
         return None
     column = expression.to_variant()
@@ -245,13 +245,13 @@ def _vector_column(expression: Expression, chain: Chain, place: int) -> str | No
         case str(stored):
             return stored
         case (below, inner):
-            return _vector_column(inner, chain, below)
+            return _find_vector_column(inner, chain, below)
     return None
 
 
 def _is_vector_cast(cast: Expression) -> bool:
-    """Whether a cast is one to what distance functions take; the bindings don't tell the type of a cast."""
-    told, operand = serialize_expression(cast), cast.to_variant().expr()
-    return told is not None and any(
-        told == serialize_expression(Expr(operand).cast(kind).expr) for kind in _VECTOR_TYPES
+    """Return whether a cast, serialized, is to an argument type of distance functions."""
+    text, operand = serialize_expression(cast), cast.to_variant().expr()
+    return text is not None and any(
+        text == serialize_expression(Expr(operand).cast(kind).expr) for kind in _VECTOR_TYPES
     )

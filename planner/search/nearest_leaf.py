@@ -1,4 +1,4 @@
-"""A table reference of which a statement may need the nearest rows only."""
+"""Table reference of which a statement may need only the nearest rows."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from planner.access.visible_catalog import SecuredTable
 from planner.bridge.plan_reading import find_chains, subquery_plans
 from planner.scans.query_run import QueryRun, TableScan
 from planner.scans.table_leaf import TableLeaf
-from planner.search.conditions.residual import refuse_subqueries, residual_conditions
-from planner.search.nearest import Nearest, nearest_by_table
+from planner.search.conditions.residual import find_residual_conditions, refuse_subqueries
+from planner.search.nearest import Nearest, find_nearest
 from planner.search.search_request import Search
 from planner.search.search_scan import SearchLeaf, SearchScan
 from planner.tables.sources.base_table import BaseTable
@@ -31,7 +31,7 @@ _ENTRY_BYTES = 256
 
 
 class NearestLeaf(TableLeaf):
-    """One table reference of a statement that calls distance functions.
+    """Table reference of a statement that calls distance functions.
 
     Attributes:
         nearest: which rows the statement needs, where it reads the table but once; None for all. Known once
@@ -45,7 +45,7 @@ class NearestLeaf(TableLeaf):
 
     def _scan(self, conjuncts: pc.Expression | None) -> TableScan:
         self.reads += 1
-        request = None if self.nearest is None else self._request(self.nearest)
+        request = None if self.nearest is None else self._build_request(self.nearest)
         if self.nearest is None or request is None:
             return super()._scan(conjuncts)
         scan = _NearestScan(
@@ -63,8 +63,8 @@ class NearestLeaf(TableLeaf):
         self._run.scans.append(scan)
         return scan
 
-    def _request(self, nearest: Nearest) -> VectorRequest | None:
-        """The search that finds these rows; None where there is none for such a column or vector."""
+    def _build_request(self, nearest: Nearest) -> VectorRequest | None:
+        """Build the search for the nearest rows; None if the column or the vector does not allow one."""
         ranking = nearest.ranking
         kind = self._schema.field(ranking.column).type
         if ranking.column in self._table.access.masks or not pa.types.is_fixed_size_list(kind):
@@ -85,8 +85,8 @@ class NearestLeaf(TableLeaf):
 
 
 @dataclass(frozen=True, slots=True)
-class _LacksVectors:
-    """Names whether a row of a dataset has no vector. Equal where a name means the same column of it.
+class _LacksVectorsName:
+    """Cache key of whether a row of a dataset has no vector.
 
     Attributes:
         place: the dataset.
@@ -102,7 +102,7 @@ class _LacksVectors:
 
 
 class _NearestScan(SearchScan):
-    """The nearest rows of a table, or all of them where there are too few."""
+    """Scan of the nearest rows of a table, or of all rows if there are too few."""
 
     def __init__(
         self,
@@ -144,24 +144,23 @@ class _NearestScan(SearchScan):
         return FallbackExec(super()._plan(), every, self._nearest.rows, self.partitions)
 
     def _has_nulls(self, column: str) -> bool:
-        """Whether a row, superseded ones included, may lack its vector."""
         if not self.schema.field(column).nullable:
             return False
-        snapshot = self.run.snapshot(self.table)
+        snapshot = self.run.take_snapshot(self.table)
         base, regions = snapshot.base, snapshot.regions.values()
         if any(one.tail is not None and one.tail.source.rows[column].null_count for one in regions):
             return True
         generations = (one for region in regions for one in region.generations)
-        return self._lacks(base, base.version, base.source, column) or any(
-            self._lacks(base, None, one.source(base), column) for one in generations
+        return self._lacks_vectors(base, base.version, base.source, column) or any(
+            self._lacks_vectors(base, None, one.source(base), column) for one in generations
         )
 
-    def _lacks(self, base: BaseTable, version: int | None, source: LanceSource, column: str) -> bool:
-        key = _LacksVectors(source.place, version, base.columns, column)
-        return self.table.cache.compute(key, lambda: _lacks(source, column), lambda _: _ENTRY_BYTES)
+    def _lacks_vectors(self, base: BaseTable, version: int | None, source: LanceSource, column: str) -> bool:
+        key = _LacksVectorsName(source.place, version, base.columns, column)
+        return self.table.cache.compute(key, lambda: _lacks_vectors(source, column), lambda _: _ENTRY_BYTES)
 
 
-def _lacks(source: LanceSource, column: str) -> bool:
+def _lacks_vectors(source: LanceSource, column: str) -> bool:
     name = source.stored_names.get(column)
     if name is None:
         return True
@@ -170,10 +169,10 @@ def _lacks(source: LanceSource, column: str) -> bool:
     return found > 0
 
 
-def tell_leaves(
+def configure_leaves(
     frame: DataFrame, leaves: Mapping[str, TableLeaf], handing: Callable[[], DataFrame] | None = None
 ) -> None:
-    """Look at a plan, and tell leaves of which rows it needs the nearest only, and under which conditions.
+    """Set on leaves the nearest rows that a plan needs of them, and the conditions of searches.
 
     Args:
         frame: the planned statement; nothing is read yet.
@@ -191,7 +190,7 @@ def tell_leaves(
         return
     plan = frame.optimized_logical_plan()
     if ranked:
-        for name, nearest in nearest_by_table(plan).items():
+        for name, nearest in find_nearest(plan).items():
             if name in ranked:
                 ranked[name].nearest = nearest
     if not searches:
@@ -203,7 +202,7 @@ def tell_leaves(
         plan = handing().optimized_logical_plan()
         subqueries = list(subquery_plans(plan))
     added = {name: leaf.added_columns for name, leaf in searches.items()}
-    conditions = residual_conditions(plan, subqueries, added, handed=handing is None)
+    conditions = find_residual_conditions(plan, subqueries, added, handed=handing is None)
     for name, leaf in searches.items():
         leaf.known_reads = reads[name]
         leaf.residual = conditions.get(name, ())

@@ -1,4 +1,4 @@
-"""The branches of a search: a tree of exec nodes for vectors, one for texts, or both, fused."""
+"""Plan searches: a tree of exec nodes for vectors, one for texts, or both, fused."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from planner.search.sources.catch_up import CatchUp, CatchUpMode
 from planner.search.sources.index_coverage import (
     Coverage,
     IndexKind,
-    coverage,
-    index_metric,
-    text_index,
+    choose_index_metric,
+    find_coverage,
+    find_text_index,
 )
-from planner.search.sources.newer_rows import StaleRows, stale_rows, with_own_newest
-from planner.search.sources.search_sources import search_sources
+from planner.search.sources.newer_rows import StaleRows, find_stale_rows, mask_own_newest
+from planner.search.sources.search_sources import list_sources
 from planner.search.sources.source_texts import SourceTexts
 from planner.tables.sources.snapshot import TableSnapshot
 from planner.tables.state.table import Table
@@ -71,23 +71,23 @@ def plan_vector(
     keep: Keep,
     stale: StaleRows | None = None,
 ) -> ExecNode:
-    """``LimitExec(SortExec(FilterStaleExec(UnionExec(KnnExec...))))``: `VECTOR_CANDIDATES`, nearest first.
+    """Plan ``LimitExec(SortExec(FilterStaleExec(UnionExec(KnnExec...))))``, giving `VECTOR_CANDIDATES`.
 
     Args:
         sources: what is searched.
         request: what for.
         row_filter: what rows must fulfil to be ranked.
         keep: holds vectors and row ids.
-        stale: tells which candidates are superseded; None where the sources' masks know all of them.
+        stale: finds superseded candidates; None if the sources' masks hide all of them.
 
     Raises:
         InvalidInputError: there is no such metric.
     """
-    metric = chosen_metric(sources, request)
-    searches = tuple(_search(source, request, metric, row_filter, keep) for source in sources)
+    metric = choose_metric(sources, request)
+    searches = tuple(_plan_source(source, request, metric, row_filter, keep) for source in sources)
     if not searches:
         return LimitExec(SortExec(EmptyExec(VECTOR_CANDIDATES), DISTANCE), request.k)
-    found = ConcurrentUnionExec(searches, _groups(searches), helpers_for(sources))
+    found = ConcurrentUnionExec(searches, _group_searches(searches), helpers_for(sources))
     # Superseded rows leave before the limit: this order must not change (ADR 13).
     if stale is None:
         filtered = FilterStaleExec(found, Staleness.EXACT, request.k)
@@ -96,8 +96,8 @@ def plan_vector(
     return LimitExec(SortExec(filtered, DISTANCE), request.k)
 
 
-def chosen_metric(sources: Sequence[SearchSource], request: VectorRequest) -> str:
-    """The metric of all distances: what is asked for, else that of the first source with an index, else l2.
+def choose_metric(sources: Sequence[SearchSource], request: VectorRequest) -> str:
+    """Choose the metric: the requested one, else that of the first source with an index, else l2.
 
     Raises:
         InvalidInputError: there is no such metric, or none of its kind for the column's elements.
@@ -107,33 +107,33 @@ def chosen_metric(sources: Sequence[SearchSource], request: VectorRequest) -> st
             msg = f"metric {request.metric!r} is unknown: the metrics are {', '.join(METRICS)}"
             raise InvalidInputError(msg)
         return request.metric
-    of_indexes = (metric for source in sources if (metric := metric_of_index(source)) is not None)
+    of_indexes = (metric for source in sources if (metric := read_index_metric(source)) is not None)
     return next(of_indexes, "l2")
 
 
-def metric_of_index(source: SearchSource) -> str | None:
-    """The metric by which a source's index ranks."""
+def read_index_metric(source: SearchSource) -> str | None:
+    """Return the metric of a source's index; None if there is none."""
     if source.index is None:
         return None
     metric = source.index.details.get("metric_type")
     return metric.lower() if isinstance(metric, str) else None
 
 
-def _search(
+def _plan_source(
     source: SearchSource, request: VectorRequest, metric: str, row_filter: RowFilter | None, keep: Keep
 ) -> KnnExec:
     index = None
-    if request.use_index and source.index is not None and metric_of_index(source) == metric:
+    if request.use_index and source.index is not None and read_index_metric(source) == metric:
         ef = request.ef
         if ef is None and "HNSW" in source.index.type:
             ef = HNSW_EF
-        refine = request.refine_factor or default_refine_factor(source.index, request.vectors.shape[1])
+        refine = request.refine_factor or compute_refine_factor(source.index, request.vectors.shape[1])
         index = IndexSearch(source.index.name, source.index.type, EFFORT, request.nprobes, refine, ef)
     return KnnExec(source, request, metric, keep, row_filter, index)
 
 
-def _groups(searches: Sequence[KnnExec]) -> tuple[tuple[int, ...], ...]:
-    """Which searches share a thread: those that look at all rows, until these are worth a thread."""
+def _group_searches(searches: Sequence[KnnExec]) -> tuple[tuple[int, ...], ...]:
+    """Group searches that share a thread: those without an index, until they are worth a thread."""
     groups: list[tuple[int, ...]] = []
     light: tuple[int, ...] = ()
     nbytes = 0
@@ -149,8 +149,8 @@ def _groups(searches: Sequence[KnnExec]) -> tuple[tuple[int, ...], ...]:
     return (*groups, light) if light else tuple(groups)
 
 
-def default_refine_factor(index: IndexDescription, dimension: int) -> int | None:
-    """So many times k candidates must be ranked by their true distances to have 0.95 of the nearest k.
+def compute_refine_factor(index: IndexDescription, dimension: int) -> int | None:
+    """Compute how many times k candidates need true distances, to find 0.95 of the nearest k.
 
     As measured on 50,000 and 200,000 clustered vectors of 8 to 128 dimensions, what decides is how many bits
     the codes have for a dimension, whether these are of product, scalar or rotational quantisation: one bit
@@ -162,13 +162,13 @@ def default_refine_factor(index: IndexDescription, dimension: int) -> int | None
     """
     if index.type.endswith("_FLAT"):
         return None
-    bits = bits_per_dimension(index, dimension)
+    bits = compute_bits_per_dimension(index, dimension)
     least = LEAST_REFINE_OF_PQ if index.type.endswith("_PQ") else 2
     return min(max(math.ceil(REFINE_AT_ONE_BIT / bits**2), least), MAX_REFINE)
 
 
-def bits_per_dimension(index: IndexDescription, dimension: int) -> float:
-    """How much of a vector its code in a quantised index tells."""
+def compute_bits_per_dimension(index: IndexDescription, dimension: int) -> float:
+    """Compute the bits of a vector's code per dimension in a quantised index."""
     compression = index.details.get("compression")
     if not isinstance(compression, Mapping):
         return UNKNOWN_BITS
@@ -178,8 +178,8 @@ def bits_per_dimension(index: IndexDescription, dimension: int) -> float:
     return bits * parts / dimension
 
 
-def read_query(query: TextQuery, texts: SourceTexts, table: str) -> Clause:
-    """What a query comes down to in the words of the base table's indexes.
+def analyze_query(query: TextQuery, texts: SourceTexts, table: str) -> Clause:
+    """Analyze a text query with the tokenizers of the base table's indexes.
 
     Args:
         query: what is searched for.
@@ -210,7 +210,7 @@ def plan_text(
     row_filter: RowFilter | None,
     texts: SourceTexts,
 ) -> ExecNode:
-    """``LimitExec(SortExec(GlobalBM25Exec(UnionExec(FtsExec...))))``, giving `TEXT_CANDIDATES`.
+    """Plan ``LimitExec(SortExec(GlobalBM25Exec(UnionExec(FtsExec...))))``: `TEXT_CANDIDATES`, best first.
 
     Args:
         visible: sources of all regions; their live rows are what statistics are about.
@@ -233,8 +233,8 @@ def plan_text(
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Found:
-    """What a search finds.
+class SearchPlan:
+    """Planned search.
 
     Attributes:
         candidates: node that gives them, best first.
@@ -246,8 +246,8 @@ class Found:
 
 
 @dataclass(frozen=True, eq=False)
-class Branches:
-    """Plans the searches of one table reference.
+class SearchPlanner:
+    """Plan the searches of one table reference.
 
     Args:
         table: that is searched.
@@ -271,78 +271,82 @@ class Branches:
     catch_up: CatchUpMode = CatchUpMode.AUTO
     uses_indexes: bool = True
 
-    def plan(self, search: Search) -> Found:
-        """Candidates of a search, at most k for each query.
+    def plan(self, search: Search) -> SearchPlan:
+        """Plan a search for at most k candidates per query.
 
         Raises:
             LanceGatewayError: a source can't be read, or there is no text index.
         """
         if search.vector is None:
             assert search.text is not None  # noqa: S101 (a search is for one of them)
-            return self._text(search.text, search.k)
+            return self._plan_text(search.text, search.k)
         if search.text is None or search.hybrid is None:
-            return self._vector(search.vector, self.regions)
+            return self._plan_vector(search.vector, self.regions)
         wanted = search.hybrid.candidates
         # Both look into the same sources, so that they mean the same row by the same place.
-        vector_index = self._vector_coverage(search.vector)
-        text_index = coverage(self.snapshot.base, search.text.columns[0], IndexKind.TEXT)
+        vector_index = self._find_vector_coverage(search.vector)
+        text_index = find_coverage(self.snapshot.base, search.text.columns[0], IndexKind.TEXT)
         everywhere = frozenset(self.snapshot.regions)
-        vector = self._vector(replace(search.vector, k=wanted), everywhere, (text_index,))
-        text = self._text(search.text, wanted, (vector_index,))
+        vector = self._plan_vector(replace(search.vector, k=wanted), everywhere, (text_index,))
+        text = self._plan_text(search.text, wanted, (vector_index,))
         queries = len(search.vector.vectors)
         candidates, sources = plan_hybrid(
             vector.candidates, vector.sources, text.candidates, text.sources, search.hybrid, queries
         )
-        return Found(candidates, sources)
+        return SearchPlan(candidates, sources)
 
-    def _vector(
+    def _plan_vector(
         self, request: VectorRequest, regions: frozenset[str], together_with: tuple[Coverage, ...] = ()
-    ) -> Found:
-        covered = self._vector_coverage(request)
-        metric = request.metric or index_metric(self.snapshot.base, request.column)
+    ) -> SearchPlan:
+        covered = self._find_vector_coverage(request)
+        metric = request.metric or choose_index_metric(self.snapshot.base, request.column)
         stale: StaleRows | None = None
         if (
             request.staleness is Staleness.EXACT
             or together_with
             or not (self._supersedes and self.uses_indexes)
         ):
-            sources = self._sources(covered, regions, metric, together_with)
+            sources = self._list_sources(covered, regions, metric, together_with)
         else:
             # Without masks, which take the keys of the base table to make.
-            sources = search_sources(
-                self.snapshot, None, regions, covered.column, covered.kind, metric=metric
-            )
-            sources = with_own_newest(self.snapshot, sources)
-            stale = stale_rows(self.snapshot, sources, self.table.cache, self.table.columns)
-        sources = self.admission.visible(sources)
-        admitted, before = self.admission.admitted(self._searched(sources), self.before, self.residual)
+            sources = list_sources(self.snapshot, None, regions, covered.column, covered.kind, metric=metric)
+            sources = mask_own_newest(self.snapshot, sources)
+            stale = find_stale_rows(self.snapshot, sources, self.table.cache, self.table.columns)
+        sources = self.admission.restrict_to_visible(sources)
+        admitted, before = self.admission.restrict_to_conditions(
+            self._select_sources(sources), self.before, self.residual
+        )
         found = plan_vector(admitted, replace(request, metric=metric), before, self.table.cache, stale)
-        return Found(found, sources)
+        return SearchPlan(found, sources)
 
-    def _text(self, query: TextQuery, k: int, together_with: tuple[Coverage, ...] = ()) -> Found:
+    def _plan_text(self, query: TextQuery, k: int, together_with: tuple[Coverage, ...] = ()) -> SearchPlan:
         base, table = self.snapshot.base, self.table
-        shown = self.admission.shown_columns(base.schema)
-        indexes = {column: text_index(base, column, shown) for column in query.columns}
+        shown = self.admission.list_visible_columns(base.schema)
+        indexes = {column: find_text_index(base, column, shown) for column in query.columns}
         texts = SourceTexts(indexes, table.cache, table.columns)
-        clause = read_query(query, texts, base.name)
-        covered = coverage(base, query.columns[0], IndexKind.TEXT)
+        clause = analyze_query(query, texts, base.name)
+        covered = find_coverage(base, query.columns[0], IndexKind.TEXT)
         everywhere = frozenset(self.snapshot.regions)
-        sources = self.admission.visible(self._sources(covered, everywhere, None, together_with))
-        admitted, before = self.admission.admitted(self._searched(sources), self.before, self.residual)
+        sources = self.admission.restrict_to_visible(
+            self._list_sources(covered, everywhere, None, together_with)
+        )
+        admitted, before = self.admission.restrict_to_conditions(
+            self._select_sources(sources), self.before, self.residual
+        )
         found = plan_text(sources, admitted, query, clause, k, before, texts)
-        return Found(found, sources)
+        return SearchPlan(found, sources)
 
-    def _vector_coverage(self, request: VectorRequest) -> Coverage:
-        return coverage(self.snapshot.base, request.column, IndexKind.VECTOR, request.metric)
+    def _find_vector_coverage(self, request: VectorRequest) -> Coverage:
+        return find_coverage(self.snapshot.base, request.column, IndexKind.VECTOR, request.metric)
 
-    def _sources(
+    def _list_sources(
         self,
         covered: Coverage,
         regions: frozenset[str],
         metric: str | None,
         together_with: tuple[Coverage, ...],
     ) -> tuple[SearchSource, ...]:
-        return search_sources(
+        return list_sources(
             self.snapshot,
             self._masks,
             regions,
@@ -354,16 +358,14 @@ class Branches:
             uses_indexes=self.uses_indexes,
         )
 
-    def _searched(self, sources: Sequence[SearchSource]) -> tuple[SearchSource, ...]:
-        """The sources that may have rows to be found."""
+    def _select_sources(self, sources: Sequence[SearchSource]) -> tuple[SearchSource, ...]:
         return tuple(one for one in sources if one.region_id is None or one.region_id in self.regions)
 
     @cached_property
     def _masks(self) -> SnapshotMasks | None:
-        """What is live; None where no row supersedes another."""
-        return self.visibility.masks(self.snapshot) if self._supersedes else None
+        """Masks of the snapshot; None if no row can supersede another."""
+        return self.visibility.compute_masks(self.snapshot) if self._supersedes else None
 
     @property
     def _supersedes(self) -> bool:
-        """Whether rows may supersede others."""
         return bool(self.snapshot.base.primary_key) and self.snapshot.has_fresh_rows

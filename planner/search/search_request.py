@@ -1,4 +1,4 @@
-"""One search of one table, as a run of a statement asks for it.
+"""Request of one search of one table, with the values of a run's parameters.
 
 A hybrid search is a vector search and a text search of one snapshot, fused:
 
@@ -33,15 +33,15 @@ from execnodes.search.source import (
 )
 from execnodes.text.query.query import TextQuery
 from memwal.errors import InvalidInputError
-from planner.search.arguments import Arguments, is_many, text_query, vector_request
+from planner.search.arguments import Arguments, has_many_vectors, read_text_query, read_vector_request
 from planner.search.sources.catch_up import CatchUpMode
 from planner.sql.search_call import SearchCall, SearchFunction, Subquery, Value
 
 MAX_RRF_K = 1_000_000
 
 
-def hybrid_request(arguments: Arguments, k: int) -> HybridRequest:
-    """How the branches of a call are fused.
+def read_hybrid_request(arguments: Arguments, k: int) -> HybridRequest:
+    """Read how the branches of a call are fused.
 
     Args:
         arguments: of the call.
@@ -50,32 +50,32 @@ def hybrid_request(arguments: Arguments, k: int) -> HybridRequest:
     Raises:
         InvalidInputError: an argument that can't be, with its name and value.
     """
-    fusion = arguments.choice("fusion", Fusion.WEIGHTED)
+    fusion = arguments.read_choice("fusion", Fusion.WEIGHTED)
     other = "rrf_k" if fusion is Fusion.WEIGHTED else "alpha"
     if other in arguments.values:
         wanted = Fusion.RRF if fusion is Fusion.WEIGHTED else Fusion.WEIGHTED
         msg = f"{other} means something with fusion => '{wanted.value}' only, and fusion is {fusion.value!r}"
-        raise arguments.refused(msg)
+        raise arguments.build_error(msg)
     return HybridRequest(
         k,
         fusion,
-        alpha=arguments.number("alpha", default=0.5, least=0, most=1),
-        rrf_k=arguments.number("rrf_k", default=60, least=1, most=MAX_RRF_K),
-        oversample_factor=arguments.integer("oversample_factor", most=MAX_K) or 4,
+        alpha=arguments.read_number("alpha", default=0.5, least=0, most=1),
+        rrf_k=arguments.read_number("rrf_k", default=60, least=1, most=MAX_RRF_K),
+        oversample_factor=arguments.read_integer("oversample_factor", most=MAX_K) or 4,
     )
 
 
-def hybrid_vector_request(arguments: Arguments, request: HybridRequest) -> VectorRequest:
-    """The search of the vector branch.
+def read_hybrid_vector_request(arguments: Arguments, request: HybridRequest) -> VectorRequest:
+    """Read the vector search of a hybrid call.
 
     Args:
         arguments: of the call.
         request: how the branches are fused.
 
     Raises:
-        LanceGatewayError: see `vector_request`.
+        LanceGatewayError: see `read_vector_request`.
     """
-    found = vector_request(
+    found = read_vector_request(
         arguments,
         request.candidates,
         column="vector_column",
@@ -84,7 +84,7 @@ def hybrid_vector_request(arguments: Arguments, request: HybridRequest) -> Vecto
     )
     if found.staleness is not Staleness.EXACT:
         msg = "staleness is 'exact' in a hybrid search, whose branches find the same rows, not "
-        raise arguments.refused(f"{msg}{found.staleness.value!r}: leave it out")
+        raise arguments.build_error(f"{msg}{found.staleness.value!r}: leave it out")
     return found
 
 
@@ -96,7 +96,7 @@ def plan_hybrid(
     request: HybridRequest,
     queries: int = 1,
 ) -> tuple[ExecNode, tuple[SearchSource, ...]]:
-    """Fuse two branches.
+    """Fuse a vector search and a text search.
 
     Rows are known by where they lie: by dataset, or log tail, and row address. Branches may divide datasets
     among sources in ways of their own, since an index on one column covers other rows than one on another.
@@ -143,7 +143,7 @@ _SCORES = {
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """What is searched for.
+    """Arguments of a search.
 
     Attributes:
         k: rows wanted for each query.
@@ -163,27 +163,29 @@ class Search:
 
     @property
     def kind(self) -> str:
-        """For those who count searches."""
+        """Kind of the search, for metrics."""
         if self.vector is None:
             return "text"
         return "vector" if self.text is None else "hybrid"
 
 
-def added_fields(call: SearchCall) -> tuple[pa.Field, ...]:
-    """The columns that a search adds to those of its table."""
+def list_added_fields(call: SearchCall) -> tuple[pa.Field, ...]:
+    """Return the columns that a search adds to those of its table."""
     vectors = call.arguments.get("vector_query" if call.function is SearchFunction.HYBRID else "query")
-    many = call.function is not SearchFunction.TEXT and (isinstance(vectors, Subquery) or is_many(vectors))  # type: ignore[arg-type]
+    many = call.function is not SearchFunction.TEXT and (
+        isinstance(vectors, Subquery) or has_many_vectors(vectors)  # type: ignore[arg-type]
+    )
     numbered = (pa.field(QUERY_INDEX, pa.int32()),) if many else ()
     return (*numbered, *(pa.field(name, pa.float32()) for name in _SCORES[call.function]))
 
 
-def result_schema(call: SearchCall, schema: pa.Schema) -> pa.Schema:
-    """Columns of the table, then those that the search adds.
+def build_result_schema(call: SearchCall, schema: pa.Schema) -> pa.Schema:
+    """Return the columns of the table, then those that the search adds.
 
     Raises:
         InvalidInputError: the table has a column of such a name.
     """
-    added = added_fields(call)
+    added = list_added_fields(call)
     for field in added:
         if field.name in schema.names:
             msg = (
@@ -200,7 +202,7 @@ def read_search(
     values: Sequence[Value] | None,
     masked: AbstractSet[str] = frozenset(),
 ) -> Search:
-    """What a call asks for.
+    """Read the arguments of a call.
 
     Args:
         call: of a search function.
@@ -212,19 +214,19 @@ def read_search(
         LanceGatewayError: an argument that can't be, with its name and value.
     """
     arguments = Arguments(call.function.value, call.table, schema, call.with_values(values), masked)
-    k = arguments.k() if values is not None or "k" in arguments.values else 1
-    prefilter = arguments.boolean("prefilter", default=True)
-    catch_up = arguments.choice("catch_up", CatchUpMode.AUTO)
+    k = arguments.read_k() if values is not None or "k" in arguments.values else 1
+    prefilter = arguments.read_boolean("prefilter", default=True)
+    catch_up = arguments.read_choice("catch_up", CatchUpMode.AUTO)
     match call.function:
         case SearchFunction.VECTOR:
-            request = vector_request(arguments, k)
+            request = read_vector_request(arguments, k)
             return Search(
                 k, prefilter, request, catch_up=catch_up if request.use_index else CatchUpMode.NEVER
             )
         case SearchFunction.TEXT:
-            return Search(k, prefilter, text=text_query(arguments), catch_up=catch_up)
+            return Search(k, prefilter, text=read_text_query(arguments), catch_up=catch_up)
         case SearchFunction.HYBRID:
-            hybrid = hybrid_request(arguments, k)
-            vector = hybrid_vector_request(arguments, hybrid)
-            text = text_query(arguments, column="text_column", query="text_query")
+            hybrid = read_hybrid_request(arguments, k)
+            vector = read_hybrid_vector_request(arguments, hybrid)
+            text = read_text_query(arguments, column="text_column", query="text_query")
             return Search(k, prefilter, vector, text, hybrid, catch_up)

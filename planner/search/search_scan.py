@@ -1,6 +1,6 @@
-"""A search of a running statement.
+"""Searches of a running statement.
 
-Statements that are nothing but a search (`direct_search`) need DataFusion for planning only, and only once:
+DataFusion plans a statement that is only a search once, and does not run it (see `read_direct_search`):
 
     SELECT id, title AS t, _score FROM lance_fts('docs', 'body', $1, k => 10) ORDER BY _score DESC LIMIT 5
 
@@ -28,17 +28,17 @@ from planner.bridge.plan_reading import Expression, output_name
 from planner.scans.query_run import QueryRun, TableScan
 from planner.scans.settings import Shortcut
 from planner.scans.table_leaf import TableLeaf
-from planner.search.conditions.row_admission import Admission, below_policy, indexed_columns
-from planner.search.conditions.row_conditions import Condition, SearchConditions, divided_conditions
-from planner.search.plan_search import Branches, Found
-from planner.search.search_request import Search, added_fields, read_search, result_schema
+from planner.search.conditions.row_admission import Admission, combine_with_policy, list_indexed_columns
+from planner.search.conditions.row_conditions import Condition, SearchConditions, divide_conditions
+from planner.search.plan_search import SearchPlan, SearchPlanner
+from planner.search.search_request import Search, build_result_schema, list_added_fields, read_search
 from planner.search.sources.catch_up import CatchUpMode
 from planner.sql.search_call import SearchCall, SearchFunction
 from planner.tables.sources.base_table import BaseTable
 
 
 class SearchScan(TableScan):
-    """One search function of a running statement, over the same snapshot as all scans of its table.
+    """Scan of one search function of a running statement, over the snapshot of its table.
 
     Args:
         run: the statement's execution.
@@ -76,58 +76,59 @@ class SearchScan(TableScan):
 
     @cached_property
     def search_conditions(self) -> SearchConditions:
-        """What applies before ranking, and what after."""
+        """Conditions that apply before ranking, and those that apply after."""
         added = frozenset(self._output.names) - frozenset(self.schema.names)
-        return divided_conditions(self.expression, self._output, added, prefilter=self.search.prefilter)
+        return divide_conditions(self.expression, self._output, added, prefilter=self.search.prefilter)
 
     @cached_property
     def conditions(self) -> Conditions:
-        """What stored rows must fulfil to be ranked, as far as it may exclude regions."""
-        return Conditions(below_policy(self.search_conditions.before, self.policy))
+        """Conditions on stored rows, for pruning regions."""
+        return Conditions(combine_with_policy(self.search_conditions.before, self.policy))
 
     @property
     def search_kind(self) -> str:
-        """See `TableRead.search`."""
+        """Kind of the search; see `TableRead.search`."""
         return self.search.kind
 
     @property
     def needed_regions(self) -> tuple[str, ...]:
-        """See `TableScan.needed_regions`; what a text scores depends on the rows of all regions."""
+        """Ids of the needed regions; text scores depend on the rows of all regions."""
         if self.search.text is not None:
             return self.pruning.regions.region_ids
         return super().needed_regions
 
     def _plan(self) -> ExecNode:
         run = self.run
-        branches = Branches(
+        search_planner = SearchPlanner(
             self.table,
-            run.snapshot(self.table),
+            run.take_snapshot(self.table),
             run.visibility,
             self.kept_regions,
-            self._admission(run.snapshot(self.table).base),
+            self._build_admission(run.take_snapshot(self.table).base),
             self.search_conditions.before,
             self.residual,
             self.search.catch_up if self._uses_indexes else CatchUpMode.NEVER,
             uses_indexes=self._uses_indexes,
         )
-        found = branches.plan(self.search)
+        plan = search_planner.plan(self.search)
         after, policy = self.search_conditions.after, self.policy
-        wanted = self._wanted(after)
+        wanted = self._list_needed_columns(after)
         if policy is None or wanted.isdisjoint(policy.masks):
-            return self._taken(found, self.columns, after)
+            return self._take_rows(plan, self.columns, after)
         # Only rows that the policy shows were ranked: what is left to be done is to mask their values.
         masking = replace(policy, condition=None, condition_columns=frozenset())
         needed = masking.columns_for(wanted)
         stored = [name for name in (*self.schema.names, *self._output.names) if name in needed]
         rows = PolicedRows(self.table.name, masking, wanted)
-        taken = self._taken(found, dict.fromkeys(stored), None)
-        return SecurityBarrierExec(taken, rows, self._fields(self.columns), after)
+        taken = self._take_rows(plan, dict.fromkeys(stored), None)
+        return SecurityBarrierExec(taken, rows, self._build_schema(self.columns), after)
 
-    def _taken(self, found: Found, columns: Iterable[str], after: RowFilter | None) -> ExecNode:
-        """The rows that were found, with these columns."""
-        return TakeRowsExec(found.candidates, found.sources, self._fields(columns), after, self.table.cache)
+    def _take_rows(self, plan: SearchPlan, columns: Iterable[str], after: RowFilter | None) -> ExecNode:
+        return TakeRowsExec(
+            plan.candidates, plan.sources, self._build_schema(columns), after, self.table.cache
+        )
 
-    def _admission(self, base: BaseTable) -> Admission:
+    def _build_admission(self, base: BaseTable) -> Admission:
         run = self.run
         return Admission(
             self.table.name,
@@ -135,31 +136,30 @@ class SearchScan(TableScan):
             self.table.cache,
             run.visibility.executor,
             run.control.check,
-            indexed_columns(base) if self._uses_indexes else frozenset(),
+            list_indexed_columns(base) if self._uses_indexes else frozenset(),
         )
 
     @property
     def _uses_indexes(self) -> bool:
         return Shortcut.SEARCH_INDEXES in self.run.options.shortcuts
 
-    def _wanted(self, after: RowFilter | None) -> frozenset[str]:
-        """Columns of the result that are produced, or looked at once rows are found."""
+    def _list_needed_columns(self, after: RowFilter | None) -> frozenset[str]:
+        """Return the columns that are produced, or filtered after ranking."""
         return frozenset(self.columns) | (frozenset() if after is None else after.columns)
 
-    def _fields(self, columns: Iterable[str]) -> pa.Schema:
-        """Columns of the table, shown or not, and of the result."""
+    def _build_schema(self, columns: Iterable[str]) -> pa.Schema:
         fields = {field.name: field for field in (*self.schema, *self._output)}
         return pa.schema([fields[name] for name in columns])
 
 
 class SearchLeaf(TableLeaf):
-    """One call of a search function: its rows in the order of their rank, in one partition.
+    """Call of a search function: rows in the order of their rank, in one partition.
 
     Args:
         run: the statement's execution.
         table: that is searched, with what may be seen of it.
         call: as it stands in the statement.
-        search: what it asks for.
+        search: its arguments.
         base: version of the table that it was read against.
     """
 
@@ -173,7 +173,7 @@ class SearchLeaf(TableLeaf):
         """How often the statement reads these rows where its conditions are known; None where it has none."""
         self._reads = 0
         self._search = search
-        self._schema = result_schema(call, self._schema)
+        self._schema = build_result_schema(call, self._schema)
         self._columns = tuple(self._schema.names)
 
     @property
@@ -187,7 +187,7 @@ class SearchLeaf(TableLeaf):
         return frozenset(self._schema.names) - frozenset(self._base.schema.names)
 
     def scan(self, columns: tuple[str, ...], conjuncts: pc.Expression | None) -> SearchScan:
-        """What produces the rows.
+        """Add the scan that produces the rows.
 
         Args:
             columns: to produce.
@@ -210,10 +210,10 @@ class SearchLeaf(TableLeaf):
         return self.scan(self._columns, conjuncts)
 
 
-def search_leaf(
+def build_search_leaf(
     run: QueryRun, call: SearchCall, parameters: Sequence[pa.Scalar] | None, catalog: VisibleCatalog
 ) -> SearchLeaf:
-    """The leaf that stands for a call.
+    """Build the leaf for a call.
 
     Args:
         run: the statement's execution.
@@ -241,7 +241,7 @@ _RANK = {
 
 @dataclass(frozen=True, slots=True)
 class DirectSearch:
-    """What a statement makes of its search.
+    """Statement that only projects and limits its search.
 
     Attributes:
         columns: of the search, in the order of the result.
@@ -256,14 +256,14 @@ class DirectSearch:
     conditions: pc.Expression | None
 
     def schema(self, searched: pa.Schema) -> pa.Schema | None:
-        """The result's columns, given all those of the search; None where one is gone."""
+        """Return the result's schema, given that of the search; None if a column is gone."""
         if not set(self.columns) <= set(searched.names):
             return None
         pairs = zip(self.columns, self.names, strict=True)
         return pa.schema([searched.field(column).with_name(name) for column, name in pairs])
 
     def batches(self, leaf: SearchLeaf) -> Iterator[pa.RecordBatch]:
-        """The statement's result; read lazily."""
+        """Yield the statement's result."""
         left = self.limit
         scan = leaf.scan(tuple(dict.fromkeys(self.columns)), self.conditions)
         for batch in scan.batches(0):
@@ -275,8 +275,8 @@ class DirectSearch:
                 return
 
 
-def direct_search(frame: DataFrame, call: SearchCall, run: QueryRun) -> DirectSearch | None:
-    """What a planned statement makes of its only search; None where DataFusion has work to do.
+def read_direct_search(frame: DataFrame, call: SearchCall, run: QueryRun) -> DirectSearch | None:
+    """Read a planned statement that only projects and limits its search; None if it does more.
 
     Its plan is walked from the result down to the leaf: the columns of the result, and the one that it is
     sorted by, are followed through every change of name.
@@ -289,13 +289,13 @@ def direct_search(frame: DataFrame, call: SearchCall, run: QueryRun) -> DirectSe
     while not isinstance(node := plan.to_variant(), expr.TableScan):
         match node:
             case Sort() if rank is None:
-                rank = _ranked_by(node, call)
+                rank = _find_rank_column(node, call)
                 if rank is None:
                     return None
                 tracked.append(rank)
                 limit = node.get_fetch_val()
             case Projection():
-                inner = _renamed(node)
+                inner = _map_output_names(node)
                 if not inner.keys() >= set(tracked):
                     return None
                 tracked = [inner[name] for name in tracked]
@@ -312,27 +312,26 @@ def direct_search(frame: DataFrame, call: SearchCall, run: QueryRun) -> DirectSe
     return DirectSearch(tuple(tracked), names, limit, scan.expression)
 
 
-def _ranked_by(node: Sort, call: SearchCall) -> str | None:
-    """The column that a statement is sorted by, if its order can be that of the rank."""
+def _find_rank_column(node: Sort, call: SearchCall) -> str | None:
+    """Return the column that a statement is sorted by, if its order can be that of the rank."""
     (first, *others) = node.sort_exprs()
-    column = _column(first.expr())
-    several = any(field.name == QUERY_INDEX for field in added_fields(call))
+    column = _as_column(first.expr())
+    several = any(field.name == QUERY_INDEX for field in list_added_fields(call))
     if others or several or column is None or first.ascending() != _RANK[call.function][1]:
         return None
     return str(column.name())
 
 
-def _renamed(node: Projection) -> dict[str, str]:
-    """Name in the output -> name in the input, of the columns that are passed on as they are."""
+def _map_output_names(node: Projection) -> dict[str, str]:
+    """Return output name -> input name of the columns that a projection passes on unchanged."""
     found = {}
     for one in node.projections():
-        column = _column(one.to_variant().expr() if one.variant_name() == "Alias" else one)
+        column = _as_column(one.to_variant().expr() if one.variant_name() == "Alias" else one)
         if column is not None:
             found[output_name(one)] = column.name()
     return found
 
 
-def _column(expression: Expression) -> Column | None:
-    """The column that an expression is; None for everything else, some of which can't be taken apart."""
+def _as_column(expression: Expression) -> Column | None:
     column: Column | None = expression.to_variant() if expression.variant_name() == "Column" else None
     return column

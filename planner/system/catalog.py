@@ -17,7 +17,7 @@ from memwal.base.index_details import MemWalIndexDetails, RegionSpec
 from memwal.errors import LanceGatewayError
 from memwal.regions.manifest import FlushedGeneration
 from planner.access.visible_catalog import MOMENT, SystemTable, VisibleCatalog
-from planner.predicates.region_fields import field_text, recorded_text
+from planner.predicates.region_fields import format_field, format_recorded_value
 from planner.system.listing import Indexes, OfTables, Versions, has_full_access
 from planner.system.writers import Writers
 from planner.tables.sources.base_table import BaseTable
@@ -67,7 +67,7 @@ class Tables(OfTables):
             "primary_key": list(secured.primary_key),
         }
         if has_full_access(visible, name):
-            manifests = () if base.details is None else secured.table.manifests()
+            manifests = () if base.details is None else secured.table.read_manifests()
             details = base.details or MemWalIndexDetails()
             row |= {
                 "base_rows": base.dataset.count_rows(),
@@ -119,8 +119,8 @@ class Regions(OfTables):
             return
         details = base.details
         values = {region.region_id: region.values for region in table.assignments(base, "strong").regions}
-        for manifest in table.manifests():
-            entries = table.unflushed(manifest)
+        for manifest in table.read_manifests():
+            entries = table.read_unflushed(manifest)
             last = max([entry.position for entry in entries], default=manifest.wal_entry_position_last_seen)
             region_id = manifest.region_id
             yield {
@@ -180,7 +180,7 @@ class Generations(OfTables):
             return
         listed = [
             (manifest.region_id, one)
-            for manifest in table.manifests()
+            for manifest in table.read_manifests()
             for one in manifest.flushed_generations
         ]
         opened = table.storage.each(lambda one: _open_generation(table, *one), listed)
@@ -226,7 +226,7 @@ def _find_catchup(details: MemWalIndexDetails, region_id: str) -> Mapping[str, i
 
 def _describe_spec(spec: RegionSpec, base: BaseTable) -> str:
     fields = [
-        field_text(one, [base.field_names.get(source, f"field {source}") for source in one.source_ids])
+        format_field(one, [base.field_names.get(source, f"field {source}") for source in one.source_ids])
         for one in spec.fields
     ]
     return f"{spec.spec_id}: {', '.join(fields)}"
@@ -237,4 +237,4 @@ def _list_values(spec_id: int, values: Mapping[str, bytes], details: MemWalIndex
     fields = {} if spec is None else {one.field_id: one for one in spec.fields}
     for field_id, raw in values.items():
         field = fields.get(field_id)
-        yield f"{field_id}={raw.hex() if field is None else recorded_text(field, raw)}"
+        yield f"{field_id}={raw.hex() if field is None else format_recorded_value(field, raw)}"

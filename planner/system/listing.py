@@ -16,7 +16,7 @@ from memwal.errors import LanceGatewayError
 from planner.access.rights import Access
 from planner.access.visible_catalog import MOMENT, VisibleCatalog
 from planner.tables.state.catalog import Catalog
-from planner.tables.state.past_tables import tags_of
+from planner.tables.state.past_tables import list_tags
 
 logger = logging.getLogger(__name__)
 
@@ -124,7 +124,7 @@ class Versions(OfTables):
 
     def _list_rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
         base = visible.table(name).base
-        tags = tags_of(base)
+        tags = list_tags(base)
         shows_all = has_full_access(visible, name)
         for version in self.catalog.past.versions(base):
             row: dict[str, Any] = {

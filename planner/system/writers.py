@@ -52,7 +52,7 @@ class Writers:
         """Return regions of tables without restrictions; administrators see those of all their tables."""
         rows = []
         url = "" if self._catalog.writing is None else self._catalog.writing.url
-        for table in self._catalog.opened():
+        for table in self._catalog.list_open_tables():
             seen = access.of(table.name)
             writer = table.opened_writer
             # Statistics of writes would reveal hidden rows.

@@ -1,12 +1,12 @@
-"""Conditions on a search's rows that Arrow can't say, to be met before ranking as well.
+"""Conditions on a search's rows that Arrow can't express, evaluated before ranking by DataFusion.
 
     SELECT * FROM lance_vector_search('items', 'vec', [0.1, 0.2], k => 10) WHERE title LIKE 'A%' AND n > 5
 
     Filter: items.title LIKE Utf8("A%")
       TableScan: items projection=[id, n, title, vec, _distance], full_filters=[items.n > 5]
 
-The filter above the leaf would leave fewer than k rows. So DataFusion evaluates the very same expression over
-the rows of the table, and what is found is what the search may rank.
+The filter above the leaf would leave fewer than k rows. So DataFusion evaluates the same expression over the
+rows of the table, and the search ranks only the rows that fulfil it.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ from planner.bridge.plan_reading import (
 from planner.bridge.row_expressions import policy_context, run_on_own_thread
 from planner.sql.tokens import quote
 
-__all__ = ["PlannedCondition", "planned_condition", "refuse_subqueries", "residual_conditions"]
+__all__ = ["PlannedCondition", "find_residual_conditions", "plan_condition", "refuse_subqueries"]
 
-_SURE = frozenset(
+_SAFE_VARIANTS = frozenset(
     {"Alias", "Between", "Case", "Column", "InList", "Like", "Literal", "Not", "TryCast"}
     | {"IsFalse", "IsNotFalse", "IsNotNull", "IsNotTrue", "IsNotUnknown", "IsNull", "IsTrue", "IsUnknown"}
 )
 """Variants of expressions that fail for no row for which their operands don't."""
-_SURE_OPERATORS = frozenset(
+_SAFE_OPERATORS = frozenset(
     {"=", "!=", "<", "<=", ">", ">=", "AND", "OR", "IS DISTINCT FROM", "IS NOT DISTINCT FROM", "||"}
 )
-_SURE_FUNCTIONS = frozenset(
+_SAFE_FUNCTIONS = frozenset(
     {"lower", "upper", "btrim", "ltrim", "rtrim", "reverse", "concat", "coalesce", "nullif", "get_field"}
     | {"character_length", "octet_length", "bit_length", "starts_with", "ends_with", "contains", "strpos"}
 )
@@ -62,12 +62,12 @@ _SELECTED_SIDES = {
     for kind in ("Semi", "Anti", "Mark")
 }
 """Joins that keep some rows of one side -> that input of theirs."""
-_WAY_OUT = "write prefilter => false to apply the conditions to the rows that were found"
+_HINT = "write prefilter => false to apply the conditions to the rows that were found"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PlannedCondition:
-    """A conjunct of a filter in a plan, over the rows of the leaf below; see `row_conditions.Condition`.
+    """Conjunct of a filter in a plan, over the rows of the leaf below; see `row_conditions.Condition`.
 
     Attributes:
         chain: in which the filter stands.
@@ -85,54 +85,53 @@ class PlannedCondition:
 
     @property
     def text(self) -> str:
-        """For messages."""
+        """Text of the condition for messages."""
         return str(self.conjunct.canonical_name()).replace(f"{self.chain.table}.", "")
 
     @property
     def identity(self) -> Hashable | None:
-        """All that is evaluated; None where DataFusion can't serialize it.
+        """Serialized expressions of the condition; None if DataFusion can't serialize one.
 
         Two conditions are equal if they are the same expressions over columns of the same names.
         """
         evaluated = [self.conjunct, *self.guards]
         names: list[str] = []
-        for _, node in self._below():
+        for _, node in self._list_nodes_below():
             if isinstance(node, SubqueryAlias):
                 names.append(node.alias())
             else:
                 evaluated += node.projections()
-        told = tuple(map(serialize_expression, evaluated))
-        return None if None in told else (self.chain.table, len(self.guards), tuple(names), told)
+        texts = tuple(map(serialize_expression, evaluated))
+        return None if None in texts else (self.chain.table, len(self.guards), tuple(names), texts)
 
     @property
-    def spares_other_rows(self) -> bool:
-        """No: a row for which it fails is looked at again, if it is visible."""
+    def needs_visible_rows(self) -> bool:
+        """False: a row for which it fails is evaluated again if it is visible."""
         return False
 
     def sql(self, names: Mapping[str, str]) -> str | None:  # noqa: ARG002 - whatever the names
-        """Lance has other functions, and other rules for types."""
+        """Return None: Lance has other functions, and other rules for types."""
         return None
 
     def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """One boolean per row.
+        """Return one boolean per row.
 
         Raises:
             Exception: what DataFusion has to say.
         """
         found = np.zeros(batch.num_rows, dtype=np.bool_)
         if batch.num_rows:
-            found[run_on_own_thread(lambda: self._fulfilling(batch))] = True
+            found[run_on_own_thread(lambda: self._find_rows(batch))] = True
         return pa.array(found)
 
-    def refusal(self, error: Exception) -> LanceGatewayError:
-        """DataFusion's words: the rows are the principal's own."""
+    def build_error(self, error: Exception) -> LanceGatewayError:
+        """Build the error with DataFusion's message: the rows are the principal's own."""
         reason = str(error).strip().partition("\n")[0]
         return InvalidInputError(f"the condition {self.text} can't be evaluated: {reason}")
 
-    def _fulfilling(self, batch: pa.RecordBatch) -> np.ndarray:
-        """Numbers of the rows."""
+    def _find_rows(self, batch: pa.RecordBatch) -> np.ndarray:
         numbered = batch.append_column(_NUMBER, pa.array(np.arange(batch.num_rows)))
-        frame = self._frame([numbered])
+        frame = self._create_frame([numbered])
         if self.guards:
             for guard in self.guards:
                 frame = frame.filter(Expr(guard))
@@ -140,8 +139,8 @@ class PlannedCondition:
             guarded = [one for one in frame.collect() if one.num_rows]
             if not guarded:
                 return np.empty(0, np.int64)
-            frame = self._frame(guarded)
-        for needed, node in reversed(list(self._below())):
+            frame = self._create_frame(guarded)
+        for needed, node in reversed(list(self._list_nodes_below())):
             if isinstance(node, SubqueryAlias):
                 frame = frame.alias(quote(node.alias()))
             else:
@@ -150,11 +149,11 @@ class PlannedCondition:
         numbers: np.ndarray = rows.column(0).to_numpy()
         return numbers
 
-    def _frame(self, batches: list[pa.RecordBatch]) -> DataFrame:
+    def _create_frame(self, batches: list[pa.RecordBatch]) -> DataFrame:
         return policy_context().create_dataframe([batches], name=self.chain.table)
 
-    def _below(self) -> Iterator[tuple[list[Expression], Projection | SubqueryAlias]]:
-        """Projections and aliases below the filter, from the upper ones down, with what is needed of each."""
+    def _list_nodes_below(self) -> Iterator[tuple[list[Expression], Projection | SubqueryAlias]]:
+        """Yield projections and aliases below the filter, from the top, with the needed expressions."""
         needed = set(columns_of(self.conjunct))
         for node in self.chain.nodes[self.place + 1 :]:
             if isinstance(node, SubqueryAlias):
@@ -167,10 +166,10 @@ class PlannedCondition:
                 yield outputs, node
 
 
-def planned_condition(
+def plan_condition(
     chain: Chain, place: int, conjunct: Expression, added: AbstractSet[str] = frozenset()
 ) -> PlannedCondition | None:
-    """A conjunct of the filter at a place of a chain, to be evaluated over the leaf's rows.
+    """Plan a conjunct of a filter, to be evaluated over the rows of the leaf.
 
     Args:
         chain: down to the leaf.
@@ -185,7 +184,7 @@ def planned_condition(
     if not columns or not columns.isdisjoint(added) or not _is_deterministic(chain, place + 1, conjunct):
         return None
     guards = []
-    if _may_fail(chain, place + 1, conjunct):
+    if _can_fail(chain, place + 1, conjunct):
         for one in chain.leaf.filters():
             read = chain.stored_columns(len(chain.nodes), one)
             if read is not None and read.isdisjoint(added):
@@ -194,14 +193,14 @@ def planned_condition(
     return PlannedCondition(chain, place, conjunct, tuple(guards), columns)
 
 
-def residual_conditions(
+def find_residual_conditions(
     plan: LogicalPlan,
     subqueries: Sequence[LogicalPlan],
     searches: Mapping[str, AbstractSet[str]],
     *,
     handed: bool = True,
 ) -> Mapping[str, tuple[PlannedCondition, ...]]:
-    """The conditions that stand directly above searches, each of which is to be met before ranking.
+    """Find the conditions directly above searches, which must be evaluated before ranking.
 
     Args:
         plan: optimised.
@@ -220,50 +219,50 @@ def residual_conditions(
         _refuse_selecting_joins(one, searches)
     for one in subqueries:
         if any(chain.table in searches for chain in find_chains_filtered_by_subquery(one)):
-            raise _with_subquery()
+            raise _build_subquery_error()
     found: dict[str, tuple[PlannedCondition, ...]] = {}
     for chain in (chain for one in (plan, *subqueries) for chain in find_chains(one)):
         added = searches.get(chain.table)
         if added is None:
             continue
-        conditions = tuple(_conditions(chain, added, handed=handed))
+        conditions = tuple(_collect_conditions(chain, added, handed=handed))
         known = found.setdefault(chain.table, conditions)
-        if known is not conditions and not _are_same(known, conditions):
+        if known is not conditions and not _has_same_identities(known, conditions):
             msg = (
                 "a search is named once and read under different conditions, which can't apply before ranking"
             )
-            raise UnsupportedError(f"{msg}: write its call in every place, or {_WAY_OUT}")
+            raise UnsupportedError(f"{msg}: write its call in every place, or {_HINT}")
     return found
 
 
-def _are_same(some: tuple[PlannedCondition, ...], others: tuple[PlannedCondition, ...]) -> bool:
+def _has_same_identities(some: tuple[PlannedCondition, ...], others: tuple[PlannedCondition, ...]) -> bool:
     identities = [one.identity for one in some]
     return None not in identities and identities == [one.identity for one in others]
 
 
 def _is_deterministic(chain: Chain, place: int, expression: Expression) -> bool:
-    """Whether an expression over the output of node `place` follows from the leaf's row."""
+    """Return whether an expression over the output of node `place` depends only on the leaf's row."""
     registered = frozenset(DISTANCES)
     return all(is_deterministic(one, registered) for one in chain.definitions(place, expression))
 
 
-def _may_fail(chain: Chain, place: int, expression: Expression) -> bool:
-    """Whether there may be rows for which an expression over the output of node `place` has no value."""
+def _can_fail(chain: Chain, place: int, expression: Expression) -> bool:
+    """Return whether an expression over the output of node `place` may fail for a row."""
     return any(
-        _is_unsure(part) for one in chain.definitions(place, expression) for part in subexpressions(one)
+        _can_raise(part) for one in chain.definitions(place, expression) for part in subexpressions(one)
     )
 
 
-def _is_unsure(expression: Expression) -> bool:
+def _can_raise(expression: Expression) -> bool:
     kind = expression.variant_name()
     if kind == "BinaryExpr":
-        return expression.rex_call_operator() not in _SURE_OPERATORS
+        return expression.rex_call_operator() not in _SAFE_OPERATORS
     if kind == "ScalarFunction":
-        return expression.rex_call_operator() not in _SURE_FUNCTIONS
-    return kind not in _SURE
+        return expression.rex_call_operator() not in _SAFE_FUNCTIONS
+    return kind not in _SAFE_VARIANTS
 
 
-def _conditions(chain: Chain, added: AbstractSet[str], *, handed: bool) -> Iterator[PlannedCondition]:
+def _collect_conditions(chain: Chain, added: AbstractSet[str], *, handed: bool) -> Iterator[PlannedCondition]:
     conjuncts = [
         (place, conjunct) for place, node in chain.filters for conjunct in split_conjuncts(node.predicate())
     ]
@@ -273,16 +272,16 @@ def _conditions(chain: Chain, added: AbstractSet[str], *, handed: bool) -> Itera
         columns = chain.stored_columns(place + 1, conjunct)
         if columns and columns <= added:
             continue
-        condition = planned_condition(chain, place, conjunct, added)
+        condition = plan_condition(chain, place, conjunct, added)
         if condition is None:
             text = str(conjunct.canonical_name()).replace(f"{chain.table}.", "")
             msg = f"the condition {text} on the rows of a search can't apply before ranking"
-            raise UnsupportedError(f"{msg}: {_WAY_OUT}")
+            raise UnsupportedError(f"{msg}: {_HINT}")
         yield condition
 
 
 def refuse_subqueries(plan: LogicalPlan, searches: AbstractSet[str]) -> None:
-    """Look for conditions with subqueries on the rows of searches.
+    """Refuse conditions with subqueries on the rows of searches.
 
     Args:
         plan: not optimised.
@@ -292,16 +291,16 @@ def refuse_subqueries(plan: LogicalPlan, searches: AbstractSet[str]) -> None:
         UnsupportedError: there is one.
     """
     if any(chain.table in searches for chain in find_chains_compared_with_subquery(plan)):
-        raise _with_subquery()
+        raise _build_subquery_error()
 
 
-def _with_subquery() -> UnsupportedError:
+def _build_subquery_error() -> UnsupportedError:
     msg = "a condition with a subquery on the rows of a search can't apply before ranking"
-    return UnsupportedError(f"{msg}: {_WAY_OUT}")
+    return UnsupportedError(f"{msg}: {_HINT}")
 
 
 def _refuse_selecting_joins(plan: LogicalPlan, searches: Mapping[str, AbstractSet[str]]) -> None:
-    """IN (SELECT ...) and EXISTS have become joins, which keep some rows of one side."""
+    """Refuse semi joins of searches, which come from IN (SELECT ...) and EXISTS."""
     for node in every_node(plan):
         join = node.to_variant()
         # The bindings show the type of a join by its name alone.
@@ -310,13 +309,15 @@ def _refuse_selecting_joins(plan: LogicalPlan, searches: Mapping[str, AbstractSe
             continue
         below = node.inputs()[side]
         chain = find_chain(below)
-        chains = _joined(below, _compared(join, side)) if chain is None else [chain]
+        chains = (
+            _find_joined_chains(below, _find_compared_relations(join, side)) if chain is None else [chain]
+        )
         if any(one.table in searches for one in chains):
-            raise _with_subquery()
+            raise _build_subquery_error()
 
 
-def _compared(join: Join, side: int) -> frozenset[str]:
-    """The relations whose columns a join compares, of one of its inputs; and of both in other conditions."""
+def _find_compared_relations(join: Join, side: int) -> frozenset[str]:
+    """Return the relations whose columns a join compares, on one side and in further conditions."""
     condition = join.filter()
     expressions = [pair[side] for pair in join.on()] + ([] if condition is None else [condition])
     found: set[str] = set()
@@ -326,8 +327,8 @@ def _compared(join: Join, side: int) -> frozenset[str]:
     return frozenset(found)
 
 
-def _joined(plan: LogicalPlan, relations: AbstractSet[str]) -> Iterator[Chain]:
-    """The chains of some relations that are joined; above a projection, columns still have their relation."""
+def _find_joined_chains(plan: LogicalPlan, relations: AbstractSet[str]) -> Iterator[Chain]:
+    """Yield the chains of some joined relations; columns keep their relation above a projection."""
     chain = find_chain(plan)
     if chain is not None:
         names = (node.alias() for node in chain.nodes if isinstance(node, SubqueryAlias))
@@ -335,4 +336,4 @@ def _joined(plan: LogicalPlan, relations: AbstractSet[str]) -> Iterator[Chain]:
             yield chain
     elif isinstance(plan.to_variant(), Join | Filter | Projection):
         for child in plan.inputs():
-            yield from _joined(child, relations)
+            yield from _find_joined_chains(child, relations)

@@ -1,4 +1,4 @@
-"""Which rows of a search's sources its conditions admit: before ranking, so that none of k places is lost.
+"""Restrict the sources of a search to the rows that its conditions admit, before rows are ranked.
 
 A condition for which the base table has a scalar index is handed to Lance with the search. For all others the
 columns that they read are scanned, and what is admitted becomes a narrower mask of the source:
@@ -7,9 +7,8 @@ columns that they read are scanned, and what is admitted becomes a narrower mask
     WHERE price < 10               masks narrowed to the rows with such prices, no row_filter
     WHERE title LIKE 'A%'          masks narrowed to the rows with such titles, no row_filter
 
-Which rows of a fragment's files fulfil a condition never changes, so it is kept: a policy, or the condition
-of a statement that runs again, costs one scan of each fragment, where Lance would scan for every search. What
-fails for some row is decided for visible rows alone, since the others are nobody's business.
+The rows of a fragment's files that fulfil a condition never change, so their mask is cached: a condition
+costs one scan of each fragment, not one per search. If it fails for a row, only visible rows are evaluated.
 """
 
 from __future__ import annotations
@@ -32,21 +31,26 @@ from execnodes.storage.data_files import Deletions, FragmentFiles, StoredValues
 from execnodes.storage.source import read_as
 from planner.access.table_policy import TablePolicy
 from planner.predicates.predicate import TRUE, And, conjunction
-from planner.predicates.row_filter import PredicateFilter, columns_of, is_understood
-from planner.search.conditions.row_conditions import Condition, Policed, StoredCondition, shows_of
+from planner.predicates.row_filter import PredicateFilter, find_columns, is_understood
+from planner.search.conditions.row_conditions import (
+    Condition,
+    PolicedCondition,
+    StoredCondition,
+    build_policy_condition,
+)
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.caches import ByteCache
 
-__all__ = ["Admission", "below_policy", "indexed_columns"]
+__all__ = ["Admission", "combine_with_policy", "list_indexed_columns"]
 
-_FINDING = frozenset({"BTree", "Bitmap"})
+_VALUE_INDEXES = frozenset({"BTree", "Bitmap"})
 """Types of indexes that find the rows with a value; others only tell where it is not."""
 
 _OVERHEAD = 256
 _FEW_ROWS = 8192
 """Of texts and lists, which may be long, so many rows are evaluated at a time."""
 _READ_AHEAD = 4
-_FAILS_FOR_A_ROW = "fails for a row"
+_FAILS_FOR_SOME_ROW = "fails for a row"
 """Kept in place of a mask."""
 _ADDRESS_FIELD = pa.field(ROW_ADDRESS, pa.uint64())
 
@@ -56,8 +60,8 @@ ReadAs = tuple[tuple[str, pa.DataType, tuple[int, pa.DataType] | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _AdmittedRows:
-    """Names the mask of a source's rows that fulfil a condition.
+class _AdmittedRowsName:
+    """Cache key of the mask of a source's rows that fulfil a condition.
 
     Equal for the same shown rows, in which the condition's columns are made of the same ones.
 
@@ -75,8 +79,8 @@ class _AdmittedRows:
 
 
 @dataclass(frozen=True, slots=True)
-class _Fulfilling:
-    """Names the rows of a fragment, visible or not, that are not deleted and fulfil a condition.
+class _FragmentRowsName:
+    """Cache key of the undeleted rows of a fragment, visible or not, that fulfil a condition.
 
     Equal for the same stored rows and deletions, in every version that makes the condition's columns of the
     same stored ones.
@@ -96,7 +100,7 @@ class _Fulfilling:
 
 @dataclass(frozen=True, eq=False)
 class Admission:
-    """Narrows the sources of one search.
+    """Restrict the sources of one search to the rows that a principal and conditions admit.
 
     Args:
         table: its name, for messages.
@@ -114,29 +118,29 @@ class Admission:
     check: Callable[[], None]
     indexed: frozenset[str] = frozenset()
 
-    def shown_columns(self, schema: pa.Schema) -> frozenset[str]:
-        """Columns of a table that exist for the principal."""
+    def list_visible_columns(self, schema: pa.Schema) -> frozenset[str]:
+        """Return the columns of a table that the principal may see."""
         return frozenset(schema.names if self.policy is None else self.policy.schema.names)
 
-    def visible(self, sources: Sequence[SearchSource]) -> tuple[SearchSource, ...]:
-        """The sources without rows that the policy hides: for whoever asks, these do not exist.
+    def restrict_to_visible(self, sources: Sequence[SearchSource]) -> tuple[SearchSource, ...]:
+        """Restrict sources to the rows that the policy shows.
 
         Raises:
             PreconditionError: the policy can't be evaluated for a row.
         """
-        shows = shows_of(self.table, self.policy)
-        return tuple(sources) if shows is None else self._narrowed(sources, shows)
+        shows = build_policy_condition(self.table, self.policy)
+        return tuple(sources) if shows is None else self._narrow_sources(sources, shows)
 
-    def admitted(
+    def restrict_to_conditions(
         self,
         sources: Sequence[SearchSource],
         statement: PredicateFilter | None,
         conditions: Sequence[Condition] = (),
     ) -> tuple[tuple[SearchSource, ...], RowFilter | None]:
-        """The sources without rows that a statement's conditions exclude.
+        """Restrict sources to the rows that fulfil a statement's conditions.
 
         Args:
-            sources: what `visible` returned, or some of it.
+            sources: what `restrict_to_visible` returned, or some of it.
             statement: the conjuncts that Arrow can say.
             conditions: those that it can't.
 
@@ -150,22 +154,22 @@ class Admission:
         remaining: RowFilter | None = None
         evaluated = list(conditions)
         if statement is not None:
-            if self._is_for_lance(statement, sources):
+            if self._is_evaluated_by_lance(statement, sources):
                 remaining = statement
             else:
                 evaluated.insert(0, StoredCondition(statement))
-        narrowed = reduce(self._narrowed, map(self._policed, evaluated), tuple(sources))
+        narrowed = reduce(self._narrow_sources, map(self._apply_policy, evaluated), tuple(sources))
         return narrowed, remaining
 
-    def _is_for_lance(self, statement: PredicateFilter, sources: Sequence[SearchSource]) -> bool:
+    def _is_evaluated_by_lance(self, statement: PredicateFilter, sources: Sequence[SearchSource]) -> bool:
         is_indexed = not self.indexed.isdisjoint(statement.columns)
-        return is_indexed and not self._is_masked(statement) and _can_be_said(statement, sources)
+        return is_indexed and not self._is_masked(statement) and _is_expressible(statement, sources)
 
     def _is_masked(self, condition: RowFilter) -> bool:
         return self.policy is not None and not self.policy.masks.keys().isdisjoint(condition.columns)
 
-    def _policed(self, condition: Condition) -> Condition:
-        """The condition, kept from true values and hidden rows."""
+    def _apply_policy(self, condition: Condition) -> Condition:
+        """Apply the policy to a condition: it reads masked values of visible rows."""
         if self.policy is None:
             return condition
         hidden = condition.columns.difference(self.policy.schema.names)
@@ -174,66 +178,69 @@ class Admission:
             raise AssertionError(msg)
         if isinstance(condition, StoredCondition) and not self._is_masked(condition):
             return condition
-        return Policed(self.table, self.policy, condition)
+        return PolicedCondition(self.table, self.policy, condition)
 
-    def _narrowed(self, sources: Iterable[SearchSource], condition: Condition) -> tuple[SearchSource, ...]:
-        return tuple(replace(one, live=self._live(one, condition)) for one in sources)
+    def _narrow_sources(
+        self, sources: Iterable[SearchSource], condition: Condition
+    ) -> tuple[SearchSource, ...]:
+        return tuple(replace(one, live=self._narrow_mask(one, condition)) for one in sources)
 
-    def _live(self, source: SearchSource, condition: Condition) -> RowMask:
-        """The mask of a source without rows that don't fulfil a condition."""
+    def _narrow_mask(self, source: SearchSource, condition: Condition) -> RowMask:
         self.check()
         if condition.identity is None:
-            return self._found(source, condition)
+            return self._scan_source(source, condition)
         shown = source.live.digests(source.fragments)
-        key = _AdmittedRows(source.identity, _read_as(source, condition), shown, condition.identity)
+        key = _AdmittedRowsName(
+            source.identity, _describe_columns(source, condition), shown, condition.identity
+        )
         known: RowMask | None = self.cache.get(key)
         if known is None:
-            known = self._found(source, condition)
+            known = self._scan_source(source, condition)
             self.cache.put(key, known, known.nbytes + _OVERHEAD)
         return known
 
-    def _found(self, source: SearchSource, condition: Condition) -> RowMask:
+    def _scan_source(self, source: SearchSource, condition: Condition) -> RowMask:
         rows = source.rows
         if isinstance(rows, MemTableSource):
-            return self._found_in_memory(rows, source.live.fragments.get(0), condition)
+            return self._scan_tail(rows, source.live.fragments.get(0), condition)
 
         def of_fragment(fragment_id: int) -> tuple[int, FragmentMask]:
             before = source.live.fragments.get(fragment_id)
-            return fragment_id, self._found_in_fragment(rows, fragment_id, before, condition)
+            return fragment_id, self._scan_fragment(rows, fragment_id, before, condition)
 
         return RowMask(dict(self.executor.map(of_fragment, source.fragments)))
 
-    def _found_in_fragment(
+    def _scan_fragment(
         self, rows: LanceSource, fragment_id: int, before: FragmentMask | None, condition: Condition
     ) -> FragmentMask:
-        if condition.spares_other_rows:
-            return self._of_some_rows(rows, fragment_id, before, condition)
-        key = _content(rows, fragment_id, condition)
+        if condition.needs_visible_rows:
+            return self._scan_visible_rows(rows, fragment_id, before, condition)
+        key = _name_fragment_rows(rows, fragment_id, condition)
         found: FragmentMask | str | None = None if key is None else self.cache.get(key)
         if found is None:
             try:
-                found = self._of_fragment(rows, fragment_id, None, condition)
-            except _FailedForARow:
-                found = _FAILS_FOR_A_ROW
+                found = self._scan_rows(rows, fragment_id, None, condition)
+            except _EvaluationError:
+                found = _FAILS_FOR_SOME_ROW
             if key is not None:
-                self.cache.put(key, found, _bytes_of(found) + _OVERHEAD)
+                self.cache.put(key, found, _count_bytes(found) + _OVERHEAD)
         if isinstance(found, str):
-            return self._of_some_rows(rows, fragment_id, before, condition)
+            return self._scan_visible_rows(rows, fragment_id, before, condition)
         return found if before is None else found.both(before)
 
-    def _of_some_rows(
+    def _scan_visible_rows(
         self, rows: LanceSource, fragment_id: int, before: FragmentMask | None, condition: Condition
     ) -> FragmentMask:
-        """As `_of_fragment`, without a look at rows that the mask hides."""
+        """Call `_scan_rows` for visible rows only, and raise the condition's error."""
         try:
-            return self._of_fragment(rows, fragment_id, before, condition)
-        except _FailedForARow as failed:
-            raise condition.refusal(failed.reason) from None
+            return self._scan_rows(rows, fragment_id, before, condition)
+        except _EvaluationError as failed:
+            raise condition.build_error(failed.reason) from None
 
-    def _of_fragment(
+    def _scan_rows(
         self, rows: LanceSource, fragment_id: int, shown: FragmentMask | None, condition: Condition
     ) -> FragmentMask:
-        """Rows of a fragment that are not deleted, that a mask shows, and that fulfil a condition."""
+        """Scan a fragment for undeleted rows that a mask shows and that fulfil a condition."""
         dataset: Any = rows.dataset
         fragment = rows.fragments.get(fragment_id)
         names = sorted(condition.columns)
@@ -242,7 +249,7 @@ class Admission:
             columns=[] if said else [rows.stored_names[name] for name in names if name in rows.stored],
             filter=said,
             fragments=[fragment.handle],
-            batch_size=CHUNK_ROWS if said or _are_narrow(rows, names) else _FEW_ROWS,
+            batch_size=CHUNK_ROWS if said or _has_primitive_types(rows, names) else _FEW_ROWS,
             batch_readahead=_READ_AHEAD,
             with_row_address=True,
         )
@@ -258,14 +265,11 @@ class Admission:
             if said is None and found.num_rows:
                 arrays = [*read_as(found, list(schema)[:-1], rows.stored), found.column(ROW_ADDRESS)]
                 batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
-                found = found.filter(_matches(condition, batch))
+                found = found.filter(_evaluate(condition, batch))
             flags[found.column(ROW_ADDRESS).to_numpy() & OFFSET_MASK] = True
         return FragmentMask(pa.array(flags), hides_deleted=True)
 
-    def _found_in_memory(
-        self, rows: MemTableSource, before: FragmentMask | None, condition: Condition
-    ) -> RowMask:
-        """Rows of a log tail; only the visible ones are looked at."""
+    def _scan_tail(self, rows: MemTableSource, before: FragmentMask | None, condition: Condition) -> RowMask:
         shown = np.ones(rows.rows.num_rows, dtype=np.bool_)
         if before is not None:
             shown = before.visible.to_numpy(zero_copy_only=False)
@@ -277,20 +281,22 @@ class Admission:
         for batch in needed.take(pa.array(places)).to_batches(max_chunksize=CHUNK_ROWS):
             self.check()
             try:
-                found = batch.filter(_matches(condition, batch))
-            except _FailedForARow as failed:
-                raise condition.refusal(failed.reason) from None
+                found = batch.filter(_evaluate(condition, batch))
+            except _EvaluationError as failed:
+                raise condition.build_error(failed.reason) from None
             flags[found.column(ROW_ADDRESS).to_numpy()] = True
         return RowMask({0: FragmentMask(pa.array(flags), hides_deleted=True)})
 
 
-def indexed_columns(base: BaseTable) -> frozenset[str]:
-    """Columns of a base table in which a scalar index finds values."""
-    return frozenset(index.columns[0] for index in base.indexes if index.type in _FINDING)
+def list_indexed_columns(base: BaseTable) -> frozenset[str]:
+    """Return the columns of a base table that have a scalar index which finds values."""
+    return frozenset(index.columns[0] for index in base.indexes if index.type in _VALUE_INDEXES)
 
 
-def below_policy(statement: PredicateFilter | None, policy: TablePolicy | None) -> PredicateFilter | None:
-    """What is known of stored rows that are admitted, for excluding regions; None where nothing is.
+def combine_with_policy(
+    statement: PredicateFilter | None, policy: TablePolicy | None
+) -> PredicateFilter | None:
+    """Combine the conjuncts on stored values and the policy's, to exclude regions; None if there are none.
 
     Args:
         statement: the conjuncts that Arrow can say.
@@ -302,21 +308,23 @@ def below_policy(statement: PredicateFilter | None, policy: TablePolicy | None) 
     if statement is not None:
         predicate = statement.predicate
         operands = predicate.operands if isinstance(predicate, And) else (predicate,)
-        known += [one for one in operands if is_understood(one) and not columns_of(one) & policy.masks.keys()]
+        known += [
+            one for one in operands if is_understood(one) and not find_columns(one) & policy.masks.keys()
+        ]
     below = conjunction(known)
     return None if below == TRUE else PredicateFilter(below, pc.scalar(value=True))
 
 
-class _FailedForARow(Exception):  # noqa: N818 - never leaves this module
-    """A condition can't be evaluated for some row."""
+class _EvaluationError(Exception):
+    """A condition can't be evaluated for a row."""
 
     def __init__(self, reason: Exception) -> None:
         super().__init__()
         self.reason = reason
 
 
-def _read_as(source: SearchSource, condition: Condition) -> ReadAs:
-    """How the columns that a condition reads are made of stored ones: not the same in every version."""
+def _describe_columns(source: SearchSource, condition: Condition) -> ReadAs:
+    """Describe how the columns of a condition are read from stored ones, which versions may change."""
     rows, names = source.rows, sorted(condition.columns)
     if isinstance(rows, MemTableSource):
         return tuple((name, rows.rows.schema.field(name).type, None) for name in names)
@@ -327,19 +335,21 @@ def _read_as(source: SearchSource, condition: Condition) -> ReadAs:
     )
 
 
-def _are_narrow(rows: LanceSource, columns: Iterable[str]) -> bool:
+def _has_primitive_types(rows: LanceSource, columns: Iterable[str]) -> bool:
     return all(pa.types.is_primitive(rows.schema.field(name).type) for name in columns)
 
 
-def _content(rows: LanceSource, fragment_id: int, condition: Condition) -> _Fulfilling | None:
-    """What names the rows of a fragment that fulfil a condition, in every version that has its files."""
+def _name_fragment_rows(
+    rows: LanceSource, fragment_id: int, condition: Condition
+) -> _FragmentRowsName | None:
+    """Build the cache key of a fragment's rows that fulfil a condition; None without an identity."""
     if condition.identity is None:
         return None
     fragment = rows.fragments.get(fragment_id)
     names = sorted(condition.columns)
     stored = [rows.stored_names[name] for name in names if name in rows.stored]
     values = dict(zip(stored, fragment.columns(stored, rows.stored_types), strict=True))
-    return _Fulfilling(
+    return _FragmentRowsName(
         fragment.files,
         fragment.deletions,
         condition.identity,
@@ -350,19 +360,19 @@ def _content(rows: LanceSource, fragment_id: int, condition: Condition) -> _Fulf
     )
 
 
-def _bytes_of(found: FragmentMask | str) -> int:
+def _count_bytes(found: FragmentMask | str) -> int:
     return int(found.visible.nbytes) if isinstance(found, FragmentMask) else 0
 
 
-def _matches(condition: Condition, batch: pa.RecordBatch) -> pa.BooleanArray:
+def _evaluate(condition: Condition, batch: pa.RecordBatch) -> pa.BooleanArray:
     try:
         return condition.matches(batch)
     except Exception as error:  # noqa: BLE001 - whatever DataFusion or a policy has to say
-        raise _FailedForARow(error) from None
+        raise _EvaluationError(error) from None
 
 
-def _can_be_said(condition: RowFilter, sources: Iterable[SearchSource]) -> bool:
-    """Whether Lance can apply a condition in every dataset."""
+def _is_expressible(condition: RowFilter, sources: Iterable[SearchSource]) -> bool:
+    """Return whether Lance can apply a condition in every dataset."""
     columns = sorted(condition.columns)
     return all(
         rows.reads_plainly(columns) and condition.sql(rows.stored_names) is not None

@@ -1,8 +1,8 @@
-"""Conditions of a search: which of them Arrow can say, and those that are evaluated here, batch by batch.
+"""Conditions of a search: those that Arrow can express, and those evaluated here, batch by batch.
 
     title LIKE 'A%'                      SqlCondition: DataFusion evaluates it
-    tenant = 'a' AND lower(s) = 'x'      the row filter of a policy: shows_of
-    email = 'u***'                       a statement's condition on a masked column: Policed
+    tenant = 'a' AND lower(s) = 'x'      the row filter of a policy: build_policy_condition
+    email = 'u***'                       a statement's condition on a masked column: PolicedCondition
 
 All of these are `RowFilter`s that can't be said in Lance's language, and apply before anything is ranked.
 """
@@ -26,14 +26,14 @@ from planner.access.table_policy import TablePolicy
 from planner.access.visible_catalog import policy_mismatch_error
 from planner.bridge.row_expressions import match_rows
 from planner.predicates.predicate import And, conjunction, decode
-from planner.predicates.row_filter import PredicateFilter, columns_of, is_understood
+from planner.predicates.row_filter import PredicateFilter, find_columns, is_understood
 
-__all__ = ["Condition", "Policed", "SqlCondition", "StoredCondition", "shows_of"]
+__all__ = ["Condition", "PolicedCondition", "SqlCondition", "StoredCondition", "build_policy_condition"]
 
 
 @dataclass(frozen=True, slots=True)
 class SearchConditions:
-    """The conjuncts of one search.
+    """Conjuncts of one search.
 
     Attributes:
         before: on columns of the table, to be met by every row that is ranked; None admits all.
@@ -44,10 +44,10 @@ class SearchConditions:
     after: PredicateFilter | None
 
 
-def divided_conditions(
+def divide_conditions(
     expression: pc.Expression | None, schema: pa.Schema, added: AbstractSet[str], *, prefilter: bool
 ) -> SearchConditions:
-    """Divide the conjuncts on a search's rows.
+    """Divide conjuncts into those that apply before ranking and those that apply after.
 
     Args:
         expression: all of them; None where there are none.
@@ -72,8 +72,8 @@ def divided_conditions(
             "before ranking: put the search into a subquery and the former outside, or say prefilter => false"
         )
         raise UnsupportedError(msg)
-    early = [one for one in operands if added.isdisjoint(columns_of(one))]
-    late = [one for one in operands if not added.isdisjoint(columns_of(one))]
+    early = [one for one in operands if added.isdisjoint(find_columns(one))]
+    late = [one for one in operands if not added.isdisjoint(find_columns(one))]
     always = pc.scalar(value=True)
     before = PredicateFilter(conjunction(early), always) if early else None
     return SearchConditions(before, PredicateFilter(conjunction(late), always))
@@ -83,23 +83,23 @@ logger = logging.getLogger(__name__)
 
 
 class Condition(RowFilter, Protocol):
-    """A row filter that is evaluated here, and what may be remembered of it."""
+    """Row filter that is evaluated here, with an identity for caches."""
 
     @property
     def identity(self) -> Hashable | None:
-        """Equal for conditions that pass the same rows; None where that can't be told."""
+        """Equal for conditions that pass the same rows; None if unknown."""
 
     @property
-    def spares_other_rows(self) -> bool:
-        """Whether rows that are superseded, or that the principal may not see, must not be evaluated."""
+    def needs_visible_rows(self) -> bool:
+        """Whether only visible rows may be evaluated, not superseded or hidden ones."""
 
-    def refusal(self, error: Exception) -> LanceGatewayError:
-        """What is told of a row for which `matches` raised `error`."""
+    def build_error(self, error: Exception) -> LanceGatewayError:
+        """Build the error for a row for which `matches` raised `error`."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredCondition:
-    """A predicate of comparisons, which no row can make fail.
+    """Predicate of comparisons, which fails for no row.
 
     Args:
         row_filter: the predicate.
@@ -114,12 +114,12 @@ class StoredCondition:
 
     @property
     def identity(self) -> Hashable | None:
-        """The predicate, where it says all."""
+        """The predicate, if it is fully understood."""
         return self.row_filter.predicate if is_understood(self.row_filter.predicate) else None
 
     @property
-    def spares_other_rows(self) -> bool:
-        """No: what can't fail tells nothing."""
+    def needs_visible_rows(self) -> bool:
+        """False: it can't fail, so it reveals nothing."""
         return False
 
     def sql(self, names: Mapping[str, str]) -> str | None:
@@ -130,14 +130,14 @@ class StoredCondition:
         """See `RowFilter.matches`."""
         return self.row_filter.matches(batch)
 
-    def refusal(self, error: Exception) -> LanceGatewayError:
-        """Never needed, and said all the same."""
+    def build_error(self, error: Exception) -> LanceGatewayError:
+        """Build the error; never needed, since comparisons don't fail."""
         return InvalidInputError(f"the condition {self.row_filter} can't be evaluated: {error}")
 
 
 @dataclass(frozen=True, slots=True)
 class SqlCondition:
-    """A condition in SQL that follows from the row alone.
+    """Condition in SQL that depends only on the row.
 
     Attributes:
         text: over the table's columns, under their plain names; without parameters.
@@ -147,41 +147,41 @@ class SqlCondition:
 
     text: str
     columns: frozenset[str]
-    spares_other_rows: bool = False
+    needs_visible_rows: bool = False
 
     @property
     def identity(self) -> Hashable | None:
-        """The text."""
+        """Text of the condition."""
         return self.text
 
     def sql(self, names: Mapping[str, str]) -> str | None:  # noqa: ARG002 - whatever the names
-        """Lance has other functions, and other rules for types."""
+        """Return None: Lance has other functions, and other rules for types."""
         return None
 
     def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """One boolean per row.
+        """Return one boolean per row.
 
         Raises:
             Exception: what DataFusion has to say.
         """
         return match_rows(batch, self.text)
 
-    def refusal(self, error: Exception) -> LanceGatewayError:
-        """DataFusion's words: the rows are the principal's own."""
+    def build_error(self, error: Exception) -> LanceGatewayError:
+        """Build the error with DataFusion's message: the rows are the principal's own."""
         reason = str(error).strip().partition("\n")[0]
         return InvalidInputError(f"the condition {self.text} can't be evaluated: {reason}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Shown:
-    """The row filter of an access policy."""
+class _PolicyCondition:
+    """Row filter of an access policy."""
 
     table: str
     policy: TablePolicy
 
     @property
     def columns(self) -> frozenset[str]:
-        pushed = self._pushed
+        pushed = self._pushed_filter
         return self.policy.condition_columns | (frozenset() if pushed is None else pushed.columns)
 
     @property
@@ -189,23 +189,23 @@ class _Shown:
         return self.policy
 
     @property
-    def spares_other_rows(self) -> bool:
+    def needs_visible_rows(self) -> bool:
         return False
 
     @property
-    def _pushed(self) -> PredicateFilter | None:
+    def _pushed_filter(self) -> PredicateFilter | None:
         policy = self.policy
         return None if policy.pushed is None else PredicateFilter(policy.predicate, policy.pushed)
 
     def sql(self, names: Mapping[str, str]) -> str | None:
-        if self.policy.condition is not None or self._pushed is None:
+        if self.policy.condition is not None or self._pushed_filter is None:
             return None
-        return self._pushed.sql(names)
+        return self._pushed_filter.sql(names)
 
     def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        pushed, condition = self._pushed, self.policy.condition
+        pushed, condition = self._pushed_filter, self.policy.condition
         if pushed is None:
-            assert condition is not None  # noqa: S101 (shows_of has seen to it)
+            assert condition is not None  # noqa: S101 (a policy has one of both)
             return match_rows(batch, condition)
         shown = pushed.matches(batch)
         if condition is None:
@@ -214,14 +214,14 @@ class _Shown:
         flags[flags] = match_rows(batch.filter(shown), condition).to_numpy(zero_copy_only=False)
         return pa.array(flags)
 
-    def refusal(self, error: Exception) -> LanceGatewayError:
+    def build_error(self, error: Exception) -> LanceGatewayError:
         # The text of a policy is not for those whom it restricts, nor the value that it failed for.
         logger.error("the access policy of table %r can't be evaluated: %s", self.table, error)
         return policy_mismatch_error(self.table)
 
 
-def shows_of(table: str, policy: TablePolicy | None) -> Condition | None:
-    """The condition that rows must fulfil to be shown; None where all are.
+def build_policy_condition(table: str, policy: TablePolicy | None) -> Condition | None:
+    """Build the condition that rows must fulfil to be visible; None if all are.
 
     Args:
         table: its name, for messages.
@@ -229,12 +229,12 @@ def shows_of(table: str, policy: TablePolicy | None) -> Condition | None:
     """
     if policy is None or (policy.pushed is None and policy.condition is None):
         return None
-    return _Shown(table, policy)
+    return _PolicyCondition(table, policy)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Policed:
-    """A statement's condition as it meets what a policy leaves: masked values, of rows that are shown.
+class PolicedCondition:
+    """Condition of a statement, over visible rows with masked values.
 
     Args:
         table: its name, for messages.
@@ -248,32 +248,32 @@ class Policed:
 
     @property
     def columns(self) -> frozenset[str]:
-        """Stored columns from which those that the condition reads are made."""
+        """Stored columns that are needed to compute the condition's columns."""
         return self.policy.columns_for(self.condition.columns)
 
     @property
     def identity(self) -> Hashable | None:
-        """Of policy and condition together."""
+        """Policy and condition."""
         inner = self.condition.identity
         return None if inner is None else (self.policy, inner)
 
     @property
-    def spares_other_rows(self) -> bool:
-        """Yes: an error must not tell of a row that is not shown."""
+    def needs_visible_rows(self) -> bool:
+        """True: an error must not reveal a hidden row."""
         return True
 
     def sql(self, names: Mapping[str, str]) -> str | None:  # noqa: ARG002 - whatever the names
-        """Storage knows nothing of masks."""
+        """Return None: stored values are not masked."""
         return None
 
     def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """One boolean per row; false for rows that are not shown.
+        """Return one boolean per row, False for hidden rows.
 
         Raises:
             PreconditionError: the policy can't be evaluated for a row.
             Exception: what DataFusion has to say of the condition.
         """
-        number = _unused_name(batch.schema.names)
+        number = _choose_unused_name(batch.schema.names)
         numbered = batch.append_column(number, pa.array(np.arange(batch.num_rows)))
         rows = PolicedRows(self.table, self.policy, self.condition.columns | {number}).apply(numbered)
         found = np.zeros(batch.num_rows, dtype=np.bool_)
@@ -281,12 +281,12 @@ class Policed:
             found[rows.filter(self.condition.matches(rows)).column(number).to_numpy()] = True
         return pa.array(found)
 
-    def refusal(self, error: Exception) -> LanceGatewayError:
-        """As the condition has it: it was given nothing but what is shown."""
-        return error if isinstance(error, LanceGatewayError) else self.condition.refusal(error)
+    def build_error(self, error: Exception) -> LanceGatewayError:
+        """Build the condition's error, which only quotes visible values."""
+        return error if isinstance(error, LanceGatewayError) else self.condition.build_error(error)
 
 
-def _unused_name(names: list[str]) -> str:
+def _choose_unused_name(names: list[str]) -> str:
     name = "row"
     while name in names:
         name += "#"

@@ -31,10 +31,10 @@ from planner.search.sources.index_coverage import (
     MIN_VECTOR_BYTES,
     Coverage,
     IndexKind,
-    own_index,
-    vector_bytes,
+    count_vector_bytes,
+    find_own_index,
 )
-from planner.search.sources.same_rows import Layer, SameRows, same_rows
+from planner.search.sources.same_rows import Layer, SameRows, find_same_rows
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.caches import ENTRY_OVERHEAD
 from planner.tables.sources.generations import GenerationDataset, GenerationVanishedError
@@ -47,7 +47,7 @@ MIN_TEXT_ROWS = 100
 
 
 class CatchUpMode(Enum):
-    """When merged generations answer.
+    """When merged generations are searched in place of uncovered base rows.
 
     AUTO: where that takes less time than looking at the rows in the base table.
     ALWAYS: wherever they can.
@@ -61,7 +61,7 @@ class CatchUpMode(Enum):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class MovedGeneration:
-    """A merged generation that answers for rows of the base table.
+    """Merged generation that is searched for rows of the base table.
 
     Attributes:
         generation: of which region, and where.
@@ -75,13 +75,13 @@ class MovedGeneration:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Bytes of the mask."""
         return self.live.nbytes + ENTRY_OVERHEAD
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class MovedRows:
-    """How the live rows of the base table are divided between itself and merged generations.
+    """Division of the live base rows between the base table and merged generations.
 
     Attributes:
         live: rows that are left to the base table.
@@ -97,13 +97,13 @@ class MovedRows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Bytes of the masks."""
         return self.live.nbytes + sum(one.nbytes for one in self.generations) + ENTRY_OVERHEAD
 
 
 @dataclass(frozen=True, slots=True)
 class _MovedRowsName:
-    """Names a division of rows. Equal for the same rows, and generations that answer for the same indexes.
+    """Cache key of a division of rows.
 
     Attributes:
         snapshot: whose rows are divided.
@@ -124,7 +124,7 @@ class _MovedRowsName:
 
 @dataclass(frozen=True, slots=True)
 class _SameRowsName:
-    """Names the rows that are the same in a fragment and generations.
+    """Cache key of the rows that are equal in a fragment and in generations.
 
     Equal for the same stored rows, as long as the table has the same columns and the same key.
 
@@ -142,15 +142,15 @@ class _SameRowsName:
 
 
 @dataclass(frozen=True, slots=True)
-class _Together:
-    """Names the results of one comparison with several generations, in their order."""
+class _ComparisonName:
+    """Cache key of one comparison with several generations, in their order."""
 
     rows: _SameRowsName
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class CatchUp:
-    """Divides rows between the base table and merged generations.
+    """Divide rows between the base table and merged generations.
 
     Args:
         table: whose caches are used.
@@ -164,10 +164,10 @@ class CatchUp:
     mode: CatchUpMode = CatchUpMode.AUTO
     check: Callable[[], None] = lambda: None
 
-    def moved(
+    def divide_rows(
         self, snapshot: TableSnapshot, regions: frozenset[str], live: RowMask, needed: Sequence[Coverage]
     ) -> MovedRows:
-        """The division for a search that needs these indexes.
+        """Divide the rows for a search that needs these indexes.
 
         Args:
             snapshot: of the table.
@@ -183,7 +183,7 @@ class CatchUp:
             return MovedRows(live)
         ordered = sorted(needed, key=lambda one: (one.column, one.kind.value))
         lacking = tuple(one for one in ordered if self._is_wanted(base, one))
-        generations = self._answering(snapshot, regions, lacking)
+        generations = self._find_generations(snapshot, regions, lacking)
         if not generations:
             return MovedRows(live)
         fragments = tuple(sorted({one for coverage in lacking for one in coverage.uncovered}))
@@ -199,47 +199,47 @@ class CatchUp:
         if known is not None:
             return known
         try:
-            same = {one: self._same_rows(base, one, generations) for one in fragments}
+            same = {one: self._find_same_rows(base, one, generations) for one in fragments}
         except GenerationVanishedError:
             return MovedRows(live)  # cleaned up this moment: what it has is looked at in the base table
-        moved = self._divided(base, live, same, generations, lacking)
+        moved = self._divide_rows(base, live, same, generations, lacking)
         self.table.cache.put(key, moved, moved.nbytes)
         return moved
 
     def _is_wanted(self, base: BaseTable, coverage: Coverage) -> bool:
-        """Whether the rows that an index lacks are worth looking for."""
+        """Return whether an index lacks enough rows to search generations for them."""
         if coverage.index is None or not coverage.uncovered:
             return False
         rows = sum(base.fragment_rows[one] for one in coverage.uncovered)
         return self._is_enough(base, coverage, rows)
 
     def _is_enough(self, base: BaseTable, coverage: Coverage, rows: int) -> bool:
-        """Whether so many rows are quicker found by a generation's index than looked at."""
+        """Return whether a generation's index finds so many rows faster than a scan."""
         if self.mode is CatchUpMode.ALWAYS:
             return rows > 0
         if coverage.kind is IndexKind.TEXT:
             return rows >= MIN_TEXT_ROWS
-        return rows * vector_bytes(base.schema.field(coverage.column).type) >= MIN_VECTOR_BYTES
+        return rows * count_vector_bytes(base.schema.field(coverage.column).type) >= MIN_VECTOR_BYTES
 
-    def _answering(
+    def _find_generations(
         self, snapshot: TableSnapshot, regions: frozenset[str], lacking: Sequence[Coverage]
     ) -> tuple[GenerationDataset, ...]:
-        """Merged generations that are there and have an index for a column that lacks one, newest first."""
+        """Return existing merged generations that have an index for an uncovered column, newest first."""
         base = snapshot.base
         found = [
             generation
             for region in snapshot.regions.values()
             if region.region_id in regions
             for flushed in sorted(region.merged, key=lambda one: -one.generation)
-            if any(flushed.generation > _caught_up(base, one, region.region_id) for one in lacking)
-            for generation in self._opened(base, region.region_id, flushed)
-            if any(self._answers(base, generation, one) for one in lacking)
+            if any(flushed.generation > _find_newest_indexed(base, one, region.region_id) for one in lacking)
+            for generation in self._open_generation(base, region.region_id, flushed)
+            if any(self._can_answer(base, generation, one) for one in lacking)
         ]
         # What was opened once stays known when its directory is removed.
         is_there = base.storage.exists(*(one.first_file for one in found)) if found else ()
         return tuple(itertools.compress(found, is_there))
 
-    def _opened(
+    def _open_generation(
         self, base: BaseTable, region_id: str, flushed: FlushedGeneration
     ) -> tuple[GenerationDataset, ...]:
         try:
@@ -247,13 +247,12 @@ class CatchUp:
         except GenerationVanishedError:
             return ()  # cleaned up: its rows are looked at in the base table
 
-    def _answers(self, base: BaseTable, generation: GenerationDataset, coverage: Coverage) -> bool:
-        """Whether a generation has an index for a column, and enough rows."""
-        return own_index(base, generation, coverage) is not None and self._is_enough(
+    def _can_answer(self, base: BaseTable, generation: GenerationDataset, coverage: Coverage) -> bool:
+        return find_own_index(base, generation, coverage) is not None and self._is_enough(
             base, coverage, generation.rows
         )
 
-    def _divided(
+    def _divide_rows(
         self,
         base: BaseTable,
         live: RowMask,
@@ -261,7 +260,7 @@ class CatchUp:
         generations: Sequence[GenerationDataset],
         lacking: Sequence[Coverage],
     ) -> MovedRows:
-        left = {one: self._live_rows(base, one, live) for one in same}
+        left = {one: self._find_live_rows(base, one, live) for one in same}
         moved = []
         for generation in generations:
             equal = {
@@ -273,7 +272,7 @@ class CatchUp:
                 for one, pair in pairs.items():
                     left[one][pair.offsets] = False
                 addresses = [pair.addresses for pair in pairs.values()]
-                moved.append(_moved(base, generation, lacking, addresses))
+                moved.append(_build_moved_generation(base, generation, lacking, addresses))
         if not moved:
             return MovedRows(live)
         masks = {one: FragmentMask(pa.array(flags), hides_deleted=True) for one, flags in left.items()}
@@ -281,18 +280,18 @@ class CatchUp:
         always = self.mode is CatchUpMode.ALWAYS
         return MovedRows(RowMask({**live.fragments, **masks}), tuple(moved), emptied, always)
 
-    def _live_rows(self, base: BaseTable, fragment_id: int, live: RowMask) -> np.ndarray:
-        """Rows of a fragment that nothing supersedes and that are not deleted."""
+    def _find_live_rows(self, base: BaseTable, fragment_id: int, live: RowMask) -> np.ndarray:
+        """Flag the rows of a fragment that are neither superseded nor deleted."""
         (shown,) = self.table.columns.visible(base.source, (fragment_id,), live)
         if shown is None:
             return np.ones(base.fragment_rows[fragment_id], dtype=np.bool_)
         flags: np.ndarray = shown.visible.to_numpy(zero_copy_only=False)
         return flags
 
-    def _same_rows(
+    def _find_same_rows(
         self, base: BaseTable, fragment_id: int, generations: Sequence[GenerationDataset]
     ) -> Mapping[str, SameRows]:
-        """Path of each generation -> rows that the fragment has as they are."""
+        """Return, by path of generation, its rows that are equal in the fragment."""
         cache = self.table.cache
         fragment = base.source.fragments.get(fragment_id)
 
@@ -311,11 +310,11 @@ class CatchUp:
         self.check()
 
         def compare() -> list[SameRows]:
-            layers = [Layer(one, self.visibility.search.keys(base, one)) for one in missing]
-            return same_rows(base, fragment, layers)
+            layers = [Layer(one, self.visibility.search.read_keys(base, one)) for one in missing]
+            return find_same_rows(base, fragment, layers)
 
-        # Statements that come at the same time share one comparison; what is kept are its single results.
-        together = _Together(name(*missing))
+        # Concurrent statements share one comparison; its results are cached one by one.
+        together = _ComparisonName(name(*missing))
         compared = cache.compute(together, compare, lambda found: sum(one.nbytes for one in found))
         for generation, rows in zip(missing, compared, strict=True):
             cache.put(name(generation), rows, rows.nbytes + ENTRY_OVERHEAD)
@@ -323,14 +322,14 @@ class CatchUp:
         return found
 
 
-def _caught_up(base: BaseTable, coverage: Coverage, region_id: str) -> int:
-    """The newest generation of a region whose rows an index has all; 0 where that is not recorded."""
+def _find_newest_indexed(base: BaseTable, coverage: Coverage, region_id: str) -> int:
+    """Return the newest generation of a region that an index covers; 0 if not recorded."""
     if base.details is None or coverage.index is None:
         return 0
     return base.details.newest_covered(coverage.index.name, region_id)
 
 
-def _moved(
+def _build_moved_generation(
     base: BaseTable,
     generation: GenerationDataset,
     lacking: Sequence[Coverage],

@@ -1,4 +1,4 @@
-"""Which index serves a column, and which fragments of the base table it covers."""
+"""Find the index that serves a column, and the fragments of the base table that it covers."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _POSITIONS = "with_position"
 
 
 class IndexKind(Enum):
-    """What kind of index serves a search."""
+    """Kind of index that serves a search."""
 
     VECTOR = "vector"
     TEXT = "text"
 
-    def serves(self, index: DatasetIndex) -> bool:
-        """Whether an index is of this kind."""
+    def is_kind_of(self, index: DatasetIndex) -> bool:
+        """Return whether an index is of this kind."""
         prefixes = _VECTOR_TYPES if self is IndexKind.VECTOR else _TEXT_TYPES
         return index.type.upper().startswith(prefixes)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Coverage:
-    """How far an index helps a search of the base table.
+    """Index of a searched column, and the fragments of the base table that it covers.
 
     Attributes:
         column: that is searched.
@@ -51,15 +51,15 @@ class Coverage:
     uncovered: tuple[int, ...]
 
     def without_index(self) -> Coverage:
-        """The same column where no index finds its rows."""
+        """Return the coverage of the same column without an index."""
         return replace(
             self, index=None, covered=(), uncovered=tuple(sorted((*self.covered, *self.uncovered)))
         )
 
 
 @dataclass(frozen=True, slots=True)
-class _Covered:
-    """Names what indexes cover, among what is known of a base version. Equal for the same kind of index.
+class _CoverageName:
+    """Cache key of a coverage within a base version.
 
     Attributes:
         column: of the table.
@@ -72,8 +72,8 @@ class _Covered:
     metric: str | None
 
 
-def coverage(base: BaseTable, column: str, kind: IndexKind, metric: str | None = None) -> Coverage:
-    """The index of a column and the fragments it covers; the same object for every query of a version.
+def find_coverage(base: BaseTable, column: str, kind: IndexKind, metric: str | None = None) -> Coverage:
+    """Find the index of a column and the fragments it covers; the same object for all queries of a version.
 
     Of several indexes it is the one that covers most rows; of those the youngest. The index of a table with
     stable row ids says what is searched for (metric, tokenizer) but covers nothing.
@@ -82,24 +82,24 @@ def coverage(base: BaseTable, column: str, kind: IndexKind, metric: str | None =
         base: table.
         column: of the table.
         kind: of index.
-        metric: of distances, for vectors; None for the one of `index_metric`.
+        metric: of distances, for vectors; None for the one of `choose_index_metric`.
     """
     if kind is IndexKind.VECTOR and metric is None:
-        metric = index_metric(base, column)
-    key = _Covered(column, kind, metric)
-    known: Coverage | None = base.searched_as.get(key)
+        metric = choose_index_metric(base, column)
+    key = _CoverageName(column, kind, metric)
+    known: Coverage | None = base.search_state.get(key)
     if known is None:
-        known = base.searched_as[key] = _coverage(base, column, kind, metric)
+        known = base.search_state[key] = _find_coverage(base, column, kind, metric)
     return known
 
 
-def index_metric(base: BaseTable, column: str) -> str:
-    """The metric of a vector search that names none: that of the column's index.
+def choose_index_metric(base: BaseTable, column: str) -> str:
+    """Choose the metric of a vector search that names none: that of the column's index.
 
     Of several metrics it is l2, or else the first by name, so that building an index further changes nothing.
     Without an index it is l2, and hamming for vectors of uint8, as Lance has it.
     """
-    metrics = {metric_of(index) for index in _indexes(base, column, IndexKind.VECTOR)}
+    metrics = {get_metric(index) for index in _list_indexes(base, column, IndexKind.VECTOR)}
     if not metrics:
         vectors = base.schema.field(column).type
         is_bits = pa.types.is_fixed_size_list(vectors) and vectors.value_type == pa.uint8()
@@ -107,13 +107,13 @@ def index_metric(base: BaseTable, column: str) -> str:
     return DEFAULT_METRIC if DEFAULT_METRIC in metrics else min(metrics)
 
 
-def metric_of(index: DatasetIndex) -> str:
-    """The metric of a vector index."""
+def get_metric(index: DatasetIndex) -> str:
+    """Return the metric of a vector index."""
     return str(index.details.get("metric_type", DEFAULT_METRIC)).lower()
 
 
-def text_index(base: BaseTable, column: str, shown: Container[str]) -> DatasetIndex:
-    """The text index of a column, whose tokenizer says what its words are.
+def find_text_index(base: BaseTable, column: str, shown: Container[str]) -> DatasetIndex:
+    """Find the text index of a column, whose tokenizer defines its words.
 
     Args:
         base: the table.
@@ -123,10 +123,10 @@ def text_index(base: BaseTable, column: str, shown: Container[str]) -> DatasetIn
     Raises:
         InvalidInputError: it has none.
     """
-    found = coverage(base, column, IndexKind.TEXT).index
+    found = find_coverage(base, column, IndexKind.TEXT).index
     if found is not None:
         return found
-    columns = {index.columns[0] for index in base.indexes if IndexKind.TEXT.serves(index)}
+    columns = {index.columns[0] for index in base.indexes if IndexKind.TEXT.is_kind_of(index)}
     indexed = sorted(one for one in columns if one in shown)
     others = f"columns with one: {', '.join(map(repr, indexed))}" if indexed else "no column has one"
     msg = (
@@ -136,28 +136,28 @@ def text_index(base: BaseTable, column: str, shown: Container[str]) -> DatasetIn
     raise InvalidInputError(msg)
 
 
-def says_the_same(one: DatasetIndex, other: DatasetIndex, kind: IndexKind) -> bool:
-    """Whether what an index finds, and how well it matches, is what the other one would say of its rows.
+def is_equivalent(one: DatasetIndex, other: DatasetIndex, kind: IndexKind) -> bool:
+    """Return whether two indexes give the same results and scores for the same rows.
 
     For texts, one must also know where words stand in a text if the other one does.
     """
     if kind is IndexKind.VECTOR:
-        return metric_of(one) == metric_of(other)
+        return get_metric(one) == get_metric(other)
     if other.details.get(_POSITIONS) and not one.details.get(_POSITIONS):
         return False
     names = (one.details.keys() | other.details.keys()) - {_POSITIONS}
     return all(one.details.get(name) == other.details.get(name) for name in names)
 
 
-def _indexes(base: BaseTable, column: str, kind: IndexKind) -> Iterable[DatasetIndex]:
-    return (index for index in base.indexes if index.columns == (column,) and kind.serves(index))
+def _list_indexes(base: BaseTable, column: str, kind: IndexKind) -> Iterable[DatasetIndex]:
+    return (index for index in base.indexes if index.columns == (column,) and kind.is_kind_of(index))
 
 
-def _coverage(base: BaseTable, column: str, kind: IndexKind, metric: str | None) -> Coverage:
+def _find_coverage(base: BaseTable, column: str, kind: IndexKind, metric: str | None) -> Coverage:
     found = [
         index
-        for index in _indexes(base, column, kind)
-        if kind is IndexKind.TEXT or metric_of(index) == metric
+        for index in _list_indexes(base, column, kind)
+        if kind is IndexKind.TEXT or get_metric(index) == metric
     ]
     fragments = tuple(sorted(base.fragment_rows))
 
@@ -177,15 +177,15 @@ MIN_VECTOR_BYTES = 32 << 20
 """Vectors that take less are kept in memory, where looking at all of them is exact and quicker than asking a
 generation's index, a graph over quantised vectors."""
 MAX_TOKENIZED_BYTES = 8 << 20
-"""Texts of a generation whose files take no more are taken apart once and kept, some six times as large. A
-new word costs a call of Lance for each index that is asked, and next to nothing in memory."""
+"""Generations with smaller files are tokenized once and cached, in about six times the size. A new word costs
+a call of Lance in an index, and next to nothing in memory."""
 MAX_ALL_TOKENIZED_BYTES = 24 << 20
 """The same for all generations of a search."""
 
 
 @dataclass(frozen=True, slots=True)
-class _OwnIndex:
-    """Names a generation's index, among what is known of a base version. Equal for the same index of that.
+class _OwnIndexName:
+    """Cache key of a generation's index within a base version.
 
     Attributes:
         generation: whose index it is.
@@ -200,8 +200,8 @@ class _OwnIndex:
     index: str
 
 
-def own_index(base: BaseTable, generation: GenerationDataset, of_base: Coverage) -> DatasetIndex | None:
-    """The index of a generation that answers as the base table's index would; None where there is none.
+def find_own_index(base: BaseTable, generation: GenerationDataset, of_base: Coverage) -> DatasetIndex | None:
+    """Find the index of a generation that gives the same results as the base table's; None if there is none.
 
     A generation has indexes of the same names as the base table had when its first row was written: since
     then they may have been built anew, with another tokenizer or metric.
@@ -213,14 +213,14 @@ def own_index(base: BaseTable, generation: GenerationDataset, of_base: Coverage)
     """
     if of_base.index is None:
         return None
-    key = _OwnIndex(generation.place, of_base.column, of_base.kind, of_base.index.name)
-    if key not in base.searched_as:
-        base.searched_as[key] = _own_index(base, generation, of_base, of_base.index)
-    known: DatasetIndex | None = base.searched_as[key]
+    key = _OwnIndexName(generation.place, of_base.column, of_base.kind, of_base.index.name)
+    if key not in base.search_state:
+        base.search_state[key] = _search_own_index(base, generation, of_base, of_base.index)
+    known: DatasetIndex | None = base.search_state[key]
     return known
 
 
-def _own_index(
+def _search_own_index(
     base: BaseTable, generation: GenerationDataset, of_base: Coverage, alike: DatasetIndex
 ) -> DatasetIndex | None:
     stored = generation.source(base).stored.get(of_base.column)
@@ -229,26 +229,26 @@ def _own_index(
     for index in generation.indexes:
         if (
             index.columns == (stored.name,)
-            and of_base.kind.serves(index)
-            and says_the_same(index, alike, of_base.kind)
+            and of_base.kind.is_kind_of(index)
+            and is_equivalent(index, alike, of_base.kind)
             and index.fragments.issuperset(generation.fragment_rows)
         ):
             return index
     return None
 
 
-def asked_by_index(
+def choose_indexed_generations(
     base: BaseTable, generations: Iterable[GenerationDataset], of_base: Coverage
 ) -> frozenset[str]:
-    """Paths of the generations whose own indexes take less time to ask than their rows to look at.
+    """Return paths of the generations for which their index is faster than a scan.
 
     Args:
         base: table.
-        generations: all that are searched: what is kept of small ones must fit into memory together.
+        generations: all that are searched: the texts of small ones must fit into memory together.
         of_base: what the base table has for the column.
     """
     if of_base.kind is IndexKind.VECTOR:
-        row_bytes = vector_bytes(base.schema.field(of_base.column).type)
+        row_bytes = count_vector_bytes(base.schema.field(of_base.column).type)
         return frozenset(one.path for one in generations if one.rows * row_bytes >= MIN_VECTOR_BYTES)
     found, kept = [], 0
     for one in sorted(generations, key=lambda one: one.nbytes):
@@ -258,6 +258,6 @@ def asked_by_index(
     return frozenset(found)
 
 
-def vector_bytes(vectors: pa.DataType) -> int:
-    """Bytes of one vector."""
+def count_vector_bytes(vectors: pa.DataType) -> int:
+    """Return the bytes of one vector."""
     return int(vectors.list_size * vectors.value_type.bit_width // 8)

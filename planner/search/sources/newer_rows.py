@@ -1,4 +1,4 @@
-"""What may supersede a row of a search's sources, asked by key: needs no key column of the base table."""
+"""Find newer rows by key, without reading the key column of the base table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from execnodes.search.filter_stale import NewerRows
 from execnodes.search.source import SearchSource
 from execnodes.storage.source import ColumnCache
 from memwal.bloom import KeyFilter
-from planner.scans.scan_plan import key_filter
+from planner.scans.scan_plan import find_key_filter
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.generations import GenerationDataset
@@ -25,11 +25,11 @@ from planner.tables.sources.snapshot import RegionSnapshot, TableSnapshot
 
 @dataclass(frozen=True, eq=False)
 class NewerGeneration:
-    """The keys of a flushed generation, behind its filter.
+    """Keys of a flushed generation, behind its filter.
 
     Args:
         base: the table.
-        generation: whose keys are asked for.
+        generation: whose keys are searched.
         key_filter: over them.
         columns: that are kept decoded.
     """
@@ -41,16 +41,16 @@ class NewerGeneration:
 
     @property
     def description(self) -> str:
-        """The filter."""
+        """Description of the filter."""
         return f"gen {self.generation.generation}: {self.key_filter.description}"
 
     def possible(self, keys: KeySet) -> frozenset[Key]:
-        """Keys that the filter can't rule out."""
+        """Return the keys that the filter can't exclude."""
         pairs = zip(keys.rows, keys.lookup_keys, strict=True)
         return frozenset(row for row, key in pairs if self.key_filter.might_contain(key))
 
     def confirmed(self, keys: KeySet, context: TaskContext) -> frozenset[Key]:
-        """Keys that a lookup finds."""
+        """Return the keys that a lookup finds."""
         scan = LanceScanExec(
             self.generation.source(self.base),
             keys.columns,
@@ -64,10 +64,10 @@ class NewerGeneration:
 
 @dataclass(frozen=True, eq=False)
 class NewerTail:
-    """The keys of a region's unflushed rows, which are in memory.
+    """Keys of a region's unflushed rows, in memory.
 
     Args:
-        tail: whose keys are asked for.
+        tail: whose keys are searched.
         key: key columns.
     """
 
@@ -76,11 +76,11 @@ class NewerTail:
 
     @property
     def description(self) -> str:
-        """The tail."""
+        """Description of the tail."""
         return f"WAL {self.tail.first}..{self.tail.last}: in memory"
 
     def possible(self, keys: KeySet) -> frozenset[Key]:
-        """Keys that are there."""
+        """Return the keys that the tail has."""
         found = self.tail.find(keys.table)
         if found is None:
             return self._keys.intersection(keys.rows)
@@ -88,7 +88,7 @@ class NewerTail:
         return frozenset(key_rows(columns.take(pa.array(found)), self.key))
 
     def confirmed(self, keys: KeySet, context: TaskContext) -> frozenset[Key]:  # noqa: ARG002
-        """The same."""
+        """Return the keys that the tail has."""
         return self.possible(keys)
 
     @cached_property
@@ -98,7 +98,7 @@ class NewerTail:
 
 @dataclass(frozen=True, eq=False)
 class StaleRows:
-    """How superseded rows are known by key, where no mask has them.
+    """Sources of newer rows, for searches without masks.
 
     Attributes:
         key: key columns.
@@ -109,10 +109,10 @@ class StaleRows:
     newer: Mapping[int, tuple[NewerRows, ...]]
 
 
-def stale_rows(
+def find_stale_rows(
     snapshot: TableSnapshot, sources: Iterable[SearchSource], cache: ByteCache, columns: ColumnCache
 ) -> StaleRows:
-    """What may supersede the rows of each source.
+    """Find the sources that may supersede the rows of each source.
 
     Args:
         snapshot: of a table with a primary key.
@@ -122,7 +122,8 @@ def stale_rows(
     """
     base = snapshot.base
     layers = {
-        region.region_id: tuple(_layers(base, region, cache, columns)) for region in snapshot.regions.values()
+        region.region_id: tuple(_list_newer_rows(base, region, cache, columns))
+        for region in snapshot.regions.values()
     }
     everything = tuple(one for found in layers.values() for one in found)
     places: dict[int, tuple[NewerRows, ...]] = {id(base.source): everything}
@@ -136,23 +137,25 @@ def stale_rows(
     return StaleRows(base.primary_key, known)
 
 
-def with_own_newest(snapshot: TableSnapshot, sources: Sequence[SearchSource]) -> tuple[SearchSource, ...]:
-    """The sources, those in memory without rows that later ones of the same log supersede, or tombstones."""
+def mask_own_newest(snapshot: TableSnapshot, sources: Sequence[SearchSource]) -> tuple[SearchSource, ...]:
+    """Mask tombstones, and rows of log tails that later rows of the same tail supersede."""
     tails: Mapping[int, Tail] = {id(tail.source): tail for tail in snapshot.tails}
     return tuple(
-        replace(source, live=_own_newest(tails[id(source.rows)])) if id(source.rows) in tails else source
+        replace(source, live=_build_newest_mask(tails[id(source.rows)]))
+        if id(source.rows) in tails
+        else source
         for source in sources
     )
 
 
-def _own_newest(tail: Tail) -> RowMask:
-    return RowMask({0: FragmentMask(pa.array(tail.newest()))})
+def _build_newest_mask(tail: Tail) -> RowMask:
+    return RowMask({0: FragmentMask(pa.array(tail.find_newest()))})
 
 
-def _layers(
+def _list_newer_rows(
     base: BaseTable, region: RegionSnapshot, cache: ByteCache, columns: ColumnCache
 ) -> Iterable[NewerRows]:
     if region.tail is not None:
         yield NewerTail(region.tail, base.primary_key)
     for generation in reversed(region.generations):
-        yield NewerGeneration(base, generation, key_filter(base, generation, cache), columns)
+        yield NewerGeneration(base, generation, find_key_filter(base, generation, cache), columns)

@@ -1,4 +1,4 @@
-"""Rows of a flushed generation that the base table has exactly as they are."""
+"""Find rows of a flushed generation that are equal to rows of the base table."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import pyarrow.compute as pc
 from execnodes.storage.data_files import StoredFragment
 from execnodes.storage.source import LanceSource, read_as, whole
 from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.generations import GenerationDataset, LayerKeys, vanished
-from planner.tables.sources.keys import physical_keys
-from planner.tables.visibility.visibility import newest
+from planner.tables.sources.generations import GenerationDataset, LayerKeys, build_generation_error
+from planner.tables.sources.keys import read_physical_keys
+from planner.tables.visibility.visibility import find_newest
 
 _INTEGERS = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 
 
-def equal_values(one: pa.Array, other: pa.Array) -> np.ndarray:
-    """For each row, whether both arrays have the same value there, or both NULL.
+def compare_values(one: pa.Array, other: pa.Array) -> np.ndarray:
+    """Flag the rows in which both arrays have the same value, or both NULL.
 
     What can't be compared counts as different. Numbers are compared as they are stored: minus zero is not
     zero, and NaN is itself.
@@ -32,51 +32,51 @@ def equal_values(one: pa.Array, other: pa.Array) -> np.ndarray:
     if not one.type.equals(other.type) or len(one) != len(other):
         msg = f"values of {one.type} x {len(one)} and {other.type} x {len(other)} can't be compared"
         raise ValueError(msg)
-    valid, also_valid = _flags(one.is_valid()), _flags(other.is_valid())
+    valid, also_valid = _to_flags(one.is_valid()), _to_flags(other.is_valid())
     both: np.ndarray = valid & also_valid
     same: np.ndarray = valid == also_valid
     if both.any():
-        same &= ~both | _equal_where_valid(one, other, both)
+        same &= ~both | _compare_valid(one, other, both)
     return same
 
 
-def _equal_where_valid(one: pa.Array, other: pa.Array, both: np.ndarray) -> np.ndarray:
-    """Which rows are equal; what it says of rows that are not valid in `both` means nothing."""
+def _compare_valid(one: pa.Array, other: pa.Array, both: np.ndarray) -> np.ndarray:
+    """Flag equal rows; flags of rows that are not valid in `both` have no meaning."""
     kind = one.type
     if isinstance(kind, pa.BaseExtensionType):
-        return equal_values(one.storage, other.storage)
+        return compare_values(one.storage, other.storage)
     if pa.types.is_dictionary(kind):
-        return equal_values(one.dictionary_decode(), other.dictionary_decode())
+        return compare_values(one.dictionary_decode(), other.dictionary_decode())
     if pa.types.is_floating(kind):
         stored = _INTEGERS[kind.bit_width]
-        return _flags(pc.equal(one.view(stored), other.view(stored)).fill_null(False))  # noqa: FBT003
+        return _to_flags(pc.equal(one.view(stored), other.view(stored)).fill_null(False))  # noqa: FBT003
     if pa.types.is_struct(kind):
         same = np.ones(len(one), dtype=np.bool_)
         for left, right in zip(one.flatten(), other.flatten(), strict=True):
-            same &= equal_values(left, right)
+            same &= compare_values(left, right)
         return same
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return _equal_lists(one, other, both)
+        return _compare_lists(one, other, both)
     try:
-        return _flags(pc.equal(one, other).fill_null(False))  # noqa: FBT003
+        return _to_flags(pc.equal(one, other).fill_null(False))  # noqa: FBT003
     except pa.ArrowNotImplementedError:
         return np.zeros(len(one), dtype=np.bool_)
 
 
-def _equal_lists(one: pa.Array, other: pa.Array, both: np.ndarray) -> np.ndarray:
+def _compare_lists(one: pa.Array, other: pa.Array, both: np.ndarray) -> np.ndarray:
     lengths = pc.list_value_length(one).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     others = pc.list_value_length(other).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     same: np.ndarray = both & (lengths == others)
     rows = np.flatnonzero(same)
     flags = pa.array(same)
-    elements = equal_values(one.filter(flags).flatten(), other.filter(flags).flatten())
+    elements = compare_values(one.filter(flags).flatten(), other.filter(flags).flatten())
     # Adding up differences per row: a list is equal if none of its elements differs.
     owners = np.repeat(rows, lengths[rows])
     same[owners[~elements]] = False
     return same
 
 
-def _flags(values: pa.BooleanArray) -> np.ndarray:
+def _to_flags(values: pa.BooleanArray) -> np.ndarray:
     flags: np.ndarray = values.to_numpy(zero_copy_only=False)
     return flags
 
@@ -105,11 +105,11 @@ class SameRows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Bytes of the arrays."""
         return int(self.offsets.nbytes + self.addresses.nbytes)
 
     def of(self, flags: np.ndarray) -> SameRows:
-        """The pairs whose row of the fragment is flagged."""
+        """Return the pairs whose row of the fragment is flagged."""
         chosen = flags[self.offsets]
         return SameRows(self.offsets[chosen], self.addresses[chosen])
 
@@ -119,14 +119,14 @@ NO_ROWS = SameRows(np.empty(0, dtype=np.uint32), np.empty(0, dtype=np.uint64))
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Layer:
-    """A generation and its keys, oldest row first."""
+    """Generation with its keys, oldest row first."""
 
     generation: GenerationDataset
     keys: LayerKeys
 
 
-def same_rows(base: BaseTable, fragment: StoredFragment, layers: Sequence[Layer]) -> list[SameRows]:
-    """For each generation, its rows that a fragment has with the same key and the same values.
+def find_same_rows(base: BaseTable, fragment: StoredFragment, layers: Sequence[Layer]) -> list[SameRows]:
+    """Find, for each generation, its rows that a fragment has with the same key and values.
 
     Args:
         base: table.
@@ -138,26 +138,26 @@ def same_rows(base: BaseTable, fragment: StoredFragment, layers: Sequence[Layer]
     """
     if any(_is_blob(field) for field in base.dataset.schema):
         return [NO_ROWS for _ in layers]  # what is read of blobs is where they lie, not what they are
-    keys = physical_keys(base, fragment)
+    keys = read_physical_keys(base, fragment)
     pairs = [_Pairs.of(layer, keys) for layer in layers]
     if sum(len(one.offsets) for one in pairs) * MIN_SHARE < fragment.physical_rows:
         return [NO_ROWS for _ in layers]
-    if not _compared_columns(base):
-        return [one.found([one]) for one in pairs]
+    if not _list_compared_columns(base):
+        return [one.to_same_rows([one]) for one in pairs]
     parts: list[list[_Pairs]] = [[] for _ in layers]
-    count = _rows_at_a_time(base, fragment)
+    count = _choose_batch_rows(base, fragment)
     for first in range(0, fragment.physical_rows, count):
-        within = [one.within(first, first + count) for one in pairs]
+        within = [one.select_range(first, first + count) for one in pairs]
         if any(len(one.offsets) for one in within):
-            rows = _physical_rows(base, fragment, first, count)
+            rows = _read_physical_rows(base, fragment, first, count)
             for part, one in zip(parts, within, strict=True):
-                part.append(one.equal(base, rows.take(pa.array(one.offsets - first))))
-    return [one.found(part) for one, part in zip(pairs, parts, strict=True)]
+                part.append(one.select_equal(base, rows.take(pa.array(one.offsets - first))))
+    return [one.to_same_rows(part) for one, part in zip(pairs, parts, strict=True)]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Pairs:
-    """Rows that may be the same.
+    """Pairs of rows that may be equal.
 
     Attributes:
         layer: generation.
@@ -171,19 +171,19 @@ class _Pairs:
 
     @staticmethod
     def of(layer: Layer, keys: pa.Array) -> _Pairs:
-        """Rows with the same key."""
-        shown = newest(layer.keys)
+        """Pair the rows with the same key."""
+        shown = find_newest(layer.keys)
         places = pc.index_in(keys, value_set=layer.keys.keys.filter(pa.array(shown)))
         offsets = np.flatnonzero(places.is_valid().to_numpy(zero_copy_only=False))
         return _Pairs(layer, offsets, np.flatnonzero(shown)[places.drop_null().to_numpy()])
 
-    def within(self, first: int, last: int) -> _Pairs:
-        """Those of a stretch of the fragment."""
+    def select_range(self, first: int, last: int) -> _Pairs:
+        """Return the pairs of a range of the fragment."""
         start, stop = np.searchsorted(self.offsets, (first, last))
         return _Pairs(self.layer, self.offsets[start:stop], self.rows[start:stop])
 
-    def equal(self, base: BaseTable, of_base: pa.Table) -> _Pairs:
-        """Those that have the same values in all columns that are no keys.
+    def select_equal(self, base: BaseTable, of_base: pa.Table) -> _Pairs:
+        """Return the pairs with equal values in all columns that are no keys.
 
         Args:
             base: table.
@@ -197,14 +197,16 @@ class _Pairs:
             columns = [stored[name].name for name in of_base.column_names if name in stored]
             found = generation.dataset.take(self.rows, columns=columns) if columns else None
         except (OSError, ValueError) as error:
-            raise vanished(base, generation.path, error) from error
+            raise build_generation_error(base, generation.path, error) from error
         same = np.ones(len(self.offsets), dtype=np.bool_)
         for field, column in zip(of_base.schema, of_base.columns, strict=True):
-            same &= equal_values(whole(column), _value(found, field, generation.source(base), len(same)))
+            same &= compare_values(
+                whole(column), _read_column(found, field, generation.source(base), len(same))
+            )
         return _Pairs(self.layer, self.offsets[same], self.rows[same])
 
-    def found(self, parts: Sequence[_Pairs]) -> SameRows:
-        """What was found in all stretches."""
+    def to_same_rows(self, parts: Sequence[_Pairs]) -> SameRows:
+        """Concatenate the pairs of all ranges."""
         if not parts:
             return NO_ROWS
         rows = np.concatenate([one.rows for one in parts])
@@ -212,28 +214,27 @@ class _Pairs:
         return SameRows(offsets.astype(np.uint32), self.layer.keys.addresses[rows])
 
 
-def _compared_columns(base: BaseTable) -> list[str]:
+def _list_compared_columns(base: BaseTable) -> list[str]:
     return [name for name in base.schema.names if name not in base.primary_key]
 
 
-def _rows_at_a_time(base: BaseTable, fragment: StoredFragment) -> int:
+def _choose_batch_rows(base: BaseTable, fragment: StoredFragment) -> int:
     files = base.dataset.get_fragment(fragment.fragment_id).metadata.files
     size = sum(file.file_size_bytes or 0 for file in files)
     return max(1, min(MAX_COMPARED_ROWS, COMPARED_BYTES * fragment.physical_rows // max(size, 1)))
 
 
-def _physical_rows(base: BaseTable, fragment: StoredFragment, first: int, count: int) -> pa.Table:
-    """A stretch of a fragment, deleted rows included, without the key."""
+def _read_physical_rows(base: BaseTable, fragment: StoredFragment, first: int, count: int) -> pa.Table:
+    """Read a range of a fragment, deleted rows included, without the key columns."""
     stored = base.dataset.get_fragment(fragment.fragment_id)
     deleted = {"with_row_id": True, "include_deleted_rows": True} if stored.num_deletions else {}
     scope = {"offset": first, "limit": min(count, fragment.physical_rows - first)}
-    names = _compared_columns(base)
+    names = _list_compared_columns(base)
     rows = base.dataset.scanner(columns=names, fragments=[stored], **scope, **deleted).to_table()
     return rows.select(names)
 
 
-def _value(rows: pa.Table | None, field: pa.Field, source: LanceSource, count: int) -> pa.Array:
-    """A column of rows of a generation, as the table's."""
+def _read_column(rows: pa.Table | None, field: pa.Field, source: LanceSource, count: int) -> pa.Array:
     stored = source.stored.get(field.name)
     if rows is None or stored is None:
         return pa.nulls(count, field.type)

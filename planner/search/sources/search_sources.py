@@ -1,8 +1,7 @@
-"""Which sources a search has.
+"""Divide the rows of a snapshot among the sources of a search.
 
-The rows of a snapshot are divided among sources so that every live row is in exactly one of them, and so that
-the rows of a source are covered by one index, or by none. What is found out belongs to immutable things, a
-base version or a generation, and is kept with them: a query only puts it together.
+Every live row is in exactly one source, and the rows of a source are covered by one index or by none. Results
+for base versions and generations, which are immutable, are cached with them.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from planner.search.sources.catch_up import CatchUp, MovedRows
 from planner.search.sources.index_coverage import (
     Coverage,
     IndexKind,
-    asked_by_index,
-    coverage,
-    own_index,
+    choose_indexed_generations,
+    find_coverage,
+    find_own_index,
 )
 from planner.tables.sources.base_table import BaseTable, DatasetIndex
 from planner.tables.sources.generations import GenerationDataset
@@ -34,8 +33,8 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class _FragmentRows:
-    """Names the rows of a fragment.
+class _FragmentRowsName:
+    """Cache key of the rows of a fragment.
 
     `shared` for the same stored rows with the same addresses, of which the same ones are deleted, read as the
     same columns.
@@ -54,8 +53,8 @@ class _FragmentRows:
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class _BaseRows:
-    """Names the rows of several fragments.
+class _BaseRowsName:
+    """Cache key of the rows of several fragments.
 
     `shared` where the rows of each are, and the same index covers them.
 
@@ -64,13 +63,13 @@ class _BaseRows:
         segments: ids of the segments of the index; none where no index covers them.
     """
 
-    fragments: tuple[_FragmentRows, ...]
+    fragments: tuple[_FragmentRowsName, ...]
     segments: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _GenerationRows:
-    """Names the rows of a generation. Equal for the same one, read as the same columns."""
+class _GenerationRowsName:
+    """Cache key of the rows of a generation, read as these columns."""
 
     place: Place
     columns: Columns
@@ -78,7 +77,7 @@ class _GenerationRows:
 
 @dataclass(frozen=True, slots=True)
 class _TailRowsName:
-    """Names a region's log, of which there are more and more rows.
+    """Cache key of a region's log, whatever its number of rows.
 
     Equal for the same one, read as the same columns.
 
@@ -92,16 +91,16 @@ class _TailRowsName:
 
 
 @dataclass(frozen=True, slots=True)
-class _FirstEntries:
-    """Names the rows of the first so many entries of a log."""
+class _FirstEntriesName:
+    """Cache key of the rows of the first entries of a log."""
 
     log: _TailRowsName
     entries: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Identities:
-    """Names what `_base_identity` found out about a base version.
+class _IdentitiesName:
+    """Cache key of the result of `_name_base_rows` within a base version.
 
     Attributes:
         fragments: ids.
@@ -112,7 +111,7 @@ class _Identities:
     index: str | None
 
 
-def search_sources(
+def list_sources(
     snapshot: TableSnapshot,
     masks: SnapshotMasks | None,
     regions: frozenset[str],
@@ -124,7 +123,7 @@ def search_sources(
     together_with: Sequence[Coverage] = (),
     uses_indexes: bool = True,
 ) -> tuple[SearchSource, ...]:
-    """The base table where an index covers it and where none does, merged generations, fresh rows.
+    """List the sources: base fragments with and without an index, merged generations, fresh rows.
 
     Args:
         snapshot: of the table; may have more regions than are searched: their rows only supersede.
@@ -132,7 +131,7 @@ def search_sources(
         regions: whose rows are searched.
         column: that is searched.
         kind: of index that serves the search.
-        metric: of distances, for vectors; None for the one of `index_metric`.
+        metric: of distances, for vectors; None for the one of `choose_index_metric`.
         catch_up: finds merged generations that answer for rows which the base table's index lacks; without
             it, such rows are searched without an index.
         together_with: of the other columns of a hybrid search. Its searches find a row in the same source.
@@ -142,42 +141,50 @@ def search_sources(
         LanceGatewayError: a source can't be read.
     """
     base = snapshot.base
-    covered = coverage(base, column, kind, metric)
+    covered = find_coverage(base, column, kind, metric)
     if not uses_indexes:
         covered = covered.without_index()
     live = EVERYTHING_VISIBLE if masks is None else masks.base
     moved = MovedRows(live)
     if catch_up is not None:
-        moved = catch_up.moved(snapshot, regions, live, (covered, *together_with))
+        moved = catch_up.divide_rows(snapshot, regions, live, (covered, *together_with))
     numbers = itertools.count()
-    sources = [*_of_base(numbers, base, covered, moved)]
+    sources = [*_divide_base(numbers, base, covered, moved)]
     searched = [region for region in snapshot.regions.values() if region.region_id in regions]
     generations = [one.generation for one in moved.generations]
     generations += [one for region in searched for one in region.generations]
-    by_index = asked_by_index(base, generations, covered) if generations and covered.index else frozenset()
+    by_index = (
+        choose_indexed_generations(base, generations, covered)
+        if generations and covered.index
+        else frozenset()
+    )
     for one in moved.generations:
         asked = moved.by_index or one.generation.path in by_index
-        sources += _of_generation(numbers, base, one.generation, one.rows, covered, one.live, by_index=asked)
+        sources += _build_generation_source(
+            numbers, base, one.generation, one.rows, covered, one.live, by_index=asked
+        )
     for region in searched:
         for generation in region.generations:
             shown = EVERYTHING_VISIBLE if masks is None else masks.generations[generation.path]
             rows, asked = generation.source(base), generation.path in by_index
-            sources += _of_generation(numbers, base, generation, rows, covered, shown, by_index=asked)
+            sources += _build_generation_source(
+                numbers, base, generation, rows, covered, shown, by_index=asked
+            )
         if region.tail is not None:
             shown = EVERYTHING_VISIBLE if masks is None else masks.tails[region.region_id]
-            sources.append(_of_tail(next(numbers), base, region.tail, shown))
+            sources.append(_build_tail_source(next(numbers), base, region.tail, shown))
     return tuple(sources)
 
 
-def _of_base(
+def _divide_base(
     numbers: Iterator[int], base: BaseTable, covered: Coverage, moved: MovedRows
 ) -> Iterator[SearchSource]:
     uncovered = tuple(one for one in covered.uncovered if one not in moved.emptied)
-    # Texts are taken apart once for each source: it takes too long to begin anew whenever rows are appended.
-    flat = _stretches(uncovered) if covered.kind is IndexKind.TEXT else (uncovered,)
+    # Texts are tokenized once per source, which takes too long to repeat whenever rows are appended.
+    flat = _split_fragments(uncovered) if covered.kind is IndexKind.TEXT else (uncovered,)
     for fragments, index in ((covered.covered, covered.index), *((one, None) for one in flat)):
         if fragments:
-            identity, of_fragments = _base_identity(base, fragments, index)
+            identity, of_fragments = _name_base_rows(base, fragments, index)
             yield SearchSource(
                 next(numbers),
                 base.source,
@@ -189,8 +196,8 @@ def _of_base(
             )
 
 
-def _stretches(fragments: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Fragments in stretches of 2^n, longest first, so that one more of them changes only the last ones."""
+def _split_fragments(fragments: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Split fragments into runs of 2^n, longest first, so that appends only change the last runs."""
     count, start = len(fragments), 0
     for power in reversed(range(count.bit_length())):
         if count & (1 << power):
@@ -198,7 +205,7 @@ def _stretches(fragments: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
             start += 1 << power
 
 
-def _of_generation(
+def _build_generation_source(
     numbers: Iterator[int],
     base: BaseTable,
     generation: GenerationDataset,
@@ -208,7 +215,7 @@ def _of_generation(
     *,
     by_index: bool,
 ) -> Iterator[SearchSource]:
-    """A generation; but one that was written before the table had the column has no vectors.
+    """Build the source of a generation, unless it was written before the table had the vector column.
 
     Args:
         numbers: of sources.
@@ -217,51 +224,53 @@ def _of_generation(
         rows: the same as a source.
         covered: which index of the base table serves the search.
         live: rows of the generation that are searched.
-        by_index: whether its own index is asked, if it has one.
+        by_index: whether its own index is used, if it has one.
     """
     if covered.kind is IndexKind.VECTOR and covered.column not in rows.stored:
         return
     yield SearchSource(
         next(numbers),
         rows,
-        _GenerationRows(generation.place, base.columns),
+        _GenerationRowsName(generation.place, base.columns),
         live,
         tuple(sorted(generation.fragment_rows)),
-        own_index(base, generation, covered) if by_index else None,
+        find_own_index(base, generation, covered) if by_index else None,
         generation.region_id,
     )
 
 
-def _of_tail(number: int, base: BaseTable, tail: Tail, live: RowMask) -> SearchSource:
+def _build_tail_source(number: int, base: BaseTable, tail: Tail, live: RowMask) -> SearchSource:
     stem = _TailRowsName(tail.log.number, base.columns)
     return SearchSource(
-        number, tail.source, _FirstEntries(stem, tail.entries), live, region_id=tail.region_id, stem=stem
+        number, tail.source, _FirstEntriesName(stem, tail.entries), live, region_id=tail.region_id, stem=stem
     )
 
 
-def _base_identity(
+def _name_base_rows(
     base: BaseTable, fragments: Sequence[int], index: DatasetIndex | None
 ) -> tuple[Hashable, Mapping[int, Hashable]]:
-    """Names some fragments of the base table, all together and each on its own.
+    """Build the cache keys of fragments of the base table, together and each.
 
-    By their files and by the rows that are deleted: a commit leaves most of what is known as it was.
+    They hold files and deletions, which most commits leave unchanged for most fragments.
     """
 
-    def found() -> tuple[Hashable, Mapping[int, Hashable]]:
+    def build() -> tuple[Hashable, Mapping[int, Hashable]]:
         each = {
-            one.fragment_id: shared(_FragmentRows, one.fragment_id, one.files, one.deletions, base.columns)
+            one.fragment_id: shared(
+                _FragmentRowsName, one.fragment_id, one.files, one.deletions, base.columns
+            )
             for one in base.source.fragments.each(sorted(fragments))
         }
         segments = () if index is None else index.segments
-        return shared(_BaseRows, tuple(each.values()), segments), each
+        return shared(_BaseRowsName, tuple(each.values()), segments), each
 
     name = None if index is None else index.name
-    return _kept(base, _Identities(tuple(fragments), name), found)
+    return _keep(base, _IdentitiesName(tuple(fragments), name), build)
 
 
-def _kept(base: BaseTable, key: Hashable, make: Callable[[], Value]) -> Value:
-    """What was found out about a version before, or now."""
-    if key not in base.searched_as:
-        base.searched_as[key] = make()
-    known: Value = base.searched_as[key]
+def _keep(base: BaseTable, key: Hashable, make: Callable[[], Value]) -> Value:
+    """Return a value that is kept with a base version, computed on first use."""
+    if key not in base.search_state:
+        base.search_state[key] = make()
+    known: Value = base.search_state[key]
     return known

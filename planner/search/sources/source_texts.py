@@ -1,4 +1,4 @@
-"""The texts of a search's sources: asked of indexes, or read and tokenized once."""
+"""Texts of a search's sources: from indexes, or read and tokenized once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from execnodes.text.documents.source_text import GrowingPostings, LiveText, Sour
 from execnodes.text.documents.text_index import IndexedDocuments, IndexName, read_documents
 from execnodes.text.query.tokenizer import Tokenizer
 from planner.search.sources.index_coverage import IndexKind
-from planner.tables.sources.base_table import dataset_indexes
+from planner.tables.sources.base_table import list_dataset_indexes
 from planner.tables.sources.caches import ByteCache
 
 _QUANTIZED_BLOCK = 256
@@ -27,8 +27,8 @@ _MOVED_ROWS = "FragmentReuse"
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
-    """Names how a column's terms and scores are made. Equal where the base table's index says the same.
+class _TermsName:
+    """Cache key of the terms and scores of a column.
 
     Attributes:
         column: of the table.
@@ -45,7 +45,7 @@ class _Made:
 
 @dataclass(frozen=True, slots=True)
 class _LiveTextName:
-    """Names a `LiveText`. Equal for the same rows, shown rows, and ways to make terms of them.
+    """Cache key of a `LiveText`.
 
     Attributes:
         source: see `SearchSource.identity`.
@@ -57,20 +57,20 @@ class _LiveTextName:
     source: Hashable
     is_read: bool
     shown: ShownRows
-    made_by: tuple[_Made, ...]
+    made_by: tuple[_TermsName, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _LastTailText:
-    """Names the `LiveText` of a log that was made last; of which of its rows, the value tells."""
+class _TailTextName:
+    """Cache key of the last `LiveText` of a log; the value tells its rows."""
 
     stem: Hashable
-    made_by: tuple[_Made, ...]
+    made_by: tuple[_TermsName, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Documents:
-    """Names the terms of a column of a source. Equal for the same rows and the same tokenizer."""
+class _DocumentsName:
+    """Cache key of the terms of a column of a source."""
 
     source: Hashable
     column: str
@@ -78,8 +78,8 @@ class _Documents:
 
 
 @dataclass(frozen=True, slots=True)
-class _TailDocuments:
-    """Names the terms of a column of a log, as far as it was read; how far, the value tells."""
+class _TailDocumentsName:
+    """Cache key of the terms of a column of a log; the value tells its rows."""
 
     stem: Hashable
     column: str
@@ -88,7 +88,7 @@ class _TailDocuments:
 
 @dataclass(frozen=True, eq=False)
 class SourceTexts:
-    """Opens the texts of sources as the base table's indexes would have them.
+    """Open the texts of sources with the terms of the base table's indexes.
 
     Args:
         indexes: column -> the base table's index; sources were divided by the index on the first column.
@@ -102,36 +102,36 @@ class SourceTexts:
 
     @cached_property
     def tokenizers(self) -> Mapping[str, Tokenizer]:
-        """Of each column."""
+        """Tokenizer of each column."""
         return {column: Tokenizer.of(index.details) for column, index in self.indexes.items()}
 
     @cached_property
     def quantized(self) -> frozenset[str]:
         """Columns whose index scores with rounded lengths."""
-        return frozenset(column for column, index in self.indexes.items() if _quantizes(index))
+        return frozenset(column for column, index in self.indexes.items() if _has_quantized_lengths(index))
 
     def open(self, source: SearchSource) -> SourceText:
-        """The texts of one source.
+        """Open the texts of one source.
 
         Raises:
             LanceGatewayError: they can't be read.
         """
-        return SourceText(source, self._live_text(source), self.tokenizers, self.cache)
+        return SourceText(source, self._build_live_text(source), self.tokenizers, self.cache)
 
-    def _live_text(self, source: SearchSource) -> LiveText:
-        """The texts of a source and which rows are shown and not deleted; the same object while they are."""
+    def _build_live_text(self, source: SearchSource) -> LiveText:
+        """Return the texts of a source with its live rows; the same object until they change."""
         digests = source.live.digests(source.fragments)
 
         def find() -> LiveText:
-            numbers, live = self._rows(source)
-            columns = {column: self._documents(source, column, numbers) for column in self.indexes}
+            numbers, live = self._list_rows(source)
+            columns = {column: self._open_documents(source, column, numbers) for column in self.indexes}
             return LiveText(columns, numbers, live)
 
-        state = _LiveTextName(source.identity, source.index is None, digests, self._made_by)
+        state = _LiveTextName(source.identity, source.index is None, digests, self._term_names)
         if source.stem is None:
             return self.cache.compute(state, find, lambda found: found.nbytes)
         # Of a growing tail only the last state is kept: every other would hold on to texts of its own.
-        key = _LastTailText(source.stem, self._made_by)
+        key = _TailTextName(source.stem, self._term_names)
         known: tuple[_LiveTextName, LiveText] | None = self.cache.get(key)
         if known is None or known[0] != state:
             known = state, find()
@@ -139,10 +139,9 @@ class SourceTexts:
         return known[1]
 
     @cached_property
-    def _made_by(self) -> tuple[_Made, ...]:
-        """Names what makes terms of texts, and scores of terms."""
+    def _term_names(self) -> tuple[_TermsName, ...]:
         return tuple(
-            _Made(
+            _TermsName(
                 column,
                 self.tokenizers[column],
                 quantizes=column in self.quantized,
@@ -151,8 +150,7 @@ class SourceTexts:
             for column, index in self.indexes.items()
         )
 
-    def _rows(self, source: SearchSource) -> tuple[RowNumbers, np.ndarray]:
-        """The rows of a source, and which are live."""
+    def _list_rows(self, source: SearchSource) -> tuple[RowNumbers, np.ndarray]:
         rows = source.rows
         if isinstance(rows, MemTableSource):
             numbers = RowNumbers({0: rows.rows.num_rows})
@@ -164,24 +162,24 @@ class SourceTexts:
         )
         return numbers, numbers.flags(RowMask({one: mask for one, mask in visible if mask is not None}))
 
-    def _documents(self, source: SearchSource, column: str, numbers: RowNumbers) -> ColumnDocuments:
-        index = self._own_index(source, column)
-        if index is None or not self._answers_like_base(column, index):
-            return self._tokenized(source, column, numbers)
+    def _open_documents(self, source: SearchSource, column: str, numbers: RowNumbers) -> ColumnDocuments:
+        index = self._find_own_index(source, column)
+        if index is None or not self._has_same_terms(column, index):
+            return self._tokenize(source, column, numbers)
         quantizes = column in self.quantized
         name = shared(IndexName, source.identity, column, index.name, self.tokenizers[column], quantizes)
 
-        def indexed() -> IndexedDocuments:
+        def open_index() -> IndexedDocuments:
             rows = source.rows
             assert isinstance(rows, LanceSource)  # noqa: S101 (it has an index)
             return IndexedDocuments(rows, name, numbers, self.cache)
 
-        return self.cache.compute(name, indexed, lambda found: found.nbytes)
+        return self.cache.compute(name, open_index, lambda found: found.nbytes)
 
-    def _tokenized(self, source: SearchSource, column: str, numbers: RowNumbers) -> ColumnDocuments:
+    def _tokenize(self, source: SearchSource, column: str, numbers: RowNumbers) -> ColumnDocuments:
         tokenizer = self.tokenizers[column]
         if source.stem is not None and isinstance(source.rows, MemTableSource):
-            grown_as = _TailDocuments(source.stem, column, tokenizer)
+            grown_as = _TailDocumentsName(source.stem, column, tokenizer)
             known: GrowingPostings = self.cache.get(grown_as) or GrowingPostings()
             if known.row_count == numbers.count:
                 return known
@@ -197,15 +195,15 @@ class SourceTexts:
             texts = rows.rows.column(column)
             return TokenPostings.of(tokenizer, texts, np.arange(numbers.count), numbers.count)
 
-        key = _Documents(source.identity, column, tokenizer)
+        key = _DocumentsName(source.identity, column, tokenizer)
         return self.cache.compute(key, read, lambda found: found.nbytes)
 
-    def _own_index(self, source: SearchSource, column: str) -> IndexDescription | None:
-        """The index of the source's dataset on a column, where it covers the source."""
+    def _find_own_index(self, source: SearchSource, column: str) -> IndexDescription | None:
+        """Return the index of the source's dataset on a column, if it covers the source."""
         rows = source.rows
         if source.index is None or not isinstance(rows, LanceSource) or column not in rows.stored_names:
             return None
-        indexes = dataset_indexes(rows.dataset)
+        indexes = list_dataset_indexes(rows.dataset)
         if any(index.type == _MOVED_ROWS for index in indexes):
             return None
         if column == next(iter(self.indexes)):
@@ -214,22 +212,22 @@ class SourceTexts:
             index
             for index in indexes
             if index.columns == (rows.stored_names[column],)
-            and IndexKind.TEXT.serves(index)
+            and IndexKind.TEXT.is_kind_of(index)
             and index.fragments.issuperset(source.fragments)
         ]
         return found[0] if found else None
 
-    def _answers_like_base(self, column: str, index: IndexDescription) -> bool:
-        """Whether the terms of an index are those of the base table's, and its scores tell frequencies."""
+    def _has_same_terms(self, column: str, index: IndexDescription) -> bool:
+        """Return whether an index has the terms and scores of the base table's index."""
         base = self.indexes[column]
         if index.details is base.details:
             return True
         return (
             Tokenizer.of(index.details) == self.tokenizers[column]
-            and _quantizes(index) == (column in self.quantized)
+            and _has_quantized_lengths(index) == (column in self.quantized)
             and (bool(index.details.get("with_position")) or not base.details.get("with_position"))
         )
 
 
-def _quantizes(index: IndexDescription) -> bool:
+def _has_quantized_lengths(index: IndexDescription) -> bool:
     return index.details.get("block_size") == _QUANTIZED_BLOCK

@@ -44,13 +44,13 @@ class DatasetIndex(IndexDescription):
     changed_at: int
 
 
-def dataset_indexes(dataset: Any) -> tuple[DatasetIndex, ...]:  # noqa: ANN401 (lance types)
-    """All indexes of a `lance.LanceDataset` but the MemWAL index, by name."""
-    found = [_described(one) for one in dataset.describe_indices() if one.name != MEM_WAL_INDEX]
+def list_dataset_indexes(dataset: Any) -> tuple[DatasetIndex, ...]:  # noqa: ANN401 (lance types)
+    """Return all indexes of a `lance.LanceDataset` but the MemWAL index, by name."""
+    found = [_describe_index(one) for one in dataset.describe_indices() if one.name != MEM_WAL_INDEX]
     return tuple(sorted(found, key=lambda index: index.name))
 
 
-def _described(index: Any) -> DatasetIndex:  # noqa: ANN401 (lance types)
+def _describe_index(index: Any) -> DatasetIndex:  # noqa: ANN401 (lance types)
     return DatasetIndex(
         index.name,
         index.index_type,
@@ -80,7 +80,7 @@ class ManifestFile:
 
     @staticmethod
     def of(storage: Storage, version: int) -> ManifestFile | None:
-        """The file as it is now; None where there is none.
+        """Identify the manifest file of a version; return None if there is none.
 
         Raises:
             UnavailableError: storage failed to answer.
@@ -93,7 +93,7 @@ class ManifestFile:
         return None
 
     def is_there(self, storage: Storage) -> bool:
-        """Whether it still is the file of that name.
+        """Return whether the path still holds the same file.
 
         Raises:
             UnavailableError: storage failed to answer.
@@ -103,7 +103,7 @@ class ManifestFile:
 
 @dataclass(frozen=True, slots=True)
 class BaseVersion:
-    """Names a version of a base table. Equal if it is the same version of the same table.
+    """Cache key of a version of a base table.
 
     Attributes:
         place: the table.
@@ -153,7 +153,7 @@ class BaseTable:
 
     @property
     def fragments(self) -> tuple[StoredFragment, ...]:
-        """All fragments, in the order in which they are scanned."""
+        """All fragments, in scan order."""
         return self.source.fragments.all
 
     @cached_property
@@ -163,15 +163,14 @@ class BaseTable:
 
     @cached_property
     def physical_rows(self) -> int:
-        """Rows stored, deleted ones included."""
+        """Number of stored rows, deleted ones included."""
         return sum(fragment.physical_rows for fragment in self.fragments)
 
     @cached_property
     def fingerprint(self) -> bytes:
-        """Of what the version consists of, 16 bytes, in every process: another table's version has another.
+        """Digest of the version's content, 16 bytes, equal in every process.
 
-        The manifest file says it all. What was opened is told as well, should the file have been replaced
-        just then.
+        It covers the manifest file and what was opened, in case the file was replaced in between.
         """
         opened = [
             (one.fragment_id, one.physical_rows, one.files.files, one.deletions) for one in self.fragments
@@ -184,19 +183,19 @@ class BaseTable:
 
     @cached_property
     def columns(self) -> Columns:
-        """Names the columns in caches: two may swap their names, or one may get another type."""
+        """Cache key of the columns: two may swap their names, or one may get another type."""
         fields = self.field_names.items()
         return Columns.of((field_id, name, self.schema.field(name).type) for field_id, name in fields)
 
     @cached_property
     def key(self) -> Columns:
-        """Names the key columns in caches, in key order."""
+        """Cache key of the key columns, in key order."""
         by_name = {column[1]: column for column in self.columns.fields}
         return Columns.of(by_name[name] for name in self.primary_key)
 
     @cached_property
     def version_id(self) -> BaseVersion:
-        """Names the version in caches."""
+        """Cache key of the version."""
         return BaseVersion(self.place, self.version)
 
     @cached_property
@@ -207,17 +206,17 @@ class BaseTable:
 
     @cached_property
     def generation_sources(self) -> dict[Hashable, LanceSource]:
-        """Generations as sources, by what names them, as far as they were read on top of this version."""
+        """Generations as sources on top of this version, by cache key."""
         return {}
 
     @cached_property
     def indexes(self) -> tuple[DatasetIndex, ...]:
         """Its indexes, by name."""
-        return dataset_indexes(self.dataset)
+        return list_dataset_indexes(self.dataset)
 
     @cached_property
-    def searched_as(self) -> dict[Hashable, Any]:
-        """What searches found out about this version and keep for the next one."""
+    def search_state(self) -> dict[Hashable, Any]:
+        """State that searches keep with this version, by cache key."""
         return {}
 
     @cached_property
@@ -239,17 +238,17 @@ class BaseTable:
         """Lance field id -> column."""
         return {field_id: self.schema.field(name) for field_id, name in self.field_names.items()}
 
-    def stored_columns(self, stored: Iterable[StoredField]) -> dict[str, StoredColumn]:
-        """Table column -> column of an older or newer dataset or log entry, matched by field id."""
+    def map_stored_columns(self, stored: Iterable[StoredField]) -> dict[str, StoredColumn]:
+        """Map table columns to columns of another dataset or log entry, by field id."""
         by_id = {field.field_id: field for field in stored}
         return {
-            name: StoredColumn(by_id[field_id].name, by_id[field_id].named_as(self._all_names))
+            name: StoredColumn(by_id[field_id].name, by_id[field_id].named_as(self._names_by_id))
             for field_id, name in self.field_names.items()
             if field_id in by_id
         }
 
     @cached_property
-    def _all_names(self) -> Mapping[int, str]:
+    def _names_by_id(self) -> Mapping[int, str]:
         fields = fields_of_dataset(self.dataset)
         return {one.field_id: one.name for field in fields for one in field.walk()}
 
@@ -307,11 +306,11 @@ def open_base_table(
 
 
 class FilesVanishedError(UnavailableError):
-    """Files were removed between the snapshot and their being read: merged, compacted or cleaned up."""
+    """Files were merged, compacted or cleaned up after the snapshot and before they were read."""
 
 
-def read_error(table: str, error: Exception) -> LanceGatewayError:
-    """What a table's rows not being readable means to the one who asked for them."""
+def build_read_error(table: str, error: Exception) -> LanceGatewayError:
+    """Build the error of a failed read of a table."""
     reason = brief(error)
     if "not found" in reason.lower() or "no such file" in reason.lower():
         msg = f"table {table!r}: a file vanished while it was read ({reason}): run the query again"

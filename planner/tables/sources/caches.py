@@ -1,9 +1,8 @@
-"""What is kept in memory: values of any kind within a byte budget, and decoded columns of visible rows.
+"""Caches in memory: values of any kind within a byte budget, and decoded columns of visible rows.
 
-Opening a scanner costs more than the few rows of a flushed generation, and decoding and masking a column
-costs more than handing it over. What is kept is named by its content: the fragment's stored rows, which never
-change, and the rows that are visible of a chunk. So it stays right for every snapshot. Chunks are kept whole
-and, once the same rows of them are asked for again, masked: while rows stream in, every query sees others.
+Opening a scanner costs more than reading the few rows of a flushed generation, and so does decoding a column.
+The cache key of a chunk is its content: the fragment's stored rows, which never change, and the visible rows.
+So it is valid for every snapshot. Chunks are cached whole, and masked if the same rows are requested again.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from execnodes.storage.source import LanceSource
 Value = TypeVar("Value")
 
 ENTRY_OVERHEAD = 128
-"""What an entry is booked at, beside its value."""
+"""Bytes of an entry beside its value."""
 
 
 class ByteCache:
-    """Computes each value once, however many threads ask at the same time.
+    """Cache that computes each value once for all threads that request it at the same time.
 
     Keys are frozen dataclasses that hold all that their values depend on, so nothing is ever invalidated;
-    what no longer is asked for leaves when room is needed.
+    values that were not requested for the longest time are evicted first.
 
     Attributes:
         max_bytes: the budget.
@@ -52,58 +51,58 @@ class ByteCache:
         self.max_bytes = max_bytes
         self._lock = threading.Lock()
         self._entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
-        self._held = 0
-        self._under_way: dict[Hashable, Future[Any]] = {}
+        self._nbytes = 0
+        self._pending: dict[Hashable, Future[Any]] = {}
         self.hits = 0
         self.misses = 0
 
     @property
     def nbytes(self) -> int:
-        """Bytes held now."""
-        return self._held
+        """Bytes of all values."""
+        return self._nbytes
 
     def get(self, key: Hashable) -> Any:  # noqa: ANN401 (values of many types share one budget)
-        """The value, or None."""
+        """Return the value, or None."""
         return self.get_many((key,))[0]
 
     def get_many(self, keys: Iterable[Hashable]) -> list[Any]:
-        """The value of each key, or None."""
+        """Return the value of each key, or None."""
         with self._lock:
-            entries = [self._entry(key) for key in keys]
+            entries = [self._look_up(key) for key in keys]
         return [None if entry is None else entry[0] for entry in entries]
 
     def put(self, key: Hashable, value: object, nbytes: int) -> None:
-        """Keep a value that was computed elsewhere."""
+        """Store a value that was computed elsewhere."""
         self.put_many(((key, value, nbytes),))
 
     def put_many(self, values: Iterable[tuple[Hashable, object, int]]) -> None:
-        """Keep values that were computed elsewhere: key, value and bytes of each."""
+        """Store values that were computed elsewhere, each as key, value and bytes."""
         with self._lock:
             for key, value, nbytes in values:
                 if nbytes > self.max_bytes:
                     continue
                 before = self._entries.pop(key, None)
-                self._held += nbytes - (0 if before is None else before[1])
+                self._nbytes += nbytes - (0 if before is None else before[1])
                 self._entries[key] = (value, nbytes)
-                while self._held > self.max_bytes:
+                while self._nbytes > self.max_bytes:
                     _, (_, freed) = self._entries.popitem(last=False)
-                    self._held -= freed
+                    self._nbytes -= freed
 
     def compute(self, key: Hashable, make: Callable[[], Value], size: Callable[[Value], int]) -> Value:
-        """The cached value, or what `make` returns, which is then kept.
+        """Return the cached value; if there is none, compute and store it.
 
         Raises:
             Exception: whatever `make` raises; nothing is kept then.
         """
         with self._lock:
-            entry = self._entry(key)
+            entry = self._look_up(key)
             if entry is not None:
                 found: Value = entry[0]
                 return found
-            future = self._under_way.get(key)
+            future = self._pending.get(key)
             mine = future is None
             if future is None:
-                future = self._under_way[key] = Future()
+                future = self._pending[key] = Future()
         if not mine:
             shared: Value = future.result()
             return shared
@@ -112,15 +111,15 @@ class ByteCache:
             self.put(key, value, size(value))
         except BaseException as error:
             with self._lock:
-                del self._under_way[key]
+                del self._pending[key]
             future.set_exception(error)
             raise
         with self._lock:
-            del self._under_way[key]
+            del self._pending[key]
         future.set_result(value)
         return value
 
-    def _entry(self, key: Hashable) -> tuple[Any, int] | None:
+    def _look_up(self, key: Hashable) -> tuple[Any, int] | None:
         entry = self._entries.get(key)
         if entry is None:
             self.misses += 1
@@ -134,7 +133,7 @@ MAX_COLUMN_BYTES = 16 << 20
 """A larger column of one fragment (wide vectors, long texts) is read from Lance every time."""
 
 TEXT_BYTES = 64
-"""What a value of variable length is taken for before anything is read."""
+"""Estimated bytes of a value of variable length."""
 
 COLUMNS_REMEMBERED = 1 << 16
 
@@ -143,7 +142,7 @@ _EVERY_ROW = b""
 
 @dataclass(frozen=True, slots=True)
 class _LiveRows:
-    """Rows of a fragment that are not deleted. Equal if the same ones of the same rows are deleted."""
+    """Cache key of the rows of a fragment that are not deleted."""
 
     files: FragmentFiles
     deletions: Deletions
@@ -151,14 +150,14 @@ class _LiveRows:
 
 @dataclass(frozen=True, slots=True)
 class _ShownRows:
-    """Those of them that the mask shows which was applied last: the value tells which mask that was."""
+    """Cache key of the last mask of live rows; the value tells which mask it was."""
 
     live: _LiveRows
 
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
-    """The visible rows of a chunk of a column. Equal if they are the same rows, with the same values.
+    """Cache key of the visible rows of a chunk of a column.
 
     Attributes:
         column: whose values they are.
@@ -172,7 +171,7 @@ class _Chunk:
 
 
 class DecodedColumns:
-    """A `ColumnCache`.
+    """`ColumnCache` of decoded columns.
 
     Attributes:
         kept: the columns.
@@ -183,21 +182,21 @@ class DecodedColumns:
 
     def __init__(self, max_bytes: int) -> None:
         self.kept = ByteCache(max_bytes)
-        self._read_before = ByteCache(COLUMNS_REMEMBERED)
+        self._requested = ByteCache(COLUMNS_REMEMBERED)
         self._max_scan_bytes = max_bytes // 2
 
     def fits(self, types: Iterable[pa.DataType], rows: int) -> bool:
-        """Whether a scan of so many rows may be kept: a larger one would only flush the cache."""
-        return sum(_expected_bytes(kind, rows) for kind in types) <= self._max_scan_bytes
+        """Return whether a scan of so many rows may be cached: a larger one would evict all else."""
+        return sum(_estimate_bytes(kind, rows) for kind in types) <= self._max_scan_bytes
 
     def visible(
         self, source: LanceSource, fragment_ids: Sequence[int], mask: RowMask
     ) -> list[FragmentMask | None]:
         """See `ColumnCache.visible`."""
         fragments = source.fragments.each(fragment_ids)
-        return [self._visible(source, one, mask.fragments.get(one.fragment_id)) for one in fragments]
+        return [self._combine_masks(source, one, mask.fragments.get(one.fragment_id)) for one in fragments]
 
-    def _visible(
+    def _combine_masks(
         self, source: LanceSource, fragment: StoredFragment, mask: FragmentMask | None
     ) -> FragmentMask | None:
         if fragment.deletions is None or (mask is not None and mask.hides_deleted):
@@ -234,13 +233,13 @@ class DecodedColumns:
         names = [one.columns(columns, source.stored_types) for one in fragments]
         kept, too_large = [], []
         for fragment, values in zip(fragments, names, strict=True):
-            if all(_expected_bytes(one.type, fragment.physical_rows) <= MAX_COLUMN_BYTES for one in values):
+            if all(_estimate_bytes(one.type, fragment.physical_rows) <= MAX_COLUMN_BYTES for one in values):
                 kept.append((fragment, values))
             else:
                 too_large.append(fragment.fragment_id)
-        return self._batches(source, kept, list(columns), mask), tuple(too_large)
+        return self._read_batches(source, kept, list(columns), mask), tuple(too_large)
 
-    def _batches(
+    def _read_batches(
         self,
         source: LanceSource,
         fragments: Iterable[tuple[StoredFragment, list[StoredValues]]],
@@ -248,18 +247,18 @@ class DecodedColumns:
         mask: RowMask,
     ) -> Iterator[pa.RecordBatch]:
         for fragment, names in fragments:
-            visible = self._visible(source, fragment, mask.fragments.get(fragment.fragment_id))
+            visible = self._combine_masks(source, fragment, mask.fragments.get(fragment.fragment_id))
             sizes = [min(CHUNK_ROWS, left) for left in range(fragment.physical_rows, 0, -CHUNK_ROWS)]
             masks = [None for _ in sizes] if visible is None else visible.chunks()
             if columns:
                 digests = [_EVERY_ROW for _ in sizes] if visible is None else visible.digests
-                for arrays in self._chunks(source, fragment, columns, names, masks, digests):
+                for arrays in self._read_chunks(source, fragment, columns, names, masks, digests):
                     yield pa.RecordBatch.from_arrays(arrays, names=columns)
             else:
                 for size, shown in zip(sizes, masks, strict=True):
                     yield rows_without_columns(size if shown is None else int(shown.true_count))
 
-    def _chunks(
+    def _read_chunks(
         self,
         source: LanceSource,
         fragment: StoredFragment,
@@ -268,8 +267,8 @@ class DecodedColumns:
         masks: list[pa.BooleanArray | None],
         digests: Sequence[bytes],
     ) -> Iterator[list[pa.Array]]:
-        """The visible rows of each chunk; neighbours that are not kept yet are decoded together."""
-        kept = self._kept(names, masks, digests)
+        """Yield the visible rows of each chunk; neighbouring chunks that are not cached are read together."""
+        kept = self._find_chunks(names, masks, digests)
 
         def is_kept(number: int) -> bool:
             return all(column is not None for column in kept[number])
@@ -278,12 +277,12 @@ class DecodedColumns:
             if all_kept:
                 yield from (kept[number] for number in run)
             else:
-                yield from self._decoded(source, fragment, columns, names, masks, list(run))
+                yield from self._decode_chunks(source, fragment, columns, names, masks, list(run))
 
-    def _kept(
+    def _find_chunks(
         self, names: list[StoredValues], masks: list[pa.BooleanArray | None], digests: Sequence[bytes]
     ) -> list[list[pa.Array | None]]:
-        """The visible rows of each chunk in each column; None where they have to be read."""
+        """Return the visible rows of each chunk in each column; None for those that have to be read."""
         chunks = [
             [_Chunk(name, number, _EVERY_ROW if mask is None else digest) for name in names]
             for number, (mask, digest) in enumerate(zip(masks, digests, strict=True))
@@ -303,7 +302,7 @@ class DecodedColumns:
         masked = [
             (*place, column) for place, column in zip(missing, whole, strict=True) if place[0] not in unknown
         ]
-        again = self._were_asked_for([chunks[number][at] for number, at, _ in masked])
+        again = self._note_requests([chunks[number][at] for number, at, _ in masked])
         kept: list[tuple[_Chunk, pa.Array, int]] = []
         for (number, at, column), is_asked_again in zip(masked, again, strict=True):
             shown = found[number][at] = column.filter(masks[number])
@@ -312,7 +311,7 @@ class DecodedColumns:
         self.kept.put_many(kept)
         return found
 
-    def _decoded(
+    def _decode_chunks(
         self,
         source: LanceSource,
         fragment: StoredFragment,
@@ -321,15 +320,14 @@ class DecodedColumns:
         masks: list[pa.BooleanArray | None],
         numbers: list[int],
     ) -> Iterator[list[pa.Array]]:
-        """Read neighbouring chunks in one scan, keep them, and produce their visible rows."""
+        """Read neighbouring chunks in one scan, cache them, and yield their visible rows."""
         first = numbers[0] * CHUNK_ROWS
         count = min(len(numbers) * CHUNK_ROWS, fragment.physical_rows - first)
         scope = {} if count == fragment.physical_rows else {"offset": first, "limit": count}
         if fragment.deletions is not None:
             scope |= {"with_row_id": True, "include_deleted_rows": True}  # offsets are physical
-        # Not a column of many chunks that is read for the first time: memory that is kept has to be got from
-        # the system first, which a single query need not pay for.
-        keep = [again or fragment.physical_rows <= CHUNK_ROWS for again in self._were_asked_for(names)]
+        # A large column is cached from its second read on, so that a single query does not pay for memory.
+        keep = [again or fragment.physical_rows <= CHUNK_ROWS for again in self._note_requests(names)]
         dataset: Any = source.dataset
         scanner = dataset.scanner(
             columns=columns,
@@ -350,17 +348,17 @@ class DecodedColumns:
             mask = masks[number]
             yield arrays if mask is None else [column.filter(mask) for column in arrays]
 
-    def _were_asked_for(self, names: Sequence[StoredValues | _Chunk]) -> list[bool]:
-        """Whether this is not the first time, as far as that is remembered."""
-        before = [known is not None for known in self._read_before.get_many(names)]
+    def _note_requests(self, names: Sequence[StoredValues | _Chunk]) -> list[bool]:
+        """Return whether each name was requested before, and remember it."""
+        before = [known is not None for known in self._requested.get_many(names)]
         new = [name for name, known in zip(names, before, strict=True) if not known]
-        self._read_before.put_many([(name, True, 1) for name in new])
+        self._requested.put_many([(name, True, 1) for name in new])
         return before
 
 
-def _expected_bytes(kind: pa.DataType, rows: int) -> int:
+def _estimate_bytes(kind: pa.DataType, rows: int) -> int:
     if pa.types.is_fixed_size_list(kind):
-        return int(kind.list_size) * _expected_bytes(kind.value_type, rows)
+        return int(kind.list_size) * _estimate_bytes(kind.value_type, rows)
     try:
         return rows * max(int(kind.bit_width) // 8, 1)
     except ValueError:

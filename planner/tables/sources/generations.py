@@ -1,4 +1,4 @@
-"""Flushed generations."""
+"""Flushed generations of regions."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from execnodes.storage.source import LanceSource
 from memwal.errors import CorruptDataError, brief
 from memwal.storage.files import generation_directory
 from memwal.stored_fields import TOMBSTONE, StoredField, fields_of_dataset
-from planner.tables.sources.base_table import BaseTable, DatasetIndex, dataset_indexes
-from planner.tables.sources.keys import key_column
+from planner.tables.sources.base_table import BaseTable, DatasetIndex, list_dataset_indexes
+from planner.tables.sources.keys import combine_key_columns
 
 
 class GenerationVanishedError(CorruptDataError):
@@ -30,7 +30,7 @@ class LayerKeys:
     """Keys of one layer of fresh rows, oldest row first.
 
     Attributes:
-        keys: one value per row, comparable between layers of a table (see `key_column`).
+        keys: one value per row, comparable between layers of a table (see `combine_key_columns`).
         addresses: row addresses, uint64.
         dead: whether the row is a tombstone.
     """
@@ -41,13 +41,13 @@ class LayerKeys:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Bytes of the arrays."""
         return int(self.keys.nbytes + self.addresses.nbytes + self.dead.nbytes)
 
 
 @dataclass(frozen=True, eq=False)
 class GenerationDataset:
-    """An open flushed generation; immutable, so it is kept as long as the cache has room.
+    """Open flushed generation; immutable, so it can be cached.
 
     Attributes:
         region_id: region it belongs to.
@@ -70,24 +70,24 @@ class GenerationDataset:
 
     @cached_property
     def rows(self) -> int:
-        """Physical rows."""
+        """Number of physical rows."""
         return sum(self.fragment_rows.values())
 
     @cached_property
     def nbytes(self) -> int:
-        """Bytes of its data files; files that record no size count nothing."""
+        """Bytes of its data files; files without a recorded size count 0."""
         files = (file for fragment in self.dataset.get_fragments() for file in fragment.metadata.files)
         return sum(file.file_size_bytes or 0 for file in files)
 
     @cached_property
     def first_file(self) -> str:
-        """Path, below the table, of a data file without which it can't be read."""
+        """Path, below the table, of one of its data files."""
         (first, *_) = self.dataset.get_fragments()[0].metadata.files
         return f"{self.path}/data/{first.path}"
 
     @cached_property
     def flushed_at(self) -> datetime:
-        """When it was written, UTC."""
+        """Time when it was written, in UTC."""
         # Lance tells local time.
         written: datetime = self.dataset.versions()[0]["timestamp"]
         return written.astimezone(UTC)
@@ -100,20 +100,22 @@ class GenerationDataset:
     @cached_property
     def indexes(self) -> tuple[DatasetIndex, ...]:
         """Its own indexes, by name."""
-        return dataset_indexes(self.dataset)
+        return list_dataset_indexes(self.dataset)
 
     @cached_property
     def has_tombstones(self) -> bool:
-        """Whether rows carry a tombstone flag (tables without primary key have none)."""
+        """Whether rows have a tombstone flag; tables without primary key have none."""
         return TOMBSTONE in self.dataset.schema.names
 
     def source(self, base: BaseTable) -> LanceSource:
-        """The generation as a source of the table's rows; the same one for every query of a base version."""
+        """Return the generation as a source; the same object for every query of a base version."""
         known = base.generation_sources.get(self.place)
         if known is not None:
             return known
         label = f"region {self.region_id[:8]} gen {self.generation}"
-        source = LanceSource(label, self.dataset, base.schema, base.stored_columns(self.fields), self.place)
+        source = LanceSource(
+            label, self.dataset, base.schema, base.map_stored_columns(self.fields), self.place
+        )
         base.generation_sources[self.place] = source
         return source
 
@@ -123,14 +125,14 @@ class GenerationDataset:
         Raises:
             GenerationVanishedError: the files are gone.
         """
-        stored = {name: one.name for name, one in base.stored_columns(self.fields).items()}
+        stored = {name: one.name for name, one in base.map_stored_columns(self.fields).items()}
         columns = [stored[name] for name in base.primary_key]
         if self.has_tombstones:
             columns.append(TOMBSTONE)
         try:
             rows = self.dataset.scanner(columns=columns, with_row_address=True).to_table()
         except (OSError, ValueError) as error:
-            raise vanished(base, self.path, error) from error
+            raise build_generation_error(base, self.path, error) from error
         table = rows.combine_chunks()
         fields = [base.schema.field(name) for name in base.primary_key]
         merged = pa.Table.from_arrays(
@@ -139,7 +141,7 @@ class GenerationDataset:
         dead = np.zeros(table.num_rows, dtype=np.bool_)
         if self.has_tombstones:
             dead = table.column(TOMBSTONE).to_numpy()
-        return LayerKeys(key_column(merged), table.column(ROW_ADDRESS).to_numpy(), dead)
+        return LayerKeys(combine_key_columns(merged), table.column(ROW_ADDRESS).to_numpy(), dead)
 
 
 def open_generation(
@@ -160,12 +162,12 @@ def open_generation(
             storage.uri, session=base.session, storage_options=dict(base.storage.options) or None
         )
     except (OSError, ValueError) as error:
-        raise vanished(base, relative, error) from error
+        raise build_generation_error(base, relative, error) from error
     return GenerationDataset(region_id, generation, relative, base.place.below(relative), dataset)
 
 
-def vanished(base: BaseTable, path: str, error: Exception) -> Exception:
-    """The error for a generation that can't be read."""
+def build_generation_error(base: BaseTable, path: str, error: Exception) -> Exception:
+    """Build the error for a generation that can't be read."""
     reason = brief(error)
     place = f"{base.storage.uri}/{path}"
     if "not found" in reason.lower() or "no such file" in reason.lower():

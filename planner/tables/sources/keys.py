@@ -1,8 +1,7 @@
-"""Primary keys as columns that can be hashed and compared, and where rows of the base table lie by key.
+"""Primary keys as columns that can be hashed and compared, and the positions of keys in the base table.
 
-An index of Lance's costs a millisecond a lookup, most of it planning. Once it is clear that many integer keys
-are looked up, an ascending array per fragment answers in microseconds, and the row is then taken by its
-place.
+A lookup in Lance's index takes a millisecond, most of it planning. After several lookups of integer keys, an
+ascending array of keys per fragment is read, which finds the position of a row in microseconds.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ _NEVER = np.iinfo(np.int64).max
 
 
 class KeyHistory:
-    """Rows are numbered from 0; each knows the row that superseded it. Not safe to share between threads.
+    """Rows numbered from 0, each with the row that superseded it. Not thread-safe.
 
-    So the newest rows are known as of any number of rows, not only of all.
+    It finds the newest rows among any first rows, not only among all.
     """
 
     def __init__(self) -> None:
@@ -41,12 +40,12 @@ class KeyHistory:
         self._dead = np.empty(64, dtype=np.bool_)
 
     def extend(self, keys: pa.Array, dead: np.ndarray, cuts: Sequence[int]) -> None:
-        """Add rows.
+        """Append rows.
 
         Args:
             keys: one value per row, without NULLs.
             dead: whether a row is a tombstone.
-            cuts: ascending, from 0 to the number of rows: nobody asks for a number of rows between two.
+            cuts: ascending, from 0 to the number of rows; only these numbers of rows are queried.
         """
         stop = self.rows + len(keys)
         if stop > len(self._next):
@@ -55,30 +54,30 @@ class KeyHistory:
             self._dead = np.concatenate((self._dead[: self.rows], np.empty(size - self.rows, np.bool_)))
         self._next[self.rows : stop] = _NEVER
         self._dead[self.rows : stop] = dead
-        values = hashable(keys)
+        values = to_hashable(keys)
         for start, end in pairwise(cuts):
-            self._extend(values[start:end])
+            self._link_repeats(values[start:end])
 
-    def newest(self, rows: int) -> np.ndarray:
-        """Which of the first so many rows are the last of their key among them, and no tombstones."""
+    def find_newest(self, rows: int) -> np.ndarray:
+        """Flag those of the first `rows` rows that are the last of their key and no tombstone."""
         found: np.ndarray = (self._next[:rows] >= rows) & ~self._dead[:rows]
         return found
 
-    def distinct(self, start: int, stop: int) -> int:
-        """How many keys a stretch of rows has."""
+    def count_keys(self, start: int, stop: int) -> int:
+        """Count the distinct keys of a range of rows."""
         return int(np.count_nonzero(self._next[start:stop] >= stop))
 
     def find(self, keys: pa.Array, rows: int) -> np.ndarray | None:
-        """Ascending numbers of the last row of each key among the first so many.
+        """Return ascending numbers of the last row of each key among the first `rows` rows.
 
-        None where later rows of one of the keys hide which one that is.
+        Return None if a later row of one of the keys hides it.
         """
-        found = [at for value in hashable(keys) if (at := self._last.get(value)) is not None]
+        found = [at for value in to_hashable(keys) if (at := self._last.get(value)) is not None]
         if found and max(found) >= rows:
             return None
         return np.sort(np.array(found, dtype=np.int64))
 
-    def _extend(self, values: list[Any]) -> None:
+    def _link_repeats(self, values: list[Any]) -> None:
         start, count, last = self.rows, len(values), self._last
         numbers, known_keys = np.arange(start, start + count), len(last)
         before = np.fromiter(map(last.get, values, repeat(-1)), np.int64, count)
@@ -93,8 +92,8 @@ class KeyHistory:
         self.rows = start + count
 
 
-def hashable(keys: pa.Array) -> list[Any]:
-    """Python values that are equal exactly where the keys are."""
+def to_hashable(keys: pa.Array) -> list[Any]:
+    """Convert keys to Python values that are equal exactly if the keys are."""
     kind = keys.type
     if keys.null_count:
         return list(keys.to_pylist())
@@ -113,8 +112,8 @@ def hashable(keys: pa.Array) -> list[Any]:
 SEPARATOR = b":"
 
 
-def key_column(keys: pa.Table) -> pa.Array:
-    """One value per row; two rows are equal exactly if all their key columns are.
+def combine_key_columns(keys: pa.Table) -> pa.Array:
+    """Combine key columns into one column, in which two rows are equal exactly if all parts are.
 
     A single column stays as it is. Several columns become one binary column in which each part is preceded
     by its length, so that ("a", "bc") and ("ab", "c") differ.
@@ -123,22 +122,22 @@ def key_column(keys: pa.Table) -> pa.Array:
         keys: the key columns, without NULLs, in the table's own types.
     """
     if keys.num_columns == 1:
-        return _combined(keys.column(0))
+        return _combine_chunks(keys.column(0))
     parts: list[pa.Array] = []
     for column in keys.columns:
-        text = _as_binary(_combined(column))
+        text = _cast_to_binary(_combine_chunks(column))
         parts += [pc.cast(pc.cast(pc.binary_length(text), pa.string()), pa.binary()), text]
     return pc.binary_join_element_wise(*parts, pa.scalar(SEPARATOR, pa.binary()))
 
 
-def _combined(column: pa.ChunkedArray) -> pa.Array:
+def _combine_chunks(column: pa.ChunkedArray) -> pa.Array:
     if column.num_chunks == 1:
         return column.chunk(0)
     combined = column.combine_chunks()
     return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
 
 
-def _as_binary(column: pa.Array) -> pa.Array:
+def _cast_to_binary(column: pa.Array) -> pa.Array:
     if pa.types.is_fixed_size_binary(column.type) or pa.types.is_large_binary(column.type):
         return column.cast(pa.binary())
     if pa.types.is_binary(column.type):
@@ -146,26 +145,26 @@ def _as_binary(column: pa.Array) -> pa.Array:
     return column.cast(pa.string()).cast(pa.binary())
 
 
-def physical_keys(base: BaseTable, fragment: StoredFragment) -> pa.Array:
-    """Key of every physical row, deleted ones too: what is found stays true whatever is deleted later."""
+def read_physical_keys(base: BaseTable, fragment: StoredFragment) -> pa.Array:
+    """Read the key of every physical row of a fragment, deleted rows included."""
     dataset: Any = base.dataset
     stored = dataset.get_fragment(fragment.fragment_id)
     deleted = {"with_row_id": True, "include_deleted_rows": True} if stored.num_deletions else {}
     rows = dataset.scanner(
         columns=list(base.primary_key), fragments=[stored], batch_size=1 << 18, **deleted
     ).to_table()
-    return key_column(rows.select(list(base.primary_key)))
+    return combine_key_columns(rows.select(list(base.primary_key)))
 
 
 LOOKUPS_BEFORE = 16
-"""Reading all keys of a table is worth it only for somebody who keeps asking."""
+"""All keys of a table are read after so many lookups."""
 LARGEST_SHARE = 4
 """The keys of one table take at most one part in so many of the cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class FragmentKeysName:
-    """Names the keys of a fragment in the cache. Equal for the same stored rows and key columns."""
+    """Cache key of the keys of a fragment."""
 
     files: FragmentFiles
     key: Columns
@@ -173,7 +172,7 @@ class FragmentKeysName:
 
 @dataclass(frozen=True, eq=False)
 class FragmentKeys:
-    """Keys of one fragment, deleted rows included.
+    """Sorted keys of one fragment, deleted rows included.
 
     Attributes:
         keys: ascending, int64.
@@ -185,7 +184,7 @@ class FragmentKeys:
 
     @staticmethod
     def of(column: pa.Array) -> FragmentKeys:
-        """Of a fragment's key column."""
+        """Sort a fragment's key column."""
         keys = column.to_numpy().astype(np.int64, copy=False)
         if (keys[1:] >= keys[:-1]).all():
             return FragmentKeys(keys, None)
@@ -194,11 +193,11 @@ class FragmentKeys:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Bytes of the arrays."""
         return int(self.keys.nbytes + (0 if self.offsets is None else self.offsets.nbytes))
 
     def find(self, wanted: np.ndarray) -> np.ndarray:
-        """Ascending offsets of the rows that have any of these keys."""
+        """Return ascending offsets of the rows that have any of these keys."""
         starts, ends = self.keys.searchsorted(wanted), self.keys.searchsorted(wanted, side="right")
         if len(wanted) == 1:
             first, stop = int(starts[0]), int(ends[0])
@@ -214,7 +213,7 @@ class FragmentKeys:
 
 @dataclass(frozen=True, eq=False)
 class KeyRanges:
-    """Smallest and largest key of each fragment of one version of a table.
+    """Lowest and highest key of each fragment of one version of a table.
 
     Attributes:
         version: whose fragments they are.
@@ -230,7 +229,7 @@ class KeyRanges:
 
     @staticmethod
     def of(version: BaseVersion, fragments: Iterable[tuple[int, FragmentKeysName, np.ndarray]]) -> KeyRanges:
-        """Of fragments, each with its keys, ascending."""
+        """Build the ranges of fragments, given the ascending keys of each."""
         filled = [one for one in fragments if len(one[2])]
         return KeyRanges(
             version,
@@ -239,15 +238,15 @@ class KeyRanges:
             np.array([keys[-1] for _, _, keys in filled], dtype=np.int64),
         )
 
-    def meeting(self, wanted: np.ndarray) -> list[tuple[int, FragmentKeysName]]:
-        """Fragments that may have one of these keys, of which there is at least one."""
+    def find_fragments(self, wanted: np.ndarray) -> list[tuple[int, FragmentKeysName]]:
+        """Return the fragments whose range overlaps that of the wanted keys (at least one)."""
         first, last = (wanted[0], wanted[0]) if len(wanted) == 1 else (wanted.min(), wanted.max())
         meets = (self.lowest <= last) & (self.highest >= first)
         return [self.fragments[number] for number in meets.nonzero()[0].tolist()]
 
 
 class KeyPlaces:
-    """Answers once it has read a table's keys, in the background, and knows nothing until then.
+    """Positions of keys in base tables, read in the background; unknown until then.
 
     Args:
         cache: keeps the keys of fragments.
@@ -259,11 +258,11 @@ class KeyPlaces:
         self._executor = executor
         self._lock = threading.Lock()
         self._lookups: Counter[str] = Counter()
-        self._begun: dict[str, BaseVersion] = {}
+        self._started: dict[str, BaseVersion] = {}
         self._ranges: dict[str, KeyRanges] = {}
 
     def find(self, base: BaseTable, keys: KeySet) -> Mapping[int, np.ndarray] | None:
-        """Fragment id -> physical offsets of rows with one of the keys; None where that is not known."""
+        """Return fragment id -> physical offsets of rows with one of the keys; None if unknown."""
         if not len(keys):
             return {}
         uri, version = base.storage.uri, base.version_id
@@ -271,25 +270,24 @@ class KeyPlaces:
         if ranges is None or ranges.version != version:
             if not self._is_eligible(base):
                 return None
-            ranges = self._known_ranges(base)
+            ranges = self._find_ranges(base)
             if ranges is None:
                 self._prepare(base)
                 return None
             self._ranges[uri] = ranges
         wanted = np.array([key for (key,) in keys.rows], dtype=np.int64)
         located: dict[int, np.ndarray] = {}
-        for fragment_id, name in ranges.meeting(wanted):
+        for fragment_id, name in ranges.find_fragments(wanted):
             of_fragment: FragmentKeys | None = self._cache.get(name)
             if of_fragment is None:
-                self._begin_anew(uri)
+                self._restart(uri)
                 return None
             offsets = of_fragment.find(wanted)
             if len(offsets):
                 located[fragment_id] = offsets
         return located
 
-    def _known_ranges(self, base: BaseTable) -> KeyRanges | None:
-        """None where the keys of a fragment are not known."""
+    def _find_ranges(self, base: BaseTable) -> KeyRanges | None:
         found: list[tuple[int, FragmentKeysName, np.ndarray]] = []
         for fragment in base.fragments:
             name = FragmentKeysName(fragment.files, base.key)
@@ -299,11 +297,11 @@ class KeyPlaces:
             found.append((fragment.fragment_id, name, of_fragment.keys))
         return KeyRanges.of(base.version_id, found)
 
-    def _begin_anew(self, uri: str) -> None:
-        """Keys left the cache, since others were asked for more: read them again for who keeps asking."""
+    def _restart(self, uri: str) -> None:
+        """Start over after keys were evicted from the cache; they are read again after more lookups."""
         with self._lock:
             self._ranges.pop(uri, None)
-            self._begun.pop(uri, None)
+            self._started.pop(uri, None)
             self._lookups[uri] = 1
 
     def _is_eligible(self, base: BaseTable) -> bool:
@@ -315,16 +313,16 @@ class KeyPlaces:
         uri, version = base.storage.uri, base.version_id
         with self._lock:
             self._lookups[uri] += 1
-            if self._lookups[uri] < LOOKUPS_BEFORE or self._begun.get(uri) == version:
+            if self._lookups[uri] < LOOKUPS_BEFORE or self._started.get(uri) == version:
                 return
-            self._begun[uri] = version
-        self._executor.submit(self._read, base)
+            self._started[uri] = version
+        self._executor.submit(self._read_fragments, base)
 
-    def _read(self, base: BaseTable) -> None:
+    def _read_fragments(self, base: BaseTable) -> None:
         for fragment in base.fragments:
             self._cache.compute(
                 FragmentKeysName(fragment.files, base.key),
-                lambda one=fragment: FragmentKeys.of(physical_keys(base, one)),  # type: ignore[misc]
+                lambda one=fragment: FragmentKeys.of(read_physical_keys(base, one)),  # type: ignore[misc]
                 lambda found: found.nbytes,
             )
 

@@ -1,7 +1,7 @@
-"""The unflushed rows of one region, which grow entry by entry.
+"""Unflushed rows of one region, which grow with its log.
 
-What is derived from them (which rows are the newest of their key, which rows of other sources they supersede)
-grows with them: a query pays for the rows that came since the query before.
+The newest row of each key, and the rows of other sources that they supersede, are computed incrementally:
+a query only processes the rows that were added since the previous one.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from memwal.regions.wal import WalEntry
 from memwal.stored_fields import TOMBSTONE, fields_of_entry
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.generations import LayerKeys
-from planner.tables.sources.keys import KeyHistory, key_column
+from planner.tables.sources.keys import KeyHistory, combine_key_columns
 
 Find = Callable[[pa.Array], np.ndarray]
 
 KEY_BYTES = 160
-"""What a key is booked at, with its place in a dictionary."""
+"""Bytes of a key in a dictionary."""
 
 _NUMBERS = itertools.count()
 
@@ -39,15 +39,15 @@ class _Entry(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Located:
-    """Where rows up to number `done` were found in another source, in blocks of (start, stop, places)."""
+class _FoundKeys:
+    """Positions of the keys of the first `done` rows in another source, as (start, stop, places)."""
 
     done: int = 0
     blocks: list[tuple[int, int, np.ndarray]] = field(default_factory=list)
 
 
 class TailRows:
-    """Rows of WAL entries in the table's columns; only appended to. Safe to share between threads.
+    """Rows of WAL entries in the table's columns; append-only and thread-safe.
 
     Rows have numbers, from 0. A `Tail` shows the first so many of them.
 
@@ -72,13 +72,13 @@ class TailRows:
         self._entries: list[_Entry] = []
         self._cuts: list[int] = []
         self._history: KeyHistory | None = None
-        self._located: dict[Hashable, _Located] = {}
+        self._found_keys: dict[Hashable, _FoundKeys] = {}
         self._last_keys: tuple[tuple[int, int], pa.Array] | None = None
         self._stored: tuple[pa.Schema, Mapping[str, StoredColumn]] | None = None
         self._tail: Tail | None = None
 
-    def reads_as(self, base: BaseTable) -> bool:
-        """Whether another version of the base would read the same values from the same entries."""
+    def has_same_columns(self, base: BaseTable) -> bool:
+        """Return whether another base version would read the same values from the same entries."""
         return (
             self._fields == base.field_names
             and self._key == base.primary_key
@@ -86,14 +86,14 @@ class TailRows:
         )
 
     def append(self, entries: Sequence[WalEntry], base: BaseTable) -> None:
-        """Add entries with rows; those at positions that are there already are left out."""
+        """Append the rows of entries, except of entries that are there already."""
         with self._lock:
             for entry in entries:
                 if not self._entries or entry.position > self._entries[-1].position:
-                    self._add(entry.position, entry.generation, self._rows_of(entry, base))
+                    self._append_rows(entry.position, entry.generation, self._read_rows(entry, base))
 
     def tail(self) -> Tail | None:
-        """All rows that are there now; the same object while no more have come."""
+        """Return the tail with all current rows; the same object until more are appended."""
         with self._lock:
             if not self._entries:
                 return None
@@ -104,20 +104,20 @@ class TailRows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, keys included where they are needed."""
+        """Bytes of the rows, and of the keys if they were indexed."""
         keys = 0 if self._history is None else KEY_BYTES * self._history.rows
         return sum(int(batch.nbytes) for batch in self._batches) + keys
 
     def positions(self, entries: int) -> tuple[int, ...]:
-        """Of the first so many entries, ascending."""
+        """Return the positions of the first `entries` entries, ascending."""
         return tuple(one.position for one in self._entries[:entries])
 
     def position(self, entry: int) -> int:
-        """Of one entry, counted from 0."""
+        """Return the position of one entry, counted from 0."""
         return self._entries[entry].position
 
-    def since(self, position: int, base: BaseTable) -> TailRows:
-        """A copy without the entries before a position."""
+    def copy_from(self, position: int, base: BaseTable) -> TailRows:
+        """Copy the rows without the entries before a position."""
         with self._lock:
             kept = TailRows(self.region_id, base)
             entries = [one for one in self._entries if one.position >= position]
@@ -126,11 +126,13 @@ class TailRows:
                 rest = pa.Table.from_batches(self._batches, self._schema).slice(first)
                 stops = [one.start for one in entries[1:]] + [self._count]
                 for one, stop in zip(entries, stops, strict=True):
-                    kept._add(one.position, one.generation, rest.slice(one.start - first, stop - one.start))
+                    kept._append_rows(
+                        one.position, one.generation, rest.slice(one.start - first, stop - one.start)
+                    )
             return kept
 
-    def stretch(self, generation: int) -> tuple[int, int] | None:
-        """First row of a generation and the row behind its last one; None where it has none here."""
+    def find_generation(self, generation: int) -> tuple[int, int] | None:
+        """Return the first row of a generation and the end of its rows; None if it has none here."""
         with self._lock:
             starts = [one.start for one in self._entries if one.generation == generation]
             if not starts:
@@ -140,23 +142,23 @@ class TailRows:
 
     # What is derived from the rows
 
-    def newest(self, rows: int) -> np.ndarray:
-        """Which of the first so many rows are the last of their key among them, and no tombstones."""
+    def find_newest(self, rows: int) -> np.ndarray:
+        """Flag those of the first `rows` rows that are the last of their key and no tombstone."""
         with self._lock:
-            return self._known_history().newest(rows)
+            return self._extend_history().find_newest(rows)
 
     def find_rows(self, keys: pa.Table, rows: int) -> np.ndarray | None:
-        """Ascending numbers of the last row of each key among the first so many; None where not known."""
+        """Return ascending numbers of the last row of each key among the first `rows`; None if unknown."""
         with self._lock:
-            return self._known_history().find(key_column(keys), rows)
+            return self._extend_history().find(combine_key_columns(keys), rows)
 
-    def distinct_keys(self, start: int, stop: int) -> int:
-        """How many keys a stretch of rows has."""
+    def count_keys(self, start: int, stop: int) -> int:
+        """Count the distinct keys of a range of rows."""
         with self._lock:
-            return self._known_history().distinct(start, stop)
+            return self._extend_history().count_keys(start, stop)
 
-    def located(self, source: Hashable, start: int, stop: int, find: Find) -> list[np.ndarray]:
-        """Where another source has the keys of a stretch of rows.
+    def locate(self, source: Hashable, start: int, stop: int, find: Find) -> list[np.ndarray]:
+        """Find the keys of a range of rows in another source, and remember where they are.
 
         Args:
             source: names rows that never change.
@@ -165,9 +167,9 @@ class TailRows:
             find: places of distinct keys in the source.
         """
         with self._lock:
-            known = self._located.setdefault(source, _Located())
+            known = self._found_keys.setdefault(source, _FoundKeys())
             if stop > known.done:
-                for first, end in self._pieces(known.done, stop):
+                for first, end in self._split_at_generations(known.done, stop):
                     places = find(self.keys(first, end))
                     if len(places):
                         known.blocks.append((first, end, places))
@@ -181,10 +183,10 @@ class TailRows:
                     found.append(places if whole else find(self.keys(max(first, start), min(end, stop))))
             return found
 
-    def located_so_far(self, source: Hashable, start: int, stop: int) -> list[np.ndarray] | None:
-        """See `located`; None where it would have to ask."""
+    def find_located(self, source: Hashable, start: int, stop: int) -> list[np.ndarray] | None:
+        """Return what `locate` would; None if it would have to search."""
         with self._lock:
-            known = self._located.get(source)
+            known = self._found_keys.get(source)
             if known is None or known.done < stop:
                 return None
             blocks = [one for one in known.blocks if one[0] < stop and start < one[1]]
@@ -193,53 +195,53 @@ class TailRows:
             return [places for _, _, places in blocks]
 
     def keys(self, start: int, stop: int) -> pa.Array:
-        """Distinct keys of a stretch of rows."""
+        """Return the distinct keys of a range of rows."""
         with self._lock:
-            # One source after another is asked for the same ones.
+            # Several sources are searched for the same keys.
             if self._last_keys is None or self._last_keys[0] != (start, stop):
                 rows = pa.Table.from_batches(self._batches, self._schema).slice(start, stop - start)
-                self._last_keys = (start, stop), pc.unique(key_column(rows.select(list(self._key))))
+                self._last_keys = (start, stop), pc.unique(combine_key_columns(rows.select(list(self._key))))
             return self._last_keys[1]
 
-    def _pieces(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        """A stretch, cut where generations begin: what is found of one serves it when it is flushed."""
+    def _split_at_generations(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Split a range where generations begin, so that results serve a generation when it is flushed."""
         yield from itertools.pairwise([start, *(cut for cut in self._cuts if start < cut < stop), stop])
 
-    def _known_history(self) -> KeyHistory:
+    def _extend_history(self) -> KeyHistory:
         history = self._history
         if history is None:
             history = self._history = KeyHistory()
         if history.rows < self._count:
             rows = pa.Table.from_batches(self._batches, self._schema).slice(history.rows)
-            keys = key_column(rows.select(list(self._key)))
+            keys = combine_key_columns(rows.select(list(self._key)))
             dead = rows.column(TOMBSTONE).to_numpy()
             before = history.rows
-            starts = [one.start - before for one in self._entries_from(before)]
+            starts = [one.start - before for one in self._list_entries_from(before)]
             history.extend(keys, dead, [*starts, len(keys)])
         return history
 
-    def _entries_from(self, row: int) -> list[_Entry]:
+    def _list_entries_from(self, row: int) -> list[_Entry]:
         found = list(itertools.takewhile(lambda one: one.start >= row, reversed(self._entries)))
         found.reverse()
         return found
 
-    def _rows_of(self, entry: WalEntry, base: BaseTable) -> pa.Table:
-        """The entry's rows; neighbours have their columns in the same places as a rule."""
+    def _read_rows(self, entry: WalEntry, base: BaseTable) -> pa.Table:
+        """Read an entry's rows; the column mapping of the previous entry is reused if it fits."""
         if entry.rows is None:
             return self._schema.empty_table()
         stored_as = entry.rows.schema
         if self._stored is None or not self._stored[0].equals(stored_as, check_metadata=True):
-            self._stored = stored_as, base.stored_columns(fields_of_entry(stored_as))
+            self._stored = stored_as, base.map_stored_columns(fields_of_entry(stored_as))
         return entry_rows(entry.rows, self._schema, self._stored[1])
 
-    def _add(self, position: int, generation: int | None, rows: pa.Table) -> None:
+    def _append_rows(self, position: int, generation: int | None, rows: pa.Table) -> None:
         if self._entries and self._entries[-1].generation != generation:
             self._cuts.append(self._count)
         self._entries.append(_Entry(position, generation, self._count))
         self._count += rows.num_rows
         self._tail = None
         for added in rows.to_batches():
-            # Every row is copied a few times at most, and there are few batches however many entries come.
+            # Batches are merged so that there are few, and each row is copied only a few times.
             self._batches.append(added)
             while len(self._batches) > 1 and self._batches[-2].num_rows <= 2 * self._batches[-1].num_rows:
                 self._batches[-2:] = [pa.concat_batches(self._batches[-2:])]
@@ -273,12 +275,12 @@ class Tail:
 
     @cached_property
     def positions(self) -> tuple[int, ...]:
-        """Of its entries, ascending."""
+        """Positions of its entries, ascending."""
         return self.log.positions(self.entries)
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Bytes of the rows."""
         return int(self.rows.nbytes)
 
     @cached_property
@@ -288,27 +290,27 @@ class Tail:
         return MemTableSource(label, self.rows, lambda keys: self.find(keys.table))
 
     def find(self, keys: pa.Table) -> np.ndarray | None:
-        """Ascending numbers of the last row of each of these keys; None where that is not known."""
+        """Return ascending numbers of the last row of each of these keys; None if unknown."""
         return self.log.find_rows(keys, self.rows.num_rows)
 
-    def newest(self) -> np.ndarray:
-        """Which rows are the last of their key, and no tombstones."""
-        return self.log.newest(self.rows.num_rows)
+    def find_newest(self) -> np.ndarray:
+        """Flag the rows that are the last of their key and no tombstone."""
+        return self.log.find_newest(self.rows.num_rows)
 
     def keys(self, base: BaseTable) -> LayerKeys:
-        """Keys of all rows."""
+        """Return the keys of all rows."""
         dead = self.rows.column(TOMBSTONE).to_numpy()
         addresses = np.arange(self.rows.num_rows, dtype=np.uint64)
-        return LayerKeys(key_column(self.rows.select(list(base.primary_key))), addresses, dead)
+        return LayerKeys(combine_key_columns(self.rows.select(list(base.primary_key))), addresses, dead)
 
 
 def tail_schema(base: BaseTable) -> pa.Schema:
-    """The table's columns and `_tombstone`."""
+    """Return the table's columns and `_tombstone`."""
     return base.schema.append(pa.field(TOMBSTONE, pa.bool_()))
 
 
 def entry_rows(rows: pa.Table, schema: pa.Schema, stored: Mapping[str, StoredColumn]) -> pa.Table:
-    """Rows of a WAL entry as the table's rows.
+    """Convert the rows of a WAL entry to the table's columns.
 
     Args:
         rows: as they are in the log.

@@ -1,4 +1,4 @@
-"""The log of one region from the oldest entry on that no flushed generation covers."""
+"""Log of one region, without the entries that flushed generations cover."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ReadEntry = Callable[[int], WalEntry]
 
 
 class RegionLog:
-    """Safe to share between threads; it only grows.
+    """Unflushed entries of one region; append-only and thread-safe.
 
     Attributes:
         region_id: region.
@@ -36,36 +36,36 @@ class RegionLog:
         self.replay_start = ReplayStart(after, floor)
         self.last = after
         self._lock = threading.Lock()
-        self._listed: list[tuple[int, int | None]] = []
-        self._waiting: list[WalEntry] = []
+        self._positions: list[tuple[int, int | None]] = []
+        self._unread: list[WalEntry] = []
         self._rows: TailRows | None = None
-        self._read: tuple[BaseTable, Tail | None] | None = None
-        """What `tail` gave last, while no more entries came."""
+        self._last_tail: tuple[BaseTable, Tail | None] | None = None
+        """Last result of `tail`, until more entries are added."""
 
     @property
     def positions(self) -> tuple[int, ...]:
-        """Of all entries with rows, ascending."""
-        return tuple(position for position, _ in list(self._listed))
+        """Positions of all entries with rows, ascending."""
+        return tuple(position for position, _ in list(self._positions))
 
     @property
     def rows(self) -> TailRows | None:
-        """The rows as far as they were asked for."""
+        """Rows that were read so far."""
         return self._rows
 
     def is_behind(self, manifest: RegionManifest) -> bool:
-        """Whether the manifest says that more is flushed than the log leaves out."""
+        """Return whether the manifest covers entries that the log still has."""
         return (
             manifest.replay_after_wal_entry_position > self.after or manifest.current_generation > self.floor
         )
 
     def is_ahead_of(self, manifest: RegionManifest) -> bool:
-        """Whether the log leaves out entries that the manifest, which is an older one, calls unflushed."""
+        """Return whether the log lacks entries that the (older) manifest calls unflushed."""
         return (
             manifest.replay_after_wal_entry_position < self.after or manifest.current_generation < self.floor
         )
 
     def advance(self, entries: Sequence[WalEntry], last: int) -> None:
-        """Take note of all entries up to a position.
+        """Add the entries up to a position.
 
         Args:
             entries: all those behind some position that was looked at already, ascending.
@@ -76,35 +76,35 @@ class RegionLog:
                 if entry.position <= self.last or entry.is_fence:
                     continue
                 if self.replay_start.is_unflushed(entry.position, entry.generation):
-                    self._listed.append((entry.position, entry.generation))
-                    self._waiting.append(entry)
-                    self._read = None
+                    self._positions.append((entry.position, entry.generation))
+                    self._unread.append(entry)
+                    self._last_tail = None
             self.last = max(self.last, last)
 
     def tail(self, base: BaseTable, read: ReadEntry) -> Tail | None:
-        """The rows of all entries; None where there are none.
+        """Return the rows of all entries; None if there are none.
 
         Args:
             base: by whose columns they are read.
             read: an entry at a position.
         """
         with self._lock:
-            if not self._listed:
+            if not self._positions:
                 return None
-            if self._read is not None and self._read[0] is base:
-                return self._read[1]
-            if self._rows is None or not self._rows.reads_as(base):
-                entries = [read(position) for position, _ in self._listed]
+            if self._last_tail is not None and self._last_tail[0] is base:
+                return self._last_tail[1]
+            if self._rows is None or not self._rows.has_same_columns(base):
+                entries = [read(position) for position, _ in self._positions]
                 self._rows = TailRows(self.region_id, base)
             else:
-                entries = self._waiting
+                entries = self._unread
             self._rows.append(entries, base)
-            self._waiting = []
-            self._read = base, self._rows.tail()
-            return self._read[1]
+            self._unread = []
+            self._last_tail = base, self._rows.tail()
+            return self._last_tail[1]
 
-    def flushed_up_to(self, after: int, floor: int, base: BaseTable | None) -> RegionLog:
-        """The log that leaves out more; what is known of the rest stays known.
+    def drop_flushed(self, after: int, floor: int, base: BaseTable | None) -> RegionLog:
+        """Return a log without entries that were flushed since, which shares what was read of the rest.
 
         Args:
             after: see the attribute.
@@ -113,24 +113,24 @@ class RegionLog:
         """
         later = RegionLog(self.region_id, max(after, self.after), max(floor, self.floor))
         with self._lock:
-            later._listed = [
+            later._positions = [
                 (position, generation)
-                for position, generation in self._listed
+                for position, generation in self._positions
                 if later.replay_start.is_unflushed(position, generation)
             ]
             later.last = max(self.last, later.after)
-            kept = later._listed
-            waiting = [entry for entry in self._waiting if (entry.position, entry.generation) in set(kept)]
+            kept = later._positions
+            waiting = [entry for entry in self._unread if (entry.position, entry.generation) in set(kept)]
             rows = self._rows
-            if kept == self._listed:
-                later._rows, later._waiting = rows, waiting
+            if kept == self._positions:
+                later._rows, later._unread = rows, waiting
             elif (
                 kept
-                and kept == self._listed[-len(kept) :]
+                and kept == self._positions[-len(kept) :]
                 and rows is not None
                 and base is not None
-                and rows.reads_as(base)
+                and rows.has_same_columns(base)
             ):
-                later._rows = rows.since(kept[0][0], base)
-                later._waiting = waiting
+                later._rows = rows.copy_from(kept[0][0], base)
+                later._unread = waiting
         return later

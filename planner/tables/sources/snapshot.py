@@ -1,4 +1,4 @@
-"""What one query sees of one table, and how that is described to another process."""
+"""Snapshots of tables, and their descriptions for other processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from protos import snapshot_pb2
 Consistency = Literal["strong", "flushed", "snapshot"]
 CONSISTENCY_LEVELS: tuple[Consistency, ...] = ("strong", "flushed", "snapshot")
 MAX_WAL_ENTRIES = 1 << 20
-"""A description that names more entries of one region's log is refused: nobody could read them."""
+"""Most entries of one region's log that a description may name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class RegionSnapshot:
 
     @cached_property
     def merged(self) -> tuple[FlushedGeneration, ...]:
-        """Flushed generations whose rows the base version has, as far as they are still listed.
+        """Flushed generations that are merged into the base version and still listed in the manifest.
 
         Their indexes may have rows that the base table's indexes don't have yet.
         """
@@ -52,7 +52,7 @@ class RegionSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class RegionRows:
-    """Names the fresh rows of a region. Equal for the same generations and the same entries of its log.
+    """Cache key of the fresh rows of a region: its generations and the entries of its log.
 
     Attributes:
         region_id: region.
@@ -67,7 +67,7 @@ class RegionRows:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRows:
-    """Names the rows of a snapshot. Equal for the same base version and the same fresh rows on top of it.
+    """Cache key of the rows of a snapshot: the base version and the fresh rows on top of it.
 
     Attributes:
         base: version.
@@ -80,7 +80,7 @@ class SnapshotRows:
 
 @dataclass(frozen=True, eq=False)
 class TableSnapshot:
-    """A base version and the fresh rows on top of it.
+    """Base version with the fresh rows on top of it.
 
     Attributes:
         base: the base table, read after the region manifests, so that a merge in between loses nothing.
@@ -102,12 +102,12 @@ class TableSnapshot:
 
     @property
     def has_fresh_rows(self) -> bool:
-        """Whether anything lies on top of the base version."""
+        """Whether there are rows on top of the base version."""
         return bool(self.generations or self.tails)
 
     @cached_property
     def identity(self) -> SnapshotRows:
-        """Names its rows in caches."""
+        """Cache key of the snapshot's rows."""
         return SnapshotRows(
             self.base.version_id,
             frozenset(
@@ -123,7 +123,7 @@ class TableSnapshot:
 
 
 class SnapshotGoneError(UnavailableError):
-    """A snapshot that was described can't be opened any more."""
+    """A described snapshot can't be opened any more."""
 
     def __init__(self, table: str, version: int, reason: object) -> None:
         super().__init__(
@@ -133,7 +133,7 @@ class SnapshotGoneError(UnavailableError):
 
 @dataclass(frozen=True, slots=True)
 class RegionDescription:
-    """Which fresh rows of a region belong to a snapshot.
+    """Description of the fresh rows of a region in a snapshot.
 
     Attributes:
         region_id: UUID in its usual text form.
@@ -156,7 +156,7 @@ class RegionDescription:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotDescription:
-    """All that it takes to open a snapshot again, here or in another process over the same root.
+    """Everything that is needed to reopen a snapshot, here or in another process over the same root.
 
     Attributes:
         table: name in the catalog.
@@ -179,7 +179,7 @@ class SnapshotDescription:
 
     @staticmethod
     def of(snapshot: TableSnapshot, scanned_regions: frozenset[str]) -> SnapshotDescription:
-        """Describe a snapshot, and which of its regions a query reads."""
+        """Describe a snapshot, and the regions of it that a query reads."""
         return SnapshotDescription(
             snapshot.base.name,
             snapshot.base.version,
@@ -200,11 +200,11 @@ class SnapshotDescription:
 
     @property
     def scanned_regions(self) -> frozenset[str]:
-        """Regions whose rows are read."""
+        """Ids of the regions whose rows are read."""
         return frozenset(region.region_id for region in self.regions if region.is_scanned)
 
     def to_message(self) -> snapshot_pb2.SnapshotDescription:
-        """The message that stands for the description."""
+        """Convert the description to a message."""
         message = snapshot_pb2.SnapshotDescription(
             table=self.table, base_version=self.base_version, base_fingerprint=self.base_fingerprint
         )
@@ -214,13 +214,13 @@ class SnapshotDescription:
             )
             for one in region.generations:
                 described.generations.add(generation=one.generation, path=one.path)
-            for first, count in _runs(region.wal_positions):
+            for first, count in _find_runs(region.wal_positions):
                 described.wal_entries.add(first=first, count=count)
         return message
 
     @staticmethod
     def from_message(message: snapshot_pb2.SnapshotDescription) -> SnapshotDescription:
-        """The description that a message stands for; anybody may have written it.
+        """Read a description from a message of any origin.
 
         Raises:
             InvalidInputError: it describes what cannot be.
@@ -229,11 +229,11 @@ class SnapshotDescription:
             message.table,
             message.base_version,
             message.base_fingerprint,
-            tuple(_region(region) for region in message.regions),
+            tuple(_read_region(region) for region in message.regions),
         )
 
 
-def _region(message: snapshot_pb2.RegionDescription) -> RegionDescription:
+def _read_region(message: snapshot_pb2.RegionDescription) -> RegionDescription:
     if len(message.region_id) != 16:
         msg = f"region id {message.region_id.hex()!r} of a snapshot is not a UUID of 16 bytes"
         raise InvalidInputError(msg)
@@ -252,8 +252,7 @@ def _region(message: snapshot_pb2.RegionDescription) -> RegionDescription:
     )
 
 
-def _runs(positions: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Ascending numbers as first and count of each stretch without gaps."""
+def _find_runs(positions: Iterable[int]) -> Iterator[tuple[int, int]]:
     first = count = 0
     for position in positions:
         if count and position == first + count:

@@ -1,4 +1,4 @@
-"""The tables and views under one root directory."""
+"""Tables and views under one root directory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from planner.tables.sources.caches import ByteCache, DecodedColumns
 from planner.tables.sources.keys import KeyPlaces
 from planner.tables.state.past_tables import PastTables
 from planner.tables.state.table import Table
-from planner.tables.state.table_state import own_session
+from planner.tables.state.table_state import create_session
 
 WRITING = WriteOptions()
 CATALOG = "lance"
@@ -83,22 +83,24 @@ class Catalog:
 
     @property
     def caches(self) -> Mapping[str, ByteCache]:
-        """The caches by name: "rows" has keys, masks and rows of the WAL, "columns" decoded columns."""
+        """Caches by name: "rows" has keys, masks and rows of the WAL, "columns" decoded columns."""
         return {"rows": self.cache, "columns": self._columns.kept}
 
     @property
     def lance_cache_bytes(self) -> int:
-        """Bytes that Lance's own caches of indexes and metadata hold."""
-        sessions = {id(one): one for one in (self._session, *(table.session for table in self.opened()))}
+        """Bytes of Lance's own caches of indexes and metadata."""
+        sessions = {
+            id(one): one for one in (self._session, *(table.session for table in self.list_open_tables()))
+        }
         return sum(int(one.size_bytes()) for one in sessions.values())
 
-    def opened(self) -> tuple[Table, ...]:
-        """The tables that were read so far; nothing is looked up."""
+    def list_open_tables(self) -> tuple[Table, ...]:
+        """Return the tables that were opened so far, without I/O."""
         with self._lock:
             return tuple(self._tables.values())
 
     def close(self, timeout_seconds: float | None = None) -> Mapping[str, Sequence[str]]:
-        """Write what was only acknowledged, flush what was written, and stop the reader threads.
+        """Flush acknowledged rows of all tables, and stop the reader threads.
 
         Args:
             timeout_seconds: for the flushes of all tables together; None as the options of writing say, each.
@@ -108,7 +110,7 @@ class Catalog:
         """
         until = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         left: dict[str, Sequence[str]] = {}
-        for table in self.opened():
+        for table in self.list_open_tables():
             regions = table.close(None if until is None else max(until - time.monotonic(), 0.0))
             if regions:
                 left[table.name] = regions
@@ -116,27 +118,27 @@ class Catalog:
         return left
 
     def table_names(self) -> tuple[str, ...]:
-        """All tables, sorted."""
-        return self._named(TABLE_SUFFIX, directories=True)
+        """Return the names of all tables, sorted."""
+        return self._list_names(TABLE_SUFFIX, directories=True)
 
     def view_names(self) -> tuple[str, ...]:
-        """All views, sorted."""
-        return self._named(VIEW_SUFFIX, directories=False)
+        """Return the names of all views, sorted."""
+        return self._list_names(VIEW_SUFFIX, directories=False)
 
     def names(self) -> tuple[str, ...]:
-        """All tables and views, sorted."""
+        """Return the names of all tables and views, sorted."""
         return tuple(sorted({*self.table_names(), *self.view_names()}))
 
     def has_table(self, name: str) -> bool:
-        """Whether a table of that name exists."""
+        """Return whether a table of that name exists."""
         if name in self._tables:
             return True
         if self.storage.backend.scheme == "file":
-            return _plain(name) and self.storage.exists(f"{name}{TABLE_SUFFIX}/{VERSIONS}")[0]
+            return _is_file_name(name) and self.storage.exists(f"{name}{TABLE_SUFFIX}/{VERSIONS}")[0]
         return name in self.table_names()
 
     def table(self, name: str) -> Table:
-        """The table of that name.
+        """Return the table of that name.
 
         Raises:
             NotFoundError: names the tables that come close.
@@ -145,7 +147,7 @@ class Catalog:
         if known is not None:
             return known
         if not self._is_usable(name) or name not in self.table_names():
-            raise self._unknown(name)
+            raise self._build_unknown_error(name)
         storage = self.storage.child(f"{name}{TABLE_SUFFIX}")
         with self._lock:
             return self._tables.setdefault(
@@ -156,13 +158,13 @@ class Catalog:
                     self.cache,
                     self._columns,
                     self._places,
-                    own_session() if name in self._forgotten else self._session,
+                    create_session() if name in self._forgotten else self._session,
                     self.writing,
                 ),
             )
 
-    def storage_of(self, name: str) -> Storage:
-        """Where the table of a name is, or would be.
+    def locate_table(self, name: str) -> Storage:
+        """Return the directory of the table with that name, whether it exists or not.
 
         Raises:
             InvalidInputError: no table can have that name.
@@ -171,7 +173,7 @@ class Catalog:
         return self.storage.child(f"{name}{TABLE_SUFFIX}")
 
     def check_name(self, name: str) -> None:
-        """Refuse what can't be the name of a table or view.
+        """Refuse a name that no table or view can have.
 
         Raises:
             InvalidInputError: says why.
@@ -184,7 +186,7 @@ class Catalog:
             raise InvalidInputError(msg)
 
     def forget(self, name: str) -> None:
-        """Let go of everything that is known of a table, since it was dropped, or made under this name."""
+        """Drop the cached state of a table that was dropped or created under this name."""
         with self._lock:
             table = self._tables.pop(name, None)
             if table is not None:
@@ -193,8 +195,8 @@ class Catalog:
             table.abandon()
 
     def view_sql(self, name: str) -> str | None:
-        """The SELECT behind a view; None where there is no view of that name."""
-        if not _plain(name):
+        """Return the SELECT of a view; None if there is no such view."""
+        if not _is_file_name(name):
             return None
         path = f"{name}{VIEW_SUFFIX}"
         try:
@@ -206,7 +208,7 @@ class Catalog:
             raise CorruptDataError(msg) from error
 
     def write_view(self, name: str, sql: str, *, replaces: bool) -> bool:
-        """Make a view; False where there is one that is not to be replaced.
+        """Write a view; return False if it exists and is not to be replaced.
 
         Raises:
             InvalidInputError: no view can have that name.
@@ -219,37 +221,35 @@ class Catalog:
         return True
 
     def drop_view(self, name: str) -> None:
-        """Remove a view; nothing happens where there is none."""
+        """Remove a view if it exists."""
         self.storage.delete(f"{name}{VIEW_SUFFIX}")
 
     def _is_usable(self, name: str) -> bool:
-        """Whether a table can be named so here."""
-        return _plain(name) and (self.storage.backend.scheme == "file" or _IN_URLS.isdisjoint(name))
+        return _is_file_name(name) and (self.storage.backend.scheme == "file" or _IN_URLS.isdisjoint(name))
 
-    def _named(self, suffix: str, *, directories: bool) -> tuple[str, ...]:
-        found = self._entries(suffix, directories=directories)
+    def _list_names(self, suffix: str, *, directories: bool) -> tuple[str, ...]:
+        found = self._list_entries(suffix, directories=directories)
         if not directories or self.storage.backend.scheme != "file":
             return tuple(filter(self._is_usable, found))
         # A directory may be on its way to become a table, or be left of one; asking is cheap only here.
         are_tables = self.storage.exists(*(f"{name}{suffix}/{VERSIONS}" for name in found))
         return tuple(name for name, is_table in zip(found, are_tables, strict=True) if is_table)
 
-    def _entries(self, suffix: str, *, directories: bool) -> tuple[str, ...]:
+    def _list_entries(self, suffix: str, *, directories: bool) -> tuple[str, ...]:
         return tuple(
             entry.name.removesuffix(suffix)
             for entry in self.storage.list()
             if entry.name.endswith(suffix) and entry.is_dir == directories and entry.name != suffix
         )
 
-    def _unknown(self, name: str) -> NotFoundError:
+    def _build_unknown_error(self, name: str) -> NotFoundError:
         names = self.names()
         close = difflib.get_close_matches(name, names, n=3)
         hint = f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(names) or 'none'}"
         return NotFoundError(f"table {name!r} does not exist in {self.storage.uri}: {hint}")
 
 
-def _plain(name: str) -> bool:
-    """Whether a file can be named so, with a suffix."""
+def _is_file_name(name: str) -> bool:
     if not name or name in (".", "..") or len(name.encode()) > MAX_NAME_BYTES:
         return False
     return "/" not in name and "\0" not in name

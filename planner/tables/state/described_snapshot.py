@@ -1,4 +1,4 @@
-"""Opens the very snapshot that somebody described, whatever the table is now."""
+"""Open a described snapshot, whatever the newest state of the table is."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from planner.tables.sources.snapshot import (
     TableSnapshot,
 )
 from planner.tables.state.log_reader import LogReader
-from planner.tables.state.table_state import KnownState, Newest
+from planner.tables.state.table_state import Newest, TableState
 
-MADE_ANEW = "the table was dropped and made anew"
+RECREATED = "the table was dropped and made anew"
 OPEN_BASE_BYTES = 1 << 16
 """What an open dataset is booked at in the cache."""
 
@@ -31,8 +31,8 @@ OpenGenerations = Callable[[BaseTable, str, Iterable[FlushedGeneration]], tuple[
 
 
 @dataclass(frozen=True, slots=True)
-class _DescribedTail:
-    """Names rows of a region's log. Equal if they are all rows between the same entries, read as the same.
+class _TailRowsName:
+    """Cache key of all rows of a region's log between two entries, read as these columns.
 
     Attributes:
         place: the table.
@@ -53,7 +53,7 @@ class _DescribedTail:
 
 @dataclass(frozen=True, slots=True)
 class DescribedSnapshots:
-    """Reads the files that a description names.
+    """Open the files that a description names.
 
     Args:
         name: of the table.
@@ -68,46 +68,48 @@ class DescribedSnapshots:
     open_generations: OpenGenerations
 
     def open(self, description: SnapshotDescription) -> TableSnapshot:
-        """See `Table.reopen`."""
+        """Open a snapshot; see `Table.reopen`."""
         try:
-            newest = self.newest.find()  # Finds out whether the table was made anew.
-            kept = self.newest.known
-            base = self._base(kept, newest, description)
-            if base.place != kept.place:
-                raise SnapshotGoneError(self.name, base.version, MADE_ANEW)
+            newest = self.newest.find()  # Detects whether the table was recreated.
+            state = self.newest.state
+            base = self._open_base(state, newest, description)
+            if base.place != state.place:
+                raise SnapshotGoneError(self.name, base.version, RECREATED)
             return TableSnapshot(
-                base, {one.region_id: self._region(kept, base, one) for one in description.regions}
+                base, {one.region_id: self._open_region(state, base, one) for one in description.regions}
             )
         except (GenerationVanishedError, FileNotFoundError, NotFoundError) as error:
             raise SnapshotGoneError(self.name, description.base_version, error) from error
 
-    def _base(self, kept: KnownState, newest: BaseTable, description: SnapshotDescription) -> BaseTable:
+    def _open_base(self, state: TableState, newest: BaseTable, description: SnapshotDescription) -> BaseTable:
         version, fingerprint = description.base_version, description.base_fingerprint
-        key, cache = BaseVersion(kept.place, version), self.logs.cache
+        key, cache = BaseVersion(state.place, version), self.logs.cache
         for known in (newest, cache.get(key)):
             if isinstance(known, BaseTable) and (known.version, known.fingerprint) == (version, fingerprint):
                 return known
-        base = open_base_table(self.name, self.logs.storage, version, kept.session, kept.place)
+        base = open_base_table(self.name, self.logs.storage, version, state.session, state.place)
         if base.fingerprint != fingerprint:
-            raise SnapshotGoneError(self.name, version, MADE_ANEW)
+            raise SnapshotGoneError(self.name, version, RECREATED)
         cache.put(key, base, OPEN_BASE_BYTES)
         return base
 
-    def _region(self, kept: KnownState, base: BaseTable, description: RegionDescription) -> RegionSnapshot:
+    def _open_region(
+        self, state: TableState, base: BaseTable, description: RegionDescription
+    ) -> RegionSnapshot:
         region_id, positions = description.region_id, description.wal_positions
         generations = self.open_generations(base, region_id, description.generations)
-        tail = None if not positions else self._tail(kept, base, region_id, positions)
+        tail = None if not positions else self._open_tail(state, base, region_id, positions)
         return RegionSnapshot(region_id, generations, tail)
 
-    def _tail(
-        self, kept: KnownState, base: BaseTable, region_id: str, positions: tuple[int, ...]
+    def _open_tail(
+        self, state: TableState, base: BaseTable, region_id: str, positions: tuple[int, ...]
     ) -> Tail | None:
-        log = kept.logs.get(region_id)
+        log = state.logs.get(region_id)
         current = None if log is None or log.rows is None else log.rows.tail()
-        if current is not None and current.positions == positions and current.log.reads_as(base):
+        if current is not None and current.positions == positions and current.log.has_same_columns(base):
             return current
-        entries = self._entries(kept, region_id, positions)
-        key = _DescribedTail(kept.place, region_id, positions[0], positions[-1], base.columns, base.key)
+        entries = self._read_entries(state, region_id, positions)
+        key = _TailRowsName(state.place, region_id, positions[0], positions[-1], base.columns, base.key)
 
         def read() -> Tail | None:
             rows = TailRows(region_id, base)
@@ -116,11 +118,13 @@ class DescribedSnapshots:
 
         return self.logs.cache.compute(key, read, lambda tail: 0 if tail is None else tail.nbytes)
 
-    def _entries(self, kept: KnownState, region_id: str, positions: tuple[int, ...]) -> list[WalEntry]:
-        """All entries with rows from the first to the last: caches know a tail by these two positions."""
+    def _read_entries(self, state: TableState, region_id: str, positions: tuple[int, ...]) -> list[WalEntry]:
+        """Read all entries with rows between two positions, which identify the tail in caches."""
         first, last = positions[0], positions[-1]
         if last - first < MAX_WAL_ENTRIES:
-            entries = [self.logs.entry(kept, region_id, position) for position in range(first, last + 1)]
+            entries = [
+                self.logs.read_entry(state, region_id, position) for position in range(first, last + 1)
+            ]
             entries = [entry for entry in entries if not entry.is_fence]
             if tuple(entry.position for entry in entries) == positions:
                 return entries

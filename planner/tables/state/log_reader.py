@@ -1,4 +1,4 @@
-"""Keeps a table's writer, and reads what is new in its logs: from storage, or from the writer's memory."""
+"""Reader of new log entries, from storage or from the writer's memory, and the table's writer."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.log_tail import Tail, TailRows
 from planner.tables.sources.region_log import RegionLog
-from planner.tables.state.table_state import KnownState, Newest
+from planner.tables.state.table_state import Newest, TableState
 
 OwnTails = Callable[[Iterable[str]], Mapping[str, OwnTail]]
 ENTRIES_FOR_A_GENERATION = 512
-"""So many entries that are flushed already are still read, where the rest of their generation was."""
+"""Flushed entries that are still read if the rest of their generation was read before."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
-    """Names an entry of a log. Equal if it is the same one: positions are taken once."""
+class _EntryName:
+    """Cache key of a log entry; positions are never reused."""
 
     place: Place
     region_id: str
@@ -38,10 +38,7 @@ class _Entry:
 
 @dataclass(frozen=True, slots=True)
 class FlushedGenerationName:
-    """Names `FlushedRows`. Equal if it is the same generation of the same table's region.
-
-    What they are read as, the rows tell themselves: see `TailRows.reads_as`.
-    """
+    """Cache key of `FlushedRows`; see `TailRows.has_same_columns` for how they are read."""
 
     place: Place
     region_id: str
@@ -50,7 +47,7 @@ class FlushedGenerationName:
 
 @dataclass(frozen=True, slots=True)
 class FlushedRows:
-    """A generation as it was while it was unflushed, if all of its entries were read.
+    """Rows of a generation from before it was flushed, if all of its entries were read.
 
     Attributes:
         rows: of the region's log.
@@ -65,7 +62,7 @@ class FlushedRows:
 
 @dataclass(frozen=True, slots=True)
 class LogReader:
-    """Finds the unflushed entries of regions.
+    """Reader of the unflushed entries of regions.
 
     Args:
         storage: directory of the table.
@@ -79,15 +76,14 @@ class LogReader:
     own_tails: OwnTails
     newest: Newest
 
-    def unflushed(self, kept: KnownState, manifests: Sequence[RegionManifest]) -> dict[str, RegionLog]:
-        """The logs of regions as they are now, without what the manifests call flushed, by region id.
+    def read_unflushed(self, state: TableState, manifests: Sequence[RegionManifest]) -> dict[str, RegionLog]:
+        """Return the current logs of regions, by region id, without entries that the manifests call flushed.
 
-        A manifest that has this process's epoch was the newest when it was read, and so nobody else had
-        written by then: the log is what memory says, and storage need not be asked. Other logs that are known
-        are asked in one go whether anything was written since.
+        If a manifest has this process's epoch, no other process had written when it was read: its log is
+        complete in memory. For other known logs, one request checks whether there are newer entries.
 
         Args:
-            kept: what is known of the table.
+            state: of the table.
             manifests: the newest of the regions.
 
         Raises:
@@ -100,7 +96,7 @@ class LogReader:
         others: list[tuple[RegionManifest, OwnTail | None, int]] = []
         for manifest in manifests:
             region_id = manifest.region_id
-            own, log = tails.get(region_id), kept.logs.get(region_id)
+            own, log = tails.get(region_id), state.logs.get(region_id)
             if own is not None and own.writer_epoch != manifest.writer_epoch:
                 own = None
             if log is None or log.replay_start != manifest.replay_start:
@@ -110,23 +106,23 @@ class LogReader:
             if own is None:
                 following[region_id] = log.last + 1
             elif own.last > log.last:
-                log.advance(list(self._entries(kept, region_id, log.last, own.last, own)), own.last)
+                log.advance(list(self._read_entries(state, region_id, log.last, own.last, own)), own.last)
         if following:
             are_there = self.storage.exists(*map(wal_entry_path, following.keys(), following.values()))
             grown = {one for one, is_there in zip(following, are_there, strict=True) if is_there}
             others += [(one, None, following[one.region_id]) for one in manifests if one.region_id in grown]
         if others:
-            read = self.storage.each(lambda one: self._log(kept, *one), others)
+            read = self.storage.each(lambda one: self._read_log(state, *one), others)
             logs |= {log.region_id: log for log in read}
         return logs
 
     def tails(
-        self, kept: KnownState, logs: Mapping[str, RegionLog], base: BaseTable
+        self, state: TableState, logs: Mapping[str, RegionLog], base: BaseTable
     ) -> Mapping[str, Tail | None]:
-        """Rows of logs that are in no generation, by region id; None where there are none.
+        """Read the rows of logs that are in no generation, by region id; None if there are none.
 
         Args:
-            kept: what is known of the table.
+            state: of the table.
             logs: by region id, found before the base version.
             base: by whose columns the rows are read.
 
@@ -143,106 +139,106 @@ class LogReader:
                 if not self.storage.exists(wal_entry_path(region_id, log.after + 1))[0]:
                     msg = f"the log of region {region_id} was cleaned up behind entry {log.after}"
                     raise FileNotFoundError(msg)  # Newer entries were not found behind the gap.
-                rest = log.flushed_up_to(log.after, newest_merged + 1, base)
-            found[region_id] = rest.tail(base, partial(self._held_entry, kept, region_id))
+                rest = log.drop_flushed(log.after, newest_merged + 1, base)
+            found[region_id] = rest.tail(base, partial(self._find_entry, state, region_id))
         return found
 
-    def _held_entry(self, kept: KnownState, region_id: str, position: int) -> WalEntry:
-        """One entry, from memory where this process wrote it."""
+    def _find_entry(self, state: TableState, region_id: str, position: int) -> WalEntry:
+        """Return one entry, from memory if this process wrote it."""
         own = self.own_tails((region_id,)).get(region_id)
         if own is not None and own.first <= position <= own.last:
             at = bisect_left(own.entries, position, key=lambda one: one.position)
             if at < len(own.entries) and own.entries[at].position == position:
                 return own.entries[at]
-        return self.entry(kept, region_id, position)
+        return self.read_entry(state, region_id, position)
 
-    def _log(
-        self, kept: KnownState, manifest: RegionManifest, own: OwnTail | None, seen: int = 0
+    def _read_log(
+        self, state: TableState, manifest: RegionManifest, own: OwnTail | None, seen: int = 0
     ) -> RegionLog:
-        """The log of one region.
+        """Read the new entries of the log of one region.
 
         Args:
-            kept: what is known of the table.
+            state: of the table.
             manifest: the region's newest.
             own: what this process holds in memory; None where others may have written since.
             seen: the position behind one that was looked at, where an entry is known to be; 0 for none.
         """
         region_id = manifest.region_id
-        log = kept.logs.get(region_id)
+        log = state.logs.get(region_id)
         if log is not None and log.is_behind(manifest):
-            log = kept.logs[region_id] = self._without_flushed(kept, log, manifest)
+            log = state.logs[region_id] = self._drop_flushed(state, log, manifest)
         if log is None or log.is_ahead_of(manifest):
             known = log
             log = RegionLog(region_id, manifest.replay_after_wal_entry_position, manifest.current_generation)
             if known is None:
-                kept.logs[region_id] = log
+                state.logs[region_id] = log
         looked_at = log.last
         if own is None:
             last = last_wal_position(self.storage, region_id, after=max(looked_at, seen))
         else:
             last = own.last
         if last > looked_at:
-            log.advance(list(self._entries(kept, region_id, looked_at, last, own)), last)
+            log.advance(list(self._read_entries(state, region_id, looked_at, last, own)), last)
         return log
 
-    def entry(self, kept: KnownState, region_id: str, position: int) -> WalEntry:
-        """One entry.
+    def read_entry(self, state: TableState, region_id: str, position: int) -> WalEntry:
+        """Read one entry, or take it from the cache.
 
         Raises:
             FileNotFoundError: there is none.
             LanceGatewayError: it can't be read.
         """
         return self.cache.compute(
-            _Entry(kept.place, region_id, position),
+            _EntryName(state.place, region_id, position),
             lambda: read_wal_entry(self.storage, region_id, position),
             lambda entry: 256 + (0 if entry.rows is None else int(entry.rows.nbytes)),
         )
 
-    def _entries(
-        self, kept: KnownState, region_id: str, after: int, last: int, own: OwnTail | None
+    def _read_entries(
+        self, state: TableState, region_id: str, after: int, last: int, own: OwnTail | None
     ) -> Iterator[WalEntry]:
-        """All entries behind a position, ascending; from memory as far as it has them."""
+        """Yield all entries after a position, ascending, from memory as far as they are there."""
         held = last + 1 if own is None else own.first
         for position in range(after + 1, held):
-            yield self.entry(kept, region_id, position)
+            yield self.read_entry(state, region_id, position)
         if own is not None:
             yield from own.after(after)
 
-    def _without_flushed(self, kept: KnownState, log: RegionLog, manifest: RegionManifest) -> RegionLog:
-        """The log without what was flushed since, whose rows are remembered by generation."""
+    def _drop_flushed(self, state: TableState, log: RegionLog, manifest: RegionManifest) -> RegionLog:
+        """Return the log without entries flushed since, and remember their rows by generation."""
         base = self.newest.last
         after = manifest.replay_after_wal_entry_position
         if base is not None and log.rows is not None and after - log.last <= ENTRIES_FOR_A_GENERATION:
-            self._remember_flushed(kept, log, manifest, base)
-        return log.flushed_up_to(after, manifest.current_generation, base)
+            self._remember_flushed(state, log, manifest, base)
+        return log.drop_flushed(after, manifest.current_generation, base)
 
     def _remember_flushed(
-        self, kept: KnownState, log: RegionLog, manifest: RegionManifest, base: BaseTable
+        self, state: TableState, log: RegionLog, manifest: RegionManifest, base: BaseTable
     ) -> None:
         region_id = manifest.region_id
         try:
             # What came between the query before and the flush; it may be gone already.
             looked_at = log.last
             last = last_wal_position(self.storage, region_id, after=looked_at)
-            entries = [self.entry(kept, region_id, one) for one in range(looked_at + 1, last + 1)]
+            entries = [self.read_entry(state, region_id, one) for one in range(looked_at + 1, last + 1)]
             log.advance(entries, last)
-            log.tail(base, lambda position: self.entry(kept, region_id, position))
+            log.tail(base, lambda position: self.read_entry(state, region_id, position))
         except FileNotFoundError:
             return
         rows = log.rows
         for flushed in reversed(manifest.flushed_generations):
-            name = FlushedGenerationName(kept.place, region_id, flushed.generation)
+            name = FlushedGenerationName(state.place, region_id, flushed.generation)
             stretch = None
             if rows is not None and flushed.generation >= log.floor:
-                stretch = rows.stretch(flushed.generation)
+                stretch = rows.find_generation(flushed.generation)
             if rows is None or stretch is None:
-                self.cache.put(name, None, 1)  # Whoever asks for masks now and then has asked for its by now.
+                self.cache.put(name, None, 1)  # The next queries do not need it.
                 return
             self.cache.put(name, FlushedRows(rows, *stretch), rows.nbytes)
 
 
 class TableWriting:
-    """Makes the writer of a table when it is first asked for; safe to share between threads.
+    """Writer of a table, opened on first use. Thread-safe.
 
     Attributes:
         written_at: when rows were written last, in seconds of the monotonic clock.
@@ -251,7 +247,7 @@ class TableWriting:
         name: of the table in the catalog.
         storage: directory of the table.
         options: how it is written; None where it is only read.
-        newest: tells which table is in the directory now.
+        newest: finds the table that is in the directory now.
     """
 
     def __init__(self, name: str, storage: Storage, options: WriteOptions | None, newest: Newest) -> None:
@@ -266,11 +262,11 @@ class TableWriting:
 
     @property
     def opened(self) -> TableWriter | None:
-        """What `writer` made; None where nothing was written yet."""
+        """The writer; None if nothing was written yet."""
         return self._writer
 
     def writer(self) -> TableWriter:
-        """Return the writer; the same object while it is the same table.
+        """Open the writer, or return the open one if the table was not recreated.
 
         Raises:
             PreconditionError: the gateway only reads.
@@ -278,38 +274,38 @@ class TableWriting:
         if self._options is None:
             msg = f"table {self._name!r} can't be written: this gateway was started read-only"
             raise PreconditionError(msg)
-        known = self._newest.known
+        state = self._newest.state
         with self._lock:
-            if self._writer is not None and self._place != known.place:
+            if self._writer is not None and self._place != state.place:
                 if self._writer.is_there():  # Readers know a table by less than writers do.
-                    self._place = known.place
+                    self._place = state.place
                 else:
                     # Of a table that was dropped: to flush its rows would write them into the new one.
                     replaced, self._writer = self._writer, None
                     replaced.abandon()
             if self._writer is None:
-                self._place = known.place
+                self._place = state.place
                 self._writer = TableWriter(
-                    self._name, self._storage, self._options, known.session, self.wrote
+                    self._name, self._storage, self._options, state.session, self.note_write
                 )
             return self._writer
 
     def tails(self, region_ids: Iterable[str]) -> Mapping[str, OwnTail]:
-        """Return what the writer holds of regions in memory, by region id; make no writer for it.
+        """Return the rows that the writer holds in memory, by region id, without opening a writer.
 
         Waits for rows that were acknowledged before they are durable.
         """
         writer = self._writer
-        if writer is None or self._place != self._newest.known.place:
+        if writer is None or self._place != self._newest.state.place:
             return {}
         return writer.tails(region_ids)
 
-    def wrote(self) -> None:
-        """Take note that rows may have been written: no older snapshot is taken again."""
+    def note_write(self) -> None:
+        """Note that rows may have been written: older snapshots are not reused."""
         self.written_at = time.monotonic()
 
     def close(self, timeout_seconds: float | None = None) -> Sequence[str]:
-        """Flush what was written.
+        """Flush and close the writer.
 
         Args:
             timeout_seconds: None as the options of writing say.
@@ -322,7 +318,7 @@ class TableWriting:
         return () if writer is None else writer.close(timeout_seconds)
 
     def abandon(self) -> None:
-        """Forget what was written and is not in storage: the table is dropped."""
+        """Discard unwritten rows: the table was dropped."""
         with self._lock:
             writer, self._writer = self._writer, None
         if writer is not None:

@@ -1,4 +1,4 @@
-"""Tables as they were: a version of the base, and the generations that were flushed, not merged, by then."""
+"""Tables at a past moment: a base version, and the generations that were flushed and not merged then."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from planner.tables.state.table import Table
 OPEN_TABLES = 64
 """So many past versions, of all tables together, stay open."""
 COLUMN_BYTES = 32 << 20
-_SHOWN = 12
+_MAX_NAMES = 12
 
 
 class PastTable(Table):
-    """Nothing about it changes any more; safe to share between threads.
+    """Table at a past moment, which never changes. Thread-safe.
 
-    What is cached of files that never change it shares with the table of today; decoded columns have a small
-    room of their own, so that reading the past takes nothing away from the present.
+    It shares caches of files with the current table. Decoded columns have a small cache of their own, so that
+    reading the past evicts nothing that current queries need.
 
     Attributes:
         version: of the base.
@@ -52,12 +52,12 @@ class PastTable(Table):
     Args:
         newest: the table of today.
         base: its version.
-        moment: see there.
+        moment: see the attribute.
         columns: keeps decoded columns of past versions.
     """
 
     def __init__(self, newest: Table, base: BaseTable, moment: int, columns: DecodedColumns) -> None:
-        super().__init__(newest.name, newest.storage, newest.cache, columns, _NO_PLACES, base.session)
+        super().__init__(newest.name, newest.storage, newest.cache, columns, _NO_KEY_PLACES, base.session)
         self.version = base.version
         self.moment = moment
         self._base = base
@@ -65,26 +65,26 @@ class PastTable(Table):
 
     @property
     def described_time(self) -> str:
-        """For EXPLAIN, where tables of today tell how they are read."""
+        """Time of the table for EXPLAIN."""
         return f"as of {format_moment(self.moment)}"
 
-    def read_by(self, other: Table) -> Table:  # noqa: ARG002
-        """This very table: what is known of the past stays true."""
+    def replace_with(self, other: Table) -> Table:  # noqa: ARG002
+        """Return this table, which needs no newer state."""
         return self
 
     def base(self) -> BaseTable:
-        """The version."""
+        """Return the base version."""
         return self._base
 
     def assignments(self, base: BaseTable, consistency: Consistency) -> RegionAssignments:
-        """All regions that there were; see `Table.assignments`."""
+        """Return all regions of that moment; see `Table.assignments`."""
         del consistency
-        return RegionAssignments() if base.details is None else self._assigned
+        return RegionAssignments() if base.details is None else self._assignments
 
-    def snapshot(
+    def take_snapshot(
         self, regions: Iterable[str], consistency: Consistency = "strong", max_staleness_ms: int = 0
     ) -> TableSnapshot:
-        """The version and the generations on top of it; the same whenever it is taken.
+        """Return the base version and the generations on top of it.
 
         Raises:
             PreconditionError: a generation that the version needs was cleaned up, or a region had two ids.
@@ -106,33 +106,33 @@ class PastTable(Table):
             flushed = range(newest_merged + 1, 1 if manifest is None else manifest.current_generation)
             if len(needed) < len(flushed):
                 # Merged by a version that is gone, and taken out of the manifest before this moment.
-                raise self._cleaned_up(region_id, flushed)
+                raise self._build_cleaned_up_error(region_id, flushed)
             try:
                 generations = self.open_generations(self._base, region_id, needed)
             except GenerationVanishedError as error:
-                raise self._cleaned_up(region_id, [one.generation for one in needed]) from error
+                raise self._build_cleaned_up_error(region_id, [one.generation for one in needed]) from error
             found[region_id] = RegionSnapshot(region_id, generations, None)
         return TableSnapshot(self._base, found)
 
     @cached_property
     def _manifests(self) -> Mapping[str, RegionManifest]:
-        """Of each region that there was, the newest manifest of that time.
+        """Newest manifest of each region at that moment, by region id.
 
         Raises:
             PreconditionError: what a region had flushed then is not known.
         """
         merged = self._today.base().merged_generations
         ids = sorted({*list_regions(self.storage), *merged})
-        found = self.storage.each(lambda one: self._manifest_then(one, merged.get(one, 0)), ids)
+        found = self.storage.each(lambda one: self._find_manifest(one, merged.get(one, 0)), ids)
         return {one.region_id: one for one in found if one is not None}
 
     @cached_property
-    def _assigned(self) -> RegionAssignments:
+    def _assignments(self) -> RegionAssignments:
         details = self._base.details
         return RegionAssignments.of(self._manifests.values(), () if details is None else details.region_specs)
 
-    def _manifest_then(self, region_id: str, merged_today: int) -> RegionManifest | None:
-        """None where the region came later.
+    def _find_manifest(self, region_id: str, merged_today: int) -> RegionManifest | None:
+        """Return the manifest of a region at that moment; None if the region was created later.
 
         Args:
             region_id: of a region that is there, or of which generations were merged.
@@ -147,21 +147,23 @@ class PastTable(Table):
             if entry.size  # Of those that were cleaned up, the names are left.
             and (version := manifest_version(entry.name)) is not None
         )
-        at = bisect_right(versions, self.moment, key=lambda version: self._written(region_id, version))
+        at = bisect_right(
+            versions, self.moment, key=lambda version: self._read_write_time(region_id, version)
+        )
         if at and (at == len(versions) or versions[at] == versions[at - 1] + 1):
-            return self._manifest(region_id, versions[at - 1])
+            return self._read_manifest(region_id, versions[at - 1])
         if at or (versions and versions[0] > 1):
-            since = format_moment(self._written(region_id, versions[at]))
+            since = format_moment(self._read_write_time(region_id, versions[at]))
             msg = (
                 f"table {self.name!r} {self.described_time}: what region {region_id} had flushed then is no "
                 f"longer known, since its manifests of before {since} were cleaned up. Read a version that "
                 "was committed later (system.versions lists them)"
             )
             raise PreconditionError(msg)
-        self._check_came_later(region_id, merged_today, is_there=bool(versions))
+        self._check_is_later(region_id, merged_today, is_there=bool(versions))
         return None
 
-    def _check_came_later(self, region_id: str, merged_today: int, *, is_there: bool) -> None:
+    def _check_is_later(self, region_id: str, merged_today: int, *, is_there: bool) -> None:
         """Refuse a region that had generations before its oldest manifest was written.
 
         Raises:
@@ -169,7 +171,7 @@ class PastTable(Table):
         """
         details = self._base.details
         merged = 0 if details is None else details.newest_merged(region_id)
-        flushed = self._manifest(region_id, 1).current_generation - 1 if is_there else merged_today
+        flushed = self._read_manifest(region_id, 1).current_generation - 1 if is_there else merged_today
         if flushed == merged or (flushed < merged and not is_there):
             return
         msg = (
@@ -181,26 +183,25 @@ class PastTable(Table):
         )
         raise PreconditionError(msg)
 
-    def _manifest(self, region_id: str, version: int) -> RegionManifest:
+    def _read_manifest(self, region_id: str, version: int) -> RegionManifest:
         path = manifest_path(region_id, version)
         return RegionManifest.decode(self.storage.read(path), source=self.storage.locate(path))
 
-    def _written(self, region_id: str, version: int) -> int:
-        """When a manifest was written, in microseconds since 1970; of one that is gone, long ago."""
+    def _read_write_time(self, region_id: str, version: int) -> int:
+        """Return when a manifest was written, in microseconds since 1970; 0 if it is gone."""
         identity = self.storage.identity(manifest_path(region_id, version))
         return 0 if identity is None else identity.written // 1000
 
-    def _cleaned_up(self, region_id: str, needed: Iterable[int]) -> PreconditionError:
+    def _build_cleaned_up_error(self, region_id: str, needed: Iterable[int]) -> PreconditionError:
         numbers = list(needed)
-        first = self._first_without(region_id, numbers[-1])
+        first = self._find_version_with(region_id, numbers[-1])
         hint = "no version is known that has its rows" if first is None else f"version {first} has their rows"
         return PreconditionError(
             f"table {self.name!r} as of version {self.version}: it needs flushed generations {numbers} of "
             f"region {region_id}, of which some were merged later and cleaned up; {hint}"
         )
 
-    def _first_without(self, region_id: str, generation: int) -> int | None:
-        """The first later version that has merged a generation."""
+    def _find_version_with(self, region_id: str, generation: int) -> int | None:
         later = [
             int(one["version"]) for one in self._base.dataset.versions() if int(one["version"]) > self.version
         ]
@@ -213,21 +214,21 @@ class PastTable(Table):
         return later[at] if at < len(later) else None
 
 
-class _NoPlaces(KeyPlaces):
-    """Never knows where a key is: to read all keys of the past is not worth it."""
+class _NoKeyPlaces(KeyPlaces):
+    """Key positions of past tables, which are never read."""
 
     def __init__(self) -> None:
         pass
 
     def find(self, base: BaseTable, keys: KeySet) -> None:
-        """Nothing."""
+        """Return None: positions are unknown."""
 
 
-_NO_PLACES = _NoPlaces()
+_NO_KEY_PLACES = _NoKeyPlaces()
 
 
 class CommittedVersion(NamedTuple):
-    """A version of a base table.
+    """Version of a base table.
 
     Attributes:
         version: number.
@@ -241,8 +242,8 @@ class CommittedVersion(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _PastMoment:
-    """Names a past table. Equal if it is the same version, with what was flushed by the same moment.
+class _PastTableName:
+    """Cache key of a past table: its base version and moment.
 
     Attributes:
         version: of the base.
@@ -254,34 +255,34 @@ class _PastMoment:
 
 
 @dataclass(frozen=True, slots=True)
-class _Listed:
+class _VersionList:
     base: BaseTable
     versions: tuple[CommittedVersion, ...]
 
 
 class PastTables:
-    """Safe to share between threads."""
+    """Past tables that are open. Thread-safe."""
 
     def __init__(self) -> None:
         self._columns = DecodedColumns(COLUMN_BYTES)
         self._lock = threading.Lock()
-        self._open: LRUCache[_PastMoment, PastTable] = LRUCache(OPEN_TABLES)
+        self._open: LRUCache[_PastTableName, PastTable] = LRUCache(OPEN_TABLES)
         self._bases: LRUCache[BaseVersion, BaseTable] = LRUCache(OPEN_TABLES)
-        self._listed: LRUCache[str, _Listed] = LRUCache(OPEN_TABLES)
+        self._version_lists: LRUCache[str, _VersionList] = LRUCache(OPEN_TABLES)
 
     def find(self, table: Table, as_of: AsOf) -> PastTable:
-        """The table as it was.
+        """Open a table at a past moment or version.
 
         Raises:
-            NotFoundError: there is no such version, or tag, or there was no table yet; tells what there is.
-            InvalidInputError: the moment can't be found out.
+            NotFoundError: there is no such version, or tag, or the table did not exist.
+            InvalidInputError: the moment can't be evaluated.
         """
         newest = table.base()
         asked = as_of.evaluate_moment()
         if asked is None:
-            version = as_of.version or self._tagged(newest, as_of.tag or "")
-            return self._opened(table, newest, version, None)
-        # What is yet to come is not known: the next query with the same moment may see more.
+            version = as_of.version or self._find_tagged_version(newest, as_of.tag or "")
+            return self._open_version(table, newest, version, None)
+        # The future is unknown: the next query with the same moment may see more.
         moment = min(asked, time.time_ns() // 1000)
         versions = self.versions(newest)
         at = bisect_right(versions, moment, key=lambda one: one.committed_at)
@@ -292,38 +293,40 @@ class PastTables:
                 f"{first.version}, of {format_moment(first.committed_at)}"
             )
             raise NotFoundError(msg)
-        return self._opened(table, newest, versions[at - 1].version, moment)
+        return self._open_version(table, newest, versions[at - 1].version, moment)
 
     def versions(self, newest: BaseTable) -> tuple[CommittedVersion, ...]:
-        """All versions that are kept, ascending.
+        """Return all versions that exist, ascending.
 
         Args:
             newest: of the table.
         """
         with self._lock:
-            known = self._listed.get(newest.storage.uri)
+            known = self._version_lists.get(newest.storage.uri)
         if known is not None and known.base is newest:
             return known.versions
         found = tuple(
-            CommittedVersion(int(one["version"]), to_microseconds(one["timestamp"].astimezone()), _rows(one))
+            CommittedVersion(
+                int(one["version"]), to_microseconds(one["timestamp"].astimezone()), _read_row_count(one)
+            )
             for one in newest.dataset.versions()
         )
         with self._lock:
-            self._listed[newest.storage.uri] = _Listed(newest, found)
+            self._version_lists[newest.storage.uri] = _VersionList(newest, found)
         return found
 
-    def _tagged(self, newest: BaseTable, tag: str) -> int:
-        tags = tags_of(newest)
+    def _find_tagged_version(self, newest: BaseTable, tag: str) -> int:
+        tags = list_tags(newest)
         if tag in tags:
             return tags[tag]
-        listed = ", ".join(map(repr, sorted(tags)[:_SHOWN])) or "no tags"
+        listed = ", ".join(map(repr, sorted(tags)[:_MAX_NAMES])) or "no tags"
         number = f"; version {tag} is written without quotes" if tag.isdigit() else ""
         msg = f"table {newest.name!r} has no tag {tag!r}; it has {listed}{number}"
         raise NotFoundError(msg)
 
-    def _opened(self, table: Table, newest: BaseTable, version: int, moment: int | None) -> PastTable:
-        """A version, with what was flushed by a moment; None is the moment of its own commit."""
-        key = _PastMoment(BaseVersion(newest.place, version), moment)
+    def _open_version(self, table: Table, newest: BaseTable, version: int, moment: int | None) -> PastTable:
+        """Open a version, with the generations flushed by a moment; None is the moment of its commit."""
+        key = _PastTableName(BaseVersion(newest.place, version), moment)
         with self._lock:
             known = self._open.get(key)
         if known is not None:
@@ -338,7 +341,7 @@ class PastTables:
         if version == newest.version:
             return newest
         if version > newest.version:
-            raise self._unknown(newest, version)
+            raise self._build_unknown_error(newest, version)
         key = BaseVersion(newest.place, version)
         with self._lock:
             known = self._bases.get(key)
@@ -347,26 +350,28 @@ class PastTables:
         try:
             base = open_base_table(newest.name, newest.storage, version, newest.session, newest.place)
         except NotFoundError as error:
-            raise self._unknown(newest, version) from error
+            raise self._build_unknown_error(newest, version) from error
         with self._lock:
             return self._bases.setdefault(key, base)
 
-    def _unknown(self, newest: BaseTable, version: int) -> NotFoundError:
+    def _build_unknown_error(self, newest: BaseTable, version: int) -> NotFoundError:
         try:
             numbers = [int(one["version"]) for one in newest.dataset.versions()]
         except (OSError, ValueError) as error:
             return NotFoundError(f"table {newest.name!r} has no version {version} ({brief(error)})")
-        return NotFoundError(f"table {newest.name!r} has no version {version}; it has {_ranges(numbers)}")
+        return NotFoundError(
+            f"table {newest.name!r} has no version {version}; it has {_format_ranges(numbers)}"
+        )
 
 
-def tags_of(newest: BaseTable) -> Mapping[str, int]:
-    """Tag -> version, of the main branch."""
+def list_tags(newest: BaseTable) -> Mapping[str, int]:
+    """Return the tags of the main branch with their versions."""
     listed = newest.dataset.tags.list()
     return {name: int(one["version"]) for name, one in listed.items() if one.get("branch") is None}
 
 
 def check_past_access(newest: BaseTable, past: BaseTable) -> None:
-    """Refuse a version whose columns an access policy might not know.
+    """Refuse a version with columns that an access policy might not know.
 
     A policy speaks of columns by their names of today: what was renamed, or dropped, since then would be
     shown unrestricted.
@@ -382,19 +387,21 @@ def check_past_access(newest: BaseTable, past: BaseTable) -> None:
         raise PreconditionError(msg)
 
 
-def _rows(version: Mapping[str, Any]) -> int | None:
+def _read_row_count(version: Mapping[str, Any]) -> int | None:
     recorded = version.get("metadata", {}).get("total_rows")
     return None if recorded is None else int(recorded)
 
 
-def _ranges(numbers: list[int]) -> str:
-    """Like "versions 1 to 4, 7 and 9 to 12"."""
+def _format_ranges(numbers: list[int]) -> str:
+    """Format numbers like "versions 1 to 4, 7 and 9 to 12"."""
     runs: list[tuple[int, int]] = []
     for number in numbers:
         if runs and runs[-1][1] == number - 1:
             runs[-1] = (runs[-1][0], number)
         else:
             runs.append((number, number))
-    shown = [str(first) if first == last else f"{first} to {last}" for first, last in runs[-_SHOWN:]]
+    shown = [str(first) if first == last else f"{first} to {last}" for first, last in runs[-_MAX_NAMES:]]
     listed = " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
-    return f"{'versions' if len(numbers) > 1 else 'version'} {'.. ' if len(runs) > _SHOWN else ''}{listed}"
+    return (
+        f"{'versions' if len(numbers) > 1 else 'version'} {'.. ' if len(runs) > _MAX_NAMES else ''}{listed}"
+    )

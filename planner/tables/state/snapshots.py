@@ -33,7 +33,7 @@ from planner.tables.sources.generations import GenerationDataset, GenerationVani
 from planner.tables.sources.region_log import RegionLog
 from planner.tables.sources.snapshot import Consistency, RegionSnapshot, TableSnapshot
 from planner.tables.state.log_reader import LogReader
-from planner.tables.state.table_state import KnownState, Newest, RememberedRegions
+from planner.tables.state.table_state import Newest, RememberedRegions, TableState
 
 SNAPSHOT_ATTEMPTS = 4
 OPEN_GENERATION_BYTES = 1 << 16
@@ -41,8 +41,8 @@ OPEN_GENERATION_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class _OpenGeneration:
-    """Names a generation. Equal if it is the same directory of the same table.
+class _GenerationName:
+    """Cache key of an open generation.
 
     With its number: a description of a snapshot may give another one than the manifest does.
     """
@@ -54,7 +54,7 @@ class _OpenGeneration:
 
 
 class Snapshots:
-    """Safe to share between threads.
+    """Take snapshots of a table. Thread-safe.
 
     Args:
         name: of the table, in the catalog.
@@ -71,48 +71,52 @@ class Snapshots:
         self._newest = newest
 
     def assignments(self, base: BaseTable, consistency: Consistency) -> RegionAssignments:
-        """All regions and what is known of their region values; the same object while they last."""
+        """Return all regions with their region values; the same object until they change."""
         details = base.details
         if details is None:
             return RegionAssignments()
-        kept = self._newest.known
+        state = self._newest.state
         if consistency == "snapshot":
-            return self._remembered(kept, base).assignments
-        state = kept.recorded_state
+            return self._read_remembered(state, base).assignments
+        recorded_state = state.recorded_state
         region_ids = list_regions(self._storage)
-        source, specs, assigned = kept.assigned
-        is_same = source is state and specs == details.region_specs
+        source, specs, assigned = state.assigned
+        is_same = source is recorded_state and specs == details.region_specs
         if is_same and assigned.region_ids == region_ids:
             return assigned
-        known = {region_id: kept.manifests.get(region_id) for region_id in region_ids}
-        known |= self._newest_manifests(kept, [region_id for region_id, one in known.items() if one is None])
+        known = {region_id: state.manifests.get(region_id) for region_id in region_ids}
+        known |= self._read_newest_manifests(
+            state, [region_id for region_id, one in known.items() if one is None]
+        )
         present = [manifest for manifest in known.values() if manifest is not None]
         if not is_same or assigned.region_ids != tuple(one.region_id for one in present):
             specs = details.region_specs
-            assigned = RegionAssignments.of(present, specs, named_values(self._storage, kept, specs, present))
-            kept.assigned = state, specs, assigned
+            assigned = RegionAssignments.of(
+                present, specs, find_named_values(self._storage, state, specs, present)
+            )
+            state.assigned = recorded_state, specs, assigned
         return assigned
 
     def take(self, needed: Sequence[str], consistency: Consistency, after: float) -> TableSnapshot:
-        """Take a snapshot, or one again that was taken after a time of the monotonic clock; see `Table`."""
-        taken_at, last = self._newest.known.last.get(consistency, (-math.inf, None))
+        """Take a snapshot, or reuse one that was taken after a time of the monotonic clock; see `Table`."""
+        taken_at, last = self._newest.state.last.get(consistency, (-math.inf, None))
         if last is not None and taken_at > after and all(one in last.regions for one in needed):
-            return _same(last, last.base, {one: last.regions[one] for one in needed})
+            return _reuse_last(last, last.base, {one: last.regions[one] for one in needed})
         failure: Exception | None = None
         for _ in range(SNAPSHOT_ATTEMPTS):
-            kept = self._newest.known
+            state = self._newest.state
             started = time.monotonic()
             try:
-                taken = self._take(kept, needed, consistency)
+                taken = self._take(state, needed, consistency)
             except (GenerationVanishedError, FileNotFoundError) as error:
-                # Merged and cleaned up between two reads: the manifests tell, read anew.
+                # Merged and cleaned up between two reads: read the manifests again.
                 for region_id in needed:
-                    kept.forget(region_id)
+                    state.forget(region_id)
                 failure = error
                 continue
             failure = None
             if taken is not None:
-                keep_last(kept, consistency, started, taken)
+                keep_last(state, consistency, started, taken)
                 return taken
         if isinstance(failure, LanceGatewayError):
             raise failure
@@ -120,36 +124,36 @@ class Snapshots:
         msg = f"table {self._name!r}: {reason} while it is read; retry"
         raise UnavailableError(msg) from failure
 
-    def manifests(self) -> tuple[RegionManifest, ...]:
+    def read_manifests(self) -> tuple[RegionManifest, ...]:
         """The newest manifest of every region.
 
         Raises:
             LanceGatewayError: one can't be read.
         """
-        self._newest.find()  # Finds out whether the table was made anew.
-        found = self._newest_manifests(self._newest.known, list_regions(self._storage))
+        self._newest.find()  # Detects whether the table was recreated.
+        found = self._read_newest_manifests(self._newest.state, list_regions(self._storage))
         return tuple(manifest for manifest in found.values() if manifest is not None)
 
     def _take(
-        self, kept: KnownState, needed: Sequence[str], consistency: Consistency
+        self, state: TableState, needed: Sequence[str], consistency: Consistency
     ) -> TableSnapshot | None:
-        """One attempt; None where the table turns out to be another than the one whose state is known.
+        """Try to take a snapshot; return None if the table turns out to be recreated.
 
         What did not change since the last snapshot is the same object.
         """
         # Manifests, then logs, then the base version: this order must not change (ADR 5).
         if consistency == "snapshot":
-            manifests = self._remembered_manifests(kept, needed)
+            manifests = self._read_remembered_manifests(state, needed)
             logs: Mapping[str, RegionLog] = {}
             base = self._newest.find()
         else:
-            manifests = self._newest_manifests(kept, needed)
+            manifests = self._read_newest_manifests(state, needed)
             present = [manifest for manifest in manifests.values() if manifest is not None]
             logs = {}
             if consistency == "strong":
-                logs = self._logs.unflushed(kept, present)
+                logs = self._logs.read_unflushed(state, present)
             base = self._newest.find()
-        if base.place != kept.place:
+        if base.place != state.place:
             return None
         merged = base.merged_generations
         if consistency != "snapshot":
@@ -160,8 +164,8 @@ class Snapshots:
                     raise
                 return None
             logs = {one: log for one, log in logs.items() if one not in given_up}
-        tails = self._logs.tails(kept, logs, base)
-        _, last = kept.last.get(consistency, (0.0, TableSnapshot(base, {})))
+        tails = self._logs.tails(state, logs, base)
+        _, last = state.last.get(consistency, (0.0, TableSnapshot(base, {})))
         regions = {}
         for region_id in needed:
             manifest = manifests.get(region_id)
@@ -179,37 +183,36 @@ class Snapshots:
             generations: tuple[GenerationDataset, ...] = ()
             if manifest is not None:
                 is_remembered = consistency == "snapshot"
-                generations = self._unmerged(base, manifest, newest_merged, is_remembered=is_remembered)
+                generations = self._open_unmerged(base, manifest, newest_merged, is_remembered=is_remembered)
             regions[region_id] = RegionSnapshot(region_id, generations, tail, manifest, newest_merged)
         if base.details is not None and base.primary_key:
             unflushed = {region_id for region_id, one in regions.items() if one.tail is not None}
             found = {region_id: manifests.get(region_id) for region_id in needed}
-            check_ids(self._name, kept, base.details, found, unflushed)
-        return _same(last, base, regions)
+            check_ids(self._name, state, base.details, found, unflushed)
+        return _reuse_last(last, base, regions)
 
-    def _remembered(self, kept: KnownState, base: BaseTable) -> RememberedRegions:
-        """What the index remembers of regions; read once for each version of it."""
-        found, details = kept.remembered, base.details or MemWalIndexDetails()
+    def _read_remembered(self, state: TableState, base: BaseTable) -> RememberedRegions:
+        """Read the regions that the MemWAL index remembers, once for each version of it."""
+        found, details = state.remembered, base.details or MemWalIndexDetails()
         if found is None or found.details is not details:
             found = RememberedRegions(details, read_region_snapshots(self._storage, base.version, details))
-            kept.remembered = found
+            state.remembered = found
         return found
 
-    def _remembered_manifests(
-        self, kept: KnownState, region_ids: Sequence[str]
+    def _read_remembered_manifests(
+        self, state: TableState, region_ids: Sequence[str]
     ) -> dict[str, RegionManifest | None]:
-        """Manifests as the index remembers them; the newest of regions that it only knows to be there."""
-        remembered = self._remembered(kept, self._newest.find()).manifests
+        """Return the manifests that the index remembers; the newest manifest if it only has the region id."""
+        remembered = self._read_remembered(state, self._newest.find()).manifests
         named = [one for one in region_ids if one in remembered and remembered[one] is None]
-        return {**remembered, **self._newest_manifests(kept, named)}
+        return {**remembered, **self._read_newest_manifests(state, named)}
 
-    def _unmerged(
+    def _open_unmerged(
         self, base: BaseTable, manifest: RegionManifest, newest_merged: int, *, is_remembered: bool
     ) -> tuple[GenerationDataset, ...]:
-        """Generations that the base version lacks; none of a remembered region that is another table's.
+        """Open the generations that the base version lacks.
 
-        The index of a clone remembers regions of the table that it was made of. Versions of a manifest only
-        grow, so one that is older, or none, tells.
+        The index of a clone remembers regions of the original table, of which it has no or older manifests.
         """
         try:
             return self.open_generations(base, manifest.region_id, manifest.unmerged(newest_merged))
@@ -219,21 +222,21 @@ class Snapshots:
                 raise
             return ()
 
-    def _newest_manifests(
-        self, kept: KnownState, region_ids: Sequence[str]
+    def _read_newest_manifests(
+        self, state: TableState, region_ids: Sequence[str]
     ) -> dict[str, RegionManifest | None]:
-        found = read_latest_manifests(self._storage, region_ids, known=kept.manifests)
+        found = read_latest_manifests(self._storage, region_ids, known=state.manifests)
         newest = dict(zip(region_ids, found, strict=True))
         for region_id, manifest in newest.items():
-            before = kept.manifests.get(region_id)
+            before = state.manifests.get(region_id)
             if manifest is before:
                 continue
             if manifest is None:
-                kept.manifests.pop(region_id, None)
+                state.manifests.pop(region_id, None)
             else:
-                kept.manifests[region_id] = manifest
-            if before is None or manifest is None or not _records_the_same(before, manifest):
-                kept.recorded_state = object()
+                state.manifests[region_id] = manifest
+            if before is None or manifest is None or not _has_same_assignment(before, manifest):
+                state.recorded_state = object()
         return newest
 
     def open_generations(
@@ -246,38 +249,37 @@ class Snapshots:
             LanceGatewayError: one can't be read.
         """
 
-        def opened(generation: int, path: str) -> GenerationDataset:
+        def open_cached(generation: int, path: str) -> GenerationDataset:
             return self._cache.compute(
-                _OpenGeneration(base.place, region_id, path, generation),
+                _GenerationName(base.place, region_id, path, generation),
                 lambda: open_generation(base, region_id, generation, path),
                 lambda _: OPEN_GENERATION_BYTES,
             )
 
-        return tuple(opened(one.generation, one.path) for one in flushed)
+        return tuple(open_cached(one.generation, one.path) for one in flushed)
 
 
-def keep_last(kept: KnownState, consistency: Consistency, taken_at: float, taken: TableSnapshot) -> None:
-    """Keep a snapshot to be taken again, unless a newer one was taken meanwhile."""
-    before = kept.last.get(consistency)
+def keep_last(state: TableState, consistency: Consistency, taken_at: float, taken: TableSnapshot) -> None:
+    """Keep a snapshot for reuse, unless a newer one was taken meanwhile."""
+    before = state.last.get(consistency)
     if before is None or before[0] <= taken_at:
-        kept.last[consistency] = taken_at, taken
+        state.last[consistency] = taken_at, taken
 
 
-def _same(last: TableSnapshot, base: BaseTable, regions: Mapping[str, RegionSnapshot]) -> TableSnapshot:
-    """The snapshot of these; the last one where it is."""
+def _reuse_last(last: TableSnapshot, base: BaseTable, regions: Mapping[str, RegionSnapshot]) -> TableSnapshot:
     # Regions are compared by identity, and in their order.
     is_same = base is last.base and list(regions.items()) == list(last.regions.items())
     return last if is_same else TableSnapshot(base, regions)
 
 
-def named_values(
-    storage: Storage, kept: KnownState, specs: Sequence[RegionSpec], manifests: Sequence[RegionManifest]
+def find_named_values(
+    storage: Storage, state: TableState, specs: Sequence[RegionSpec], manifests: Sequence[RegionManifest]
 ) -> Mapping[str, Mapping[str, bytes]]:
-    """Values of regions that record none, by region id, as far as a row of the region tells; read once.
+    """Return values of regions that record none, by region id, as read from a row of the region.
 
     Args:
         storage: directory of the table.
-        kept: what is known of the table; what is found is added.
+        state: of the table; values that are found are added.
         specs: of the table.
         manifests: of its regions.
 
@@ -289,19 +291,21 @@ def named_values(
         (spec, one)
         for one in manifests
         if not one.region_values
-        and one.region_id not in kept.named
+        and one.region_id not in state.named
         and (spec := by_id.get(one.region_spec_id)) is not None
         and may_be_identity(spec, one.region_id)
     ]
     if asked:
         found = storage.each(lambda pair: known_values(storage, *pair), asked)
-        kept.named |= {one.region_id: values for (_, one), values in zip(asked, found, strict=True) if values}
-    return kept.named
+        state.named |= {
+            one.region_id: values for (_, one), values in zip(asked, found, strict=True) if values
+        }
+    return state.named
 
 
 def check_ids(
     name: str,
-    kept: KnownState | None,
+    state: TableState | None,
     details: MemWalIndexDetails,
     manifests: Mapping[str, RegionManifest | None],
     unflushed: Collection[str] = (),
@@ -310,7 +314,7 @@ def check_ids(
 
     Args:
         name: of the table.
-        kept: what is known of it; None where that is not kept.
+        state: of the table; None where none is kept.
         details: its MemWAL index.
         manifests: of the regions that are read.
         unflushed: ids of those that have rows in their logs.
@@ -320,26 +324,26 @@ def check_ids(
     """
     if len(manifests) < 2:
         return
-    for own_id, lancedb_id in _pairs(kept, details, manifests):
+    for own_id, lancedb_id in _find_double_ids(state, details, manifests):
         own = manifests[own_id]
         merged = details.newest_merged(own_id)
         if own is not None and (own_id in unflushed or not is_retired(own, merged)):
             raise PreconditionError(two_ids(f"table {name!r}", own_id, lancedb_id))
 
 
-def _pairs(
-    kept: KnownState | None, details: MemWalIndexDetails, manifests: Mapping[str, RegionManifest | None]
+def _find_double_ids(
+    state: TableState | None, details: MemWalIndexDetails, manifests: Mapping[str, RegionManifest | None]
 ) -> tuple[tuple[str, str], ...]:
-    """Ids of regions that have two: the other one, and LanceDB's. What regions record hardly ever changes."""
-    asked = None if kept is None else (kept.recorded_state, details.region_specs, tuple(manifests))
-    if kept is not None and kept.doubled[0] == asked:
-        return kept.doubled[1]
+    """Return pairs of ids of one region: the other one, and LanceDB's."""
+    asked = None if state is None else (state.recorded_state, details.region_specs, tuple(manifests))
+    if state is not None and state.doubled[0] == asked:
+        return state.doubled[1]
     present = [one for one in manifests.values() if one is not None]
     found = tuple((one.region_id, other.region_id) for one, other in doubles(details.region_specs, present))
-    if kept is not None:
-        kept.doubled = asked, found
+    if state is not None:
+        state.doubled = asked, found
     return found
 
 
-def _records_the_same(one: RegionManifest, other: RegionManifest) -> bool:
+def _has_same_assignment(one: RegionManifest, other: RegionManifest) -> bool:
     return (one.region_spec_id, one.region_values) == (other.region_spec_id, other.region_values)

@@ -1,4 +1,4 @@
-"""A table of the catalog: finds its newest state cheaply and takes snapshots of it."""
+"""Table of the catalog: finds its newest state with little I/O, and takes snapshots of it."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from planner.tables.sources.snapshot import Consistency, SnapshotDescription, Ta
 from planner.tables.state.described_snapshot import DescribedSnapshots
 from planner.tables.state.log_reader import LogReader, OwnTails, TableWriting
 from planner.tables.state.snapshots import Snapshots
-from planner.tables.state.table_state import KnownState
+from planner.tables.state.table_state import TableState
 
 
 class Table:
-    """Safe to share between threads.
+    """Table of the catalog. Thread-safe.
 
     Args:
         name: in the catalog.
@@ -39,7 +39,7 @@ class Table:
         cache: for generations, WAL entries, keys and masks.
         columns: columns of flushed generations.
         places: where keys of base tables are.
-        session: the `lance.Session` in which the table's files are opened, until it is made anew.
+        session: the `lance.Session` in which the table's files are opened, until it is recreated.
         writing: how it is written; None where it is only read.
         own_tails: what this process holds in memory of regions, by region id; None for what was written here.
     """
@@ -69,54 +69,54 @@ class Table:
     @property
     def session(self) -> Any:  # noqa: ANN401 (lance types)
         """The `lance.Session` in which files of the table are opened."""
-        return self._newest.known.session
+        return self._newest.state.session
 
     @property
     def last_snapshot(self) -> TableSnapshot | None:
-        """The newest snapshot that a query took; None where there was none."""
-        return max(self._newest.known.last.copy().values(), key=itemgetter(0), default=(0.0, None))[1]
+        """Newest snapshot that a query took; None if there was none."""
+        return max(self._newest.state.last.copy().values(), key=itemgetter(0), default=(0.0, None))[1]
 
     @property
-    def looked_at(self) -> float | None:
-        """When a query took a snapshot last, in seconds of the monotonic clock; None where none did."""
-        return max((taken_at for taken_at, _ in self._newest.known.last.copy().values()), default=None)
+    def last_read_at(self) -> float | None:
+        """Time of the last snapshot, in seconds of the monotonic clock; None if there was none."""
+        return max((taken_at for taken_at, _ in self._newest.state.last.copy().values()), default=None)
 
     @property
     def described_time(self) -> str:
-        """For EXPLAIN: as of when the table is read; "" where that is now."""
+        """Time of the table for EXPLAIN; "" for the newest state."""
         return ""
 
     def writer(self) -> TableWriter:
-        """Writes to the table; the same object while it is the same table.
+        """Open the writer, or return the open one if the table was not recreated.
 
         Raises:
             PreconditionError: the gateway only reads.
         """
         return self._writing.writer()
 
-    def read_by(self, other: Table) -> Table:
-        """What this table shows, where `other` reads the table in its directory."""
+    def replace_with(self, other: Table) -> Table:
+        """Return the table to read, where `other` reads the table in the same directory."""
         return other
 
     @property
     def opened_writer(self) -> TableWriter | None:
-        """What `writer` made; None where nothing was written yet."""
+        """The writer; None if nothing was written yet."""
         return self._writing.opened
 
-    def wrote(self) -> None:
-        """Take note that rows may have been written: no older snapshot is taken again."""
-        self._writing.wrote()
+    def note_write(self) -> None:
+        """Note that rows may have been written: older snapshots are not reused."""
+        self._writing.note_write()
 
     def close(self, timeout_seconds: float | None = None) -> Sequence[str]:
-        """Flush what was written; see `TableWriting.close`."""
+        """Flush and close the writer; see `TableWriting.close`."""
         return self._writing.close(timeout_seconds)
 
     def abandon(self) -> None:
-        """Forget what was written and is not in storage: the table is dropped."""
+        """Discard unwritten rows: the table was dropped."""
         self._writing.abandon()
 
     def base(self) -> BaseTable:
-        """The newest version of the base table.
+        """Find the newest version of the base table.
 
         Raises:
             NotFoundError: the table was dropped.
@@ -124,8 +124,8 @@ class Table:
         """
         return self._newest.find()
 
-    def recent_base(self) -> BaseTable:
-        """The newest version, or on S3 the one that was the newest within the last second: for its columns.
+    def find_recent_base(self) -> BaseTable:
+        """Find the newest version; on S3, the newest of up to a second ago, which is enough for columns.
 
         Raises:
             LanceGatewayError: as `base`.
@@ -133,10 +133,10 @@ class Table:
         return self._newest.recent()
 
     def assignments(self, base: BaseTable, consistency: Consistency) -> RegionAssignments:
-        """All regions and what is known of their region values; the same object while they last."""
+        """Return all regions with their region values; the same object until they change."""
         return self._snapshots.assignments(base, consistency)
 
-    def snapshot(
+    def take_snapshot(
         self, regions: Iterable[str], consistency: Consistency = "strong", max_staleness_ms: int = 0
     ) -> TableSnapshot:
         """Take a snapshot of some regions and the base table.
@@ -158,33 +158,33 @@ class Table:
         return self._snapshots.take(tuple(regions), consistency, after)
 
     def reopen(self, description: SnapshotDescription) -> TableSnapshot:
-        """Open the very snapshot that was described, whatever the table is now.
+        """Open a described snapshot, whatever the newest state of the table is.
 
         Raises:
-            SnapshotGoneError: part of it was merged or cleaned up since, or the table was made anew.
+            SnapshotGoneError: part of it was merged or cleaned up since, or the table was recreated.
             LanceGatewayError: something can't be read.
         """
         reader = DescribedSnapshots(self.name, self._newest, self._logs, self.open_generations)
         return reader.open(description)
 
-    def manifests(self) -> tuple[RegionManifest, ...]:
-        """The newest manifest of every region.
+    def read_manifests(self) -> tuple[RegionManifest, ...]:
+        """Read the newest manifest of every region.
 
         Raises:
             LanceGatewayError: one can't be read.
         """
-        return self._snapshots.manifests()
+        return self._snapshots.read_manifests()
 
-    def unflushed(self, manifest: RegionManifest) -> tuple[WalEntry, ...]:
-        """WAL entries with rows that no generation of a region's newest manifest covers.
+    def read_unflushed(self, manifest: RegionManifest) -> tuple[WalEntry, ...]:
+        """Read the WAL entries with rows that no generation of a region's newest manifest covers.
 
         Raises:
             FileNotFoundError: some were flushed and removed since the manifest was read.
             LanceGatewayError: one can't be read.
         """
-        region_id, kept = manifest.region_id, self._newest.known
-        log = self._logs.unflushed(kept, (manifest,))[region_id]
-        return tuple(self._logs.entry(kept, region_id, position) for position in log.positions)
+        region_id, state = manifest.region_id, self._newest.state
+        log = self._logs.read_unflushed(state, (manifest,))[region_id]
+        return tuple(self._logs.read_entry(state, region_id, position) for position in log.positions)
 
     def generation(self, region_id: str, flushed: FlushedGeneration) -> GenerationDataset:
         """Open one flushed generation.
@@ -208,20 +208,19 @@ class Table:
 
 
 class NewestBase:
-    """Finds the newest version of a base table; safe to share between threads.
+    """Newest version of a base table. Thread-safe.
 
-    A table that was dropped and made anew may have as many versions as it had before: a version is known by
-    the file of its manifest and not by its number alone. Where that was cleaned up, the table is known by its
-    mark, which writers leave in it; without one, it is taken for another.
+    A recreated table may reuse version numbers, so the file of its manifest identifies a version. If that was
+    cleaned up, the mark that writers leave identifies the table; without a mark it counts as another table.
 
     Attributes:
         last: the version that was found last; None before the first.
-        known: what is known of the table that it belongs to.
+        state: of the table that it belongs to.
 
     Args:
         name: of the table, in the catalog.
         storage: directory of the table.
-        session: the `lance.Session` in which the table's files are opened, until it is made anew.
+        session: the `lance.Session` in which the table's files are opened, until it is recreated.
     """
 
     def __init__(
@@ -231,20 +230,20 @@ class NewestBase:
         session: Any,  # noqa: ANN401 (lance types)
     ) -> None:
         self.last: BaseTable | None = None
-        self.known = KnownState(Place.new(storage.uri), session)
+        self.state = TableState(Place.new(storage.uri), session)
         self._name = name
         self._storage = storage
         self._lock = threading.Lock()
-        self._looking = threading.Lock()
-        self._listed: tuple[BaseTable, FileIdentity] | None = None
+        self._recent_lock = threading.Lock()
+        self._newest_listing: tuple[BaseTable, FileIdentity] | None = None
         """A version that Lance found to be the newest, and the directory of versions just before that."""
         self._mark: FileIdentity | None = None
-        """Of the table; None where nobody had marked it when a version was opened last."""
+        """Mark of the table; None if it had none when a version was opened last."""
         self._identified_at = 0.0
         self._found_at = 0.0
 
     def find(self) -> BaseTable:
-        """The newest version; the same object while it is.
+        """Find the newest version; return the same object while it is the newest.
 
         Raises:
             NotFoundError: the table was dropped.
@@ -258,12 +257,12 @@ class NewestBase:
         with self._lock:
             other = self.last
             if other is None or other is last or not self._is_newest(other):
-                other = self._opened(other)
+                other = self._open_newest(other)
             self._found_at = started
             return other
 
     def recent(self) -> BaseTable:
-        """The newest version, as it was found a moment ago where looking for it takes long.
+        """Return the newest version, or one found a moment ago if storage is slow.
 
         For those who need the columns of the table, and not its rows.
 
@@ -273,7 +272,7 @@ class NewestBase:
         trusted = self._storage.backend.identity_seconds
         if not trusted:
             return self.find()
-        with self._looking:  # One looks for all who wait.
+        with self._recent_lock:  # One looks for all who wait.
             last = self.last
             if last is None or time.monotonic() - self._found_at >= trusted:
                 last = self.find()
@@ -290,11 +289,11 @@ class NewestBase:
             directory, following, current = self._storage.identities(
                 VERSIONS, manifest.following, manifest.path
             )
-            if self._listed == (base, directory) and following is None:
+            if self._newest_listing == (base, directory) and following is None:
                 return current == manifest.identity
             newer = _has_newer(base)
-            self._listed = None if newer or directory is None else (base, directory)
-            # The manifest is looked at once more: the table may have been made anew in between.
+            self._newest_listing = None if newer or directory is None else (base, directory)
+            # The manifest is checked again: the table may have been recreated in between.
             return not newer and manifest.is_there(self._storage)
         if _has_newer(base):
             return False
@@ -306,41 +305,40 @@ class NewestBase:
         return True
 
     def _is_same(self, before: BaseTable) -> bool:
-        """Whether the table is still the one that a version was opened of."""
         if before.manifest is not None and before.manifest.is_there(self._storage):
             return True
         return self._mark is not None and table_mark(self._storage) == self._mark
 
-    def _opened(self, before: BaseTable | None) -> BaseTable:
-        """Open the newest version; let go of all that is known where that is another table's."""
+    def _open_newest(self, before: BaseTable | None) -> BaseTable:
+        """Open the newest version; start with empty state if the table was recreated."""
         started = time.monotonic()
-        known, expected = self.known, None
+        state, expected = self.state, None
         if before is not None:
             with contextlib.suppress(OSError, ValueError):
                 expected = ManifestFile.of(self._storage, before.dataset.latest_version)
-        opened = self._open(known)
+        opened = self._open(state)
         if before is not None and not self._is_same(before):
             # Asked afterwards (ADR 33): what was opened while the old manifest was there is the old table.
-            known, expected, self._mark = known.made_anew(), None, None
+            state, expected, self._mark = state.create_successor(), None, None
         if expected is None or expected.version != opened.version:
             # The file is looked at before it is read: it may be replaced in between, which is noticed then.
             expected = ManifestFile.of(self._storage, opened.version)
-            opened = self._open(known)
+            opened = self._open(state)
         if expected is not None and expected.version == opened.version:
             opened = replace(opened, manifest=expected)
         if self._mark is None:
             mark = table_mark(self._storage)
             if opened.manifest is not None and opened.manifest.is_there(self._storage):
                 self._mark = mark  # It was there before the manifest was, and so it is of the same table.
-        self.known, self.last, self._identified_at = known, opened, started
+        self.state, self.last, self._identified_at = state, opened, started
         return opened
 
-    def _open(self, known: KnownState) -> BaseTable:
-        return open_base_table(self._name, self._storage, None, known.session, known.place)
+    def _open(self, state: TableState) -> BaseTable:
+        return open_base_table(self._name, self._storage, None, state.session, state.place)
 
 
 def _has_newer(base: BaseTable) -> bool:
-    """Whether Lance finds another version, or none: opening the table tells what became of it."""
+    """Return whether Lance finds another version, or none: opening the table tells why."""
     try:
         newest: int = base.dataset.latest_version
     except (OSError, ValueError):

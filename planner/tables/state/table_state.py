@@ -1,4 +1,4 @@
-"""What is known of a table for as long as it is the same one."""
+"""State of a table that is valid until it is recreated."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ class RememberedRegions:
 
     @cached_property
     def assignments(self) -> RegionAssignments:
-        """What the regions record."""
+        """Region values that the index records."""
         return RegionAssignments.of(self.regions, self.details.region_specs)
 
 
 @dataclass(eq=False, slots=True)
-class KnownState:
-    """What was read of a table; one that is made anew in its directory begins with another.
+class TableState:
+    """Everything that was read of a table; a recreated table gets a new object.
 
-    Whoever is still reading the old table when that is noticed can't leave anything of it in the new one's.
+    Readers of the old table then can't write into the state of the new one.
 
     Attributes:
         place: names the table in caches.
@@ -57,11 +57,11 @@ class KnownState:
         manifests: region id -> the newest manifest read.
         logs: region id -> its log.
         last: the snapshots taken last, and when (seconds, monotonic clock).
-        recorded_state: another object whenever what regions record has changed.
-        assigned: what is known of regions, and for which `recorded_state` and specs that was found out.
+        recorded_state: replaced whenever the values that regions record change.
+        assigned: region assignments, with the `recorded_state` and specs that they were computed from.
         named: region id -> values of regions that record none and that LanceDB named by a value.
-        doubled: ids of regions that have two, and of which state, specs and regions that was found out.
-        remembered: what the MemWAL index remembers of regions.
+        doubled: pairs of ids of one region, with the state, specs and regions that they were computed from.
+        remembered: regions that the MemWAL index remembers.
     """
 
     place: Place
@@ -76,30 +76,29 @@ class KnownState:
     remembered: RememberedRegions | None = None
 
     def forget(self, region_id: str) -> None:
-        """Have a region read anew."""
+        """Read a region again on next use."""
         self.manifests.pop(region_id, None)
         self.logs.pop(region_id, None)
 
-    def made_anew(self) -> KnownState:
-        """The state of another table in the same directory, of which nothing is known."""
-        return KnownState(Place.new(self.place.uri), own_session())
+    def create_successor(self) -> TableState:
+        """Create empty state for another table in the same directory."""
+        return TableState(Place.new(self.place.uri), create_session())
 
 
 class Newest(Protocol):
-    """Finds the newest version of a base table: `NewestBase`."""
+    """Protocol of `NewestBase`."""
 
     last: BaseTable | None
-    known: KnownState
+    state: TableState
 
     def find(self) -> BaseTable:
-        """The newest version."""
+        """Find the newest version."""
 
 
-def own_session() -> Any:  # noqa: ANN401 (lance types)
-    """A `lance.Session` for a table in whose directory there was another one.
+def create_session() -> Any:  # noqa: ANN401 (lance types)
+    """Create a `lance.Session` for a table in whose directory there was another one.
 
-    Lance knows files by their names: in the session that read the old ones, those of the new table that bear
-    the same names would be taken for them.
+    Lance identifies files by name, so the old session would confuse old and new files.
     """
     return lance.Session(
         index_cache_size_bytes=INDEX_CACHE_BYTES, metadata_cache_size_bytes=METADATA_CACHE_BYTES

@@ -1,4 +1,4 @@
-"""Find rows by key, in sources that never change.
+"""Find rows by key in sources that never change.
 
 A `KeyProbe` searches a column for many keys at once. `KeySearch` keeps where sources have keys, and asks them
 for the keys of a tail over and over while it grows.
@@ -22,7 +22,7 @@ from memwal.errors import InvalidInputError
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.caches import ENTRY_OVERHEAD, ByteCache
 from planner.tables.sources.generations import GenerationDataset, LayerKeys
-from planner.tables.sources.keys import FragmentKeys, FragmentKeysName, physical_keys
+from planner.tables.sources.keys import FragmentKeys, FragmentKeysName, read_physical_keys
 from planner.tables.sources.log_tail import TailRows
 from planner.tables.state.log_reader import FlushedGenerationName, FlushedRows
 
@@ -42,7 +42,7 @@ OTHER_BYTES = 48
 
 
 class KeyProbe:
-    """Several sets of wanted keys, searched together.
+    """Search of several sets of keys in one column.
 
     Args:
         layers: keys of each set; a key may repeat within a set and between sets.
@@ -55,16 +55,16 @@ class KeyProbe:
         self._sorted: list[np.ndarray] | None = None
         self._hashed: _HashedLayers | None = None
         if pa.types.is_signed_integer(layers[0].type):
-            self._sorted = [_distinct(np.sort(layer.to_numpy().astype(np.int64))) for layer in layers]
+            self._sorted = [_drop_repeats(np.sort(layer.to_numpy().astype(np.int64))) for layer in layers]
 
     def search(self, keys: pa.Array) -> list[np.ndarray]:
-        """For each set, the ascending positions (uint32) in `keys` whose key is in the set."""
+        """Return, for each set, the ascending positions (uint32) in `keys` whose key is in the set."""
         if not len(keys):
             return [_NONE for _ in self._layers]
         if self._sorted is not None:
             values = keys.to_numpy().astype(np.int64, copy=False)
             if (values[1:] > values[:-1]).all():
-                return [_in_ascending(values, wanted) for wanted in self._sorted]
+                return [_search_ascending(values, wanted) for wanted in self._sorted]
             offsets = _OffsetTable.of(values)
             if offsets is not None:
                 return [offsets.find(wanted) for wanted in self._sorted]
@@ -73,8 +73,8 @@ class KeyProbe:
         return self._hashed.search(keys)
 
 
-def _in_ascending(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Positions in ascending keys of these keys, which are ascending and distinct as well."""
+def _search_ascending(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Return positions of wanted keys in a column; both are ascending and distinct."""
     first = np.searchsorted(wanted, keys[0])
     last = np.searchsorted(wanted, keys[-1], side="right")
     possible = wanted[first:last]
@@ -87,7 +87,7 @@ def _in_ascending(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 
 
 class _OffsetTable:
-    """Position of every key of a narrow span of integers, in which no key repeats."""
+    """Positions of integer keys within a narrow range, without repeated keys."""
 
     def __init__(self, lowest: int, table: np.ndarray) -> None:
         self._lowest = lowest
@@ -95,7 +95,7 @@ class _OffsetTable:
 
     @staticmethod
     def of(keys: np.ndarray) -> _OffsetTable | None:
-        """None where the keys are spread too widely, or one of them repeats."""
+        """Build the table; return None if the range is too wide or a key repeats."""
         lowest, highest = int(keys.min()), int(keys.max())
         span = highest - lowest + 1
         if span > MAX_SLOTS_PER_ROW * max(len(keys), 1 << 16):
@@ -108,7 +108,7 @@ class _OffsetTable:
         return _OffsetTable(lowest, table) if np.array_equal(table[slots], positions) else None
 
     def find(self, wanted: np.ndarray) -> np.ndarray:
-        """Ascending positions of these keys, which are ascending and distinct."""
+        """Return ascending positions of wanted keys, which are ascending and distinct."""
         first = np.searchsorted(wanted, self._lowest)
         last = np.searchsorted(wanted, self._lowest + len(self._table) - 1, side="right")
         found: np.ndarray = self._table[wanted[first:last] - self._lowest]
@@ -118,7 +118,7 @@ class _OffsetTable:
 
 
 class _HashedLayers:
-    """The sets of wanted keys behind one hash table, for keys of any type."""
+    """Sets of wanted keys in one hash table, for keys of any type."""
 
     def __init__(self, layers: Sequence[pa.Array]) -> None:
         self._layers = len(layers)
@@ -131,7 +131,7 @@ class _HashedLayers:
         self._starts = np.cumsum(self._counts) - self._counts
 
     def search(self, keys: pa.Array) -> list[np.ndarray]:
-        """As KeyProbe.search."""
+        """Search the keys; see `KeyProbe.search`."""
         codes = pc.index_in(keys, value_set=self._wanted)
         positions = np.flatnonzero(codes.is_valid().to_numpy(zero_copy_only=False)).astype(np.uint32)
         if self._layers == 1:
@@ -144,10 +144,10 @@ class _HashedLayers:
         order = np.argsort(layers, kind="stable")
         cuts = np.cumsum(np.bincount(layers, minlength=self._layers))[:-1]
         # The stable sort left the positions of a layer ascending.
-        return [_distinct(part) for part in np.split(rows[order], cuts)]
+        return [_drop_repeats(part) for part in np.split(rows[order], cuts)]
 
 
-def _distinct(ascending: np.ndarray) -> np.ndarray:
+def _drop_repeats(ascending: np.ndarray) -> np.ndarray:
     if len(ascending) < 2:
         return ascending
     return ascending[np.concatenate(([True], ascending[1:] != ascending[:-1]))]
@@ -155,7 +155,7 @@ def _distinct(ascending: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class LayerPlaces:
-    """Finds rows by key.
+    """Index of the rows of a source by key.
 
     Args:
         keys: of all rows of the source.
@@ -164,39 +164,39 @@ class LayerPlaces:
     keys: pa.Array
 
     @cached_property
-    def _ordered(self) -> FragmentKeys | None:
+    def _sorted_keys(self) -> FragmentKeys | None:
         return FragmentKeys.of(self.keys) if pa.types.is_signed_integer(self.keys.type) else None
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Bytes of the keys and of their order."""
         return 2 * int(self.keys.nbytes)
 
     def find(self, wanted: pa.Array) -> np.ndarray:
-        """Ascending numbers of the rows that have one of these distinct keys."""
-        if self._ordered is not None:
-            return self._ordered.find(wanted.to_numpy().astype(np.int64, copy=False))
+        """Return ascending numbers of the rows that have one of these distinct keys."""
+        if self._sorted_keys is not None:
+            return self._sorted_keys.find(wanted.to_numpy().astype(np.int64, copy=False))
         return np.flatnonzero(pc.is_in(self.keys, value_set=wanted).to_numpy(zero_copy_only=False))
 
 
 @dataclass(frozen=True, slots=True)
-class _GenerationKeys:
-    """Names the keys of a generation. Equal where the same columns are the key."""
+class _GenerationKeysName:
+    """Cache key of the keys of a generation."""
 
     key: Columns
     generation: Place
 
 
 @dataclass(frozen=True, slots=True)
-class _GenerationPlaces:
-    """Names where a generation has its keys. Equal where the same columns are the key."""
+class _GenerationPlacesName:
+    """Cache key of the positions of keys in a generation."""
 
     key: Columns
     generation: Place
 
 
 class KeySearch:
-    """Safe to share between threads.
+    """Search of rows by key, with cached keys and positions. Thread-safe.
 
     Args:
         cache: keeps keys, and where sources have them.
@@ -207,87 +207,86 @@ class KeySearch:
         self._cache = cache
         self._executor = executor
 
-    def keys(self, base: BaseTable, generation: GenerationDataset) -> LayerKeys:
-        """The keys of a generation.
+    def read_keys(self, base: BaseTable, generation: GenerationDataset) -> LayerKeys:
+        """Read the keys of a generation, or take them from the cache.
 
         Raises:
             GenerationVanishedError: its files are gone.
         """
         return self._cache.compute(
-            _GenerationKeys(base.key, generation.place),
+            _GenerationKeysName(base.key, generation.place),
             lambda: generation.read_keys(base),
             lambda keys: keys.nbytes + ENTRY_OVERHEAD,
         )
 
     # What a tail supersedes
 
-    def in_base(
+    def find_in_base(
         self, base: BaseTable, stretches: Sequence[tuple[TailRows, int, int]]
     ) -> Mapping[int, np.ndarray]:
-        """Rows of the base table that have keys of stretches of tails."""
+        """Return offsets of base rows, by fragment, that have keys of ranges of tails."""
         found: dict[int, list[np.ndarray]] = {}
         if not stretches:
             return {}
-        if self.are_kept(base):
+        if self.can_keep_keys(base):
             self.read(base, base.fragments)
             for fragment in base.fragments:
-                parts = [part for one in stretches for part in self._in_fragment(base, fragment, *one)]
+                parts = [part for one in stretches for part in self._locate_in_fragment(base, fragment, *one)]
                 if parts:
                     found[fragment.fragment_id] = parts
         else:
             for log, start, stop in stretches:
-                parts = log.located(
-                    base.version_id, start, stop, lambda wanted: self._in_version(base, wanted)
+                parts = log.locate(
+                    base.version_id, start, stop, lambda wanted: self._search_version(base, wanted)
                 )
-                for fragment_id, offsets in by_fragment(_joined(parts, np.uint64)).items():
+                for fragment_id, offsets in by_fragment(_concatenate(parts, np.uint64)).items():
                     found.setdefault(fragment_id, []).append(offsets)
-        return {fragment_id: _joined(parts, np.uint32) for fragment_id, parts in found.items()}
+        return {fragment_id: _concatenate(parts, np.uint32) for fragment_id, parts in found.items()}
 
-    def _in_fragment(
+    def _locate_in_fragment(
         self, base: BaseTable, fragment: StoredFragment, log: TailRows, start: int, stop: int
     ) -> list[np.ndarray]:
-        return log.located(
+        return log.locate(
             fragment.files,
             start,
             stop,
-            lambda wanted: self.in_fragment(base, fragment, wanted),
+            lambda wanted: self.find_in_fragment(base, fragment, wanted),
         )
 
-    def _in_version(self, base: BaseTable, wanted: pa.Array) -> np.ndarray:
-        """Addresses of the base rows that have one of these keys."""
-        found = self.by_index(base, wanted)
+    def _search_version(self, base: BaseTable, wanted: pa.Array) -> np.ndarray:
+        found = self.find_by_index(base, wanted)
         if found is not None:
             return found
         probe = KeyProbe([wanted])
         parts = [
             (np.uint64(fragment.fragment_id) << np.uint64(32)) + offsets.astype(np.uint64)
             for fragment in base.fragments
-            for offsets in probe.search(physical_keys(base, fragment))
+            for offsets in probe.search(read_physical_keys(base, fragment))
         ]
-        return _joined(parts, np.uint64)
+        return _concatenate(parts, np.uint64)
 
-    def in_generation(
+    def find_in_generation(
         self, base: BaseTable, generation: GenerationDataset, log: TailRows, start: int, stop: int
     ) -> np.ndarray:
-        """Numbers of the rows of a generation that have keys of a stretch of a tail, repeats allowed."""
-        key = _GenerationPlaces(base.key, generation.place)
+        """Return numbers of rows of a generation that have keys of a range of a tail; they may repeat."""
+        key = _GenerationPlacesName(base.key, generation.place)
 
         def find(wanted: pa.Array) -> np.ndarray:
             places: LayerPlaces = self._cache.compute(
                 key,
-                lambda: LayerPlaces(self.keys(base, generation).keys),
+                lambda: LayerPlaces(self.read_keys(base, generation).keys),
                 lambda one: one.nbytes + ENTRY_OVERHEAD,
             )
             return places.find(wanted)
 
-        return _joined(log.located(generation.place, start, stop, find), np.int64)
+        return _concatenate(log.locate(generation.place, start, stop, find), np.int64)
 
     # What a generation supersedes that was a tail before
 
-    def of_flushed(
+    def recall_superseded(
         self, base: BaseTable, generation: GenerationDataset, earlier: Sequence[GenerationDataset]
     ) -> tuple[np.ndarray, ...] | None:
-        """Which rows of earlier generations a generation supersedes, as was known before it was flushed.
+        """Return the rows of earlier generations that a generation supersedes, as found before its flush.
 
         Args:
             base: the table.
@@ -297,67 +296,69 @@ class KeySearch:
         Returns:
             For each the numbers of rows, repeats allowed; None where it is not known.
         """
-        flushed = self._flushed(base, generation)
+        flushed = self._find_flushed(base, generation)
         if flushed is None:
             return None
         rows, start, stop = flushed.rows, flushed.start, flushed.stop
-        return tuple([self.in_generation(base, one, rows, start, stop) for one in earlier])
+        return tuple([self.find_in_generation(base, one, rows, start, stop) for one in earlier])
 
-    def flushed_in_base(
+    def recall_superseded_in_base(
         self, base: BaseTable, generation: GenerationDataset
     ) -> Callable[[StoredFragment], np.ndarray] | None:
-        """Finds the rows (offsets, repeats allowed) of fragments that a generation supersedes.
+        """Return a function that finds the offsets of base rows that a generation supersedes.
 
-        None where nothing is known of the time when the generation was unflushed.
+        Return None if the generation was not read before its flush. Offsets may repeat.
         """
-        flushed = self._flushed(base, generation)
+        flushed = self._find_flushed(base, generation)
         if flushed is None:
             return None
         rows, start, stop = flushed.rows, flushed.start, flushed.stop
-        if self.are_kept(base):
-            return lambda fragment: _joined(self._in_fragment(base, fragment, rows, start, stop), np.uint32)
-        known = rows.located_so_far(base.version_id, start, stop)
+        if self.can_keep_keys(base):
+            return lambda fragment: _concatenate(
+                self._locate_in_fragment(base, fragment, rows, start, stop), np.uint32
+            )
+        known = rows.find_located(base.version_id, start, stop)
         if known is None:
             return None
-        offsets = by_fragment(_joined(known, np.uint64))
+        offsets = by_fragment(_concatenate(known, np.uint64))
         return lambda fragment: offsets.get(fragment.fragment_id, np.empty(0, np.uint32))
 
-    def _flushed(self, base: BaseTable, generation: GenerationDataset) -> FlushedRows | None:
+    def _find_flushed(self, base: BaseTable, generation: GenerationDataset) -> FlushedRows | None:
         name = FlushedGenerationName(base.place, generation.region_id, generation.generation)
         found: FlushedRows | None = self._cache.get(name)
-        if found is None or not found.rows.reads_as(base):
+        if found is None or not found.rows.has_same_columns(base):
             return None
         # Every entry of a generation is flushed with it: as many keys are the same keys.
-        keys = self.keys(base, generation).keys
-        return found if found.rows.distinct_keys(found.start, found.stop) == len(keys) else None
+        keys = self.read_keys(base, generation).keys
+        return found if found.rows.count_keys(found.start, found.stop) == len(keys) else None
 
     # Keys of the base table
 
-    def are_kept(self, base: BaseTable) -> bool:
-        """Whether the keys of all fragments are, or may be, kept in memory."""
-        is_integer = self._is_integer(base)
+    def can_keep_keys(self, base: BaseTable) -> bool:
+        """Return whether the keys of all fragments fit into the cache."""
+        is_integer = self._has_integer_key(base)
         if not is_integer and base.key_index:
             return False
         size = INTEGER_BYTES if is_integer else OTHER_BYTES
         return base.physical_rows * size * LARGEST_SHARE <= self._cache.max_bytes
 
     def read(self, base: BaseTable, fragments: Sequence[StoredFragment]) -> None:
-        """Have the keys of fragments in memory."""
+        """Read the keys of fragments into the cache."""
         missing = [one for one in fragments if self._cache.get(FragmentKeysName(one.files, base.key)) is None]
         if len(missing) > 1:
-            list(self._executor.map(lambda one: self._keys(base, one), missing))
+            list(self._executor.map(lambda one: self._read_fragment_keys(base, one), missing))
 
-    def in_fragment(self, base: BaseTable, fragment: StoredFragment, wanted: pa.Array) -> np.ndarray:
-        """Offsets (uint32) of the rows of a fragment that have one of these distinct keys."""
-        keys = self._keys(base, fragment)
+    def find_in_fragment(self, base: BaseTable, fragment: StoredFragment, wanted: pa.Array) -> np.ndarray:
+        """Return offsets (uint32) of the rows of a fragment that have one of these distinct keys."""
+        keys = self._read_fragment_keys(base, fragment)
         if isinstance(keys, FragmentKeys):
             found = keys.find(wanted.to_numpy().astype(np.int64, copy=False))
         else:
             found = keys.find(wanted)
         return found.astype(np.uint32)
 
-    def by_index(self, base: BaseTable, wanted: pa.Array) -> np.ndarray | None:
-        """Row addresses (uint64) as the table's BTREE index tells them; None where it can't be asked."""
+    def find_by_index(self, base: BaseTable, wanted: pa.Array) -> np.ndarray | None:
+        """Find row addresses (uint64) with the table's BTREE index; return None if it can't be used."""
         if not base.key_index or len(wanted) > INDEX_PROBE_KEYS:
             return None
         condition = lance_filter.one_of(base.primary_key[0], wanted)
@@ -367,22 +368,22 @@ class KeySearch:
         found: np.ndarray = rows.column(0).to_numpy()
         return found
 
-    def _keys(self, base: BaseTable, fragment: StoredFragment) -> FragmentKeys | LayerPlaces:
-        make = FragmentKeys.of if self._is_integer(base) else LayerPlaces
+    def _read_fragment_keys(self, base: BaseTable, fragment: StoredFragment) -> FragmentKeys | LayerPlaces:
+        make = FragmentKeys.of if self._has_integer_key(base) else LayerPlaces
         found: FragmentKeys | LayerPlaces = self._cache.compute(
             FragmentKeysName(fragment.files, base.key),
-            lambda: make(physical_keys(base, fragment)),
+            lambda: make(read_physical_keys(base, fragment)),
             lambda keys: keys.nbytes,
         )
         return found
 
-    def _is_integer(self, base: BaseTable) -> bool:
+    def _has_integer_key(self, base: BaseTable) -> bool:
         if len(base.primary_key) != 1:
             return False
         return bool(pa.types.is_signed_integer(base.schema.field(base.primary_key[0]).type))
 
 
-def _joined(parts: Sequence[np.ndarray], kind: type[np.generic]) -> np.ndarray:
+def _concatenate(parts: Sequence[np.ndarray], kind: type[np.generic]) -> np.ndarray:
     if len(parts) == 1:
         return parts[0]
     return np.concatenate(parts) if parts else np.empty(0, kind)

@@ -1,4 +1,4 @@
-"""Newest wins: which rows of a snapshot are shown.
+"""Compute which rows of a snapshot are visible: of each key, the newest.
 
 A row is shown if it is no tombstone and no newer row has its key. Rows are newer
 
@@ -9,14 +9,13 @@ A row is shown if it is no tombstone and no newer row has its key. Rows are newe
 
 A mask says for one source, by row address, which of its rows are shown. So `Visibility` has three steps:
 
-1. In a region, each generation without what itself and later generations supersede (`_region_masks`).
-2. The base table without what any generation supersedes (`_base_mask`).
-3. Of each log tail the newest rows, and the other masks without what it supersedes (`_grown`).
+1. In a region, each generation without what itself and later generations supersede (`_compute_region_masks`).
+2. The base table without what any generation supersedes (`_compute_base_mask`).
+3. Of each log tail the newest rows, and the other masks without what it supersedes (`_apply_tails`).
 
-A flushed generation never changes, and neither does the key of a physical row in a fragment of the base
-table. So which rows one of them supersedes of another is worked out once, and kept; a query only combines
-what is kept. Merging a generation or deleting rows leaves all of it valid. While a tail grows, masks are
-those of the query before, less what new rows supersede.
+Flushed generations and the keys of physical rows never change. So the rows that one source supersedes in
+another are computed once and cached, and stay valid when generations are merged or rows deleted. While a tail
+grows, only its new rows are applied to the masks of the previous query.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from execnodes.storage.data_files import Columns, FragmentFiles, Place, StoredFr
 from planner.tables.sources.base_table import BaseTable, BaseVersion
 from planner.tables.sources.caches import ENTRY_OVERHEAD, ByteCache
 from planner.tables.sources.generations import GenerationDataset, LayerKeys
-from planner.tables.sources.keys import physical_keys
+from planner.tables.sources.keys import read_physical_keys
 from planner.tables.sources.snapshot import TableSnapshot
 from planner.tables.visibility.key_search import KeyProbe, KeySearch
 
@@ -58,14 +57,14 @@ class SnapshotMasks:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Bytes of all masks."""
         parts = (self.base, *self.generations.values(), *self.tails.values())
         return sum(mask.nbytes for mask in parts) + ENTRY_OVERHEAD
 
 
 @dataclass(frozen=True, slots=True)
 class _MasksName:
-    """Names masks of a snapshot, which grow with its tails; as of how many rows they are, the value tells.
+    """Cache key of the masks of a snapshot, which grow with its tails; the value has the number of rows.
 
     Equal for the same base version under the same generations and logs of each region, where the same columns
     are the key.
@@ -82,8 +81,8 @@ class _MasksName:
 
 
 @dataclass(frozen=True, eq=False)
-class _Grown:
-    """Masks as of so many rows of each tail, in the order of the snapshot's tails."""
+class _TailMasks:
+    """Masks for a number of rows of each tail, in the order of the snapshot's tails."""
 
     rows: tuple[int, ...]
     masks: SnapshotMasks
@@ -91,7 +90,7 @@ class _Grown:
 
 @dataclass(frozen=True, slots=True)
 class _LayerName:
-    """Names the rows of a generation that it and later ones of its region leave visible.
+    """Cache key of the visible rows of a generation below the later generations of its region.
 
     Equal for the same generation under the same ones, where the same columns are the key.
 
@@ -105,16 +104,16 @@ class _LayerName:
 
 
 @dataclass(frozen=True, eq=False)
-class _Layer:
-    """Which rows of a generation are shown: one flag per live row, in the order of its keys, and the mask."""
+class _LayerRows:
+    """Visible rows of a generation: one flag per live row, in the order of its keys, and the mask."""
 
     rows: np.ndarray
     mask: RowMask
 
 
 @dataclass(frozen=True, slots=True)
-class _BaseMask:
-    """Names the rows of a base version that generations leave visible.
+class _BaseMaskName:
+    """Cache key of the mask of a base version below generations.
 
     Equal for the same version and the same generations, in any order, where the same columns are the key.
     """
@@ -125,8 +124,8 @@ class _BaseMask:
 
 
 @dataclass(frozen=True, slots=True)
-class _Superseded:
-    """Names the rows of a fragment whose key a generation has too.
+class _SupersededName:
+    """Cache key of the rows of a fragment whose key a generation has as well.
 
     Equal for the same stored rows and the same generation, where the same columns are the key.
     """
@@ -137,7 +136,7 @@ class _Superseded:
 
 
 class Visibility:
-    """Computes and keeps masks. Safe to share between threads.
+    """Compute and cache masks. Thread-safe.
 
     Attributes:
         executor: reads several sources at a time.
@@ -154,8 +153,8 @@ class Visibility:
         self._cache = cache
         self._locks = tuple(threading.Lock() for _ in range(_LOCKS))
 
-    def masks(self, snapshot: TableSnapshot) -> SnapshotMasks:
-        """Masks of a table with a primary key.
+    def compute_masks(self, snapshot: TableSnapshot) -> SnapshotMasks:
+        """Compute the masks of a snapshot of a table with a primary key.
 
         Raises:
             LanceGatewayError: a source can't be read.
@@ -163,50 +162,49 @@ class Visibility:
         base = snapshot.base
         rows = tuple([tail.rows.num_rows for tail in snapshot.tails])
         regions = [
-            (_places(region.generations), None if region.tail is None else region.tail.log.number)
+            (_list_places(region.generations), None if region.tail is None else region.tail.log.number)
             for region in snapshot.regions.values()
             if region.generations or region.tail is not None
         ]
         key = _MasksName(base.version_id, base.key, tuple(regions))
-        # What one query works out serves those that wait for it.
+        # One query computes the masks for all that wait.
         with self._locks[hash(key) % len(self._locks)]:
-            known: _Grown | None = self._cache.get(key)
+            known: _TailMasks | None = self._cache.get(key)
             if known is not None and known.rows == rows:
                 return known.masks
             if known is not None and all(one <= other for one, other in zip(known.rows, rows, strict=True)):
                 before = known
             else:
-                before = _Grown((0,) * len(rows), self._settled(snapshot))
-            grown = _Grown(rows, self._grown(snapshot, before) if rows else before.masks)
+                before = _TailMasks((0,) * len(rows), self._compute_flushed_masks(snapshot))
+            grown = _TailMasks(rows, self._apply_tails(snapshot, before) if rows else before.masks)
             if known is None or before is known:
                 self._cache.put(key, grown, grown.masks.nbytes)
             return grown.masks
 
-    def _settled(self, snapshot: TableSnapshot) -> SnapshotMasks:
-        """Masks as they would be if nothing were unflushed."""
+    def _compute_flushed_masks(self, snapshot: TableSnapshot) -> SnapshotMasks:
         base = snapshot.base
         regions = [one.generations for one in snapshot.regions.values() if one.generations]
         generations: dict[str, RowMask] = {}
-        for found in self.executor.map(lambda one: self._region_masks(base, one), regions):
+        for found in self.executor.map(lambda one: self._compute_region_masks(base, one), regions):
             generations.update(found)
-        return SnapshotMasks(self._base_mask(base, snapshot.generations), generations, {})
+        return SnapshotMasks(self._compute_base_mask(base, snapshot.generations), generations, {})
 
     # 1. In a region, each generation without what itself and later generations supersede
 
-    def _region_masks(
+    def _compute_region_masks(
         self, base: BaseTable, generations: Sequence[GenerationDataset]
     ) -> Mapping[str, RowMask]:
-        """Path -> mask of a region's generations.
+        """Compute the masks of a region's generations, by path.
 
         It depends on the later ones only: a merge, which removes the oldest, leaves it as it is.
         """
-        names = _layer_names(base, generations)
-        layers: list[_Layer | None] = self._cache.get_many(names)
+        names = _name_layers(base, generations)
+        layers: list[_LayerRows | None] = self._cache.get_many(names)
         found = [one for one in layers if one is not None]
         if len(found) < len(generations):
             found = [
-                _Layer(rows, showing(self.search.keys(base, one).addresses[rows], one.fragment_rows))
-                for one, rows in zip(generations, self._newly_visible(base, generations), strict=True)
+                _LayerRows(rows, showing(self.search.read_keys(base, one).addresses[rows], one.fragment_rows))
+                for one, rows in zip(generations, self._compute_visible_rows(base, generations), strict=True)
             ]
             self._cache.put_many(
                 [
@@ -216,40 +214,39 @@ class Visibility:
             )
         return {one.path: layer.mask for one, layer in zip(generations, found, strict=True)}
 
-    def _newly_visible(
+    def _compute_visible_rows(
         self, base: BaseTable, generations: Sequence[GenerationDataset]
     ) -> tuple[np.ndarray, ...]:
-        """Which rows of each generation are shown, where that was not worked out yet."""
         *earlier, last = generations
-        before: list[_Layer | None] = self._cache.get_many(_layer_names(base, earlier))
+        before: list[_LayerRows | None] = self._cache.get_many(_name_layers(base, earlier))
         hidden = None
         if all(one is not None for one in before):
-            hidden = self.search.of_flushed(base, last, earlier)
+            hidden = self.search.recall_superseded(base, last, earlier)
         if hidden is None:
-            return newest_of_layers([self.search.keys(base, one) for one in generations])
+            return find_newest_in_layers([self.search.read_keys(base, one) for one in generations])
         left = []
         for layer, numbers in zip(before, hidden, strict=True):
             assert layer is not None  # noqa: S101 (that was asked above)
             shown = layer.rows.copy()
             shown[numbers] = False
             left.append(shown)
-        return (*left, newest(self.search.keys(base, last)))
+        return (*left, find_newest(self.search.read_keys(base, last)))
 
     # 2. The base table without what any generation supersedes
 
-    def _base_mask(self, base: BaseTable, generations: Sequence[GenerationDataset]) -> RowMask:
+    def _compute_base_mask(self, base: BaseTable, generations: Sequence[GenerationDataset]) -> RowMask:
         return self._cache.compute(
-            _BaseMask(base.version_id, base.key, frozenset(_places(generations))),
-            lambda: RowMask({}).without(self._superseded(base, generations), base.fragment_rows),
+            _BaseMaskName(base.version_id, base.key, frozenset(_list_places(generations))),
+            lambda: RowMask({}).without(self._find_superseded(base, generations), base.fragment_rows),
             lambda mask: mask.nbytes + ENTRY_OVERHEAD,
         )
 
-    def _superseded(
+    def _find_superseded(
         self, base: BaseTable, generations: Sequence[GenerationDataset]
     ) -> Mapping[int, np.ndarray]:
-        """Fragment id -> offsets of base rows whose key any of the generations has."""
+        """Return fragment id -> offsets of base rows whose key any of the generations has."""
         fragments = base.fragments
-        found = [self._known(base, one) for one in generations]
+        found = [self._find_kept_offsets(base, one) for one in generations]
         missing: dict[tuple[int, ...], list[int]] = {}
         for at in range(len(fragments)):
             unresolved = tuple([number for number, offsets in enumerate(found) if offsets[at] is None])
@@ -257,7 +254,7 @@ class Visibility:
                 missing.setdefault(unresolved, []).append(at)
         for numbers, places in missing.items():
             unresolved_generations = [generations[number] for number in numbers]
-            probed = self._probed(base, unresolved_generations, [fragments[at] for at in places])
+            probed = self._probe_fragments(base, unresolved_generations, [fragments[at] for at in places])
             for at, layers in zip(places, probed, strict=True):
                 for number, offsets in zip(numbers, layers, strict=True):
                     found[number][at] = offsets
@@ -267,28 +264,28 @@ class Visibility:
             if parts
         }
 
-    def _known(self, base: BaseTable, generation: GenerationDataset) -> list[np.ndarray | None]:
-        """Offsets in each fragment of rows that a generation supersedes; None where that is not known."""
+    def _find_kept_offsets(self, base: BaseTable, generation: GenerationDataset) -> list[np.ndarray | None]:
+        """Return offsets, by fragment, of rows that a generation supersedes; None if not computed yet."""
         fragments = base.fragments
-        found: list[np.ndarray | None] = self._cache.get_many(_names(base, generation, fragments))
+        found: list[np.ndarray | None] = self._cache.get_many(_name_superseded(base, generation, fragments))
         unknown = [at for at, offsets in enumerate(found) if offsets is None]
-        find = self.search.flushed_in_base(base, generation) if unknown else None
+        find = self.search.recall_superseded_in_base(base, generation) if unknown else None
         if find is not None:
-            told = [find(fragments[at]) for at in unknown]
-            self._keep(base, generation, [fragments[at] for at in unknown], told)
-            for at, offsets in zip(unknown, told, strict=True):
+            offsets_found = [find(fragments[at]) for at in unknown]
+            self._keep(base, generation, [fragments[at] for at in unknown], offsets_found)
+            for at, offsets in zip(unknown, offsets_found, strict=True):
                 found[at] = offsets
         return found
 
-    def _probed(
+    def _probe_fragments(
         self,
         base: BaseTable,
         generations: Sequence[GenerationDataset],
         fragments: Sequence[StoredFragment],
     ) -> list[list[np.ndarray]]:
-        """For each fragment and each generation, offsets of the rows whose key the generation has."""
-        probe = KeyProbe([self.search.keys(base, one).keys for one in generations])
-        found = list(self.executor.map(lambda one: probe.search(physical_keys(base, one)), fragments))
+        """Search, in each fragment, the rows whose key each generation has."""
+        probe = KeyProbe([self.search.read_keys(base, one).keys for one in generations])
+        found = list(self.executor.map(lambda one: probe.search(read_physical_keys(base, one)), fragments))
         for generation, offsets in zip(generations, zip(*found, strict=True), strict=True):
             self._keep(base, generation, fragments, offsets)
         return found
@@ -300,7 +297,7 @@ class Visibility:
         fragments: Sequence[StoredFragment],
         found: Sequence[np.ndarray],
     ) -> None:
-        names = _names(base, generation, fragments)
+        names = _name_superseded(base, generation, fragments)
         self._cache.put_many(
             [
                 (name, offsets, offsets.nbytes + ENTRY_OVERHEAD)
@@ -310,61 +307,61 @@ class Visibility:
 
     # 3. Of each log tail the newest rows, and the other masks without what it supersedes
 
-    def _grown(self, snapshot: TableSnapshot, before: _Grown) -> SnapshotMasks:
+    def _apply_tails(self, snapshot: TableSnapshot, before: _TailMasks) -> SnapshotMasks:
         base = snapshot.base
         new = [
             (tail, start, tail.rows.num_rows)
             for tail, start in zip(snapshot.tails, before.rows, strict=True)
             if start < tail.rows.num_rows or not start
         ]
-        hidden = self.search.in_base(base, [(tail.log, start, stop) for tail, start, stop in new])
+        hidden = self.search.find_in_base(base, [(tail.log, start, stop) for tail, start, stop in new])
         generations, tails = dict(before.masks.generations), dict(before.masks.tails)
         for tail, start, stop in new:
             for one in snapshot.regions[tail.region_id].generations:
-                numbers = self.search.in_generation(base, one, tail.log, start, stop)
+                numbers = self.search.find_in_generation(base, one, tail.log, start, stop)
                 if len(numbers):
-                    addresses = self.search.keys(base, one).addresses[numbers]
+                    addresses = self.search.read_keys(base, one).addresses[numbers]
                     mask = generations[one.path]
                     generations[one.path] = mask.without(by_fragment(addresses), one.fragment_rows)
-            tails[tail.region_id] = RowMask({0: FragmentMask(pa.array(tail.newest()))})
+            tails[tail.region_id] = RowMask({0: FragmentMask(pa.array(tail.find_newest()))})
         return SnapshotMasks(before.masks.base.without(hidden, base.fragment_rows), generations, tails)
 
 
-def _places(generations: Iterable[GenerationDataset]) -> tuple[Place, ...]:
+def _list_places(generations: Iterable[GenerationDataset]) -> tuple[Place, ...]:
     return tuple([one.place for one in generations])
 
 
-def _layer_names(base: BaseTable, generations: Sequence[GenerationDataset]) -> list[_LayerName]:
-    places = _places(generations)
+def _name_layers(base: BaseTable, generations: Sequence[GenerationDataset]) -> list[_LayerName]:
+    places = _list_places(generations)
     return [_LayerName(base.key, places[at:]) for at in range(len(places))]
 
 
-def _names(
+def _name_superseded(
     base: BaseTable, generation: GenerationDataset, fragments: Iterable[StoredFragment]
-) -> list[_Superseded]:
-    return [_Superseded(one.files, base.key, generation.place) for one in fragments]
+) -> list[_SupersededName]:
+    return [_SupersededName(one.files, base.key, generation.place) for one in fragments]
 
 
 # Of rows of one region, oldest first
 
 
-def newest(layer: LayerKeys) -> np.ndarray:
-    """Which rows of one layer are the last of their key and no tombstone."""
-    return newest_of_layers([layer])[0]
+def find_newest(layer: LayerKeys) -> np.ndarray:
+    """Flag the rows of one layer that are the last of their key and no tombstone."""
+    return find_newest_in_layers([layer])[0]
 
 
-def newest_of_layers(layers: Sequence[LayerKeys]) -> tuple[np.ndarray, ...]:
-    """For each layer, oldest first, which rows are the last of their key and no tombstone."""
+def find_newest_in_layers(layers: Sequence[LayerKeys]) -> tuple[np.ndarray, ...]:
+    """Flag, for each layer, oldest first, the rows that are the last of their key and no tombstone."""
     if not layers:
         return ()
-    visible = last_of_each(pa.concat_arrays([layer.keys for layer in layers]))
+    visible = find_last_of_each(pa.concat_arrays([layer.keys for layer in layers]))
     visible &= ~np.concatenate([layer.dead for layer in layers])
     cuts = np.cumsum([len(layer.keys) for layer in layers])[:-1]
     return tuple(np.split(visible, cuts))
 
 
-def last_of_each(keys: pa.Array) -> np.ndarray:
-    """Which rows are the last of their key."""
+def find_last_of_each(keys: pa.Array) -> np.ndarray:
+    """Flag the rows that are the last of their key."""
     narrow = _last_of_narrow_integers(keys)
     if narrow is not None:
         return narrow
@@ -378,7 +375,7 @@ def last_of_each(keys: pa.Array) -> np.ndarray:
 
 
 def _last_of_narrow_integers(keys: pa.Array) -> np.ndarray | None:
-    """As `last_of_each`, by sorting one integer that holds key and row: several times as fast as hashing.
+    """Flag the rows that are the last of their key by sorting integers of key and row, or return None.
 
     None where key and row don't fit into 63 bits together.
     """

@@ -242,11 +242,11 @@ def _ids_elsewhere(table: Table) -> Iterator[int]:
     """Field ids in generations and log entries, which the base table may not know any more."""
     if table.base().details is None:
         return
-    for manifest in table.manifests():
+    for manifest in table.read_manifests():
         for flushed in manifest.flushed_generations:
             dataset = table.generation(manifest.region_id, flushed).dataset
             yield from (one.field_id for field in fields_of_dataset(dataset) for one in field.walk())
-        for entry in table.unflushed(manifest):
+        for entry in table.read_unflushed(manifest):
             if entry.rows is not None:
                 fields = fields_of_entry(entry.rows.schema)
                 yield from (one.field_id for field in fields for one in field.walk())

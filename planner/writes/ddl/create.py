@@ -106,7 +106,7 @@ def prepare_create_view(
     check()
 
     def create(_control: RunControl | None) -> WriteResult:
-        if table_exists(catalog.storage_of(name)):
+        if table_exists(catalog.locate_table(name)):
             msg = f"{name!r} is a table: DROP TABLE it first, or choose another name"
             raise AlreadyExistsError(msg)
         check()

@@ -79,7 +79,7 @@ def create_table(
         raise InvalidInputError(msg)
     key = tuple(primary_key) or read.primary_key or ()
     declared = declared_schema(schema, key)
-    storage = catalog.storage_of(name)
+    storage = catalog.locate_table(name)
     if catalog.view_sql(name) is not None:
         msg = f"{name!r} is a view: DROP VIEW it first, or choose another name"
         raise AlreadyExistsError(msg)

@@ -61,7 +61,7 @@ def drop_table(engine: QueryPlanner, name: str) -> None:
         UnavailableError: storage failed; dropping it again goes on.
     """
     catalog = engine.catalog
-    storage = catalog.storage_of(name)
+    storage = catalog.locate_table(name)
     catalog.forget(name)
     if not table_exists(storage):
         raise unknown_table_error(name, catalog.names())
@@ -80,7 +80,7 @@ def _is_there(engine: QueryPlanner, access: Access, name: str) -> bool:
     if visible.view_sql(name) is not None:
         msg = f"{name!r} is a view: DROP VIEW drops it"
         raise InvalidInputError(msg)
-    return visible.has_table(name) and table_exists(engine.catalog.storage_of(name))
+    return visible.has_table(name) and table_exists(engine.catalog.locate_table(name))
 
 
 def _drop_view(

@@ -123,14 +123,14 @@ def prepare_analyze(
 
 def _statistics(table: Table) -> dict[str, Any]:
     base = table.base()
-    manifests = () if base.details is None else table.manifests()
+    manifests = () if base.details is None else table.read_manifests()
     merged = merged_generations(base.details)
     generations = [
         table.generation(one.region_id, flushed)
         for one in manifests
         for flushed in one.unmerged(merged.get(one.region_id, 0))
     ]
-    unflushed = [entry for one in manifests for entry in table.unflushed(one)]
+    unflushed = [entry for one in manifests for entry in table.read_unflushed(one)]
     files = [file for one in base.dataset.get_fragments() for file in one.metadata.files]
     return {
         "table_name": table.name,

@@ -10,7 +10,7 @@ from execnodes.search.filter_stale import FilterStaleExec
 from execnodes.search.knn import KnnExec
 from execnodes.search.source import IndexDescription, Staleness, VectorRequest
 from execnodes.search.vector_search import IndexSearch
-from planner.search.plan_search import default_refine_factor, plan_vector
+from planner.search.plan_search import compute_refine_factor, plan_vector
 from planner.tables.sources.caches import ByteCache
 from tests.planner.search.vector_sources import (
     DIMENSION,
@@ -51,7 +51,7 @@ def test_the_fewer_bits_an_index_has_for_a_dimension_the_more_candidates_are_ref
     kind: str, compression: object, factor: int | None
 ):
     index = IndexDescription("vec_idx", kind, {"compression": compression})
-    assert default_refine_factor(index, DIMENSION) == factor
+    assert compute_refine_factor(index, DIMENSION) == factor
 
 
 def test_indexes_serve_where_they_are_and_everything_else_is_compared(tmp_path: Path):

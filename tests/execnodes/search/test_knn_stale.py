@@ -99,7 +99,7 @@ class TestBloom:
         ask = asking(open_engine(root))
         table.put(*at(range(10), 9))
         table.flush()
-        monkeypatch.delattr(Visibility, "masks")
+        monkeypatch.delattr(Visibility, "compute_masks")
         assert table.check_nearest(ask, ORIGIN, 5, options=BLOOM) == [(n,) for n in range(10, 15)]
 
     def test_conditions_and_several_queries(self, root: Path, writers: WriterProcess, open_engine: Open):

@@ -30,7 +30,7 @@ from planner.predicates.predicate import (
     decode,
     describe,
 )
-from planner.predicates.value_sets import key_values
+from planner.predicates.value_sets import find_key_values
 from tests.planner.names import context_with
 from tests.planner.recording import pushed
 
@@ -377,7 +377,7 @@ def test_keys_cover_every_row_that_datafusion_keeps(condition: str):
     predicate = decode(found[0], ROWS.schema) if found else FALSE
     rows = list(matching(condition))
     for key in (["id"], ["s", "id"], ["b", "s"]):
-        keys = key_values(predicate, key, ROWS.schema)
+        keys = find_key_values(predicate, key, ROWS.schema)
         if keys is not None:
             listed = {tuple(row.values()) for row in keys.to_pylist()}
             assert len(listed) == keys.num_rows
@@ -386,7 +386,7 @@ def test_keys_cover_every_row_that_datafusion_keeps(condition: str):
 
 
 def keys_of(expression: pc.Expression, *names: str, limit: int = 1000) -> list[tuple[Any, ...]] | None:
-    found = key_values(decode(expression, SCHEMA), names, SCHEMA, limit)
+    found = find_key_values(decode(expression, SCHEMA), names, SCHEMA, limit)
     return None if found is None else [tuple(row.values()) for row in found.to_pylist()]
 
 
@@ -419,7 +419,7 @@ def test_keys_are_limited():
 def test_a_thousand_keys_are_few_enough():
     for count, is_finite in ((1000, True), (1001, False)):
         predicate = InList("id", tuple(map(pa.scalar, range(count))))
-        assert (key_values(predicate, ["id"], SCHEMA) is not None) is is_finite
+        assert (find_key_values(predicate, ["id"], SCHEMA) is not None) is is_finite
 
 
 @pytest.mark.parametrize(
@@ -432,7 +432,7 @@ def test_a_thousand_keys_are_few_enough():
     ],
 )
 def test_keys_that_do_not_compare_exactly_are_not_listed(column: str, value: pa.Scalar):
-    assert key_values(InList(column, (value,)), [column], SCHEMA) is None
+    assert find_key_values(InList(column, (value,)), [column], SCHEMA) is None
 
 
 def any_id(*values: int) -> Or:
@@ -441,7 +441,7 @@ def any_id(*values: int) -> Or:
 
 def test_as_many_alternatives_as_keys_are_few_enough():
     def found(predicate: Predicate, *names: str) -> int | None:
-        keys = key_values(predicate, names, SCHEMA, 6)
+        keys = find_key_values(predicate, names, SCHEMA, 6)
         return None if keys is None else int(keys.num_rows)
 
     words = Or(tuple(Comparison("s", "=", pa.scalar(word)) for word in "xyz"))
@@ -456,8 +456,8 @@ def test_as_many_alternatives_as_keys_are_few_enough():
 
 
 def test_no_list_and_no_key_have_no_keys():
-    assert key_values(TRUE, [], SCHEMA) is None
-    nothing = key_values(InList("id", ()), ["id"], SCHEMA)
+    assert find_key_values(TRUE, [], SCHEMA) is None
+    nothing = find_key_values(InList("id", ()), ["id"], SCHEMA)
     assert nothing is not None
     assert nothing.num_rows == 0
 
@@ -465,7 +465,7 @@ def test_no_list_and_no_key_have_no_keys():
 def test_keys_are_typed_as_the_columns():
     instant = pa.scalar(7, pa.timestamp("ns", "UTC"))
     expression = (field("small") == 3) & (field("d") == dt.date(2024, 1, 1)) & (field("tz") == instant)
-    found = key_values(decode(expression, SCHEMA), ["small", "d", "tz"], SCHEMA)
+    found = find_key_values(decode(expression, SCHEMA), ["small", "d", "tz"], SCHEMA)
     assert found is not None
     assert found.schema == pa.schema([SCHEMA.field(name) for name in ("small", "d", "tz")])
 

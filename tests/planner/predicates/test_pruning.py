@@ -15,11 +15,11 @@ from memwal.base.index_details import RegionSpec
 from memwal.transforms.transforms import BucketHash, encode_region_value, region_values
 from planner.predicates.predicate import FALSE, TRUE, Predicate, decode, describe
 from planner.predicates.pruning import (
+    Outcome,
     RegionAssignment,
     RegionAssignments,
-    RegionVerdict,
-    Verdict,
-    all_regions,
+    RegionOutcome,
+    keep_all_regions,
     prune_regions,
 )
 from tests.planner.names import context_with
@@ -38,17 +38,17 @@ def judged(
     specs: Sequence[RegionSpec],
     regions: Sequence[RegionAssignment],
     columns: Mapping[int, pa.Field] = COLUMNS,
-) -> tuple[RegionVerdict, ...]:
+) -> tuple[RegionOutcome, ...]:
     """The verdicts; what is kept is found in another way, by looking admissible values up, and must agree."""
     pruning = prune_regions(predicate, specs, RegionAssignments(tuple(regions)), columns)
-    might_match = [one.region_id for one in pruning.verdicts if one.verdict is Verdict.ROWS_MIGHT_MATCH]
+    might_match = [one.region_id for one in pruning.outcomes if one.outcome is Outcome.ROWS_MIGHT_MATCH]
     assert list(pruning.kept) == might_match
-    return pruning.verdicts
+    return pruning.outcomes
 
 
-def shown(verdict: RegionVerdict) -> str:
-    word = "kept" if verdict.verdict is Verdict.ROWS_MIGHT_MATCH else "pruned"
-    return f"{verdict.region_id}: {word}, {verdict.reason}"
+def shown(outcome: RegionOutcome) -> str:
+    word = "kept" if outcome.outcome is Outcome.ROWS_MIGHT_MATCH else "pruned"
+    return f"{outcome.region_id}: {word}, {outcome.reason}"
 
 
 @pytest.mark.parametrize("case", read_titled("pruning.txt"), ids=str)
@@ -56,15 +56,15 @@ def test_verdicts(case: Case):
     spec_text, condition, expected = case.parts
     spec = read_spec(spec_text)
     regions = [read_region(spec, line.partition(": ")[0]) for line in expected.split("\n")]
-    verdicts = judged(predicate_of(condition), [spec], regions)
-    assert "\n".join(map(shown, verdicts)) == expected
+    outcomes = judged(predicate_of(condition), [spec], regions)
+    assert "\n".join(map(shown, outcomes)) == expected
 
 
 def test_all_regions_are_kept_for_one_reason():
     regions = RegionAssignments(tuple(RegionAssignment(name, 1, {}) for name in "ab"))
-    pruning = all_regions(regions, "shortcuts are off")
+    pruning = keep_all_regions(regions, "shortcuts are off")
     assert (pruning.regions, pruning.kept) == (regions, ("a", "b"))
-    assert list(map(shown, pruning.verdicts)) == ["a: kept, shortcuts are off", "b: kept, shortcuts are off"]
+    assert list(map(shown, pruning.outcomes)) == ["a: kept, shortcuts are off", "b: kept, shortcuts are off"]
 
 
 def test_regions_without_a_known_spec_are_kept():
@@ -73,8 +73,8 @@ def test_regions_without_a_known_spec_are_kept():
         RegionAssignment("by hand", 0, {"f0": b""}),
         RegionAssignment("of tomorrow", 7, {"f0": b"12345678"}),
     ]
-    verdicts = judged(decode(field("id") == 1, SCHEMA), [spec], regions)
-    assert [shown(one) for one in verdicts] == [
+    outcomes = judged(decode(field("id") == 1, SCHEMA), [spec], regions)
+    assert [shown(one) for one in outcomes] == [
         "by hand: kept, no region spec",
         "of tomorrow: kept, unknown region spec 7",
     ]
@@ -90,49 +90,49 @@ def test_each_region_is_judged_by_its_own_spec():
         for spec in (first, second)
         for value in (10, 17)
     ]
-    verdicts = judged(decode(field("id") == 17, SCHEMA), [second, first], regions)
-    kept = [one.region_id for one in verdicts if one.verdict is Verdict.ROWS_MIGHT_MATCH]
+    outcomes = judged(decode(field("id") == 17, SCHEMA), [second, first], regions)
+    kept = [one.region_id for one in outcomes if one.outcome is Outcome.ROWS_MIGHT_MATCH]
     assert kept == ["1: 17", "2: 10"]
 
 
 def test_no_predicate_and_no_regions():
     spec = read_spec("identity(id) int64")
     assert judged(TRUE, [spec], []) == ()
-    (verdict,) = judged(TRUE, [spec], [read_region(spec, "1")])
-    assert shown(verdict) == "1: kept, TRUE does not restrict identity(id)"
+    (outcome,) = judged(TRUE, [spec], [read_region(spec, "1")])
+    assert shown(outcome) == "1: kept, TRUE does not restrict identity(id)"
 
 
 def test_a_spec_without_fields_prunes_nothing():
     spec = read_spec("")
-    (verdict,) = judged(decode(field("id") == 1, SCHEMA), [spec], [RegionAssignment("r", 1, {})], COLUMNS)
-    assert shown(verdict) == "r: kept, the region spec has no fields"
+    (outcome,) = judged(decode(field("id") == 1, SCHEMA), [spec], [RegionAssignment("r", 1, {})], COLUMNS)
+    assert shown(outcome) == "r: kept, the region spec has no fields"
 
 
 def test_a_column_whose_type_changed_since_planning_prunes_nothing():
     spec = read_spec("bucket(id; num_buckets=4) int32")
     now = {**COLUMNS, FIELD_IDS["id"]: pa.field("id", pa.int32())}
     for expression in (field("id") == 7, field("id") > 7, field("id").isin([7, 8])):
-        verdicts = judged(
+        outcomes = judged(
             decode(expression, SCHEMA), [spec], [read_region(spec, str(i)) for i in range(4)], now
         )
-        assert all(one.verdict is Verdict.ROWS_MIGHT_MATCH for one in verdicts)
+        assert all(one.outcome is Outcome.ROWS_MIGHT_MATCH for one in outcomes)
 
 
 def test_months_of_a_long_range_of_dates_prune_nothing():
     spec = read_spec("month(d) int32")
     years = (field("d") >= dt.date(2024, 1, 1)) & (field("d") < dt.date(2026, 1, 1))
-    verdicts = judged(decode(years, SCHEMA), [spec], [read_region(spec, month) for month in ("1", "7")])
-    assert [one.verdict for one in verdicts] == [Verdict.ROWS_MIGHT_MATCH] * 2
+    outcomes = judged(decode(years, SCHEMA), [spec], [read_region(spec, month) for month in ("1", "7")])
+    assert [one.outcome for one in outcomes] == [Outcome.ROWS_MIGHT_MATCH] * 2
 
 
 def test_a_renamed_column_is_found_by_its_id():
     spec = read_spec("identity(id) int64")
     now = {**COLUMNS, FIELD_IDS["id"]: pa.field("key", pa.int64())}
     schema = pa.schema([("key", pa.int64())])
-    verdicts = judged(
+    outcomes = judged(
         decode(field("key") == 7, schema), [spec], [read_region(spec, str(i)) for i in (6, 7)], now
     )
-    assert [one.verdict for one in verdicts] == [Verdict.ROWS_CANNOT_MATCH, Verdict.ROWS_MIGHT_MATCH]
+    assert [one.outcome for one in outcomes] == [Outcome.ROWS_CANNOT_MATCH, Outcome.ROWS_MIGHT_MATCH]
 
 
 @pytest.mark.parametrize("condition", ["id = 7", "id > 7", "keys"])
@@ -155,9 +155,9 @@ def test_thousands_of_composite_keys_are_judged_quickly():
         expression = expression | ((field("id") == i) & (field("s") == "abcdefghij"[i % 10]))
     predicate = decode(expression, SCHEMA)
     start = time.process_time()
-    verdicts = judged(predicate, [spec], regions)
+    outcomes = judged(predicate, [spec], regions)
     assert time.process_time() - start < 1
-    assert any(one.verdict is Verdict.ROWS_MIGHT_MATCH for one in verdicts)
+    assert any(one.outcome is Outcome.ROWS_MIGHT_MATCH for one in outcomes)
 
 
 # Properties
@@ -273,10 +273,10 @@ def assert_no_matching_row_is_pruned(
         region_of(spec, [column[row].cast(column.type) for column in values], str(row))
         for row in range(rows.num_rows)
     ]
-    verdicts = judged(predicate, [spec], regions)
+    outcomes = judged(predicate, [spec], regions)
     for row in matching:
-        assert verdicts[row].verdict is Verdict.ROWS_MIGHT_MATCH, (
-            verdicts[row].reason,
+        assert outcomes[row].outcome is Outcome.ROWS_MIGHT_MATCH, (
+            outcomes[row].reason,
             describe(predicate),
             rows.slice(row, 1).to_pylist(),
         )

@@ -59,7 +59,7 @@ def test_while_regions_last_it_is_the_same_object(path: Path, table: Table):
     known = assigned(table)
     assert known.regions == (RegionAssignment(FIRST, 1, {"bucket": encode_raw_value(1, 4)}),)
     commit(path, FIRST, 1, version=2)
-    table.snapshot([FIRST])
+    table.take_snapshot([FIRST])
     assert assigned(table) is known
 
 
@@ -93,7 +93,7 @@ def test_regions_that_were_created_anew_with_other_values_are_found_out(path: Pa
     shutil.rmtree(path / "_mem_wal" / FIRST)
     commit(path, FIRST, 2)
     commit(path, FIRST, 2, version=2)
-    table.snapshot([FIRST])
+    table.take_snapshot([FIRST])
     assert buckets(table) == {FIRST: 2}
 
 
@@ -107,12 +107,12 @@ def test_regions_are_indexed_once_for_each_spec(table: Table):
     assert details is not None
     (spec,) = details.region_specs
     known = assigned(table)
-    recorded = known.recorded(spec)
+    recorded = known.find_recorded_values(spec)
     assert list(recorded) == [(((1,),), [0])]
-    assert list(recorded.having((0,), {(1,), (2,)})) == [0]
-    assert list(recorded.having((0,), {(2,)})) == []
-    assert known.recorded(spec) is recorded
-    assert list(known.recorded(replace(spec, spec_id=2))) == []
+    assert list(recorded.find_regions((0,), {(1,), (2,)})) == [0]
+    assert list(recorded.find_regions((0,), {(2,)})) == []
+    assert known.find_recorded_values(spec) is recorded
+    assert list(known.find_recorded_values(replace(spec, spec_id=2))) == []
 
 
 class TestWhatIsNotRecorded:

@@ -9,7 +9,7 @@ import pytest
 from pyarrow.compute import field
 
 from planner.predicates.arrow_expressions import Call, Field, Value, read_expression
-from planner.predicates.row_filter import compared_floats, evaluated
+from planner.predicates.row_filter import compare_floats, evaluate_condition
 
 NAN = math.nan
 BATCH = pa.record_batch(
@@ -64,7 +64,7 @@ WORDS = pa.array(["a", None]).dictionary_encode()
 def test_a_condition_has_three_values(condition: pc.Expression, expected: list[bool | None]) -> None:
     node = read_expression(condition)
     assert node is not None
-    found = evaluated(node, BATCH)
+    found = evaluate_condition(node, BATCH)
     assert found is not None
     assert (found.type, found.to_pylist()) == (pa.bool_(), expected)
 
@@ -74,13 +74,13 @@ def test_members_may_be_words_of_a_dictionary(column: str) -> None:
     options = pa.StructArray.from_arrays(
         [pa.array([WORDS.to_pylist()], pa.list_(pa.string()))], names=["value_set"]
     )[0]
-    found = evaluated(Call("is_in", (Field(column),), options), BATCH)
+    found = evaluate_condition(Call("is_in", (Field(column),), options), BATCH)
     assert found is not None
     assert found.to_pylist() == [True, None, None]
     encoded = pa.StructArray.from_arrays(
         [pa.ListArray.from_arrays(pa.array([0, 2], pa.int32()), WORDS)], names=["value_set"]
     )[0]
-    again = evaluated(Call("is_in", (Field(column),), encoded), BATCH)
+    again = evaluate_condition(Call("is_in", (Field(column),), encoded), BATCH)
     assert again is not None
     assert again.to_pylist() == [True, None, None]
 
@@ -103,13 +103,13 @@ def test_members_may_be_words_of_a_dictionary(column: str) -> None:
 def test_what_is_not_known_is_left_to_others(condition: pc.Expression) -> None:
     node = read_expression(condition)
     assert node is not None
-    assert evaluated(node, BATCH) is None
-    assert node == Field("n") or evaluated(Call("invert", (node,), None), BATCH) is None
+    assert evaluate_condition(node, BATCH) is None
+    assert node == Field("n") or evaluate_condition(Call("invert", (node,), None), BATCH) is None
 
 
 def test_a_call_without_its_options_is_not_known() -> None:
-    assert evaluated(Call("is_in", (Field("n"),), None), BATCH) is None
-    assert evaluated(Value(pa.scalar(1)), BATCH) is None
+    assert evaluate_condition(Call("is_in", (Field("n"),), None), BATCH) is None
+    assert evaluate_condition(Value(pa.scalar(1)), BATCH) is None
 
 
 def test_numbers_are_in_one_order() -> None:
@@ -133,10 +133,10 @@ def test_numbers_are_in_one_order() -> None:
     left, right = (each.ravel() for each in np.meshgrid(numbers, numbers))
     one, other = (each.ravel() for each in np.meshgrid(ranks, ranks))
     for compare, expected in ((pc.less, one < other), (pc.equal, one == other), (pc.greater, one > other)):
-        assert compared_floats(compare, pa.array(left), pa.array(right)).to_pylist() == expected.tolist()
+        assert compare_floats(compare, pa.array(left), pa.array(right)).to_pylist() == expected.tolist()
 
 
 def test_no_number_compares_as_nothing() -> None:
     one, null = pa.array([1.0, 0.0, 1.0]), pa.array([None, None, 1.0])
-    for found in (compared_floats(pc.equal, one, null), compared_floats(pc.less_equal, null, one)):
+    for found in (compare_floats(pc.equal, one, null), compare_floats(pc.less_equal, null, one)):
         assert (found.type, found.to_pylist()) == (pa.bool_(), [None, None, True])

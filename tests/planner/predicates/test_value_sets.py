@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.predicates.predicate import And, Anything, Comparison, InList, IsNull, Not, Or, Predicate
-from planner.predicates.value_sets import Bound, Box, ColumnSet, boxes_of, order_key
+from planner.predicates.value_sets import Bound, Box, ColumnSet, find_boxes, order_key
 
 OPERATORS = {
     "=": operator.eq,
@@ -60,7 +60,7 @@ def lies_in(box: Box, row: dict[str, Any]) -> bool:
             return known.null
         key = order_key(scalar(column, row[column]))
         if known.values is None:
-            return known.admits(key)
+            return known.has_value(key)
         return key in map(order_key, known.values)
 
     return all(admits(column, known) for column, known in box.items())
@@ -95,7 +95,7 @@ def predicates() -> st.SearchStrategy[Predicate]:
 def test_boxes_hold_the_rows_that_are_described_and_no_others(
     predicate: Predicate, rows: list[dict[str, Any]]
 ) -> None:
-    boxes = boxes_of(predicate, COLUMNS)
+    boxes = find_boxes(predicate, COLUMNS)
     for row in rows + [dict.fromkeys(COLUMNS) | {"i": i} for i in DOMAIN["i"]]:
         found = any(lies_in(box, row) for box in boxes)
         assert found or not is_true(predicate, row, of_null=False)
@@ -125,12 +125,12 @@ def test_two_conditions_on_a_column_admit_what_both_do(column: str) -> None:
                 Comparison(column, other, pa.scalar(make(y), kind)),  # type: ignore[arg-type]
             )
         )
-        boxes = boxes_of(predicate, frozenset({column}))
+        boxes = find_boxes(predicate, frozenset({column}))
         for n in (1, 2, 3, 4, 999, 1000, 1001):
             value = make(n)
             expected = OPERATORS[one](value, make(x)) and OPERATORS[other](value, make(y))
             found = any(
-                known.admits(value) if known.values is None else value in [v.as_py() for v in known.values]
+                known.has_value(value) if known.values is None else value in [v.as_py() for v in known.values]
                 for box in boxes
                 for known in box.values()
             )
@@ -145,7 +145,7 @@ def number(value: int) -> pa.Scalar:
 
 
 def only(predicate: Predicate, column: str = "c") -> ColumnSet:
-    (box,) = boxes_of(predicate, frozenset({column}))
+    (box,) = find_boxes(predicate, frozenset({column}))
     return box[column]
 
 
@@ -159,7 +159,7 @@ def test_what_admits_nothing_has_no_box() -> None:
         And((Comparison("c", ">", number(5)), Comparison("c", "<", number(5)))),
         And((Comparison("c", ">", number(5)), Comparison("c", "<", number(6)))),
     ):
-        assert boxes_of(predicate, frozenset({"c"})) == []
+        assert find_boxes(predicate, frozenset({"c"})) == []
 
 
 def test_what_is_open_has_a_box_without_columns() -> None:
@@ -170,13 +170,13 @@ def test_what_is_open_has_a_box_without_columns() -> None:
         Or((Comparison("c", "=", number(1)), Anything())),
     ]
     for predicate in open_ones:
-        assert boxes_of(predicate, frozenset({"c"})) == [{}]
+        assert find_boxes(predicate, frozenset({"c"})) == [{}]
 
 
 def test_a_box_knows_the_columns_that_were_asked_for() -> None:
     both = And((Comparison("c", "=", number(1)), Comparison("other", "=", number(2))))
-    assert [set(box) for box in boxes_of(both, frozenset({"c", "other"}))] == [{"c", "other"}]
-    assert [set(box) for box in boxes_of(both, frozenset({"other"}))] == [{"other"}]
+    assert [set(box) for box in find_boxes(both, frozenset({"c", "other"}))] == [{"c", "other"}]
+    assert [set(box) for box in find_boxes(both, frozenset({"other"}))] == [{"other"}]
 
 
 def any_of(column: str, count: int) -> Or:
@@ -184,18 +184,20 @@ def any_of(column: str, count: int) -> Or:
 
 
 def test_more_alternatives_than_2000_are_anything() -> None:
-    assert len(boxes_of(any_of("c", 2000), frozenset({"c"}))) == 2000
-    assert boxes_of(any_of("c", 2001), frozenset({"c"})) == [{}]
-    assert boxes_of(Or((any_of("c", 2001), IsNull("c"))), frozenset({"c"})) == [{}]
-    assert boxes_of(Or((IsNull("c"), any_of("c", 2000))), frozenset({"c"})) == [{}]
+    assert len(find_boxes(any_of("c", 2000), frozenset({"c"}))) == 2000
+    assert find_boxes(any_of("c", 2001), frozenset({"c"})) == [{}]
+    assert find_boxes(Or((any_of("c", 2001), IsNull("c"))), frozenset({"c"})) == [{}]
+    assert find_boxes(Or((IsNull("c"), any_of("c", 2000))), frozenset({"c"})) == [{}]
 
 
 def test_an_operand_of_too_many_alternatives_leaves_what_others_say() -> None:
     columns = frozenset({"c", "e"})
-    assert len(boxes_of(And((any_of("c", 50), any_of("e", 40))), columns)) == 2000
-    assert boxes_of(And((any_of("c", 50), any_of("e", 41))), columns) == boxes_of(any_of("c", 50), columns)
+    assert len(find_boxes(And((any_of("c", 50), any_of("e", 40))), columns)) == 2000
+    assert find_boxes(And((any_of("c", 50), any_of("e", 41))), columns) == find_boxes(
+        any_of("c", 50), columns
+    )
     last = Comparison("e", "=", number(1))
-    assert boxes_of(And((any_of("c", 2001), last)), columns) == boxes_of(last, columns)
+    assert find_boxes(And((any_of("c", 2001), last)), columns) == find_boxes(last, columns)
 
 
 def between(low: pa.Scalar, high: pa.Scalar) -> And:
@@ -238,11 +240,11 @@ def test_ends_of_discrete_ranges_belong_to_them(kind: pa.DataType, low: Any, fir
 @pytest.mark.parametrize(("kind", "value"), [(pa.int8(), 127), (pa.int64(), 2**63 - 1)], ids=str)
 def test_beyond_the_last_value_of_a_type_is_nothing(kind: pa.DataType, value: int) -> None:
     last, first = pa.scalar(value, kind), pa.scalar(-value - 1, kind)
-    assert not only(Comparison("c", ">", last)).admits(value)
-    assert not only(Comparison("c", "<", first)).admits(-value - 1)
+    assert not only(Comparison("c", ">", last)).has_value(value)
+    assert not only(Comparison("c", "<", first)).has_value(-value - 1)
     known = only(And((Comparison("c", ">", last), Comparison("c", "<=", last))))
     assert known.values is None
-    assert not known.admits(value)
+    assert not known.has_value(value)
 
 
 def test_exclusions_leave_a_list_and_a_range() -> None:
@@ -251,7 +253,7 @@ def test_exclusions_leave_a_list_and_a_range() -> None:
     assert short is not None
     assert [one.as_py() for one in short] == [7, 10, 11]
     long = only(And((between(number(7), number(1000)), *without)))
-    assert [key for key in (7, 8, 9, 10, 999) if long.admits(key)] == [7, 10, 999]
+    assert [key for key in (7, 8, 9, 10, 999) if long.has_value(key)] == [7, 10, 999]
 
 
 def test_null_is_admitted_where_a_condition_does() -> None:
@@ -276,7 +278,7 @@ class TestFloats:
             known = only(Comparison("c", name, self.real(0.0)))  # type: ignore[arg-type]
             assert getattr(known, edge) == Bound(self.real(0.0), inclusive=True)
             assert (known.lower is None) is (edge == "upper")
-            assert known.admits(0.0)
+            assert known.has_value(0.0)
 
     def test_nan_bounds_nothing(self) -> None:
         for name in ("=", "<", ">="):

@@ -15,9 +15,9 @@ from planner.scans.settings import (
     DEFAULT_SETTINGS,
     NO_SHORTCUTS,
     Shortcut,
+    exclude_shortcuts,
     format_shortcuts,
     parse_shortcuts,
-    without_shortcuts,
 )
 
 
@@ -42,7 +42,7 @@ def test_an_unknown_name_is_refused_with_those_that_exist(text: str) -> None:
     ):
         parse_shortcuts(text)
     with pytest.raises(InvalidInputError, match="there is no shortcut 'detours'; there are direct_scans"):
-        without_shortcuts(frozenset({"detours", "direct_scans"}))
+        exclude_shortcuts(frozenset({"detours", "direct_scans"}))
 
 
 @pytest.mark.parametrize("shortcuts", [ALL_SHORTCUTS, NO_SHORTCUTS, *(frozenset({one}) for one in Shortcut)])

@@ -52,7 +52,7 @@ class Watched:
     columns_found: int = 0
 
     def trees(self) -> Iterator[ExecNode]:
-        waiting = [scan.decided_tree for scan in self.control.scans if scan.decided_tree is not None]
+        waiting = [scan.planned_tree for scan in self.control.scans if scan.planned_tree is not None]
         while waiting:
             node = waiting.pop()
             yield node
@@ -88,9 +88,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     count(Frames, "plan", "plans")
     count(query_run, "plan_lookup", "lookups")
     for module in (visibility, key_search, run_tables):
-        count(module, "physical_keys", "keys of fragments")
+        count(module, "read_physical_keys", "keys of fragments")
     count(log_reader, "read_wal_entry", "log entries")
-    count(Admission, "_found", "conditions evaluated")
+    count(Admission, "_scan_source", "conditions evaluated")
     return counted
 
 

@@ -11,7 +11,7 @@ from execnodes.search.source import SearchSource
 from execnodes.storage.source import LanceSource, read_as
 from planner.search.sources.catch_up import CatchUp, CatchUpMode
 from planner.search.sources.index_coverage import Coverage, IndexKind
-from planner.search.sources.search_sources import search_sources
+from planner.search.sources.search_sources import list_sources
 from planner.tables.sources.snapshot import Consistency, TableSnapshot
 from planner.tables.state.catalog import Catalog
 from planner.tables.state.table import Table
@@ -39,7 +39,7 @@ class Divided:
     def snapshot(self, consistency: Consistency = "strong") -> TableSnapshot:
         """The newest state of all regions."""
         regions = self.table.assignments(self.table.base(), consistency).region_ids
-        return self.table.snapshot(regions, consistency)
+        return self.table.take_snapshot(regions, consistency)
 
     def sources(
         self,
@@ -53,8 +53,8 @@ class Divided:
     ) -> tuple[SearchSource, ...]:
         """The sources of a search in the newest state, or in a given one."""
         snapshot = snapshot or self.snapshot()
-        masks = self.visibility.masks(snapshot) if snapshot.base.primary_key else None
-        return search_sources(
+        masks = self.visibility.compute_masks(snapshot) if snapshot.base.primary_key else None
+        return list_sources(
             snapshot,
             masks,
             frozenset(snapshot.regions if regions is None else regions),

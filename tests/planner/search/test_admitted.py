@@ -18,10 +18,10 @@ from planner.access.rights import TableAccess
 from planner.access.table_policy import plan_policy
 from planner.predicates.predicate import decode
 from planner.predicates.row_filter import PredicateFilter
-from planner.search.conditions.row_admission import Admission, below_policy, indexed_columns
+from planner.search.conditions.row_admission import Admission, combine_with_policy, list_indexed_columns
 from planner.search.conditions.row_conditions import SqlCondition
 from planner.search.sources.index_coverage import IndexKind
-from planner.search.sources.search_sources import search_sources
+from planner.search.sources.search_sources import list_sources
 from planner.tables.state.catalog import Catalog
 from planner.tables.visibility.visibility import Visibility
 from tests.planner.access_lake import ANALYST, VISIBLE, write_lake
@@ -44,12 +44,12 @@ class Orders:
     def __post_init__(self) -> None:
         table = self.catalog.table(self.name)
         regions = table.assignments(table.base(), "strong").region_ids
-        snapshot = table.snapshot(regions)
+        snapshot = table.take_snapshot(regions)
         self.schema: pa.Schema = snapshot.base.schema
         masks = None
         if snapshot.base.primary_key:
-            masks = Visibility(self.catalog.cache, self.catalog.executor).masks(snapshot)
-        self.sources = search_sources(snapshot, masks, frozenset(regions), "id", IndexKind.VECTOR)
+            masks = Visibility(self.catalog.cache, self.catalog.executor).compute_masks(snapshot)
+        self.sources = list_sources(snapshot, masks, frozenset(regions), "id", IndexKind.VECTOR)
 
     def admission(self, access: TableAccess | None = None, *indexed: str) -> Admission:
         policy = None if access is None else plan_policy(self.schema, access)
@@ -91,8 +91,8 @@ def orders(catalog: Catalog) -> Orders:
 
 def test_rows_that_a_policy_hides_are_in_no_source(orders: Orders):
     assert ids(orders.sources) == ALL_ORDERS
-    assert ids(orders.admission().visible(orders.sources)) == ALL_ORDERS
-    assert ids(orders.admission(OF_ANALYST).visible(orders.sources)) == VISIBLE
+    assert ids(orders.admission().restrict_to_visible(orders.sources)) == ALL_ORDERS
+    assert ids(orders.admission(OF_ANALYST).restrict_to_visible(orders.sources)) == VISIBLE
 
 
 @pytest.mark.parametrize(
@@ -109,15 +109,15 @@ def test_rows_that_a_policy_hides_are_in_no_source(orders: Orders):
     ],
 )
 def test_a_row_filter_is_exact_in_every_source(orders: Orders, rows: str, shown: list[int]):
-    assert ids(orders.admission(TableAccess(row_filter=rows)).visible(orders.sources)) == shown
+    assert ids(orders.admission(TableAccess(row_filter=rows)).restrict_to_visible(orders.sources)) == shown
 
 
 def test_what_an_index_finds_is_left_to_lance(orders: Orders):
     said = orders.said((pc.field("tenant") == "a") & (pc.field("id") > 3))
-    sources, remaining = orders.admission(None, "tenant").admitted(orders.sources, said)
+    sources, remaining = orders.admission(None, "tenant").restrict_to_conditions(orders.sources, said)
     assert remaining is said
     assert sources == orders.sources
-    sources, remaining = orders.admission(None, "amount").admitted(orders.sources, said)
+    sources, remaining = orders.admission(None, "amount").restrict_to_conditions(orders.sources, said)
     assert remaining is None
     assert ids(sources) == [4, 5, 9]
 
@@ -128,7 +128,7 @@ def test_indexes_that_find_values_are_known(tmp_path: Path):
     for column, kind in (("a", "BTREE"), ("b", "BITMAP"), ("c", "ZONEMAP"), ("d", "INVERTED")):
         dataset.create_scalar_index(column, kind)
     catalog = Catalog.open(str(tmp_path))
-    assert indexed_columns(catalog.table("t").base()) == {"a", "b"}
+    assert list_indexed_columns(catalog.table("t").base()) == {"a", "b"}
     catalog.close()
 
 
@@ -146,7 +146,7 @@ def test_what_only_datafusion_can_say_narrows_the_sources(
     orders: Orders, text: str, columns: set[str], shown: list[int]
 ):
     condition = SqlCondition(text, frozenset(columns))
-    sources, remaining = orders.admission().admitted(orders.sources, None, [condition])
+    sources, remaining = orders.admission().restrict_to_conditions(orders.sources, None, [condition])
     assert remaining is None
     assert ids(sources) == shown
 
@@ -155,7 +155,9 @@ def test_what_lance_can_not_say_is_evaluated(orders: Orders):
     said = orders.said(pc.field("margin") == -math.nan)
     low = orders.said(pc.less(pc.add(pc.field("id"), 1), 4))
     for condition, shown in ((said, []), (low, [0, 1, 2])):
-        sources, remaining = orders.admission(None, "id", "margin").admitted(orders.sources, condition)
+        sources, remaining = orders.admission(None, "id", "margin").restrict_to_conditions(
+            orders.sources, condition
+        )
         assert remaining is None
         assert ids(sources) == shown
 
@@ -164,7 +166,9 @@ def test_conditions_stand_together_with_the_policy(orders: Orders):
     admission = orders.admission(OF_ANALYST, "id")
     condition = SqlCondition("amount % 2 = 0", frozenset({"amount"}))
     said = orders.said(pc.field("id") > 0)
-    sources, remaining = admission.admitted(admission.visible(orders.sources), said, [condition])
+    sources, remaining = admission.restrict_to_conditions(
+        admission.restrict_to_visible(orders.sources), said, [condition]
+    )
     assert remaining is said
     assert ids(sources) == [0, 4]
 
@@ -174,45 +178,58 @@ def test_a_condition_on_a_masked_column_sees_masked_values(orders: Orders, email
     admission = orders.admission(OF_ANALYST, "email")
     expected = VISIBLE if email == "u***" else []
     said = orders.said(pc.field("email") == email)
-    sources, remaining = admission.admitted(admission.visible(orders.sources), said)
+    sources, remaining = admission.restrict_to_conditions(admission.restrict_to_visible(orders.sources), said)
     assert remaining is None
     assert ids(sources) == expected
     condition = SqlCondition(f"concat(email, '') = '{email}'", frozenset({"email"}))
-    assert ids(admission.admitted(admission.visible(orders.sources), None, [condition])[0]) == expected
+    assert (
+        ids(
+            admission.restrict_to_conditions(
+                admission.restrict_to_visible(orders.sources), None, [condition]
+            )[0]
+        )
+        == expected
+    )
 
 
 def test_a_condition_on_a_hidden_column_is_a_mistake_of_ours(orders: Orders):
     with pytest.raises(AssertionError, match="reads columns that its access policy hides"):
-        orders.admission(OF_ANALYST).admitted(orders.sources, orders.said(pc.field("margin") > 0))
+        orders.admission(OF_ANALYST).restrict_to_conditions(
+            orders.sources, orders.said(pc.field("margin") > 0)
+        )
 
 
 def test_a_condition_does_not_fail_for_a_superseded_row(orders: Orders):
     condition = SqlCondition(FAILS_FOR_AN_OLD_ROW, frozenset({"id", "amount"}))
-    sources, _ = orders.admission().admitted(orders.sources, None, [condition])
+    sources, _ = orders.admission().restrict_to_conditions(orders.sources, None, [condition])
     assert ids(sources) == ALL_ORDERS
 
 
 def test_a_condition_does_not_fail_for_a_hidden_row(orders: Orders):
     condition = SqlCondition("100 / (amount - 5) > 0", frozenset({"amount"}))
     admission = orders.admission(OF_ANALYST)
-    sources, _ = admission.admitted(admission.visible(orders.sources), None, [condition])
+    sources, _ = admission.restrict_to_conditions(
+        admission.restrict_to_visible(orders.sources), None, [condition]
+    )
     assert ids(sources) == VISIBLE
     with pytest.raises(
         InvalidInputError, match=r"100 / \(amount - 5\) > 0 can't be evaluated.*[Dd]ivide by zero"
     ):
-        orders.admission().admitted(orders.sources, None, [condition])
+        orders.admission().restrict_to_conditions(orders.sources, None, [condition])
 
 
 def test_a_policy_that_fails_for_a_row_closes_the_table(orders: Orders):
     admission = orders.admission(TableAccess(row_filter="CAST(code AS INT) = 7"))
     with pytest.raises(PreconditionError, match="does not fit the table") as raised:
-        admission.visible(orders.sources)
+        admission.restrict_to_visible(orders.sources)
     assert "oops" not in str(raised.value)
 
 
 def test_a_policy_does_not_fail_for_a_superseded_row(orders: Orders):
     assert (
-        ids(orders.admission(TableAccess(row_filter=FAILS_FOR_AN_OLD_ROW)).visible(orders.sources))
+        ids(
+            orders.admission(TableAccess(row_filter=FAILS_FOR_AN_OLD_ROW)).restrict_to_visible(orders.sources)
+        )
         == ALL_ORDERS
     )
 
@@ -221,7 +238,9 @@ def test_what_was_admitted_is_remembered(catalog: Catalog):
     condition = SqlCondition("id % 3 = 0", frozenset({"id"}))
 
     def masks() -> list[RowMask]:
-        sources, _ = Orders(catalog).admission().admitted(Orders(catalog).sources, None, [condition])
+        sources, _ = (
+            Orders(catalog).admission().restrict_to_conditions(Orders(catalog).sources, None, [condition])
+        )
         return [one.live for one in sources]
 
     assert all(one is other for one, other in zip(masks(), masks(), strict=True))
@@ -235,7 +254,7 @@ def test_columns_that_swap_their_names_are_not_confused(tmp_path: Path):
 
     def admitted() -> list[int]:
         found = Orders(catalog, "swapped")
-        return ids(found.admission().admitted(found.sources, None, [condition])[0])
+        return ids(found.admission().restrict_to_conditions(found.sources, None, [condition])[0])
 
     assert admitted() == [1]
     for path, name in (("a", "c"), ("b", "a"), ("c", "b")):
@@ -259,10 +278,12 @@ def test_columns_that_changed_after_a_flush_are_known_by_id(root: Path, writers:
     altered = Orders(catalog, "altered")
     for text, column, shown in (("b % 10 = 1", "b", [1, 3]), ("a IS NULL", "a", [0, 1, 2, 3])):
         condition = SqlCondition(text, frozenset({column}))
-        assert ids(altered.admission().admitted(altered.sources, None, [condition])[0]) == shown
+        assert ids(altered.admission().restrict_to_conditions(altered.sources, None, [condition])[0]) == shown
     said = altered.said((pc.field("b") == 20) | (pc.field("a") > 0))
-    assert ids(altered.admission(None, "b").admitted(altered.sources, said)[0]) == [2]
-    visible = altered.admission(TableAccess(row_filter="b = 11 OR a = 20")).visible(altered.sources)
+    assert ids(altered.admission(None, "b").restrict_to_conditions(altered.sources, said)[0]) == [2]
+    visible = altered.admission(TableAccess(row_filter="b = 11 OR a = 20")).restrict_to_visible(
+        altered.sources
+    )
     assert ids(visible) == [1, 3]
     catalog.close()
 
@@ -273,12 +294,14 @@ def test_a_statement_that_was_stopped_stops_here_too(orders: Orders, catalog: Ca
 
     admission = Admission("orders", None, catalog.cache, catalog.executor, stopped)
     with pytest.raises(UnavailableError, match="stopped"):
-        admission.admitted(orders.sources, None, [SqlCondition("id % 7 = 0", frozenset({"id"}))])
+        admission.restrict_to_conditions(
+            orders.sources, None, [SqlCondition("id % 7 = 0", frozenset({"id"}))]
+        )
 
 
 def test_regions_are_excluded_by_what_is_true_of_stored_values(orders: Orders):
     policy = plan_policy(orders.schema, TableAccess("tenant = 'a'", masks={"email": "'?'"}))
     said = orders.said((pc.field("id") == 4) & (pc.field("email") == "?"))
-    assert str(below_policy(said, policy)) == "tenant = 'a' AND id = 4"
-    assert below_policy(said, None) is said
-    assert below_policy(None, plan_policy(orders.schema, TableAccess(masks={"email": "'?'"}))) is None
+    assert str(combine_with_policy(said, policy)) == "tenant = 'a' AND id = 4"
+    assert combine_with_policy(said, None) is said
+    assert combine_with_policy(None, plan_policy(orders.schema, TableAccess(masks={"email": "'?'"}))) is None

@@ -12,7 +12,7 @@ from execnodes.rows.row_mask import EVERYTHING_VISIBLE
 from planner.engine import QueryEngine
 from planner.search.sources import same_rows
 from planner.search.sources.catch_up import CatchUp, CatchUpMode
-from planner.search.sources.index_coverage import IndexKind, coverage
+from planner.search.sources.index_coverage import IndexKind, find_coverage
 from tests.oracle.vector_answers import literal
 from tests.planner.search.divided import COLUMN_OF, Divided, answering, rows_in
 from tests.planner.search.replayed import ReplayedTable, asking, axis
@@ -303,7 +303,7 @@ def test_searches_that_are_fused_find_a_row_in_the_same_source(subject: Subject)
     subject.flush_rows(range(35, 60), 2)
     subject.merge()
     snapshot = subject.divided.snapshot()
-    covered = {kind: coverage(snapshot.base, COLUMN_OF[kind], kind) for kind in KINDS}
+    covered = {kind: find_coverage(snapshot.base, COLUMN_OF[kind], kind) for kind in KINDS}
     places = []
     for kind, other in (KINDS, KINDS[::-1]):
         found = subject.divided.sources(kind, snapshot=snapshot, together_with=(covered[other],))
@@ -357,11 +357,11 @@ def test_a_statement_that_was_stopped_compares_no_rows(subject: Subject):
 
     stopped = CatchUp(divided.table, divided.visibility, CatchUpMode.ALWAYS, stop)
     snapshot = divided.snapshot()
-    needed = (coverage(snapshot.base, "txt", IndexKind.TEXT),)
+    needed = (find_coverage(snapshot.base, "txt", IndexKind.TEXT),)
     with pytest.raises(CancelledError):
-        stopped.moved(snapshot, frozenset(snapshot.regions), EVERYTHING_VISIBLE, needed)
+        stopped.divide_rows(snapshot, frozenset(snapshot.regions), EVERYTHING_VISIBLE, needed)
     assert subject.answering() == {1: 20}
-    known = stopped.moved(snapshot, frozenset(snapshot.regions), EVERYTHING_VISIBLE, needed)
+    known = stopped.divide_rows(snapshot, frozenset(snapshot.regions), EVERYTHING_VISIBLE, needed)
     assert [one.generation.generation for one in known.generations] == [1]
 
 

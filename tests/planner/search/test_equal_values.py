@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from planner.search.sources.same_rows import equal_values
+from planner.search.sources.same_rows import compare_values
 
 POINT = pa.struct([("x", pa.float32()), ("name", pa.string())])
 
@@ -44,17 +44,17 @@ def test_values_are_the_same_or_not(kind: pa.DataType, value: Any, other: Any):
     same = [True, False, False, True, False, False, True]
     if other is None:
         same[4:6] = [False, False]
-    assert equal_values(left, right).tolist() == same
-    assert equal_values(left.slice(1), right.slice(1)).tolist() == same[1:]
+    assert compare_values(left, right).tolist() == same
+    assert compare_values(left.slice(1), right.slice(1)).tolist() == same[1:]
 
 
 def test_what_cannot_be_compared_is_different():
     maps = pa.array([[("a", 1)], None], pa.map_(pa.string(), pa.int64()))
-    assert equal_values(maps, maps).tolist() == [False, True]
+    assert compare_values(maps, maps).tolist() == [False, True]
 
 
 def test_columns_of_different_types_or_lengths_are_refused():
     with pytest.raises(ValueError, match=r"int64 x 1 and int32 x 1"):
-        equal_values(pa.array([1]), pa.array([1], pa.int32()))
+        compare_values(pa.array([1]), pa.array([1], pa.int32()))
     with pytest.raises(ValueError, match=r"int64 x 1 and int64 x 2"):
-        equal_values(pa.array([1]), pa.array([1, 2]))
+        compare_values(pa.array([1]), pa.array([1, 2]))

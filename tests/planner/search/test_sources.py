@@ -10,7 +10,12 @@ import pytest
 from memwal.errors import InvalidInputError
 from planner.engine import QueryEngine
 from planner.search.sources import index_coverage
-from planner.search.sources.index_coverage import IndexKind, coverage, index_metric, text_index
+from planner.search.sources.index_coverage import (
+    IndexKind,
+    choose_index_metric,
+    find_coverage,
+    find_text_index,
+)
 from tests.planner.search.divided import COLUMN_OF, Divided, labels, rows_in
 from tests.planner.search.replayed import DIMENSION, ReplayedTable, asking, axis
 from tests.support.tables import Row, unpartitioned
@@ -139,9 +144,9 @@ def test_of_several_indexes_the_one_of_the_metric_answers(table: ReplayedTable, 
         dataset.create_index("vec", "IVF_FLAT", name=f"by_{metric}", metric=metric, num_partitions=1)
         dataset = table.table.dataset()
     base = divided.table.base()
-    assert index_metric(base, "vec") == "l2"
+    assert choose_index_metric(base, "vec") == "l2"
     names = {
-        metric: found.index.name if (found := coverage(base, "vec", VECTOR, metric)).index else None
+        metric: found.index.name if (found := find_coverage(base, "vec", VECTOR, metric)).index else None
         for metric in (None, "l2", "cosine", "dot")
     }
     assert names == {None: "by_l2", "l2": "by_l2", "cosine": "by_cosine", "dot": None}
@@ -151,7 +156,7 @@ def test_of_several_indexes_the_one_that_covers_more_answers(table: ReplayedTabl
     table.index_vectors()
     append(table, 20)
     table.table.dataset().create_index("vec", "IVF_FLAT", name="all_rows", metric="l2", num_partitions=1)
-    found = coverage(divided.table.base(), "vec", VECTOR)
+    found = find_coverage(divided.table.base(), "vec", VECTOR)
     assert found.index is not None
     assert (found.index.name, found.uncovered) == ("all_rows", ())
 
@@ -178,7 +183,7 @@ def test_a_column_that_was_rewritten_in_place_is_not_covered(
     fragment, fields = dataset.get_fragment(0).update_columns(changed.select(["id", column]), "id", "id")
     update = lance.LanceOperation.Update(updated_fragments=[fragment], fields_modified=fields)
     lance.LanceDataset.commit(dataset.uri, update, read_version=dataset.version)
-    covered = {kind: coverage(divided.table.base(), COLUMN_OF[kind], kind).covered for kind in IndexKind}
+    covered = {kind: find_coverage(divided.table.base(), COLUMN_OF[kind], kind).covered for kind in IndexKind}
     assert covered == {VECTOR: (1,) if column == "vec" else (0, 1), TEXT: (1,) if column == "txt" else (0, 1)}
     ask = asking(open_engine(root))
     table.check_nearest(ask, axis(3, 1.9), 22, options="nprobes => 10")
@@ -197,7 +202,7 @@ def test_indexes_over_stable_row_ids_cover_nothing(root: Path):
     dataset.create_index("vec", "IVF_FLAT", name="vec_index", metric="cosine", num_partitions=1)
     divided = Divided(root, "stable")
     assert labels(divided.sources(VECTOR)) == ["base v2 [0], flat"]
-    assert index_metric(divided.table.base(), "vec") == "cosine"
+    assert choose_index_metric(divided.table.base(), "vec") == "cosine"
     divided.close()
 
 
@@ -251,12 +256,12 @@ def test_a_column_without_a_text_index_is_told_how_to_get_one(table: ReplayedTab
     table.index_texts()
     table.table.dataset().add_columns(pa.field("body", pa.string()))
     base = divided.table.base()
-    assert text_index(base, "txt", base.schema.names).name == "txt_index"
+    assert find_text_index(base, "txt", base.schema.names).name == "txt_index"
     with pytest.raises(
         InvalidInputError, match=r"column 'body' .* no text index \(columns with one: 'txt'\)"
     ) as told:
-        text_index(base, "body", base.schema.names)
+        find_text_index(base, "body", base.schema.names)
     assert "create_scalar_index('body', 'INVERTED')" in str(told.value)
     with pytest.raises(InvalidInputError) as told:
-        text_index(base, "body", ["body"])
+        find_text_index(base, "body", ["body"])
     assert "'txt'" not in str(told.value)

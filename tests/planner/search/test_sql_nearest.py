@@ -157,7 +157,7 @@ def exact_rows_of(engine: QueryEngine, sql: str, monkeypatch: pytest.MonkeyPatch
     """The answer where nothing is recognised."""
     nothing: Mapping[str, object] = {}
     with monkeypatch.context() as patched:
-        patched.setattr(nearest_leaf, "nearest_by_table", lambda _: nothing)
+        patched.setattr(nearest_leaf, "find_nearest", lambda _: nothing)
         return rows_of(engine, f"{sql} -- another statement to those who keep plans")
 
 

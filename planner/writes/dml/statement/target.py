@@ -111,7 +111,7 @@ class Target:
         Raises:
             PreconditionError: it was altered.
         """
-        newest = self.table.recent_base()
+        newest = self.table.find_recent_base()
         if newest is not self.base and not self.is_like(newest):
             raise schema_changed_error(sql)
 
@@ -201,7 +201,7 @@ def find_target(session: ReadSession, parts: Sequence[str]) -> Target:
     catalog = session.engine.catalog
     rights = check_may_write(session.engine, name, session.access)
     table = catalog.table(name)
-    base = table.recent_base()
+    base = table.find_recent_base()
     if catalog.writing is None:
         table.writer()  # says why not
     if base.details is None:

@@ -189,7 +189,7 @@ def test_only_fragments_whose_keys_span_a_wanted_one_are_searched(
     keys = [np.array(sorted(keys), dtype=np.int64) for keys in fragments]
     ranges = KeyRanges.of((("t", 0), 1), [(number, (number,), one) for number, one in enumerate(keys)])
     wanted = sorted(data.draw(st.sets(st.integers(-22, 22), min_size=1)))
-    found = {number for number, _ in ranges.meeting(np.array(wanted))}
+    found = {number for number, _ in ranges.find_fragments(np.array(wanted))}
     having = {number for number, keys in enumerate(fragments) if not set(keys).isdisjoint(wanted)}
     assert having <= found
     assert all(min(fragments[one]) <= wanted[-1] and max(fragments[one]) >= wanted[0] for one in found)

@@ -15,7 +15,7 @@ from planner.engine import QueryEngine, SessionSettings
 from planner.tables.sources.snapshot import TableSnapshot
 from planner.tables.state import log_reader
 from planner.tables.state.snapshots import keep_last
-from planner.tables.state.table_state import KnownState
+from planner.tables.state.table_state import TableState
 from planner.tables.visibility import visibility
 from tests.support.merging import merge_generations
 from tests.support.results import rows_of
@@ -166,8 +166,8 @@ class TestOwnRows:
             pytest.fail("keys were searched again")
 
         monkeypatch.setattr(visibility, "KeyProbe", refused)
-        monkeypatch.setattr(visibility, "newest_of_layers", refused)
-        monkeypatch.setattr(visibility, "newest", lambda layer: np.ones(len(layer.keys), np.bool_))
+        monkeypatch.setattr(visibility, "find_newest_in_layers", refused)
+        monkeypatch.setattr(visibility, "find_newest", lambda layer: np.ones(len(layer.keys), np.bool_))
         assert read(engine) == {0: 2, 1: 3, 5: 2}
 
     def test_a_table_made_anew_has_none_of_them(self, engine: QueryEngine, root: Path) -> None:
@@ -184,7 +184,7 @@ class TestOwnRows:
 class TestMonotonicReads:
     def test_an_older_snapshot_is_not_kept_over_a_newer_one(self, engine: QueryEngine) -> None:
         base = engine.catalog.table("t").base()
-        known = KnownState(base.place, base.session)
+        known = TableState(base.place, base.session)
         older, newer = TableSnapshot(base, {}), TableSnapshot(base, {})
         for taken_at, taken in ((1.0, older), (2.0, newer), (1.0, older)):
             keep_last(known, "snapshot", taken_at, taken)

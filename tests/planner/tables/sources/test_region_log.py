@@ -21,7 +21,7 @@ from planner.tables.state.log_reader import (
     FlushedRows,
     LogReader,
 )
-from planner.tables.state.table_state import KnownState
+from planner.tables.state.table_state import TableState
 from tests.planner.log_entries import SCHEMA, entry, fence, write
 
 REGION, OTHER = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "12")
@@ -136,7 +136,7 @@ class TestRegionLog:
             log.tail(base, lambda at: entry(at, 1 if at < 3 else 2, [at]))
             log.advance([entry(7, 2, [7])], 7)
             left = (*left, 7) if after < 7 and floor < 3 else left
-        later = log.flushed_up_to(after, floor, base if has_base else None)
+        later = log.drop_flushed(after, floor, base if has_base else None)
         assert (later.region_id, later.after, later.floor) == (REGION, after, floor)
         assert (later.positions, later.last) == (left, max(log.last, after))
         assert later.replay_start == manifest(after, floor).replay_start
@@ -148,13 +148,13 @@ class TestRegionLog:
     def test_rows_that_are_left_are_not_read_again(self, base: BaseTable, log: RegionLog) -> None:
         log.tail(base, lambda at: entry(at, 1 if at < 3 else 2, [at]))
         log.advance([entry(7, 2, [7])], 7)
-        later = log.flushed_up_to(2, 2, base)
+        later = log.drop_flushed(2, 2, base)
         assert later.rows is not None
         assert ids(later.tail(base, unread)) == [3, 5, 7]
-        same = later.flushed_up_to(2, 2, None)
+        same = later.drop_flushed(2, 2, None)
         assert same.rows is later.rows
         assert ids(same.tail(base, unread)) == [3, 5, 7]
-        assert RegionLog(REGION, 4, 4).flushed_up_to(2, 2, base).replay_start == manifest(4, 4).replay_start
+        assert RegionLog(REGION, 4, 4).drop_flushed(2, 2, base).replay_start == manifest(4, 4).replay_start
 
     def test_what_is_left_in_two_places_is_read_again(self, base: BaseTable) -> None:
         """Generations need not ascend with positions where writers took turns."""
@@ -162,7 +162,7 @@ class TestRegionLog:
         entries = [entry(1, 2, [1]), entry(2, 1, [2]), entry(3, 2, [3])]
         log.advance(entries, 3)
         log.tail(base, lambda at: entries[at - 1])
-        later = log.flushed_up_to(0, 2, base)
+        later = log.drop_flushed(0, 2, base)
         assert later.positions == (1, 3)
         assert ids(later.tail(base, lambda at: entries[at - 1])) == [1, 3]
 
@@ -172,20 +172,20 @@ class Opened:
     """Has a base version and looks for no other."""
 
     last: BaseTable | None
-    known: KnownState
+    state: TableState
 
     def find(self) -> BaseTable:
         raise AssertionError
 
 
-def unflushed(reader: LogReader, kept: KnownState, one: RegionManifest) -> RegionLog:
-    return reader.unflushed(kept, [one])[one.region_id]
+def unflushed(reader: LogReader, kept: TableState, one: RegionManifest) -> RegionLog:
+    return reader.read_unflushed(kept, [one])[one.region_id]
 
 
 class TestReader:
     @pytest.fixture
-    def kept(self, base: BaseTable) -> KnownState:
-        return KnownState(base.place, base.session)
+    def kept(self, base: BaseTable) -> TableState:
+        return TableState(base.place, base.session)
 
     @pytest.fixture
     def own(self) -> dict[str, OwnTail]:
@@ -198,14 +198,14 @@ class TestReader:
             base.storage,
             ByteCache(1 << 20),
             lambda _: own,
-            Opened(base, KnownState(base.place, base.session)),
+            Opened(base, TableState(base.place, base.session)),
         )
 
-    def tail_of(self, reader: LogReader, kept: KnownState, base: BaseTable, log: RegionLog) -> Any:
-        return ids(log.tail(base, lambda at: reader.entry(kept, log.region_id, at)))
+    def tail_of(self, reader: LogReader, kept: TableState, base: BaseTable, log: RegionLog) -> Any:
+        return ids(log.tail(base, lambda at: reader.read_entry(kept, log.region_id, at)))
 
     def test_entries_of_storage_are_found_as_they_come(
-        self, reader: LogReader, kept: KnownState, base: BaseTable
+        self, reader: LogReader, kept: TableState, base: BaseTable
     ) -> None:
         assert (unflushed(reader, kept, manifest(0, 1)).positions, kept.logs[REGION].last) == ((), 0)
         state = manifest(2, 2, 1)
@@ -216,10 +216,10 @@ class TestReader:
         write(base.storage, REGION, entry(5, 2, [5]))
         assert unflushed(reader, kept, state) is log
         assert self.tail_of(reader, kept, base, log) == [3, 4, 5]
-        assert reader._log(kept, state, None, seen=5).positions == (3, 4, 5)
+        assert reader._read_log(kept, state, None, seen=5).positions == (3, 4, 5)
 
     def test_an_older_manifest_has_a_log_of_its_own(
-        self, reader: LogReader, kept: KnownState, base: Any
+        self, reader: LogReader, kept: TableState, base: Any
     ) -> None:
         write(base.storage, REGION, *(entry(at, 1 + (at > 2), [at]) for at in (1, 2, 3)))
         newer = unflushed(reader, kept, manifest(2, 2, 1))
@@ -229,7 +229,7 @@ class TestReader:
         assert older.replay_start == manifest(0, 1).replay_start
 
     def test_a_newer_manifest_takes_the_place_of_the_log(
-        self, reader: LogReader, kept: KnownState, base: BaseTable
+        self, reader: LogReader, kept: TableState, base: BaseTable
     ) -> None:
         write(base.storage, REGION, *(entry(at, 1 + (at > 2), [at]) for at in (1, 2, 3)))
         older = unflushed(reader, kept, manifest(0, 1))
@@ -239,43 +239,43 @@ class TestReader:
         assert newer.replay_start == manifest(2, 2, 1).replay_start
 
     def test_logs_are_asked_together_and_only_those_that_grew_are_read(
-        self, reader: LogReader, kept: KnownState, base: BaseTable, monkeypatch: pytest.MonkeyPatch
+        self, reader: LogReader, kept: TableState, base: BaseTable, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         states = [manifest(0, 1), manifest(0, 1, region_id=OTHER)]
         for region in (REGION, OTHER):
             write(base.storage, region, entry(1, 1, [1]))
-        logs = reader.unflushed(kept, states)
+        logs = reader.read_unflushed(kept, states)
         assert {region: log.positions for region, log in logs.items()} == {REGION: (1,), OTHER: (1,)}
         write(base.storage, OTHER, entry(2, 1, [2]), entry(3, 1, [3]))
         asked: list[str] = []
-        original = LogReader._log
+        original = LogReader._read_log
 
         def counting(self: LogReader, state: Any, one: RegionManifest, own: Any, seen: int = 0) -> RegionLog:
             asked.append(f"{one.region_id} {seen}")
             return original(self, state, one, own, seen)
 
-        monkeypatch.setattr(LogReader, "_log", counting)
-        again = reader.unflushed(kept, states)
+        monkeypatch.setattr(LogReader, "_read_log", counting)
+        again = reader.read_unflushed(kept, states)
         assert asked == [f"{OTHER} 2"]
         assert {region: log.positions for region, log in again.items()} == {REGION: (1,), OTHER: (1, 2, 3)}
         asked.clear()
         moved = [manifest(1, 2, 1), states[1]]
-        third = reader.unflushed(kept, moved)
+        third = reader.read_unflushed(kept, moved)
         assert asked == [f"{REGION} 0"]
         assert {region: log.positions for region, log in third.items()} == {REGION: (), OTHER: (1, 2, 3)}
         asked.clear()
-        reader.unflushed(kept, moved)
+        reader.read_unflushed(kept, moved)
         assert asked == []
 
     def test_a_region_of_this_process_is_read_from_memory(
-        self, reader: LogReader, kept: KnownState, base: BaseTable, own: dict[str, OwnTail]
+        self, reader: LogReader, kept: TableState, base: BaseTable, own: dict[str, OwnTail]
     ) -> None:
         write(base.storage, REGION, *(entry(at, 1, [at]) for at in (1, 2, 3, 4, 5, 9)))
         own[REGION] = OwnTail(3, 3, 5, [entry(at, 1, [at]) for at in (3, 5)])
-        log = reader.unflushed(kept, [manifest(0, 1, epoch=3)])[REGION]
+        log = reader.read_unflushed(kept, [manifest(0, 1, epoch=3)])[REGION]
         assert (log.positions, log.last) == ((1, 2, 3, 5), 5)
         own[REGION] = OwnTail(3, 3, 6, [entry(at, 1, [at]) for at in (3, 5, 6)])
-        assert reader.unflushed(kept, [manifest(0, 1, epoch=3)])[REGION].positions == (1, 2, 3, 5, 6)
+        assert reader.read_unflushed(kept, [manifest(0, 1, epoch=3)])[REGION].positions == (1, 2, 3, 5, 6)
         # Others than the owner's manifest say that somebody else may have written.
         own[REGION] = OwnTail(3, 6, 7, [entry(at, 1, [at]) for at in (6, 7)])
         write(base.storage, REGION, *(entry(at, 1, [10 + at]) for at in (6, 7, 8)))
@@ -284,34 +284,34 @@ class TestReader:
         assert self.tail_of(reader, kept, base, log)[-4:] == [16, 17, 18, 9]
 
     def test_an_entry_is_read_from_storage_once(
-        self, reader: LogReader, kept: KnownState, base: BaseTable
+        self, reader: LogReader, kept: TableState, base: BaseTable
     ) -> None:
         write(base.storage, REGION, entry(1, 1, [1]), fence(2))
-        first, second = (reader.entry(kept, REGION, at) for at in (1, 2))
+        first, second = (reader.read_entry(kept, REGION, at) for at in (1, 2))
         assert (first.position, second.position, second.rows) == (1, 2, None)
         base.storage.delete(wal_entry_path(REGION, 1))
-        assert reader.entry(kept, REGION, 1) is first
+        assert reader.read_entry(kept, REGION, 1) is first
         assert reader.cache.nbytes >= 512 + first.rows.nbytes  # type: ignore[union-attr]
         with pytest.raises(FileNotFoundError):
-            reader.entry(kept, OTHER, 1)
+            reader.read_entry(kept, OTHER, 1)
 
     def test_tables_that_share_a_cache_have_entries_of_their_own(
-        self, reader: LogReader, kept: KnownState, base: BaseTable, tmp_path: Path
+        self, reader: LogReader, kept: TableState, base: BaseTable, tmp_path: Path
     ) -> None:
         lance.write_dataset(SCHEMA.empty_table(), tmp_path / "u.lance")
         other = open_base_table("u", Storage.open(str(tmp_path / "u.lance")), None, lance.Session())
         others = LogReader(other.storage, reader.cache, lambda _: None, lambda: other)
         for storage, key in ((base.storage, 1), (other.storage, 2)):
             write(storage, REGION, entry(1, 1, [key]))
-        for one, state, key in ((reader, kept, 1), (others, KnownState(other.place, other.session), 2)):
-            rows = one.entry(state, REGION, 1).rows
+        for one, state, key in ((reader, kept, 1), (others, TableState(other.place, other.session), 2)):
+            rows = one.read_entry(state, REGION, 1).rows
             assert rows is not None
             assert rows.column("id").to_pylist() == [key]
 
-    def remembered(self, reader: LogReader, kept: KnownState, generation: int) -> Any:
+    def remembered(self, reader: LogReader, kept: TableState, generation: int) -> Any:
         return reader.cache.get(FlushedGenerationName(kept.place, REGION, generation))
 
-    def flush(self, reader: LogReader, kept: KnownState, base: BaseTable) -> RegionLog:
+    def flush(self, reader: LogReader, kept: TableState, base: BaseTable) -> RegionLog:
         """Generations 1 and 2 are read, the end of 2 is not, and both are flushed; 3 is not."""
         write(base.storage, REGION, *(entry(at, 1, [at, at]) for at in (1, 2)), entry(3, 2, [3]))
         log = unflushed(reader, kept, manifest(0, 1))
@@ -320,7 +320,7 @@ class TestReader:
         return unflushed(reader, kept, manifest(4, 3, 1, 2))
 
     def test_rows_of_a_flushed_generation_are_remembered(
-        self, reader: LogReader, kept: KnownState, base: BaseTable
+        self, reader: LogReader, kept: TableState, base: BaseTable
     ) -> None:
         log = self.flush(reader, kept, base)
         first, second = (self.remembered(reader, kept, one) for one in (1, 2))
@@ -335,7 +335,7 @@ class TestReader:
         assert self.tail_of(reader, kept, base, log) == [5]
 
     def test_rows_of_a_flushed_generation_are_remembered_as_the_newest_version_reads_them(
-        self, reader: LogReader, kept: KnownState, base: BaseTable
+        self, reader: LogReader, kept: TableState, base: BaseTable
     ) -> None:
         write(base.storage, REGION, entry(1, 1, [1, 2]))
         assert self.tail_of(reader, kept, base, unflushed(reader, kept, manifest(0, 1))) == [1, 2]
@@ -346,26 +346,26 @@ class TestReader:
         unflushed(other, kept, manifest(2, 2, 1))
         found = self.remembered(reader, kept, 1)
         assert isinstance(found, FlushedRows)
-        assert found.rows.reads_as(newer)
+        assert found.rows.has_same_columns(newer)
         assert found.rows.keys(found.start, found.stop).to_pylist() == [1, 2, 3]
 
     def test_a_generation_of_which_a_part_is_gone_is_not_remembered(
-        self, reader: LogReader, kept: KnownState, base: BaseTable, monkeypatch: pytest.MonkeyPatch
+        self, reader: LogReader, kept: TableState, base: BaseTable, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        original = LogReader.entry
+        original = LogReader.read_entry
 
-        def gone(self: LogReader, state: KnownState, region_id: str, position: int) -> WalEntry:
+        def gone(self: LogReader, state: TableState, region_id: str, position: int) -> WalEntry:
             if position == 4:
                 raise FileNotFoundError(position)
             return original(self, state, region_id, position)
 
-        monkeypatch.setattr(LogReader, "entry", gone)
+        monkeypatch.setattr(LogReader, "read_entry", gone)
         log = self.flush(reader, kept, base)
         assert [self.remembered(reader, kept, one) for one in (1, 2)] == [None, None]
         assert log.positions == (5,)
 
     def test_a_generation_that_was_flushed_before_the_log_began_is_not_remembered(
-        self, reader: LogReader, kept: KnownState, base: BaseTable
+        self, reader: LogReader, kept: TableState, base: BaseTable
     ) -> None:
         write(base.storage, REGION, entry(3, 2, [3]))
         log = unflushed(reader, kept, manifest(2, 2, 1))
@@ -376,7 +376,7 @@ class TestReader:
         assert isinstance(self.remembered(reader, kept, 2), FlushedRows)
 
     def test_rows_that_nobody_asked_for_are_not_read_to_be_remembered(
-        self, reader: LogReader, kept: KnownState, base: BaseTable
+        self, reader: LogReader, kept: TableState, base: BaseTable
     ) -> None:
         write(base.storage, REGION, entry(1, 1, [1]))
         unflushed(reader, kept, manifest(0, 1))
@@ -385,7 +385,7 @@ class TestReader:
 
     @pytest.mark.parametrize(("more", "is_remembered"), [(0, True), (1, False)])
     def test_many_entries_are_not_read_to_be_remembered(
-        self, reader: LogReader, kept: KnownState, base: BaseTable, more: int, *, is_remembered: bool
+        self, reader: LogReader, kept: TableState, base: BaseTable, more: int, *, is_remembered: bool
     ) -> None:
         write(base.storage, REGION, entry(1, 1, [1]))
         self.tail_of(reader, kept, base, unflushed(reader, kept, manifest(0, 1)))

@@ -38,16 +38,16 @@ def table(root: Path, written: LsmTable, open_engine: Callable[[Path], QueryEngi
 
 
 def taken(table: Table) -> TableSnapshot:
-    return table.snapshot(list_regions(table.storage))
+    return table.take_snapshot(list_regions(table.storage))
 
 
 def test_nothing_happened(table: Table) -> None:
     first = taken(table)
     assert taken(table) is first
-    flushed = table.snapshot(first.regions, "flushed")
+    flushed = table.take_snapshot(first.regions, "flushed")
     assert flushed.tails == ()
     assert taken(table) is first
-    assert table.snapshot(first.regions, "flushed") is flushed
+    assert table.take_snapshot(first.regions, "flushed") is flushed
 
 
 def test_a_row_was_written(table: Table, written: LsmTable) -> None:
@@ -91,16 +91,16 @@ def test_the_base_table_alone_has_a_new_version(table: Table, written: LsmTable)
 def test_other_regions_are_needed(table: Table) -> None:
     first = taken(table)
     one, other = first.regions
-    assert list(table.snapshot([other]).regions.values()) == [first.regions[other]]
+    assert list(table.take_snapshot([other]).regions.values()) == [first.regions[other]]
     assert list(taken(table).regions) == [one, other]
 
 
 def test_a_snapshot_may_be_taken_again_while_it_is_young(table: Table, written: LsmTable) -> None:
     first = taken(table)
     written.put([{"id": 0, "v": 2}])
-    assert table.snapshot(first.regions, "strong", 3_600_000) is first
+    assert table.take_snapshot(first.regions, "strong", 3_600_000) is first
     _, other = first.regions
-    assert list(table.snapshot([other], "strong", 3_600_000).regions.values()) == [first.regions[other]]
+    assert list(table.take_snapshot([other], "strong", 3_600_000).regions.values()) == [first.regions[other]]
 
 
 def test_logs_in_which_nothing_was_written_are_asked_in_one_go(root: Path, written: LsmTable) -> None:

@@ -54,10 +54,10 @@ def test_a_history_knows_the_newest_rows_as_of_every_entry(
     for rows in np.cumsum([0, *map(len, entries)]).tolist():
         last = {number: row for row, (number, _) in enumerate(written[:rows])}
         shown = [row for number, row in last.items() if not written[row][1]]
-        assert np.flatnonzero(history.newest(rows)).tolist() == sorted(shown)
+        assert np.flatnonzero(history.find_newest(rows)).tolist() == sorted(shown)
         found = history.find(pa.array(values, dtype), rows)
         assert found is None or found.tolist() == sorted(last.values())
-    assert history.distinct(0, len(written)) == len({number for number, _ in written})
+    assert history.count_keys(0, len(written)) == len({number for number, _ in written})
 
 
 @pytest.mark.parametrize("sizes", [[63, 1, 1], [64, 65, 300], [200, 1, 0, 500], [1] * 140])
@@ -73,11 +73,11 @@ def test_a_history_knows_the_newest_of_any_number_of_rows(sizes: list[int]) -> N
     assert history.rows == len(written)
     for rows in ends:
         last = {key: row for row, key in enumerate(written[:rows].tolist())}
-        assert np.flatnonzero(history.newest(rows)).tolist() == sorted(
+        assert np.flatnonzero(history.find_newest(rows)).tolist() == sorted(
             row for row in last.values() if not dead[row]
         )
     for start, stop in zip([*ends, 0], [*ends[1:], len(written), len(written)], strict=True):
-        assert history.distinct(start, stop) == len(set(written[start:stop].tolist()))
+        assert history.count_keys(start, stop) == len(set(written[start:stop].tolist()))
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_rows_are_located_once_and_in_any_stretch(base: Any) -> None:
         return np.flatnonzero(pc.is_in(source, value_set=wanted).to_numpy(zero_copy_only=False))
 
     def located(start: int, stop: int) -> set[int]:
-        return {int(place) for part in log.located("s", start, stop, find) for place in part}
+        return {int(place) for part in log.locate("s", start, stop, find) for place in part}
 
     log = TailRows("r", base)
     log.append([entry(1, 1, [1, 2]), entry(2, 1, [3])], base)
@@ -114,7 +114,7 @@ def test_rows_are_located_once_and_in_any_stretch(base: Any) -> None:
     assert located(0, 6) == {0, 1, 2, 3, 4}
     assert len(asked) == 6
     assert (located(0, 1), located(1, 4), located(4, 6)) == ({4}, {1, 2, 3}, {0, 4})
-    assert (log.stretch(1), log.stretch(2), log.stretch(3)) == ((0, 3), (3, 6), None)
+    assert (log.find_generation(1), log.find_generation(2), log.find_generation(3)) == ((0, 3), (3, 6), None)
 
 
 def test_what_was_located_is_told_by_generation(base: Any) -> None:
@@ -125,7 +125,7 @@ def test_what_was_located_is_told_by_generation(base: Any) -> None:
         return np.flatnonzero(pc.is_in(source, value_set=wanted).to_numpy(zero_copy_only=False))
 
     def so_far(start: int, stop: int) -> list[list[int]] | None:
-        found = log.located_so_far("s", start, stop)
+        found = log.find_located("s", start, stop)
         return None if found is None else [places.tolist() for places in found]
 
     log = TailRows("r", base)
@@ -133,14 +133,14 @@ def test_what_was_located_is_told_by_generation(base: Any) -> None:
     log.append(entries, base)
     assert so_far(0, 3) is None
     for start, stop in ((0, 3), (3, 6), (0, 6), (0, 3), (3, 6)):
-        log.located("s", start, stop, find)
+        log.locate("s", start, stop, find)
     assert asked == [[1, 9, 3], [8], [5, 7]]
     assert (so_far(0, 3), so_far(3, 4), so_far(4, 6)) == ([[1, 3, 4]], [], [[0, 2]])
     assert (so_far(0, 4), so_far(3, 6), so_far(0, 6)) == ([[1, 3, 4]], [[0, 2]], [[1, 3, 4], [0, 2]])
     # Of a part of what was located together it is not known which rows it has.
     assert (so_far(1, 3), so_far(0, 2), so_far(5, 6), so_far(3, 5)) == (None, None, None, None)
     assert so_far(6, 7) is None
-    assert log.located_so_far("another source", 0, 3) is None
+    assert log.find_located("another source", 0, 3) is None
     assert len(asked) == 3
 
 
@@ -154,16 +154,16 @@ def test_a_tail_stays_what_it_was_while_its_log_grows(base: Any) -> None:
     after = log.tail()
     assert after is not None
     assert (before.positions, after.positions) == ((1, 2), (1, 2, 4))
-    assert before.newest().tolist() == [True, False, True]
-    assert after.newest().tolist() == [False, False, True, False, True]
+    assert before.find_newest().tolist() == [True, False, True]
+    assert after.find_newest().tolist() == [False, False, True, False, True]
     found = before.find(pa.table({"id": [2, 3]}))
     assert found is not None
     assert found.tolist() == [2]
     assert before.find(pa.table({"id": [1]})) is None  # a later row hides which one it was
-    rest = log.since(2, base).tail()
+    rest = log.copy_from(2, base).tail()
     assert rest is not None
     assert rest.rows.column("id").to_pylist() == [2, 1, 1]
-    assert (rest.log.stretch(1), rest.log.stretch(2)) == ((0, 3), None)
+    assert (rest.log.find_generation(1), rest.log.find_generation(2)) == ((0, 3), None)
     assert len({log.number, rest.log.number, TailRows("r", base).number}) == 3
 
 
@@ -175,17 +175,17 @@ def test_keys_of_a_stretch_are_distinct_and_made_once(base: Any) -> None:
     assert log.keys(0, 3) is first
     assert log.keys(2, 5).to_pylist() == [1, 2, 3]
     assert log.keys(0, 3).to_pylist() == [1, 2]
-    assert [log.distinct_keys(*one) for one in ((0, 3), (0, 5), (1, 4), (3, 5), (4, 4))] == [2, 3, 2, 2, 0]
+    assert [log.count_keys(*one) for one in ((0, 3), (0, 5), (1, 4), (3, 5), (4, 4))] == [2, 3, 2, 2, 0]
 
 
 def test_entries_without_rows_are_a_tail_without_rows(base: Any) -> None:
     log = TailRows("r", base)
     log.append([entry(1, 1, []), entry(2, 1, [])], base)
-    for one in (log, log.since(2, base)):
+    for one in (log, log.copy_from(2, base)):
         tail = one.tail()
         assert tail is not None
         assert (tail.last, tail.rows.schema.names, tail.rows.num_rows) == (2, ["id", "v", "_tombstone"], 0)
-        assert (one.keys(0, 0).to_pylist(), tail.newest().tolist()) == ([], [])
+        assert (one.keys(0, 0).to_pylist(), tail.find_newest().tolist()) == ([], [])
 
 
 def test_masks_of_one_tail_are_not_those_of_another(base: Any) -> None:
@@ -194,7 +194,7 @@ def test_masks_of_one_tail_are_not_those_of_another(base: Any) -> None:
         for keys in ([0, 1, 1], [1, 1, 2], [5, 6, 7]):
             log = TailRows("r", base)
             log.append([entry(1, 1, keys)], base)
-            found = masks.masks(TableSnapshot(base, {"r": RegionSnapshot("r", (), log.tail())}))
+            found = masks.compute_masks(TableSnapshot(base, {"r": RegionSnapshot("r", (), log.tail())}))
             newest = [key not in keys[at + 1 :] for at, key in enumerate(keys)]
             assert found.tails["r"].fragments[0].visible.to_pylist() == newest
             hidden = found.base.fragments.get(0)

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import InvalidInputError
-from planner.tables.sources.keys import KeyHistory, hashable
+from planner.tables.sources.keys import KeyHistory, to_hashable
 from planner.tables.visibility.key_search import MAX_SLOTS_PER_ROW, KeyProbe, _OffsetTable
 
 FAR = MAX_SLOTS_PER_ROW << 16
@@ -117,13 +117,13 @@ def test_a_history_of_many_rows_is_right_after_every_step(step: int) -> None:
         assert rows == min(start + step, 500)
         last = {int(key): row for row, key in enumerate(keys[:rows])}
         shown = [row for row in sorted(last.values()) if not dead[row]]
-        assert np.flatnonzero(history.newest(rows)).tolist() == shown
+        assert np.flatnonzero(history.find_newest(rows)).tolist() == shown
         found = history.find(pa.array(range(50)), rows)
         assert found is not None
         assert found.tolist() == sorted(last.values())
     for stop in range(0, 501, step):
-        assert history.distinct(0, stop) == len(set(keys[:stop].tolist()))
-        assert history.distinct(stop // 2, stop) <= len(set(keys[stop // 2 : stop].tolist()))
+        assert history.count_keys(0, stop) == len(set(keys[:stop].tolist()))
+        assert history.count_keys(stop // 2, stop) <= len(set(keys[stop // 2 : stop].tolist()))
     assert history.find(pa.array([int(keys[0])]), 1) is None
 
 
@@ -131,9 +131,9 @@ def test_one_step_may_have_several_cuts() -> None:
     history = KeyHistory()
     history.extend(pa.array([1, 2, 1, 3, 2]), np.zeros(5, np.bool_), [0, 2, 2, 4, 5])
     for rows, shown in ((2, [0, 1]), (4, [1, 2, 3]), (5, [2, 3, 4])):
-        assert np.flatnonzero(history.newest(rows)).tolist() == shown
-        assert history.distinct(0, rows) == len(shown)
-    assert history.distinct(2, 4) == 2
+        assert np.flatnonzero(history.find_newest(rows)).tolist() == shown
+        assert history.count_keys(0, rows) == len(shown)
+    assert history.count_keys(2, 4) == 2
     assert history.find(pa.array([1]), 2) is None
 
 
@@ -163,7 +163,7 @@ NAN, OTHER_NAN = np.array([0x7FF8 << 48, -1], dtype=np.int64).view(np.float64)
     ids=str,
 )
 def test_values_are_equal_where_keys_are(values: list[Any], kind: pa.DataType, equal: list[int]) -> None:
-    found = hashable(pa.array(values, kind))
+    found = to_hashable(pa.array(values, kind))
     assert len(found) == len(values)
     if pa.types.is_temporal(kind):
         assert found == values

@@ -70,7 +70,7 @@ def test_keys_are_kept_where_they_take_a_quarter_of_the_cache_unless_an_index_ha
     base = opened(tmp_path, *kinds, indexed=indexed)
     room = len(KEYS) * LARGEST_SHARE * (size or OTHER_BYTES)
     for more, enough in ((-1, False), (0, True), (1 << 20, True)):
-        are_kept = KeySearch(ByteCache(room + more), Counting()).are_kept(base)
+        are_kept = KeySearch(ByteCache(room + more), Counting()).can_keep_keys(base)
         assert are_kept is (enough and size is not None)
 
 
@@ -88,7 +88,7 @@ def test_keys_are_read_once_and_several_fragments_at_a_time(tmp_path: Path, kind
         file.unlink()
 
     def found(fragment: Any, *keys: int) -> list[int]:
-        offsets = search.in_fragment(base, fragment, pa.array(keys, pa.int64()).cast(kind))
+        offsets = search.find_in_fragment(base, fragment, pa.array(keys, pa.int64()).cast(kind))
         assert offsets.dtype == np.uint32
         return [int(one) for one in offsets]
 
@@ -99,7 +99,7 @@ def test_keys_are_read_once_and_several_fragments_at_a_time(tmp_path: Path, kind
 def test_one_that_is_missing_of_several_is_left_to_who_asks(tmp_path: Path) -> None:
     base, executor = opened(tmp_path, pa.int64()), Counting()
     search = KeySearch(ByteCache(1 << 20), executor)
-    search.in_fragment(base, base.fragments[0], pa.array([5]))
+    search.find_in_fragment(base, base.fragments[0], pa.array([5]))
     search.read(base, base.fragments)
     assert executor.route_tasks == 0
 
@@ -114,7 +114,7 @@ def test_an_index_is_asked_for_few_keys(
     second = base.fragments[1].fragment_id << 32
 
     def found(*keys: int) -> list[int] | None:
-        addresses = search.by_index(base, pa.array(keys, pa.int64()).cast(kind))
+        addresses = search.find_by_index(base, pa.array(keys, pa.int64()).cast(kind))
         return None if addresses is None else sorted(addresses.tolist())
 
     assert found(9, 2, 100) == [2, second + 1, second + 2]
@@ -124,7 +124,7 @@ def test_an_index_is_asked_for_few_keys(
 
 def test_a_table_without_an_index_tells_nothing_by_it(tmp_path: Path) -> None:
     search = KeySearch(ByteCache(1 << 20), Counting())
-    assert search.by_index(opened(tmp_path, pa.int64()), pa.array([9])) is None
+    assert search.find_by_index(opened(tmp_path, pa.int64()), pa.array([9])) is None
 
 
 @pytest.mark.parametrize("kind", [pa.int64(), pa.int8(), pa.uint8(), pa.string(), pa.binary()])

@@ -17,7 +17,7 @@ from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.generations import GenerationVanishedError, open_generation
 from planner.tables.sources.snapshot import TableSnapshot
 from planner.tables.visibility import key_search, visibility
-from planner.tables.visibility.visibility import SnapshotMasks, Visibility, newest
+from planner.tables.visibility.visibility import SnapshotMasks, Visibility, find_newest
 from tests.support.merging import merge_generations
 from tests.support.results import rows_of
 from tests.support.tables import LsmTable, bucketed, key_field
@@ -125,17 +125,17 @@ def test_what_one_query_found_serves_the_next(
 
     with monkeypatch.context() as patch:
         for module in (key_search, visibility):
-            patch.setattr(module, "physical_keys", refused)
-        patch.setattr(Visibility, "_grown", refused)
+            patch.setattr(module, "read_physical_keys", refused)
+        patch.setattr(Visibility, "_apply_tails", refused)
         table.check(table.engine)
     asked: list[int] = []
-    original = key_search.TailRows.located
+    original = key_search.TailRows.locate
 
     def counting(self: Any, source: Any, start: int, stop: int, find: Any) -> Any:
         asked.append(stop - start)
         return original(self, source, start, stop, find)
 
-    monkeypatch.setattr(key_search.TailRows, "located", counting)
+    monkeypatch.setattr(key_search.TailRows, "locate", counting)
     for key in (4, 5, 6):
         table.write({key: 3}, [])
         table.check(table.engine)
@@ -237,8 +237,8 @@ def test_a_merge_of_the_oldest_generation_leaves_what_is_known_of_later_ones(
     read = "SELECT id, v FROM t"
     assert sorted(rows_of(engine.execute(read).read_all())) == sorted(expected.items())
     merge_generations(table.path, table.region_of({"id": 0}), 1)
-    monkeypatch.setattr(visibility, "newest_of_layers", refused)
-    monkeypatch.setattr(visibility, "newest", refused)
+    monkeypatch.setattr(visibility, "find_newest_in_layers", refused)
+    monkeypatch.setattr(visibility, "find_newest", refused)
     assert sorted(rows_of(engine.execute(read).read_all())) == sorted(expected.items())
 
 
@@ -262,7 +262,7 @@ def test_a_snapshot_that_is_older_than_the_one_before_has_masks_of_its_own(
     known = table.engine.catalog.table("t")
 
     def snapshot() -> TableSnapshot:
-        return known.snapshot(known.assignments(known.base(), "strong").region_ids)
+        return known.take_snapshot(known.assignments(known.base(), "strong").region_ids)
 
     table.write({1: 1, 25: 1}, [2])
     table.flush()
@@ -274,7 +274,7 @@ def test_a_snapshot_that_is_older_than_the_one_before_has_masks_of_its_own(
         kept = Visibility(ByteCache(room), executor)
         for one in (taken[1], taken[0], taken[2], taken[0], taken[1], taken[2]):
             alone = Visibility(ByteCache(1 << 20), executor)
-            assert shown(kept.masks(one)) == shown(alone.masks(one))
+            assert shown(kept.compute_masks(one)) == shown(alone.compute_masks(one))
 
 
 @pytest.mark.parametrize(("kind", "indexed"), [("integers", False), ("texts", True), ("pairs", False)])
@@ -288,9 +288,9 @@ def test_masks_that_are_kept_are_those_of_each_snapshot(
     known, kept = catalog.table("t"), Visibility(catalog.cache, catalog.executor)
 
     def check() -> None:
-        snapshot = known.snapshot(known.assignments(known.base(), "strong").region_ids)
+        snapshot = known.take_snapshot(known.assignments(known.base(), "strong").region_ids)
         alone = Visibility(ByteCache(1 << 20), catalog.executor)
-        assert shown(kept.masks(snapshot)) == shown(alone.masks(snapshot))
+        assert shown(kept.compute_masks(snapshot)) == shown(alone.compute_masks(snapshot))
 
     for step in range(1, 5):
         table.write({step: step, step + 1: step, 25: step}, [step + 8])
@@ -312,13 +312,13 @@ def test_regions_that_have_nothing_but_unflushed_rows_have_masks_of_their_own(
     known = table.engine.catalog.table("t")
     table.write({2: 1, 3: 1}, [])
     regions = known.assignments(known.base(), "strong").region_ids
-    one, other = (known.snapshot((region,)) for region in regions)
+    one, other = (known.take_snapshot((region,)) for region in regions)
     assert one.tails[0].rows.num_rows == other.tails[0].rows.num_rows
     with ThreadPoolExecutor(1) as executor:
         kept = Visibility(ByteCache(1 << 20), executor)
         for snapshot in (one, other):
             alone = Visibility(ByteCache(1 << 20), executor)
-            assert shown(kept.masks(snapshot)) == shown(alone.masks(snapshot))
+            assert shown(kept.compute_masks(snapshot)) == shown(alone.compute_masks(snapshot))
 
 
 def test_newest_rows_of_one_generation_are_no_tombstones(
@@ -329,10 +329,10 @@ def test_newest_rows_of_one_generation_are_no_tombstones(
     table.write({30: 2}, [31])
     table.flush()
     known = table.engine.catalog.table("t")
-    snapshot = known.snapshot(known.assignments(known.base(), "strong").region_ids)
+    snapshot = known.take_snapshot(known.assignments(known.base(), "strong").region_ids)
     (generation,) = snapshot.generations
     keys = generation.read_keys(snapshot.base)
-    shown = newest(keys)
+    shown = find_newest(keys)
     assert [key for key, is_shown in zip(keys.keys.to_pylist(), shown, strict=True) if is_shown] == [30]
     # Rows that later ones of the same generation supersede are deleted in it.
     assert (keys.addresses.tolist(), keys.dead.tolist()) == ([2, 3], [False, True])
@@ -351,7 +351,7 @@ def test_a_generation_that_is_gone_or_broken_is_named(
     table.write({30: 1}, [])
     table.flush()
     known = table.engine.catalog.table("t")
-    (generation,) = known.snapshot(known.assignments(known.base(), "strong").region_ids).generations
+    (generation,) = known.take_snapshot(known.assignments(known.base(), "strong").region_ids).generations
     name = generation.path.rpartition("/")[2]
     for file in (root / "t.lance" / generation.path).glob("_versions/*"):
         file.write_bytes(b"no manifest")

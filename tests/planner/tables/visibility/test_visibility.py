@@ -15,9 +15,9 @@ from execnodes import LanceSource, StoredColumn
 from execnodes.rows.row_mask import CHUNK_ROWS, RowMask, by_fragment, fragment_mask, showing
 from planner.tables.sources.caches import ByteCache, DecodedColumns
 from planner.tables.sources.generations import LayerKeys
-from planner.tables.sources.keys import key_column
+from planner.tables.sources.keys import combine_key_columns
 from planner.tables.visibility.key_search import KeyProbe
-from planner.tables.visibility.visibility import newest_of_layers
+from planner.tables.visibility.visibility import find_newest_in_layers
 
 NARROW, WIDE = st.integers(0, 20), st.sampled_from([0, 1, 2**31, 2**62, 2**63 - 1])
 
@@ -61,7 +61,7 @@ def test_the_last_row_of_a_key_is_the_newest_unless_it_is_a_tombstone(
         )
         for layer in layers
     ]
-    assert [one.tolist() for one in newest_of_layers(built)] == [
+    assert [one.tolist() for one in find_newest_in_layers(built)] == [
         [last[key] == (number, row) and not dead for row, (key, dead) in enumerate(layer)]
         for number, layer in enumerate(layers)
     ]
@@ -81,7 +81,7 @@ def test_the_last_row_of_a_key_is_the_newest_unless_it_is_a_tombstone(
 )
 def test_keys_that_lie_far_apart_are_told_apart(keys: list[int]) -> None:
     layer = LayerKeys(pa.array(keys), np.arange(len(keys), dtype=np.uint64), np.zeros(len(keys), np.bool_))
-    (newest,) = newest_of_layers([layer])
+    (newest,) = find_newest_in_layers([layer])
     assert newest.tolist() == [key not in keys[at + 1 :] for at, key in enumerate(keys)]
 
 
@@ -100,7 +100,7 @@ def test_composite_keys_are_equal_as_one_column_exactly_if_all_parts_are(
             "c": pa.array(numbers, pa.int16()),
         }
     )
-    assert len(set(key_column(table).to_pylist())) == len(set(rows))
+    assert len(set(combine_key_columns(table).to_pylist())) == len(set(rows))
 
 
 def test_addresses_are_split_by_fragment() -> None:

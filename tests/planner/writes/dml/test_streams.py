@@ -185,7 +185,7 @@ class TestInsertSelect:
         values = pa.table({"$1": ["a", "b", "c"], "$2": [200, 201, 202]})
         assert prepared.execute_many(values).affected == 3  # type: ignore[union-attr]
         table = lake.engine.catalog.table("people")
-        assert sum(len(table.unflushed(one)) for one in table.manifests()) <= 3
+        assert sum(len(table.read_unflushed(one)) for one in table.read_manifests()) <= 3
         assert [row["name"] for row in lake.read("SELECT name FROM people WHERE id >= 200 ORDER BY id")] == [
             "a",
             "b",
