@@ -34,7 +34,7 @@ class Batch:
         columns = Columns.fitting(self.rows.schema, opened, self.options)
         output = self.rows.schema.append(pa.field(REGION, pa.int64()))
         numbers = {region: number for number, region in enumerate(opened.regions.existing())}
-        router = Router(self.table.uri, dict(self.table.options), columns, output, numbers, versions())
+        router = Router(self.table, columns, output, numbers, versions())
         if not self.rows.num_rows:
             return []
         routed = router.routed(opened, self.rows)
@@ -47,15 +47,7 @@ class Batch:
         """What one attempt of a task does."""
         opened = OpenTable.open(self.table.name, self.table.storage)
         columns = Columns.fitting(self.rows.schema, opened, self.options)
-        writer = RegionsWriter(
-            self.table.uri,
-            dict(self.table.options),
-            columns,
-            self.job,
-            self.number,
-            self.options,
-            versions(),
-        )
+        writer = RegionsWriter(self.table, columns, self.job, self.number, self.options, versions())
         return writer.written(iter(task.to_batches()))
 
     def run(self) -> tuple[RegionReport, ...]:

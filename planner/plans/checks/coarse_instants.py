@@ -12,7 +12,7 @@ loses nothing is not, nor is one of the time that it is now.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from typing import Final
 
@@ -25,7 +25,7 @@ from memwal.errors import UnsupportedError
 from memwal.transforms.determinism import is_deterministic
 from planner.bridge.plan_reading import Expression, columns_of, every_node, serialized, subquery_plans
 
-__all__ = ["may_lose_fractions", "refuse_lost_fractions"]
+__all__ = ["instants_of", "may_lose_fractions", "refuse_lost_fractions"]
 
 _UNITS: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _NANOSECONDS = re.compile(r"\.\d{7}")
@@ -34,6 +34,11 @@ _BY_PLACE = re.compile(r"\b(?:union|except|intersect|using|natural)\b", re.IGNOR
 _CASTS: Final = frozenset({"Cast", "TryCast"})
 _COMPARISONS: Final = frozenset({"=", "!=", "<", ">", "<=", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"})
 _WORDS: Final = {"s": "seconds", "ms": "milliseconds", "us": "microseconds"}
+
+
+def instants_of(schemas: Iterable[pa.Schema]) -> list[pa.Field]:
+    """Return the columns of timestamps among those of some tables."""
+    return [field for schema in schemas for field in schema if pa.types.is_timestamp(field.type)]
 
 
 def may_lose_fractions(sql: str | None, columns: Collection[pa.Field]) -> bool:

@@ -17,7 +17,7 @@ from datafusion.plan import LogicalPlan
 
 from memwal.errors import UnsupportedError
 from planner.bridge.plan_reading import every_node
-from planner.plans.checks.coarse_instants import may_lose_fractions, refuse_lost_fractions
+from planner.plans.checks.coarse_instants import instants_of, may_lose_fractions, refuse_lost_fractions
 from planner.plans.checks.dropped_keys import refuse_dropped_keys
 from planner.plans.checks.emptied_aggregates import EMPTIED, empties_aggregates, may_empty_aggregates
 from planner.plans.checks.grouping_sets import refuse_mistaken_keys
@@ -96,7 +96,7 @@ def check_plan(
     for words, check in _CHECKS:
         if sql is None or words.search(sql):
             check(frame, sql, without)
-    instants = [field for schema in schemas for field in schema if pa.types.is_timestamp(field.type)]
+    instants = instants_of(schemas)
     if instants and may_lose_fractions(sql, instants):
         refuse_lost_fractions(frame)
     written = frame.logical_plan()

@@ -61,7 +61,7 @@ def test_a_table_is_known_by_its_mark(
     opened, again = OpenTable.open("t", stored.storage), OpenTable.open("t", stored.storage)
     stored.dataset.update_config({"one": "more"})
     stored.dataset.cleanup_old_versions(older_than=timedelta(0), retain_versions=1)
-    until(again.is_there)
+    until(again.watch.is_same)
     assert opened.watch.is_same()
     stored.storage.delete_all()
     WrittenTable.create(stored.uri, stored.schema, s3_location[1], bucket_column="id", num_buckets=2)

@@ -78,7 +78,7 @@ def refusal(engine: QueryEngine, sql: str, parameters: list[pa.Scalar] | None = 
 
 
 def check(error: LanceGatewayError, kind: type[LanceGatewayError], *parts: str) -> None:
-    assert type(error) is kind, error
+    assert isinstance(error, kind), error
     for part in parts:
         assert part in str(error)
 

@@ -16,7 +16,7 @@ from planner.bridge.parameter_types import parameter_types
 from planner.bridge.plain_types import TypeSet, refuse_untyped, typed_values
 from planner.bridge.row_expressions import policy_context
 from planner.bridge.run_control import RunControl
-from planner.plans.checks.coarse_instants import may_lose_fractions, refuse_lost_fractions
+from planner.plans.checks.coarse_instants import instants_of, may_lose_fractions, refuse_lost_fractions
 from planner.plans.results import normalised, translated
 from planner.scans.settings import SessionSettings
 from planner.sql.statement_reader import NO_PART, Part, StatementReader
@@ -156,7 +156,7 @@ class RowsQuery:
         try:
             frame = context.sql(text, param_values=param_values or None)
             is_typed = values is not None or not bound.parameter_count
-            if is_typed and may_lose_fractions(text, self._schemas.values()):
+            if is_typed and may_lose_fractions(text, instants_of(self._schemas.values())):
                 refuse_lost_fractions(frame)
         except Exception as error:
             raise translated(error, bound, run.failure) from error
