@@ -26,7 +26,7 @@ from memwal.regions.region_snapshots import decode_region_snapshots, encode_regi
 from memwal.regions.wal import last_wal_position, wal_entry_path
 from memwal.storage.files import Storage
 from pipeline.jobs.lake import LakeTable, RegionState, TableState
-from pipeline.jobs.runners import Progress, Runner, silent
+from pipeline.jobs.runners import Progress, Runner, ignore_progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ def snapshot(
     policy: SnapshotPolicy | None = None,
     *,
     runner: Runner | None = None,
-    progress: Progress = silent,
+    progress: Progress = ignore_progress,
     now: Callable[[], float] = time.time,
 ) -> SnapshotReport:
     """Have the MemWAL index of a table remember all of its regions as they are.

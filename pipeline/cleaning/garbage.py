@@ -80,7 +80,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Findings:
     """What a look at a table finds.
 
     Attributes:

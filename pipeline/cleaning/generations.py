@@ -27,11 +27,11 @@ from pipeline.cleaning.view import RegionView
 _ATTEMPTS = 16
 
 
-def merged_generations(view: RegionView) -> Iterator[Garbage | Kept]:
+def find_merged_generations(view: RegionView) -> Iterator[Garbage | Kept]:
     """Generations that are listed although they are merged."""
     for one in view.newest.merged(view.merged):
         path = f"{view.directory}/{one.path}"
-        waits_for = _waits_for(view, one)
+        waits_for = _find_obstacle(view, one)
         if waits_for is not None:
             yield Kept(Kind.GENERATIONS, path, f"generation {one.generation} is merged, but {waits_for}")
             continue
@@ -40,24 +40,24 @@ def merged_generations(view: RegionView) -> Iterator[Garbage | Kept]:
         yield Garbage(Kind.GENERATIONS, path, size, reason, view.region_id)
 
 
-def needed_by_past(view: RegionView, one: FlushedGeneration) -> str | None:
+def find_needing_version(view: RegionView, one: FlushedGeneration) -> str | None:
     """The version of the base table that can't be read without a generation; None where each can."""
-    known = view.history.first_with(one.generation)
+    known = view.history.find_first_with(one.generation)
     if known is None or all(other.path != one.path for other in known[0].flushed_generations):
         return None  # No manifest that can be read ever listed it.
-    version = view.base.past.needing(view.region_id, one.generation, known[1])
+    version = view.base.past.find_needing(view.region_id, one.generation, known[1])
     return None if version is None else version.described
 
 
-def _waits_for(view: RegionView, one: FlushedGeneration) -> str | None:
+def _find_obstacle(view: RegionView, one: FlushedGeneration) -> str | None:
     index = view.base.lagging_index(view.region_id, one.generation)
     if index is not None:
         return f"index {index!r} of the base table lacks its rows: optimize the index"
-    version = needed_by_past(view, one)
+    version = find_needing_version(view, one)
     return None if version is None else f"{version} of the base table is not readable as it was without it"
 
 
-def take_out(storage: Storage, region_id: str, chosen: frozenset[str]) -> None:
+def delist_generations(storage: Storage, region_id: str, chosen: frozenset[str]) -> None:
     """Commit a manifest without some generations, whoever else commits at the same time.
 
     The version is the next one and the epoch that of the writer, whose next flush is committed on top of it.
@@ -87,7 +87,7 @@ def take_out(storage: Storage, region_id: str, chosen: frozenset[str]) -> None:
 _NAME: Final = re.compile(r"[0-9a-f]{8}_gen_([1-9][0-9]*)")
 
 
-def unlisted_directories(view: RegionView) -> Iterator[Garbage | Kept]:
+def find_unlisted_directories(view: RegionView) -> Iterator[Garbage | Kept]:
     """Directories that the newest manifest does not list."""
     listed = {one.path for one in view.newest.flushed_generations}
     for name in sorted(view.directories):
@@ -97,9 +97,9 @@ def unlisted_directories(view: RegionView) -> Iterator[Garbage | Kept]:
         path = f"{view.directory}/{name}"
         one = FlushedGeneration(int(match[1]), name)
         if one.generation < view.newest.current_generation:
-            waits_for, reason = _flushed(view, one)
+            waits_for, reason = _check_flushed(view, one)
         else:
-            waits_for, reason = _not_flushed(view, one)
+            waits_for, reason = _check_unflushed(view, one)
         if waits_for is not None:
             yield Kept(Kind.DIRECTORIES, path, waits_for)
         else:
@@ -113,7 +113,7 @@ def is_still_garbage(view: RegionView, name: str) -> bool:
     return newest is not None and all(one.path != name for one in newest.flushed_generations)
 
 
-def _flushed(view: RegionView, one: FlushedGeneration) -> tuple[str | None, str]:
+def _check_flushed(view: RegionView, one: FlushedGeneration) -> tuple[str | None, str]:
     """What a directory of a generation waits for that was flushed before; why it is garbage."""
     number = one.generation
     settled = view.settled
@@ -128,7 +128,7 @@ def _flushed(view: RegionView, one: FlushedGeneration) -> tuple[str | None, str]
             "manifests of the region removed, or was an older version of the base table restored?"
         )
         return why, ""
-    version = needed_by_past(view, one)
+    version = find_needing_version(view, one)
     if version is not None:
         return f"{version} of the base table is not readable as it was without it", ""
     if again is not None:
@@ -136,11 +136,11 @@ def _flushed(view: RegionView, one: FlushedGeneration) -> tuple[str | None, str]
     return None, f"generation {number} is merged, and no longer listed"
 
 
-def _not_flushed(view: RegionView, one: FlushedGeneration) -> tuple[str | None, str]:
+def _check_unflushed(view: RegionView, one: FlushedGeneration) -> tuple[str | None, str]:
     """What a directory of a generation waits for that is not flushed yet; why it is garbage."""
     files = view.storage.files(f"{view.directory}/{one.path}")
     begun = min((file.written // 1000 for file in files), default=None)
-    claimed = None if begun is None else view.history.claimed_at()
+    claimed = None if begun is None else view.history.find_claim_time()
     grace = view.policy.grace
     if begun is None or claimed is None or begun + grace >= claimed or claimed > view.now - grace:
         return f"generation {one.generation} may be on its way", ""

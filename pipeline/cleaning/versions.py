@@ -80,7 +80,7 @@ class Past:
         """The table's newest version."""
         return self.versions[-1].version
 
-    def needing(self, region_id: str, generation: int, listed_at: int) -> Version | None:
+    def find_needing(self, region_id: str, generation: int, listed_at: int) -> Version | None:
         """A version that can't be read as it was without a generation; None where each can.
 
         Args:
@@ -94,7 +94,7 @@ class Past:
                 return one.version
         return None
 
-    def showing(self, since: int, before: int) -> Version | None:
+    def find_showing(self, since: int, before: int) -> Version | None:
         """A version that stands for a part of a stretch of time; None where none does.
 
         Args:
@@ -131,7 +131,7 @@ def list_versions(dataset: Any) -> tuple[Version, ...]:  # noqa: ANN401 (lance t
     return tuple(sorted(found, key=lambda one: one.number))
 
 
-def expired(versions: Sequence[Version], policy: CleanPolicy, now: int) -> tuple[Version, ...]:
+def find_expired(versions: Sequence[Version], policy: CleanPolicy, now: int) -> tuple[Version, ...]:
     """Versions that may go.
 
     The newest stays, as do those with tags, and those that were the newest within the grace: whoever began to
@@ -155,7 +155,7 @@ def expired(versions: Sequence[Version], policy: CleanPolicy, now: int) -> tuple
     )
 
 
-def past_of(table: LakeTable, kept: Sequence[Version]) -> Past:
+def read_past(table: LakeTable, kept: Sequence[Version]) -> Past:
     """What versions need.
 
     Args:
@@ -194,9 +194,9 @@ class Base:
         lacking = (name for name, covered in self.lagging.items() if covered.get(region_id, 0) < generation)
         return next(lacking, None)
 
-    def still(self, table: LakeTable) -> Base:
+    def refresh(self, table: LakeTable) -> Base:
         """The same, with what is merged and indexed by now."""
-        merged, lagging = _progress(table)
+        merged, lagging = _read_progress(table)
         return replace(self, merged=merged, lagging=lagging)
 
 
@@ -206,10 +206,10 @@ def read_base(table: LakeTable, past: Past) -> Base:
     Raises:
         NoMemWalError: it has no MemWAL.
     """
-    return Base(*_progress(table), past)
+    return Base(*_read_progress(table), past)
 
 
-def _progress(table: LakeTable) -> tuple[Mapping[str, int], Mapping[str, Mapping[str, int]]]:
+def _read_progress(table: LakeTable) -> tuple[Mapping[str, int], Mapping[str, Mapping[str, int]]]:
     dataset = table.dataset()
     details = read_index_details(table.storage, dataset.version)
     if details is None and (left := list_regions(table.storage)):
@@ -223,10 +223,10 @@ def _progress(table: LakeTable) -> tuple[Mapping[str, int], Mapping[str, Mapping
             f"table {table.name!r} has no MemWAL, and so nothing to clean here: Lance's own "
             "cleanup_old_versions() removes old versions of plain tables"
         )
-    return details.merged_generations, _lagging(dataset, details)
+    return details.merged_generations, _find_lagging(dataset, details)
 
 
-def _lagging(dataset: Any, details: MemWalIndexDetails) -> dict[str, Mapping[str, int]]:  # noqa: ANN401
+def _find_lagging(dataset: Any, details: MemWalIndexDetails) -> dict[str, Mapping[str, int]]:  # noqa: ANN401
     """Indexes that lack fragments: those that cover all of them have whatever was merged.
 
     Progress by generation is lost when the table is compacted, so it is only asked for what is lacking.
@@ -246,7 +246,7 @@ def _lagging(dataset: Any, details: MemWalIndexDetails) -> dict[str, Mapping[str
 _PARTS = ("data", "_deletions", "_indices")
 
 
-def old_versions(
+def find_old_versions(
     table: LakeTable, versions: Sequence[Version], expired: Sequence[Version]
 ) -> Iterator[Garbage]:
     """Versions that expired, each with the bytes of what no later version has.
@@ -263,15 +263,15 @@ def old_versions(
     for path, size in sizes.items():
         if path.startswith("_indices/"):
             of_indexes[path.split("/")[1]] = of_indexes.get(path.split("/")[1], 0) + size
-    manifests = _manifest_sizes(table.storage)
+    manifests = _read_manifest_sizes(table.storage)
     gone = {one.number for one in expired}
     newest = table.dataset()
     seen: set[str] = set()
     for one in versions:
         if one.number not in gone:
-            seen.update(_files(table, newest, one.number) or ())
+            seen.update(_list_files(table, newest, one.number) or ())
     for one in reversed(expired):
-        found = _files(table, newest, one.number)
+        found = _list_files(table, newest, one.number)
         if found is None:
             continue
         own = found - seen
@@ -299,7 +299,7 @@ def remove_versions(table: LakeTable, numbers: Sequence[int]) -> None:
         ) from error
 
 
-def _files(table: LakeTable, newest: Any, number: int) -> set[str] | None:  # noqa: ANN401 (lance types)
+def _list_files(table: LakeTable, newest: Any, number: int) -> set[str] | None:  # noqa: ANN401 (lance types)
     """Data files, deletion files and ids of indexes of a version; None where it is gone.
 
     Args:
@@ -311,16 +311,16 @@ def _files(table: LakeTable, newest: Any, number: int) -> set[str] | None:  # no
         UnavailableError: it is there and can't be read.
     """
     try:
-        return _files_of(newest.checkout_version(number))
+        return _list_dataset_files(newest.checkout_version(number))
     except (OSError, ValueError) as error:
-        if number not in _manifest_sizes(table.storage):
+        if number not in _read_manifest_sizes(table.storage):
             return None
         raise UnavailableError(
             f"table {table.name!r}: version {number} can't be read: {brief(error)}"
         ) from error
 
 
-def _files_of(dataset: Any) -> set[str]:  # noqa: ANN401 (lance types)
+def _list_dataset_files(dataset: Any) -> set[str]:  # noqa: ANN401 (lance types)
     found: set[str] = set()
     for fragment in dataset.get_fragments():
         found.update(f"data/{one.path}" for one in fragment.metadata.files)
@@ -332,7 +332,7 @@ def _files_of(dataset: Any) -> set[str]:  # noqa: ANN401 (lance types)
     return found
 
 
-def _manifest_sizes(storage: Storage) -> dict[int, int]:
+def _read_manifest_sizes(storage: Storage) -> dict[int, int]:
     """By version; named by either scheme."""
     files = ((base_manifest_version(one.name), one.size) for one in storage.list(VERSIONS))
     return {version: size for version, size in files if version is not None}

@@ -38,7 +38,7 @@ class RegionHistory:
     def __init__(self, storage: Storage, newest: RegionManifest, names: tuple[Entry, ...]) -> None:
         self.region_id = newest.region_id
         self.newest = newest
-        numbered = sorted(_numbered(names))
+        numbered = sorted(_list_versions(names))
         self.versions = tuple(version for version, _ in numbered)
         # Times of files are not that exact: what is later by its number is not earlier by its time.
         self.written = tuple(accumulate((one.written // 1000 for _, one in numbered), max))
@@ -58,7 +58,7 @@ class RegionHistory:
         for _ in range(_ATTEMPTS):
             names = storage.list(manifest_directory(region_id))
             newest = read_latest_manifest(storage, region_id)
-            listed = max((version for version, _ in _numbered(names)), default=0)
+            listed = max((version for version, _ in _list_versions(names)), default=0)
             if newest is None and not listed:
                 return None
             if newest is not None and newest.version == listed:
@@ -97,7 +97,7 @@ class RegionHistory:
         at = bisect_right(self.written, moment)
         return self.read(self.versions[at - 1]) if at else None
 
-    def superseded_at(self, at: int) -> int:
+    def find_superseded_time(self, at: int) -> int:
         """When the next manifest was written; for the newest, later than any time.
 
         Args:
@@ -105,7 +105,7 @@ class RegionHistory:
         """
         return self.written[at + 1] if at + 1 < len(self.written) else FOREVER
 
-    def first_with(self, generation: int) -> tuple[RegionManifest, int] | None:
+    def find_first_with(self, generation: int) -> tuple[RegionManifest, int] | None:
         """The first manifest that knows a generation to be flushed, and when it was written.
 
         If a manifest ever listed the generation, this one does, or did before it could be read no longer.
@@ -113,7 +113,7 @@ class RegionHistory:
         at = bisect_right(self.versions, generation, key=lambda one: self.read(one).current_generation)
         return (self.read(self.versions[at]), self.written[at]) if at < len(self.versions) else None
 
-    def last_before(self, moment: int, generation: int) -> RegionManifest | None:
+    def find_last_before(self, moment: int, generation: int) -> RegionManifest | None:
         """The newest manifest of a time at which no later generation than this was flushed; None for none.
 
         Args:
@@ -126,7 +126,7 @@ class RegionHistory:
         )
         return self.read(self.versions[flushed - 1]) if flushed else None
 
-    def claimed_at(self) -> int | None:
+    def find_claim_time(self) -> int | None:
         """When the region's writer claimed it, in microseconds since 1970; None where that is not known."""
         epoch = self.newest.writer_epoch
         at = bisect_left(self.versions, epoch, key=lambda one: self.read(one).writer_epoch)
@@ -135,7 +135,7 @@ class RegionHistory:
         return self.written[at] if is_first or is_behind_another else None
 
 
-def _numbered(names: tuple[Entry, ...]) -> Iterator[tuple[int, Entry]]:
+def _list_versions(names: tuple[Entry, ...]) -> Iterator[tuple[int, Entry]]:
     """Manifests that are not emptied."""
     for one in names:
         version = manifest_version(one.name)

@@ -22,7 +22,7 @@ from memwal.base.index_details import (
 from memwal.errors import InvalidInputError
 from memwal.storage.files import Storage
 from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.runners import counted
+from pipeline.jobs.runners import format_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,9 @@ class TableIndexes:
             Fragment(one.fragment_id, one.physical_rows, one.num_deletions) for one in dataset.get_fragments()
         )
         described = sorted(dataset.describe_indices(), key=lambda one: one.name)
-        indexes = tuple(_state(one, fragments, details) for one in described if one.name != MEM_WAL_INDEX)
+        indexes = tuple(
+            _read_state(one, fragments, details) for one in described if one.name != MEM_WAL_INDEX
+        )
         return TableIndexes(table, dataset, fragments, indexes, details)
 
     @property
@@ -202,7 +204,7 @@ class TableIndexes:
         return next((one for one in self.indexes if one.name == name), None)
 
 
-def _state(
+def _read_state(
     index: Any,  # noqa: ANN401 (lance types)
     fragments: tuple[Fragment, ...],
     details: MemWalIndexDetails | None,
@@ -251,25 +253,27 @@ class Training:
                 f"an index trained at version {self.version} on {self.rows} rows, {self.additions} additions"
             )
 
-    def worn(self, rows: int, policy: IndexPolicy) -> str | None:
+    def find_retrain_reason(self, rows: int, policy: IndexPolicy) -> str | None:
         """Why the index wants to be trained anew; None if it does not."""
         if self.additions >= policy.retrain_after:
-            return f"rows were added {counted(self.additions, 'time')} since it was trained"
+            return f"rows were added {format_count(self.additions, 'time')} since it was trained"
         if rows > self.rows * policy.retrain_growth:
-            return f"it was trained on {counted(self.rows, 'row')}, and there are {rows:,}"
+            return f"it was trained on {format_count(self.rows, 'row')}, and there are {rows:,}"
         return None
 
 
-def recalled(storage: Storage, index: IndexState) -> Training | None:
+def read_training(storage: Storage, index: IndexState) -> Training | None:
     """What is recorded of an index; None where nothing is, or where it was trained since."""
     try:
-        found = Training(**json.loads(storage.read(_path(index.name))))
+        found = Training(**json.loads(storage.read(_training_path(index.name))))
     except (FileNotFoundError, ValueError, TypeError, InvalidInputError):
         return None
     return found if found.version == index.trained_at else None
 
 
-def record(storage: Storage, before: Training | None, index: IndexState, rows: int, *, added: bool) -> None:
+def record_training(
+    storage: Storage, before: Training | None, index: IndexState, rows: int, *, added: bool
+) -> None:
     """Record an index as it is now.
 
     Args:
@@ -283,12 +287,14 @@ def record(storage: Storage, before: Training | None, index: IndexState, rows: i
     if before is not None and before.version == now.version:
         now = replace(before, additions=before.additions + added)
     if now != before:
-        storage.put(_path(index.name), json.dumps({name: getattr(now, name) for name in _FIELDS}).encode())
+        storage.put(
+            _training_path(index.name), json.dumps({name: getattr(now, name) for name in _FIELDS}).encode()
+        )
 
 
 _FIELDS: Final = ("version", "rows", "additions")
 
 
-def _path(name: str) -> str:
+def _training_path(name: str) -> str:
     # Any text may name an index; file names may not be any text.
     return f"{DIRECTORY}/{hashlib.blake2b(name.encode(), digest_size=16).hexdigest()}.json"

@@ -7,11 +7,11 @@ from typing import Any
 from lance.optimize import Compaction
 
 from memwal.base.versions import committed
-from pipeline.indexing.indexes import IndexPolicy, TableIndexes, record
-from pipeline.indexing.optimising import Optimised, caught_up, lagging, optimise, refusal
-from pipeline.indexing.planning import Needs, Upkeep, catching_up, gathering, needed
+from pipeline.indexing.indexes import IndexPolicy, TableIndexes, record_training
+from pipeline.indexing.optimising import OptimiseResult, catch_up, catch_up_error, describe_lag, optimise
+from pipeline.indexing.planning import Needs, Upkeep, find_needs, plan_catch_up, plan_gathering
 from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.runners import Progress, Runner, Threads, silent
+from pipeline.jobs.runners import Progress, Runner, Threads, ignore_progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class RewritePart:
 
 
 @dataclass(frozen=True, slots=True)
-class Compacted:
+class CompactionResult:
     """What was put together.
 
     Attributes:
@@ -44,7 +44,7 @@ class Compacted:
     added: int = 0
 
 
-def compact(table: LakeTable, policy: IndexPolicy, runner: Runner, progress: Progress) -> Compacted:
+def compact(table: LakeTable, policy: IndexPolicy, runner: Runner, progress: Progress) -> CompactionResult:
     """Write small fragments, and those with many deleted rows, anew; all in one commit.
 
     A merge that deletes from one of these fragments in the meantime makes it begin again.
@@ -59,14 +59,14 @@ def compact(table: LakeTable, policy: IndexPolicy, runner: Runner, progress: Pro
         "materialize_deletions_threshold": policy.deleted_fraction,
     }
 
-    def change() -> Compacted:
+    def change() -> CompactionResult:
         dataset = table.dataset()
         plan = Compaction.plan(dataset, options)
         parts = [
             RewritePart(table, plan.read_version, number, task) for number, task in enumerate(plan.tasks)
         ]
         if not parts:
-            return Compacted()
+            return CompactionResult()
         rewrites: dict[int, Any] = {}
         with progress(f"compact {table.name}", len(parts)) as advance:
             for number, rewrite in runner.run(rewrite_part, parts, name=f"compact {table.name}"):
@@ -74,7 +74,7 @@ def compact(table: LakeTable, policy: IndexPolicy, runner: Runner, progress: Pro
                 advance(1)
         # In the order of their rows, whichever was ready first: as Lance does it by itself.
         done = Compaction.commit(dataset, [rewrites[number] for number in sorted(rewrites)], options)
-        return Compacted(done.fragments_removed, done.fragments_added)
+        return CompactionResult(done.fragments_removed, done.fragments_added)
 
     return committed(f"table {table.name!r}: can't put its files together", change)
 
@@ -114,7 +114,7 @@ def maintain(
     policy: IndexPolicy | None = None,
     *,
     runner: Runner | None = None,
-    progress: Progress = silent,
+    progress: Progress = ignore_progress,
 ) -> IndexReport:
     """Do what a table's indexes and files need: indexes first, then files, then indexes again.
 
@@ -133,9 +133,9 @@ def maintain(
         UnavailableError: others were first, time after time; what was committed stays.
     """
     policy = policy or IndexPolicy()
-    found = needed(TableIndexes.read(table), policy)
+    found = find_needs(TableIndexes.read(table), policy)
     if not found.reasons:
-        return IndexReport(table.name, (), found.indexes.version, lagging=lagging(found.indexes))
+        return IndexReport(table.name, (), found.indexes.version, lagging=describe_lag(found.indexes))
     return _Maintenance(table, policy, runner or Threads(), progress).of(found)
 
 
@@ -149,16 +149,16 @@ class _Maintenance:
     def of(self, found: Needs) -> IndexReport:
         # Indexes, then files, then indexes again: this order must not change (ADR 26).
         done = list(self._optimise(found.upkeep))
-        compacted = Compacted()
+        compacted = CompactionResult()
         if found.compaction:
             done += self._optimise(self._before_compaction())
             compacted = compact(self.table, self.policy, self.runner, self.progress)
         everything = {one.name for one in TableIndexes.read(self.table).indexes}
         names = everything if compacted.removed else {one.name for one in found.upkeep}
-        done += caught_up(self.table, names, self.runner, self.progress)
+        done += catch_up(self.table, names, self.runner, self.progress)
         untrained = tuple(one for one in done if one.upkeep.retrain and one.error is not None)
         if untrained:
-            raise refusal(self.table, untrained, ())
+            raise catch_up_error(self.table, untrained, ())
         after = TableIndexes.read(self.table)
         worked = {one.upkeep.name for one in done if one.error is None}
         retrained = {one.upkeep.name for one in done if one.upkeep.retrain and one.error is None}
@@ -166,7 +166,7 @@ class _Maintenance:
             if index.is_vector:
                 before = found.trainings.get(index.name)
                 added = index.name in worked - retrained
-                record(self.table.storage, before, index, after.rows, added=added)
+                record_training(self.table.storage, before, index, after.rows, added=added)
         return IndexReport(
             self.table.name,
             found.reasons,
@@ -175,17 +175,17 @@ class _Maintenance:
             tuple(sorted(retrained)),
             compacted.removed,
             compacted.added,
-            lagging(after),
+            describe_lag(after),
         )
 
-    def _optimise(self, upkeep: Sequence[Upkeep]) -> tuple[Optimised, ...]:
+    def _optimise(self, upkeep: Sequence[Upkeep]) -> tuple[OptimiseResult, ...]:
         return optimise(self.table, upkeep, self.runner, self.progress)
 
     def _before_compaction(self) -> tuple[Upkeep, ...]:
         """Every index covers everything, and what is to be put together lies in one of its segments."""
         indexes = TableIndexes.read(self.table)
-        wanted = {one.name: one for one in catching_up(indexes)}
-        for one in gathering(indexes, self.policy.target_rows):
+        wanted = {one.name: one for one in plan_catch_up(indexes)}
+        for one in plan_gathering(indexes, self.policy.target_rows):
             if one.name not in wanted or wanted[one.name].fold < one.fold:
                 wanted[one.name] = one
         return tuple(wanted.values())

@@ -8,9 +8,9 @@ from memwal.base.index_details import MemWalIndexDetails
 from memwal.base.versions import committed
 from memwal.errors import PreconditionError, UnavailableError
 from pipeline.indexing.indexes import IndexState, TableIndexes
-from pipeline.indexing.planning import Upkeep, catching_up
+from pipeline.indexing.planning import Upkeep, plan_catch_up
 from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.runners import Progress, Runner, counted
+from pipeline.jobs.runners import Progress, Runner, format_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class OptimisePart:
 
 
 @dataclass(frozen=True, slots=True)
-class Optimised:
+class OptimiseResult:
     """What became of an index.
 
     Attributes:
@@ -41,7 +41,7 @@ class Optimised:
 
 def optimise(
     table: LakeTable, upkeep: Sequence[Upkeep], runner: Runner, progress: Progress
-) -> tuple[Optimised, ...]:
+) -> tuple[OptimiseResult, ...]:
     """Bring indexes up to date; one that can't be holds up no other.
 
     Rows are added to all indexes by one commit where no segments are folded. Each of the others has a
@@ -54,7 +54,7 @@ def optimise(
     groups = [plain] if plain else []
     groups += [(one,) for one in upkeep if one.fold or one.retrain]
     parts = [OptimisePart(table, one) for one in groups]
-    done: list[Optimised] = []
+    done: list[OptimiseResult] = []
     with progress(f"index {table.name}", len(upkeep)) as advance:
         for found in runner.run(run_part, parts, name=f"index {table.name}"):
             done += found
@@ -62,7 +62,7 @@ def optimise(
     return tuple(sorted(done, key=lambda one: one.upkeep.name))
 
 
-def run_part(part: OptimisePart) -> tuple[Optimised, ...]:
+def run_part(part: OptimisePart) -> tuple[OptimiseResult, ...]:
     """Do a part; safe to repeat.
 
     Raises:
@@ -82,27 +82,30 @@ def run_part(part: OptimisePart) -> tuple[Optimised, ...]:
         )
     except PreconditionError as error:
         if len(names) == 1:
-            return (Optimised(which, str(error)),)
+            return (OptimiseResult(which, str(error)),)
         # One of them stands in the way: each by itself.
         alone = (run_part(OptimisePart(table, (one,))) for one in part.upkeep)
         return tuple(chain.from_iterable(alone))
-    return tuple(map(Optimised, part.upkeep))
+    return tuple(map(OptimiseResult, part.upkeep))
 
 
-def lacking(before: TableIndexes, after: TableIndexes) -> tuple[str, ...]:
+def find_lacking_indexes(before: TableIndexes, after: TableIndexes) -> tuple[str, ...]:
     """Indexes that lack something which the table had before, by name.
 
     Fragments that are gone since, and what was merged since, are left out of account.
     """
-    return tuple(one.name for one in after.indexes if _lacks(one, before, after))
+    return tuple(one.name for one in after.indexes if _is_lacking(one, before, after))
 
 
-def lagging(indexes: TableIndexes) -> tuple[str, ...]:
+def describe_lag(indexes: TableIndexes) -> tuple[str, ...]:
     """What indexes lack now, for people; empty if they have all."""
     found = []
     for one in indexes.indexes:
         if one.uncovered:
-            rows, fragments = counted(one.unindexed_rows, "row"), counted(len(one.uncovered), "fragment")
+            rows, fragments = (
+                format_count(one.unindexed_rows, "row"),
+                format_count(len(one.uncovered), "fragment"),
+            )
             found.append(f"{one.name} lacks {rows} of {fragments}")
         for region, reached in sorted(one.behind.items()):
             merged = indexes.merged[region]
@@ -110,7 +113,9 @@ def lagging(indexes: TableIndexes) -> tuple[str, ...]:
     return tuple(found)
 
 
-def refusal(table: LakeTable, failed: tuple[Optimised, ...], stuck: tuple[str, ...]) -> PreconditionError:
+def catch_up_error(
+    table: LakeTable, failed: tuple[OptimiseResult, ...], stuck: tuple[str, ...]
+) -> PreconditionError:
     """The error for indexes that can't be brought up to date."""
     names = tuple(one.upkeep.name for one in failed) or stuck
     reasons = "; ".join(dict.fromkeys(one.error or "" for one in failed))
@@ -123,7 +128,7 @@ def refusal(table: LakeTable, failed: tuple[Optimised, ...], stuck: tuple[str, .
     return PreconditionError(msg)
 
 
-def _lacks(index: IndexState, before: TableIndexes, after: TableIndexes) -> bool:
+def _is_lacking(index: IndexState, before: TableIndexes, after: TableIndexes) -> bool:
     known = {one.fragment_id for one in before.fragments}
     if known.intersection(index.uncovered):
         return True
@@ -136,9 +141,9 @@ _QUIET_ROUNDS = 2
 """After so many in which nobody else changed the table, an index that Lance fails on is refused."""
 
 
-def caught_up(
+def catch_up(
     table: LakeTable, names: Collection[str], runner: Runner, progress: Progress
-) -> tuple[Optimised, ...]:
+) -> tuple[OptimiseResult, ...]:
     """Bring indexes up to date, and look whether they are.
 
     Where others change the table all the time, some of it may be left for the next run.
@@ -148,38 +153,38 @@ def caught_up(
         UnavailableError: others changed the table, and Lance failed; says why.
     """
     goal = latest = TableIndexes.read(table)
-    done: list[Optimised] = []
-    failed: tuple[Optimised, ...] = ()
+    done: list[OptimiseResult] = []
+    failed: tuple[OptimiseResult, ...] = ()
     quiet = 0
     for _ in range(_ROUNDS):
-        missing = set(names).intersection(lacking(goal, latest))
+        missing = set(names).intersection(find_lacking_indexes(goal, latest))
         if not missing:
             return tuple(done)
         if failed and quiet >= _QUIET_ROUNDS:
-            raise refusal(table, failed, tuple(sorted(missing)))
-        upkeep = [one for one in catching_up(latest) if one.name in missing]
+            raise catch_up_error(table, failed, tuple(sorted(missing)))
+        upkeep = [one for one in plan_catch_up(latest) if one.name in missing]
         outcome = optimise(table, upkeep, runner, progress)
         failed = tuple(one for one in outcome if one.error is not None)
         done += [one for one in outcome if one.error is None]
         before, latest = latest, TableIndexes.read(table)
-        quiet = quiet + 1 if is_left_alone(before, latest, commits=len(upkeep)) else 0
-    stuck = set(names).intersection(lacking(goal, latest))
+        quiet = quiet + 1 if is_unchanged_by_others(before, latest, commits=len(upkeep)) else 0
+    stuck = set(names).intersection(find_lacking_indexes(goal, latest))
     if stuck and quiet == _ROUNDS:
-        raise refusal(table, failed, tuple(sorted(stuck)))
+        raise catch_up_error(table, failed, tuple(sorted(stuck)))
     if failed:
         raise UnavailableError(f"{failed[0].error}; others change the table all the time: try again later")
     return tuple(done)
 
 
-def is_left_alone(before: TableIndexes, after: TableIndexes, *, commits: int) -> bool:
+def is_unchanged_by_others(before: TableIndexes, after: TableIndexes, *, commits: int) -> bool:
     """Whether nobody but us, with at most so many commits, changed a table between two looks at it."""
     return (
         after.version - before.version <= commits
         and before.fragments == after.fragments
-        and _told_by_others(before) == _told_by_others(after)
+        and _strip_catch_up(before) == _strip_catch_up(after)
     )
 
 
-def _told_by_others(indexes: TableIndexes) -> MemWalIndexDetails | None:
+def _strip_catch_up(indexes: TableIndexes) -> MemWalIndexDetails | None:
     """What the MemWAL index says but for the progress of indexes: merges, and snapshots of regions."""
     return None if indexes.details is None else replace(indexes.details, index_catchup={})

@@ -17,9 +17,9 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pipeline.indexing.indexes import Fragment, IndexPolicy, IndexState, TableIndexes, Training, recalled
+from pipeline.indexing.indexes import Fragment, IndexPolicy, IndexState, TableIndexes, Training, read_training
 from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.runners import counted
+from pipeline.jobs.runners import format_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,26 +67,28 @@ def needs(table: LakeTable, policy: IndexPolicy | None = None) -> tuple[str, ...
     Raises:
         NotFoundError: there is no such table.
     """
-    return needed(TableIndexes.read(table), policy or IndexPolicy()).reasons
+    return find_needs(TableIndexes.read(table), policy or IndexPolicy()).reasons
 
 
-def needed(indexes: TableIndexes, policy: IndexPolicy) -> Needs:
+def find_needs(indexes: TableIndexes, policy: IndexPolicy) -> Needs:
     """What a table needs."""
     storage = indexes.table.storage
-    trainings = {one.name: recalled(storage, one) for one in indexes.indexes if one.is_vector}
-    found = (_upkeep(one, indexes, policy, trainings.get(one.name)) for one in indexes.indexes)
+    trainings = {one.name: read_training(storage, one) for one in indexes.indexes if one.is_vector}
+    found = (_plan_upkeep(one, indexes, policy, trainings.get(one.name)) for one in indexes.indexes)
     upkeep = tuple(one for one in found if one is not None)
-    return Needs(indexes, trainings, upkeep, _compaction(indexes.fragments, policy))
+    return Needs(indexes, trainings, upkeep, _find_compaction_reasons(indexes.fragments, policy))
 
 
-def catching_up(indexes: TableIndexes) -> tuple[Upkeep, ...]:
+def plan_catch_up(indexes: TableIndexes) -> tuple[Upkeep, ...]:
     """What brings every index up to date, whatever a policy would put up with."""
     return tuple(
-        Upkeep(one.name, _lag(one), folded(one, indexes)) for one in indexes.indexes if not one.is_current
+        Upkeep(one.name, _describe_lag(one), count_folded_segments(one, indexes))
+        for one in indexes.indexes
+        if not one.is_current
     )
 
 
-def folded(index: IndexState, indexes: TableIndexes) -> int:
+def count_folded_segments(index: IndexState, indexes: TableIndexes) -> int:
     """How many of an index's newest segments are folded into the rows that it lacks."""
     if not index.uncovered:
         return 0
@@ -102,7 +104,7 @@ def folded(index: IndexState, indexes: TableIndexes) -> int:
     return count
 
 
-def gathering(indexes: TableIndexes, target_rows: int) -> tuple[Upkeep, ...]:
+def plan_gathering(indexes: TableIndexes, target_rows: int) -> tuple[Upkeep, ...]:
     """Folds that bring all small fragments into one segment of each index.
 
     Lance puts only fragments together that the same segments of all indexes cover.
@@ -117,7 +119,7 @@ def gathering(indexes: TableIndexes, target_rows: int) -> tuple[Upkeep, ...]:
     return tuple(found)
 
 
-def spare_fragments(fragments: Iterable[Fragment], target_rows: int) -> int:
+def count_spare_fragments(fragments: Iterable[Fragment], target_rows: int) -> int:
     """How many fragments fewer there would be if small neighbours were put together."""
     spared = count = rows = 0
     for one in (*fragments, None):
@@ -129,11 +131,11 @@ def spare_fragments(fragments: Iterable[Fragment], target_rows: int) -> int:
     return spared
 
 
-def _upkeep(
+def _plan_upkeep(
     index: IndexState, indexes: TableIndexes, policy: IndexPolicy, training: Training | None
 ) -> Upkeep | None:
     rows = indexes.rows
-    worn = None if training is None else training.worn(rows, policy)
+    worn = None if training is None else training.find_retrain_reason(rows, policy)
     if worn is not None:
         return Upkeep(index.name, worn, retrain=True)
     if index.is_current:
@@ -142,29 +144,29 @@ def _upkeep(
     # Knowing how far an index is costs a commit, and lets merged generations go.
     if index.unindexed_rows <= bound and index.unindexed_rows:
         return None
-    return Upkeep(index.name, _lag(index), folded(index, indexes))
+    return Upkeep(index.name, _describe_lag(index), count_folded_segments(index, indexes))
 
 
-def _lag(index: IndexState) -> str:
+def _describe_lag(index: IndexState) -> str:
     found = []
     if index.uncovered:
         are = "is" if index.unindexed_rows == 1 else "are"
-        fragments = counted(len(index.uncovered), "fragment")
-        found.append(f"{counted(index.unindexed_rows, 'row')} in {fragments} {are} not in it")
+        fragments = format_count(len(index.uncovered), "fragment")
+        found.append(f"{format_count(index.unindexed_rows, 'row')} in {fragments} {are} not in it")
     if index.behind:
-        found.append(f"it is behind the merges of {counted(len(index.behind), 'region')}")
+        found.append(f"it is behind the merges of {format_count(len(index.behind), 'region')}")
     return " and ".join(found)
 
 
-def _compaction(fragments: tuple[Fragment, ...], policy: IndexPolicy) -> tuple[str, ...]:
+def _find_compaction_reasons(fragments: tuple[Fragment, ...], policy: IndexPolicy) -> tuple[str, ...]:
     if not policy.compact:
         return ()
     found = []
-    spared = spare_fragments(fragments, policy.target_rows)
+    spared = count_spare_fragments(fragments, policy.target_rows)
     if spared > policy.max_spare_fragments:
-        found.append(f"{counted(len(fragments), 'fragment')} could be {len(fragments) - spared}")
+        found.append(f"{format_count(len(fragments), 'fragment')} could be {len(fragments) - spared}")
     share = policy.deleted_fraction
     worn = sum(one.deleted > share * one.physical_rows for one in fragments)
     if worn:
-        found.append(f"more than {share:.0%} of the rows of {counted(worn, 'fragment')} are deleted")
+        found.append(f"more than {share:.0%} of the rows of {format_count(worn, 'fragment')} are deleted")
     return tuple(found)

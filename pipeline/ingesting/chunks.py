@@ -66,7 +66,7 @@ class Holding:
         """
         for turn in range(1, _TURNS + 1):
             try:
-                return self._holding(regions).write(changes)
+                return self._claim(regions).write(changes)
             except (FencedError, OutcomeUnknownError, PartlyWrittenError) as error:
                 self.release()
                 if turn == _TURNS:
@@ -83,26 +83,26 @@ class Holding:
         self._held = None
         self._stack.close()
 
-    def _holding(self, regions: frozenset[str]) -> ExclusiveRegions:
+    def _claim(self, regions: frozenset[str]) -> ExclusiveRegions:
         held = self._held
         if held is not None and regions <= held.regions:
             return held
         wanted = regions if held is None else regions | held.regions
         self.release()
         if self.is_complete():  # Spares who writes newer rows a claim that leads to nothing.
-            raise self._superseded()
+            raise self._superseded_error()
         held = self._stack.enter_context(self.writer.exclusive(wanted))
         if self.is_complete():
-            raise self._superseded()
+            raise self._superseded_error()
         self._held = held
         return held
 
-    def _superseded(self) -> SupersededError:
+    def _superseded_error(self) -> SupersededError:
         return SupersededError(f"table {self.name!r}: the batch is complete; nothing more was written")
 
 
 @contextmanager
-def holding(writer: TableWriter, is_complete: Callable[[], bool], *, flush: bool) -> Iterator[Holding]:
+def hold_regions(writer: TableWriter, is_complete: Callable[[], bool], *, flush: bool) -> Iterator[Holding]:
     """Regions that are held by the block; its end gives them back.
 
     Args:
@@ -118,11 +118,11 @@ def holding(writer: TableWriter, is_complete: Callable[[], bool], *, flush: bool
         writer.abandon()  # Whoever comes next finds in the log what was written.
         raise
     held.release()
-    give_back(writer, flush=flush)
+    release_regions(writer, flush=flush)
     writer.abandon()
 
 
-def give_back(writer: TableWriter, *, flush: bool) -> None:
+def release_regions(writer: TableWriter, *, flush: bool) -> None:
     """Let go of all regions of a writer, whose rows are durable.
 
     Args:
@@ -151,7 +151,9 @@ class Chunk:
     rows: pa.Table
 
 
-def chunks(batches: Iterable[pa.RecordBatch], region: str, *, rows: int, nbytes: int) -> Iterator[Chunk]:
+def split_into_chunks(
+    batches: Iterable[pa.RecordBatch], region: str, *, rows: int, nbytes: int
+) -> Iterator[Chunk]:
     """Rows in pieces.
 
     Args:
@@ -164,7 +166,7 @@ def chunks(batches: Iterable[pa.RecordBatch], region: str, *, rows: int, nbytes:
     parts: list[pa.RecordBatch] = []
     count = size = 0
     for batch in batches:
-        for value, part in _runs(batch, region):
+        for value, part in _split_by_region(batch, region):
             if parts and value != number:
                 yield Chunk(number, pa.Table.from_batches(parts))
                 parts, count, size = [], 0, 0
@@ -184,7 +186,7 @@ def chunks(batches: Iterable[pa.RecordBatch], region: str, *, rows: int, nbytes:
         yield Chunk(number, pa.Table.from_batches(parts))
 
 
-def last_of_keys(
+def keep_last_rows(
     batches: Iterable[pa.RecordBatch], region: str, key: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
     """The last row of each key.
@@ -217,7 +219,7 @@ def last_of_keys(
         yield held
 
 
-def _runs(batch: pa.RecordBatch, region: str) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _split_by_region(batch: pa.RecordBatch, region: str) -> Iterator[tuple[int, pa.RecordBatch]]:
     if not batch.num_rows:
         return
     numbers = batch.column(region).to_numpy()

@@ -19,7 +19,7 @@ from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionErro
 from memwal.writing import OpenTable
 from pipeline.ingesting.options import IngestOptions
 from pipeline.jobs.lake import LakeTable
-from pipeline.spark.runner import Versions, carrying
+from pipeline.spark.runner import Versions, carry_errors
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Columns:
     deleted: str | None
 
     @staticmethod
-    def fitting(rows: pa.Schema, table: OpenTable, options: IngestOptions) -> Columns:
+    def match_schema(rows: pa.Schema, table: OpenTable, options: IngestOptions) -> Columns:
         """Match columns by name.
 
         Raises:
@@ -87,7 +87,7 @@ class Columns:
         rows = rows.select(list(self.given))
         return rows.filter(pc.invert(dead)), rows.filter(dead)
 
-    def conformed(self, rows: pa.Table) -> pa.Table:
+    def conform(self, rows: pa.Table) -> pa.Table:
         """Rows with exactly the table's columns in its types; what is missing is NULL.
 
         Raises:
@@ -114,7 +114,7 @@ class Columns:
         self._check_values(rows, self.key)
         self._check_values(self.split(rows)[0], self.required)
 
-    def named(self, rows: pa.Table, at: int) -> str:
+    def describe_row(self, rows: pa.Table, at: int) -> str:
         """A row by its key, for messages."""
         values = (f"{one} = {rows.column(one)[at].as_py()!r}" for one in self.key if one in rows.column_names)
         return f"the row with {', '.join(values)}"
@@ -125,8 +125,8 @@ class Columns:
             if column.null_count:
                 at = int(np.flatnonzero(column.is_null().to_numpy())[0])
                 raise InvalidInputError(
-                    f"table {self.table!r}: column {name!r} can't be NULL, but {self.named(rows, at)} has no "
-                    "value there; give one"
+                    f"table {self.table!r}: column {name!r} can't be NULL, but {self.describe_row(rows, at)} "
+                    "has no value there; give one"
                 )
 
     def _cast(self, rows: pa.Table, field: pa.Field) -> pa.ChunkedArray:
@@ -134,17 +134,17 @@ class Columns:
         try:
             return column.cast(field.type)
         except pa.ArrowException as error:
-            at = first_failing(
+            at = find_failing_row(
                 rows.num_rows, lambda start, length: column.slice(start, length).cast(field.type)
             )
             reason = str(error).split("\n")[0]
             raise InvalidInputError(
-                f"table {self.table!r}: column {field.name!r} is {field.type}, which {self.named(rows, at)} "
-                f"does not fit: {reason}"
+                f"table {self.table!r}: column {field.name!r} is {field.type}, which "
+                f"{self.describe_row(rows, at)} does not fit: {reason}"
             ) from error
 
 
-def first_failing(rows: int, attempt: Callable[[int, int], object]) -> int:
+def find_failing_row(rows: int, attempt: Callable[[int, int], object]) -> int:
     """Position of a row at which something fails that fails for all rows together.
 
     Args:
@@ -236,14 +236,14 @@ class Router:
         Raises:
             CarriedError: rows don't fit, or storage failed.
         """
-        with carrying():
+        with carry_errors():
             self.versions.check()
             table = OpenTable.open(self.table.name, self.table.storage)
             for batch in batches:
                 if batch.num_rows:
-                    yield from self.routed(table, pa.Table.from_batches([batch])).to_batches()
+                    yield from self.route(table, pa.Table.from_batches([batch])).to_batches()
 
-    def routed(self, table: OpenTable, rows: pa.Table) -> pa.Table:
+    def route(self, table: OpenTable, rows: pa.Table) -> pa.Table:
         """Rows of one batch.
 
         Raises:
@@ -251,40 +251,42 @@ class Router:
             LanceGatewayError: the table can't be written, or storage failed.
         """
         self.columns.check(rows)
-        conformed = self.columns.conformed(rows)
-        numbers = self._numbers(table, conformed)
+        conform = self.columns.conform(rows)
+        numbers = self._find_region_numbers(table, conform)
         arrays = []
         for one in self.output:
             if one.name == REGION:
                 arrays.append(pa.chunked_array([numbers]))
             elif one.name in self.columns.given and rows.schema.field(one.name).type != one.type:
-                arrays.append(conformed.column(one.name).cast(one.type))
+                arrays.append(conform.column(one.name).cast(one.type))
             else:
                 arrays.append(rows.column(one.name))
         return pa.Table.from_arrays(arrays, names=self.output.names).combine_chunks()
 
-    def _numbers(self, table: OpenTable, rows: pa.Table) -> pa.Array:
+    def _find_region_numbers(self, table: OpenTable, rows: pa.Table) -> pa.Array:
         try:
             found = table.routed(rows)
         except UnavailableError:
             raise
         except Exception as error:  # a free expression fails as it likes
-            at = first_failing(rows.num_rows, lambda start, length: table.routed(rows.slice(start, length)))
-            alone = _failure(table, rows.slice(at, 1))
+            at = find_failing_row(
+                rows.num_rows, lambda start, length: table.routed(rows.slice(start, length))
+            )
+            alone = _find_failure(table, rows.slice(at, 1))
             is_ours = isinstance(error, LanceGatewayError) and error.status != InvalidInputError.status
             if alone is None or is_ours:
                 raise
             sources = ", ".join(
                 f"{one} = {rows.column(one)[at].as_py()!r}"
-                for one in _sources(table)
+                for one in _list_source_columns(table)
                 if one in rows.schema.names
             )
             reason = str(alone).strip().split("\n")[0][:300]
             raise InvalidInputError(
-                f"table {table.name!r}: the region of {self.columns.named(rows, at)} can't be told from "
-                f"{sources}: {reason}"
+                f"table {table.name!r}: the region of {self.columns.describe_row(rows, at)} can't be told "
+                f"from {sources}: {reason}"
             ) from error
-        numbers = np.array([self._number(one) for one in found.region_ids], np.int64)
+        numbers = np.array([self._number_region(one) for one in found.region_ids], np.int64)
         if found.order is None:
             return pa.array(np.full(rows.num_rows, numbers[0]))
         placed = np.empty(rows.num_rows, np.int64)
@@ -292,13 +294,13 @@ class Router:
         placed[found.order.to_numpy()] = np.repeat(numbers, counts)
         return pa.array(placed)
 
-    def _number(self, region_id: str) -> int:
+    def _number_region(self, region_id: str) -> int:
         known = self.numbers.get(region_id)
         # Routers everywhere agree on the numbers of regions that come into being meanwhile.
         return uuid.UUID(region_id).int >> 65 if known is None else known
 
 
-def _failure(table: OpenTable, row: pa.Table) -> Exception | None:
+def _find_failure(table: OpenTable, row: pa.Table) -> Exception | None:
     try:
         table.routed(row)
     except Exception as error:  # noqa: BLE001 - as above
@@ -306,6 +308,6 @@ def _failure(table: OpenTable, row: pa.Table) -> Exception | None:
     return None
 
 
-def _sources(table: OpenTable) -> list[str]:
+def _list_source_columns(table: OpenTable) -> list[str]:
     names = {field_id: name for name, field_id in table.field_ids.items()}
     return [names[one] for one in table.regions.source_ids if one in names]

@@ -19,8 +19,8 @@ from pipeline.ingesting.columns import REGION, Columns, Router
 from pipeline.ingesting.options import IngestOptions, IngestReport, RegionReport
 from pipeline.ingesting.writing import WRITTEN, BatchMarkers, RegionsWriter
 from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.runners import Progress, silent
-from pipeline.spark.runner import told, versions
+from pipeline.jobs.runners import Progress, ignore_progress
+from pipeline.spark.runner import translate_error, versions
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -31,7 +31,7 @@ _SECONDS = 0.5
 
 
 @contextmanager
-def watched(context: SparkContext, title: str, tasks: int, progress: Progress) -> Iterator[None]:
+def watch_tasks(context: SparkContext, title: str, tasks: int, progress: Progress) -> Iterator[None]:
     """Tell how many tasks of the last stage are done while a block runs Spark jobs in this thread.
 
     Args:
@@ -40,7 +40,7 @@ def watched(context: SparkContext, title: str, tasks: int, progress: Progress) -
         tasks: of its last stage.
         progress: is told; nobody asks Spark where it is `silent`.
     """
-    if progress is silent:
+    if progress is ignore_progress:
         yield
         return
     group = f"lance-gateway-{uuid.uuid4()}"
@@ -49,11 +49,11 @@ def watched(context: SparkContext, title: str, tasks: int, progress: Progress) -
     with progress(title, tasks) as advance:
 
         def watch() -> None:
-            told = 0
+            reported = 0
             while not ended.wait(_SECONDS):
-                done = min(_done(context, group, tasks), tasks)
-                advance(done - told)
-                told = max(told, done)
+                done = min(_count_done_tasks(context, group, tasks), tasks)
+                advance(done - reported)
+                reported = max(reported, done)
 
         thread = threading.Thread(target=watch, name="watch-spark", daemon=True)
         thread.start()
@@ -66,7 +66,7 @@ def watched(context: SparkContext, title: str, tasks: int, progress: Progress) -
             context.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]
 
 
-def _done(context: SparkContext, group: str, tasks: int) -> int:
+def _count_done_tasks(context: SparkContext, group: str, tasks: int) -> int:
     """Tasks of the newest stage that are done; 0 while that is another than the last."""
     tracker = context.statusTracker()
     jobs = (tracker.getJobInfo(one) for one in tracker.getJobIdsForGroup(group))
@@ -85,7 +85,7 @@ def ingest(
     *,
     job: str | None = None,
     batch: int = 0,
-    progress: Progress = silent,
+    progress: Progress = ignore_progress,
 ) -> IngestReport:
     """Upsert the rows of a DataFrame.
 
@@ -112,24 +112,24 @@ def ingest(
     if job is not None and markers.is_complete(batch):
         return IngestReport(table.name, markers.job, batch, is_skipped=True)
     plan = _Plan.of(rows, table, options)
-    written = plan.frame(rows, markers.job, batch)
+    written = plan.build_frame(rows, markers.job, batch)
     title = f"ingest {table.name}"
-    with watched(written.sparkSession.sparkContext, title, plan.tasks, progress):
+    with watch_tasks(written.sparkSession.sparkContext, title, plan.tasks, progress):
         try:
             found = written.collect()
         except Exception as error:
             if job is None:
-                _end(markers, batch)
-            raise told(error, title) from error
-    markers.complete(batch)
+                _end_job(markers, batch)
+            raise translate_error(error, title) from error
+    markers.mark_complete(batch)
     regions = sorted((RegionReport(*row) for row in found), key=lambda one: one.region_id)
     return IngestReport(table.name, markers.job, batch, tuple(regions))
 
 
-def _end(markers: BatchMarkers, batch: int) -> None:
+def _end_job(markers: BatchMarkers, batch: int) -> None:
     """Have attempts that still run somewhere write nothing more for a job that nobody repeats."""
     with suppress(LanceGatewayError):
-        markers.complete(batch)
+        markers.mark_complete(batch)
 
 
 @dataclass(frozen=True)
@@ -156,21 +156,23 @@ class _Plan:
     def of(rows: DataFrame, table: LakeTable, options: IngestOptions) -> _Plan:
         opened = OpenTable.open(table.name, table.storage)
         given = arrow_schema(rows, table.name)
-        columns = Columns.fitting(given, opened, options)
+        columns = Columns.match_schema(given, opened, options)
         numbers = {one: at for at, one in enumerate(opened.regions.existing())}
         cores = rows.sparkSession.sparkContext.defaultParallelism
         tasks = options.tasks or min(len(numbers) or 2 * cores, _MOST_TASKS)
         return _Plan(table, options, columns, given, numbers, tasks)
 
-    def frame(self, rows: DataFrame, job: str, batch: int) -> DataFrame:
+    def build_frame(self, rows: DataFrame, job: str, batch: int) -> DataFrame:
         """Rows of `WRITTEN`, when it is collected."""
         from pyspark.sql import functions as f  # noqa: PLC0415 - optional
         from pyspark.sql.types import LongType, StringType, StructField, StructType  # noqa: PLC0415
 
-        kept = [*self.columns.given, *self._extras()]
+        kept = [*self.columns.given, *self._list_extra_columns()]
         fields, output = [], []
         for name in kept:
-            casted = sortable(self.columns.schema.field(name).type) if name in self.columns.given else None
+            casted = (
+                find_sort_types(self.columns.schema.field(name).type) if name in self.columns.given else None
+            )
             kind = rows.schema[name].dataType
             if casted is not None and casted[0] != self.given.field(name).type:
                 arrow, kind = casted[0], casted[1]()
@@ -183,7 +185,7 @@ class _Plan:
         here = versions()
         router = Router(self.table, self.columns, pa.schema(output), self.numbers, here)
         writer = RegionsWriter(self.table, self.columns, job, batch, self.options, here)
-        by_key = [quoted(one) for one in (*self.columns.key, *self.options.order_by)]
+        by_key = [quote_name(one) for one in (*self.columns.key, *self.options.order_by)]
         order = [REGION, *(by_key if self.options.keeps_last else ())]
         result = StructType(
             [
@@ -191,7 +193,7 @@ class _Plan:
                 for one in WRITTEN
             ]
         )
-        routed = local_times(rows, self.columns).select(*map(quoted, kept))
+        routed = convert_local_times(rows, self.columns).select(*map(quote_name, kept))
         with warnings.catch_warnings():
             # Spark warns of pandas where it looks for its version; for Arrow it uses none of it.
             warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
@@ -202,7 +204,7 @@ class _Plan:
                 .mapInArrow(writer, result)
             )
 
-    def _extras(self) -> list[str]:
+    def _list_extra_columns(self) -> list[str]:
         named = (*self.options.order_by, self.options.deleted_column)
         return [one for one in named if one is not None and one not in self.columns.given]
 
@@ -229,7 +231,7 @@ def arrow_schema(rows: DataFrame, table: str) -> pa.Schema:
     return pa.schema(fields)
 
 
-def sortable(kind: pa.DataType) -> tuple[pa.DataType, type[DataType]] | None:
+def find_sort_types(kind: pa.DataType) -> tuple[pa.DataType, type[DataType]] | None:
     """The Arrow and Spark types in which a column's values are sorted; None where they stay as they came."""
     from pyspark.sql import types  # noqa: PLC0415 - optional
 
@@ -254,7 +256,7 @@ def sortable(kind: pa.DataType) -> tuple[pa.DataType, type[DataType]] | None:
     return next(((arrow, spark) for stored, arrow, spark in table if stored == kind), None)
 
 
-def local_times(rows: DataFrame, columns: Columns) -> DataFrame:
+def convert_local_times(rows: DataFrame, columns: Columns) -> DataFrame:
     """Timestamps with and without zone, one from the other as Spark does it: by the session's zone."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - optional
     from pyspark.sql.types import TimestampNTZType, TimestampType  # noqa: PLC0415
@@ -264,12 +266,12 @@ def local_times(rows: DataFrame, columns: Columns) -> DataFrame:
         wanted, given = columns.schema.field(name).type, rows.schema[name].dataType
         if kinds.is_timestamp(wanted):
             if isinstance(given, TimestampType) and wanted.tz is None:
-                changed[name] = f.col(quoted(name)).cast("timestamp_ntz")
+                changed[name] = f.col(quote_name(name)).cast("timestamp_ntz")
             elif isinstance(given, TimestampNTZType) and wanted.tz is not None:
-                changed[name] = f.col(quoted(name)).cast("timestamp_ltz")
+                changed[name] = f.col(quote_name(name)).cast("timestamp_ltz")
     return rows.withColumns(changed) if changed else rows
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """A column's name as Spark's expressions take it."""
     return "`" + name.replace("`", "``") + "`"

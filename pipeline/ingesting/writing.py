@@ -17,15 +17,15 @@ from pipeline.ingesting.chunks import (
     Chunk,
     Holding,
     SupersededError,
-    chunks,
-    give_back,
-    holding,
-    last_of_keys,
+    hold_regions,
+    keep_last_rows,
+    release_regions,
+    split_into_chunks,
 )
 from pipeline.ingesting.columns import REGION, Columns
 from pipeline.ingesting.options import IngestOptions, RegionReport
 from pipeline.jobs.lake import LakeTable
-from pipeline.spark.runner import Versions, carrying
+from pipeline.spark.runner import Versions, carry_errors
 
 DIRECTORY = "_gateway/ingest"
 _KEPT = 3
@@ -81,7 +81,7 @@ class BatchMarkers:
         """Whether a batch is complete, or one after it: markers of older ones may have been cleaned up."""
         return any(one >= batch for one in self.batches())
 
-    def complete(self, batch: int) -> None:
+    def mark_complete(self, batch: int) -> None:
         """Note that all rows of a batch are durable; may be repeated.
 
         Markers that later ones vouch for are removed, so that a long stream leaves few.
@@ -129,10 +129,10 @@ class RegionsWriter:
         Raises:
             CarriedError: another writer took a region away, or storage failed.
         """
-        with carrying():
+        with carry_errors():
             self.versions.check()
             rest = iter(batches)
-            found = self.written(rest)
+            found = self.write(rest)
             for _ in rest:  # Spark wants all that it sends to be taken.
                 pass
             rows = [(one.region_id, one.rows, one.deleted, one.epoch) for one in found]
@@ -140,7 +140,7 @@ class RegionsWriter:
                 named = [dict(zip(WRITTEN.names, row, strict=True)) for row in rows]
                 yield pa.RecordBatch.from_pylist(named, schema=WRITTEN)
 
-    def written(self, batches: Iterator[pa.RecordBatch]) -> tuple[RegionReport, ...]:
+    def write(self, batches: Iterator[pa.RecordBatch]) -> tuple[RegionReport, ...]:
         """What was written, by region; nothing where the batch is found to be complete."""
         first = next((one for one in batches if one.num_rows), None)
         if first is None:
@@ -156,41 +156,47 @@ class RegionsWriter:
         writer = TableWriter(self.table.name, self.table.storage, options)
         counts = _Counts()
         try:
-            with holding(writer, lambda: markers.is_complete(self.batch), flush=self.options.flush) as held:
-                self._write(held, writer, self._chunks(first, batches), counts)
+            with hold_regions(
+                writer, lambda: markers.is_complete(self.batch), flush=self.options.flush
+            ) as held:
+                self._write_chunks(held, writer, self._split(first, batches), counts)
         except SupersededError:
             return ()
         return counts.reports()
 
-    def _chunks(self, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[Chunk]:
+    def _split(self, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[Chunk]:
         def every() -> Iterator[pa.RecordBatch]:
             yield first
             yield from rest
 
-        source = last_of_keys(every(), REGION, self.columns.key) if self.options.keeps_last else every()
-        return chunks(source, REGION, rows=self.options.chunk_rows, nbytes=self.options.chunk_bytes)
+        source = keep_last_rows(every(), REGION, self.columns.key) if self.options.keeps_last else every()
+        return split_into_chunks(
+            source, REGION, rows=self.options.chunk_rows, nbytes=self.options.chunk_bytes
+        )
 
-    def _write(self, held: Holding, writer: TableWriter, pieces: Iterator[Chunk], counts: _Counts) -> None:
+    def _write_chunks(
+        self, held: Holding, writer: TableWriter, pieces: Iterator[Chunk], counts: _Counts
+    ) -> None:
         number: int | None = None
         for piece in pieces:
             if number is not None and piece.number != number:
                 # Rows of one region follow one another: the one before is done.
                 held.release()
-                give_back(writer, flush=self.options.flush)
+                release_regions(writer, flush=self.options.flush)
             number = piece.number
             rows, dead = self.columns.split(piece.rows)
             if rows.num_rows:
-                rows = self.columns.conformed(rows)
+                rows = self.columns.conform(rows)
                 regions = writer.regions_of(rows)
                 receipt = held.write(Changes(upserts=rows), frozenset(regions))
                 counts.rows.update(receipt.regions)
-                counts.note(held, regions)
+                counts.record(held, regions)
             if dead is not None and dead.num_rows:
-                dead = self.columns.conformed(dead)
+                dead = self.columns.conform(dead)
                 regions = writer.regions_of(dead)
                 receipt = held.write(Changes(deletes=dead), frozenset(regions))
                 counts.deleted.update(receipt.regions)
-                counts.note(held, regions)
+                counts.record(held, regions)
 
 
 @dataclass
@@ -201,7 +207,7 @@ class _Counts:
     deleted: Counter[str] = field(default_factory=Counter)
     epochs: dict[str, int] = field(default_factory=dict)
 
-    def note(self, held: Holding, regions: Iterable[str]) -> None:
+    def record(self, held: Holding, regions: Iterable[str]) -> None:
         self.epochs.update((one, held.epoch(one)) for one in regions)
 
     def reports(self) -> tuple[RegionReport, ...]:

@@ -39,7 +39,7 @@ class LakeTable:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Connections stay here."""
-        return _opened, (self.name, self.uri, dict(self.options))
+        return _open_table, (self.name, self.uri, dict(self.options))
 
     @property
     def uri(self) -> str:
@@ -77,7 +77,7 @@ class LakeTable:
         return key_columns(self.dataset().schema)
 
 
-def _opened(name: str, uri: str, options: Mapping[str, str]) -> LakeTable:
+def _open_table(name: str, uri: str, options: Mapping[str, str]) -> LakeTable:
     return LakeTable(name, Storage.open(uri, options))
 
 

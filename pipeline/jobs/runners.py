@@ -14,7 +14,7 @@ from rich.progress import Progress as Bars
 from memwal.errors import InvalidInputError
 
 
-def counted(count: int, what: str) -> str:
+def format_count(count: int, what: str) -> str:
     """A number and what there are so many of.
 
     >>> counted(1, "region"), counted(2000, "row"), counted(0, "index")
@@ -31,13 +31,13 @@ Progress: TypeAlias = Callable[[str, int], AbstractContextManager[Advance]]
 
 
 @contextmanager
-def silent(_title: str, _total: int) -> Iterator[Advance]:
+def ignore_progress(_title: str, _total: int) -> Iterator[Advance]:
     """Nobody is told."""
     yield lambda _done: None
 
 
 @contextmanager
-def on_terminal(title: str, total: int) -> Iterator[Advance]:
+def show_progress(title: str, total: int) -> Iterator[Advance]:
     """A bar on stderr, where that is a terminal and there is more than one thing to do."""
     console = Console(stderr=True)
     if not console.is_terminal or total < 2:

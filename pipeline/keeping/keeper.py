@@ -14,14 +14,14 @@ from memwal.regions.manifest import RegionManifest
 from pipeline.cleaning import clean
 from pipeline.indexing import maintain
 from pipeline.jobs.lake import Lake, LakeTable, NoMemWalError, TableState
-from pipeline.jobs.runners import Progress, Runner, Threads, counted, silent
+from pipeline.jobs.runners import Progress, Runner, Threads, format_count, ignore_progress
 from pipeline.keeping.policy import Policies, RunPolicy
 from pipeline.merging import merge
 from pipeline.snapshotting import snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class StepResult:
     """What a step did to a table.
 
     Attributes:
@@ -35,25 +35,30 @@ class Done:
     waits: bool = False
 
 
-Step: TypeAlias = Callable[[LakeTable, Policies, Runner, Progress], Done]
+Step: TypeAlias = Callable[[LakeTable, Policies, Runner, Progress], StepResult]
 
 
-def merge_step(table: LakeTable, policies: Policies, runner: Runner, progress: Progress) -> Done:
+def merge_step(table: LakeTable, policies: Policies, runner: Runner, progress: Progress) -> StepResult:
     """Merge what is pending, if the policy says so."""
     report = merge(table, policies.merge, runner=runner, progress=progress)
     if not report.batches:
-        return Done(waits=report.left > 0)
+        return StepResult(waits=report.left > 0)
     counts = {"generations": report.generations, "upserted": report.upserted, "deleted": report.deleted}
-    generations, regions = counted(report.generations, "generation"), counted(report.regions, "region")
-    rows = counted(report.upserted, "row")
-    return Done(f"merged {generations} of {regions}: {rows} upserted, {report.deleted:,} deleted", counts)
+    generations, regions = (
+        format_count(report.generations, "generation"),
+        format_count(report.regions, "region"),
+    )
+    rows = format_count(report.upserted, "row")
+    return StepResult(
+        f"merged {generations} of {regions}: {rows} upserted, {report.deleted:,} deleted", counts
+    )
 
 
-def index_step(table: LakeTable, policies: Policies, runner: Runner, progress: Progress) -> Done:
+def index_step(table: LakeTable, policies: Policies, runner: Runner, progress: Progress) -> StepResult:
     """Bring indexes up to date and put files together, where they need it."""
     report = maintain(table, policies.index, runner=runner, progress=progress)
     if not report.reasons:
-        return Done()
+        return StepResult()
     counts = {
         "indexes": len(report.optimised) + len(report.retrained),
         "fragments_removed": report.fragments_removed,
@@ -62,28 +67,30 @@ def index_step(table: LakeTable, policies: Policies, runner: Runner, progress: P
     names = ", ".join((*report.optimised, *report.retrained))
     did = [f"brought up to date: {names}"] if names else []
     if report.fragments_removed:
-        did.append(f"{counted(report.fragments_removed, 'fragment')} became {report.fragments_added}")
-    return Done("; ".join(did) or "; ".join(report.reasons), counts)
+        did.append(f"{format_count(report.fragments_removed, 'fragment')} became {report.fragments_added}")
+    return StepResult("; ".join(did) or "; ".join(report.reasons), counts)
 
 
-def snapshot_step(table: LakeTable, policies: Policies, runner: Runner, progress: Progress) -> Done:
+def snapshot_step(table: LakeTable, policies: Policies, runner: Runner, progress: Progress) -> StepResult:
     """Remember regions, if they have changed since they were remembered long enough ago."""
     if not policies.run.snapshot or table.storage.committed_by:
-        return Done()
+        return StepResult()
     report = snapshot(table, policies.snapshot, runner=runner, progress=progress)
     if report.committed is None:
-        return Done(waits=not report.is_current)
+        return StepResult(waits=not report.is_current)
     counts = {"regions": report.regions, "hints": report.hints}
-    return Done(f"remembered {counted(report.regions, 'region')}", counts)
+    return StepResult(f"remembered {format_count(report.regions, 'region')}", counts)
 
 
-def clean_step(table: LakeTable, policies: Policies, runner: Runner, progress: Progress) -> Done:
+def clean_step(table: LakeTable, policies: Policies, runner: Runner, progress: Progress) -> StepResult:
     """Remove what nobody needs any more."""
     report = clean(table, policies.clean, delete=True, runner=runner, progress=progress)
     if not report.garbage:
-        return Done()
+        return StepResult()
     counts = {"removed": len(report.garbage), "bytes": report.bytes}
-    return Done(f"removed {counted(len(report.garbage), 'thing')}, {counted(report.bytes, 'byte')}", counts)
+    return StepResult(
+        f"removed {format_count(len(report.garbage), 'thing')}, {format_count(report.bytes, 'byte')}", counts
+    )
 
 
 STEPS: Final[Mapping[str, Step]] = {
@@ -119,7 +126,7 @@ class KeptTable:
     settled_at: float = 0.0
     _known: Mapping[str, RegionManifest] = field(default_factory=dict)
 
-    def look(self) -> TableState | None:
+    def read_state(self) -> TableState | None:
         """The table now, for a round trip or two where nothing has changed; None where it has no MemWAL."""
         try:
             state = TableState.read(self.table, known=self._known)
@@ -167,7 +174,7 @@ logger = logging.getLogger(__name__)
 class KeepObserver(Protocol):
     """Is told what becomes of tables."""
 
-    def on_step(self, table: str, step: str, done: Done | None, seconds: float) -> None:
+    def on_step(self, table: str, step: str, done: StepResult | None, seconds: float) -> None:
         """A step has ended; None where it failed."""
 
     def on_table(self, table: str, failures: int) -> None:
@@ -219,7 +226,7 @@ class Keeper:
         names: Collection[str] = (),
         *,
         runner: Runner | None = None,
-        progress: Progress = silent,
+        progress: Progress = ignore_progress,
         observers: Collection[KeepObserver] = (),
         stop: threading.Event | None = None,
         steps: Mapping[str, Step] = STEPS,
@@ -263,12 +270,12 @@ class Keeper:
                 continue
             looked_at.append(name)
             try:
-                did += self._keep(kept)
+                did += self._keep_table(kept)
                 kept.succeed()
             except Exception as error:  # noqa: BLE001 - whatever is wrong with one table is not wrong with all
                 if isinstance(error, NotFoundError) and name not in self._lake.table_names():
                     continue  # Dropped just now: the next round lets it go.
-                failed[name] = self._failed(kept, error)
+                failed[name] = self._handle_failure(kept, error)
             for one in self._observers:
                 one.on_table(name, kept.failures)
         for one in self._observers:
@@ -287,9 +294,9 @@ class Keeper:
                 with suppress(NotFoundError):  # A directory of which the table is just being made or dropped.
                     self._kept[name] = KeptTable(self._lake.table(name))
 
-    def _keep(self, kept: KeptTable) -> int:
+    def _keep_table(self, kept: KeptTable) -> int:
         """Do what is due to a table; how many steps did something."""
-        state = kept.look()
+        state = kept.read_state()
         is_settled = state is not None and kept.is_settled(state, self._clock())
         due = [
             one
@@ -309,13 +316,13 @@ class Keeper:
             return False
         return kept.cleaned_at is None or self._clock() - kept.cleaned_at >= policy.clean_interval_seconds
 
-    def _run(self, kept: KeptTable, steps: Collection[str]) -> Iterator[Done]:
+    def _run(self, kept: KeptTable, steps: Collection[str]) -> Iterator[StepResult]:
         table = kept.table
         for name in steps:
             if self._stop.is_set():
                 return
             began = self._clock()
-            done: Done | None = None
+            done: StepResult | None = None
             try:
                 done = self._steps[name](table, self._policies, self._runner, self._progress)
             finally:
@@ -328,7 +335,7 @@ class Keeper:
                 logger.info("table %s: %s", table.name, done.what, extra=extra)
             yield done
 
-    def _failed(self, kept: KeptTable, error: Exception) -> str:
+    def _handle_failure(self, kept: KeptTable, error: Exception) -> str:
         """Tell of an error, and leave the table alone for a while."""
         pause = kept.fail(self._policies.run, self._clock())
         extra = {"table": kept.table.name, "failures": kept.failures, "pause_seconds": round(pause, 3)}

@@ -104,7 +104,9 @@ def weigh(table: LakeTable, pending: Pending) -> Weights:
     return {(region, one.generation): weight for (region, one), weight in zip(every, weights, strict=True)}
 
 
-def due(table: LakeTable, pending: Pending, weights: Weights, policy: MergePolicy) -> str | None:
+def find_merge_reason(
+    table: LakeTable, pending: Pending, weights: Weights, policy: MergePolicy
+) -> str | None:
     """Why a table is to be merged now; None where it is not."""
     if not pending:
         return None
@@ -120,7 +122,7 @@ def due(table: LakeTable, pending: Pending, weights: Weights, policy: MergePolic
             return f"{found} {name} are pending"
     if policy.max_lag_seconds is not None:
         oldest = [(region_id, found[0]) for region_id, found in pending.items()]
-        lag = max(table.storage.each(lambda one: _lag(table, *one), oldest))
+        lag = max(table.storage.each(lambda one: _measure_lag(table, *one), oldest))
         if lag >= policy.max_lag_seconds:
             return f"the oldest generation has been pending for {lag:.0f} s"
     return None
@@ -137,7 +139,7 @@ def _read_weight(table: LakeTable, region_id: str, generation: FlushedGeneration
     return Weight(rows, sum(one.size for one in files))
 
 
-def _lag(table: LakeTable, region_id: str, generation: FlushedGeneration) -> float:
+def _measure_lag(table: LakeTable, region_id: str, generation: FlushedGeneration) -> float:
     """Seconds since a generation was flushed."""
     try:
         (first, *_) = open_generation(table, region_id, generation).versions()
@@ -165,7 +167,7 @@ def agree(storage: Storage, region_id: str, first: int, through: int) -> int:
     path = extent_path(region_id, first)
     while not storage.put_if_absent(path, json.dumps({"through": through}).encode()):
         with suppress(FileNotFoundError):  # Another merger was done just now.
-            return _read(storage.read(path), first, storage.locate(path))
+            return _read_extent(storage.read(path), first, storage.locate(path))
     return through
 
 
@@ -184,19 +186,19 @@ def forget_merged(storage: Storage, merged: Mapping[str, int]) -> None:
     """
     done = [
         (region_id, int(first))
-        for region_id, first in _names(storage)
+        for region_id, first in _list_extents(storage)
         if first.isdecimal() and int(first) <= merged.get(region_id, 0)
     ]
     storage.each(lambda one: forget(storage, *one), done)
 
 
-def _names(storage: Storage) -> Iterable[tuple[str, str]]:
+def _list_extents(storage: Storage) -> Iterable[tuple[str, str]]:
     for entry in storage.list(EXTENTS):
         region_id, _, first = entry.name.rpartition(".")
         yield region_id, first
 
 
-def _read(data: bytes, first: int, source: str) -> int:
+def _read_extent(data: bytes, first: int, source: str) -> int:
     try:
         through = json.loads(data)["through"]
     except (ValueError, KeyError, TypeError):
@@ -238,14 +240,16 @@ def batches(
         weights: of what is pending.
         policy: how much fits into a batch.
     """
-    cut = table.storage.each(lambda one: tuple(_cut(table, *one, merged, weights, policy)), pending.items())
+    cut = table.storage.each(
+        lambda one: tuple(_cut_prefixes(table, *one, merged, weights, policy)), pending.items()
+    )
     found: list[Batch] = []
     for nth in zip_longest(*cut):
-        found += _grouped([one for one in nth if one is not None], weights, policy)
+        found += _group_prefixes([one for one in nth if one is not None], weights, policy)
     return tuple(found)
 
 
-def _cut(
+def _cut_prefixes(
     table: LakeTable,
     region_id: str,
     pending: Sequence[FlushedGeneration],
@@ -257,7 +261,7 @@ def _cut(
     rest, after = tuple(pending), merged.get(region_id, 0)
     while rest:
         fits = 1
-        while fits < len(rest) and _fits(_weight(region_id, rest[: fits + 1], weights), policy):
+        while fits < len(rest) and _fits(_total_weight(region_id, rest[: fits + 1], weights), policy):
             fits += 1
         # Agreed to before the commit looks at the base table: this order must not change (ADR 24).
         through = agree(table.storage, region_id, rest[0].generation, rest[fits - 1].generation)
@@ -268,11 +272,11 @@ def _cut(
         rest, after = rest[len(prefix) :], through
 
 
-def _grouped(prefixes: Iterable[Prefix], weights: Weights, policy: MergePolicy) -> Iterator[Batch]:
+def _group_prefixes(prefixes: Iterable[Prefix], weights: Weights, policy: MergePolicy) -> Iterator[Batch]:
     group: list[Prefix] = []
     weight = Weight(0, 0)
     for prefix in prefixes:
-        own = _weight(prefix.region_id, prefix.generations, weights)
+        own = _total_weight(prefix.region_id, prefix.generations, weights)
         together = Weight.total((weight, own))
         if group and not _fits(together, policy):
             yield Batch(tuple(group), weight)
@@ -283,7 +287,7 @@ def _grouped(prefixes: Iterable[Prefix], weights: Weights, policy: MergePolicy) 
         yield Batch(tuple(group), weight)
 
 
-def _weight(region_id: str, generations: Iterable[FlushedGeneration], weights: Weights) -> Weight:
+def _total_weight(region_id: str, generations: Iterable[FlushedGeneration], weights: Weights) -> Weight:
     return Weight.total(weights[region_id, one.generation] for one in generations)
 
 

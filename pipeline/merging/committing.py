@@ -18,7 +18,7 @@ from memwal.creating import key_columns
 from memwal.errors import LanceGatewayError, UnavailableError, brief
 from memwal.stored_fields import fields_of_dataset
 from pipeline.jobs.lake import LakeTable
-from pipeline.merging.generations import MergedMeanwhileError, Reader, recorded
+from pipeline.merging.generations import MergedMeanwhileError, Reader, read_progress
 from pipeline.merging.winners import Part, Winners
 
 _ATTEMPTS = 12
@@ -47,7 +47,7 @@ class MergedBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class CommitOptions:
     """How a batch is written.
 
     Attributes:
@@ -60,7 +60,7 @@ class Manner:
     use_key_index: bool
 
 
-def commit(table: LakeTable, found: Sequence[Winners], manner: Manner) -> MergedBatch:
+def commit(table: LakeTable, found: Sequence[Winners], manner: CommitOptions) -> MergedBatch:
     """Merge a batch.
 
     Raises:
@@ -82,7 +82,7 @@ def commit(table: LakeTable, found: Sequence[Winners], manner: Manner) -> Merged
 class _Work:
     """A batch, and which of its passes are done."""
 
-    def __init__(self, table: LakeTable, found: Sequence[Winners], manner: Manner) -> None:
+    def __init__(self, table: LakeTable, found: Sequence[Winners], manner: CommitOptions) -> None:
         self._table = table
         self._found = found
         self._in_memory = manner.in_memory
@@ -104,20 +104,20 @@ class _Work:
         try:
             # Deletes before upserts, which record the progress: this order must not change (ADR 24).
             if self._deleted is None:
-                self._deleted = self._delete(self._pinned())
+                self._deleted = self._delete(self._pin_base())
             if self._rows:
-                self._upserted = self._upsert(self._pinned(), failed)
+                self._upserted = self._upsert(self._pin_base(), failed)
         except (OSError, ValueError, pa.ArrowException) as error:
             if failed:
                 raise failed[0] from error
-            self._explain(error)
+            self._check_retryable(error)
             return False
         return True
 
-    def _pinned(self) -> Any:  # noqa: ANN401 (lance types)
+    def _pin_base(self) -> Any:  # noqa: ANN401 (lance types)
         """The newest version, which has merged what comes before this batch, and nothing of it."""
         base = self._table.dataset()
-        merged = recorded(self._table, base)
+        merged = read_progress(self._table, base)
         for one in self._found:
             prefix, found = one.prefix, merged.get(one.prefix.region_id, 0)
             if found != prefix.after:
@@ -135,9 +135,9 @@ class _Work:
         keys = pa.concat_tables(parts).rename_columns(list(key)).cast(schema)
         job = base.merge_insert(list(key)).when_matched_delete()
         # Were it planned again on a newer version, it would delete what another merger merged since.
-        job = job.conflict_retries(0).use_index(self._may_look_up(base, self._keys))
+        job = job.conflict_retries(0).use_index(self._is_lookup_cheap(base, self._keys))
         if not self._rows:
-            job.mark_sstables_as_compacted(self._marks())
+            job.mark_sstables_as_compacted(self._list_progress())
         return int(job.execute(keys)["num_deleted_rows"])
 
     def _upsert(self, base: Any, failed: list[LanceGatewayError]) -> int:  # noqa: ANN401 (lance types)
@@ -145,18 +145,18 @@ class _Work:
         job = base.merge_insert(list(key_columns(base.schema)))
         job = job.when_matched_update_all().when_not_matched_insert_all()
         # Our own attempts read the generations again under the columns of the newest version.
-        job = job.conflict_retries(0).use_index(self._may_look_up(base, self._rows))
-        job.mark_sstables_as_compacted(self._marks())
+        job = job.conflict_retries(0).use_index(self._is_lookup_cheap(base, self._rows))
+        job.mark_sstables_as_compacted(self._list_progress())
         parts = (part for one in self._found for part in one.parts())
         if self._in_memory:
             read = self._table.storage.each(lambda part: tuple(reader.read(*part)), parts)
             done = job.execute(pa.Table.from_batches(chain.from_iterable(read), reader.schema))
         else:
-            batches = self._streamed(reader, parts, failed)
+            batches = self._stream_rows(reader, parts, failed)
             done = job.execute(pa.RecordBatchReader.from_batches(reader.schema, batches))
         return int(done["num_inserted_rows"] + done["num_updated_rows"])
 
-    def _streamed(
+    def _stream_rows(
         self, reader: Reader, parts: Iterable[Part], failed: list[LanceGatewayError]
     ) -> Iterator[pa.RecordBatch]:
         """Rows to upsert; Lance shows the text of an error only, so the error itself is kept."""
@@ -167,14 +167,14 @@ class _Work:
             failed.append(error)
             raise
 
-    def _marks(self) -> list[CompactedSsTable]:
+    def _list_progress(self) -> list[CompactedSsTable]:
         return [CompactedSsTable(one.prefix.region_id, one.prefix.through) for one in self._found]
 
-    def _may_look_up(self, base: Any, rows: int) -> bool:  # noqa: ANN401 (lance types)
+    def _is_lookup_cheap(self, base: Any, rows: int) -> bool:  # noqa: ANN401 (lance types)
         """Whether an index on the key, if there is one, is to be used."""
         return self._use_key_index and rows <= _FEW_ROWS and rows * _LARGE_BASE <= base.count_rows()
 
-    def _explain(self, error: Exception) -> None:
+    def _check_retryable(self, error: Exception) -> None:
         """Return where another attempt may succeed.
 
         Raises:

@@ -36,10 +36,10 @@ def open_generation(table: LakeTable, region_id: str, generation: FlushedGenerat
     try:
         return lance.dataset(uri, storage_options=dict(table.options) or None)
     except (OSError, ValueError) as error:
-        raise unreadable(table, region_id, generation, error) from error
+        raise describe_read_error(table, region_id, generation, error) from error
 
 
-def unreadable(
+def describe_read_error(
     table: LakeTable, region_id: str, generation: FlushedGeneration, error: Exception
 ) -> LanceGatewayError:
     """What it means that a generation can't be read."""
@@ -47,7 +47,7 @@ def unreadable(
     where = f"table {table.name!r}: generation {generation.generation} of region {region_id}"
     place = table.storage.locate(generation_directory(region_id, generation.path))
     if "not found" in reason.lower():
-        if recorded(table, table.dataset()).get(region_id, 0) >= generation.generation:
+        if read_progress(table, table.dataset()).get(region_id, 0) >= generation.generation:
             return MergedMeanwhileError(f"{where} was merged and cleaned up meanwhile")
         return CorruptDataError(
             f"{where} is missing, though it was never merged: restore {place} from a backup ({reason}). "
@@ -58,7 +58,7 @@ def unreadable(
     return UnavailableError(f"{where} can't be read now: {reason}. Merge again later")
 
 
-def recorded(table: LakeTable, base: Any) -> Mapping[str, int]:  # noqa: ANN401 (lance types)
+def read_progress(table: LakeTable, base: Any) -> Mapping[str, int]:  # noqa: ANN401 (lance types)
     """Newest generation by region that a version of the base table contains."""
     return merged_generations(read_index_details(table.storage, base.version))
 
@@ -109,9 +109,9 @@ class Reader:
                 rows = batch.filter(pa.array(kept[start : start + batch.num_rows]))
             start += batch.num_rows
             if rows.num_rows:
-                yield self.conformed(rows, stored)
+                yield self.conform(rows, stored)
 
-    def conformed(self, rows: pa.RecordBatch, stored: Mapping[int, StoredField]) -> pa.RecordBatch:
+    def conform(self, rows: pa.RecordBatch, stored: Mapping[int, StoredField]) -> pa.RecordBatch:
         """Stored rows in the base table's columns.
 
         Args:
@@ -154,4 +154,4 @@ def scan(
             columns=list(columns), batch_size=_BATCH_ROWS, scan_in_order=True
         ).to_batches()
     except (OSError, ValueError) as error:
-        raise unreadable(table, region_id, generation, error) from error
+        raise describe_read_error(table, region_id, generation, error) from error

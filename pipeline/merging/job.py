@@ -7,12 +7,21 @@ from dataclasses import dataclass
 
 from memwal.errors import NotFoundError, UnavailableError
 from pipeline.jobs.lake import LakeTable, TableState
-from pipeline.jobs.runners import Progress, Runner, Threads, silent
-from pipeline.merging.batches import Batch, MergePolicy, Pending, batches, due, forget, forget_merged, weigh
-from pipeline.merging.committing import Manner, MergedBatch, commit
+from pipeline.jobs.runners import Progress, Runner, Threads, ignore_progress
+from pipeline.merging.batches import (
+    Batch,
+    MergePolicy,
+    Pending,
+    batches,
+    find_merge_reason,
+    forget,
+    forget_merged,
+    weigh,
+)
+from pipeline.merging.committing import CommitOptions, MergedBatch, commit
 from pipeline.merging.generations import MergedMeanwhileError
 from pipeline.merging.uniting import unite
-from pipeline.merging.winners import Prefix, Winners, check_key, winners
+from pipeline.merging.winners import Prefix, Winners, check_key, find_winners
 
 _FRUITLESS_ROUNDS = 8
 
@@ -63,7 +72,7 @@ def merge(
     regions: Collection[str] = (),
     newer: Collection[str] = (),
     runner: Runner | None = None,
-    progress: Progress = silent,
+    progress: Progress = ignore_progress,
 ) -> MergeReport:
     """Merge the generations that are pending when the job begins.
 
@@ -95,12 +104,12 @@ def merge(
         state = TableState.read(table)
         state.check_numbering()
     forget_merged(table.storage, state.details.merged_generations)
-    pending = _pending(state, regions)
+    pending = _find_pending(state, regions)
     if not pending:
         return MergeReport(table.name, (), 0, time.monotonic() - began, united)
     check_key(table, table.dataset(state.version).schema)
     weights = weigh(table, pending)
-    if due(table, pending, weights, policy) is None:
+    if find_merge_reason(table, pending, weights, policy) is None:
         return MergeReport(table.name, (), len(weights), time.monotonic() - began, united)
     until = {region_id: found[-1].generation for region_id, found in pending.items()}
     done: list[MergedBatch] = []
@@ -109,7 +118,7 @@ def merge(
             if now is not state:
                 weights = weigh(table, rest)
             planned = batches(table, rest, now.details.merged_generations, weights, policy)
-            for one in _merged(table, planned, policy, runner or Threads()):
+            for one in _commit_batches(table, planned, policy, runner or Threads()):
                 done.append(one)
                 advance(one.count)
     return MergeReport(table.name, tuple(done), 0, time.monotonic() - began, united)
@@ -123,7 +132,9 @@ def _check_regions(state: TableState, regions: Collection[str]) -> None:
             raise NotFoundError(msg + (" ..." if len(state.regions) > 3 else ""))
 
 
-def _pending(state: TableState, regions: Collection[str], until: Mapping[str, int] | None = None) -> Pending:
+def _find_pending(
+    state: TableState, regions: Collection[str], until: Mapping[str, int] | None = None
+) -> Pending:
     """What the chosen regions could merge, as long as that begins with certain generations or older ones."""
     return {
         region_id: region.pending
@@ -142,7 +153,7 @@ def _rounds(
     Raises:
         UnavailableError: nothing moves any more.
     """
-    pending = _pending(state, regions, until)
+    pending = _find_pending(state, regions, until)
     fruitless = 0
     while pending:
         yield state, pending
@@ -150,7 +161,7 @@ def _rounds(
         state = TableState.read(table, known=known)
         state.check_numbering()
         forget_merged(table.storage, state.details.merged_generations)  # what we agreed to in vain
-        before, pending = pending, _pending(state, regions, until)
+        before, pending = pending, _find_pending(state, regions, until)
         fruitless = fruitless + 1 if pending == before else 0
         if fruitless > _FRUITLESS_ROUNDS:
             raise UnavailableError(
@@ -160,32 +171,36 @@ def _rounds(
             time.sleep(random.uniform(0, min(5.0, 0.05 * 2**fruitless)))  # noqa: S311 - no secret
 
 
-def _merged(
+def _commit_batches(
     table: LakeTable, planned: Sequence[Batch], policy: MergePolicy, runner: Runner
 ) -> Iterator[MergedBatch]:
     """Commit batches in their order, each as soon as its newest rows are known."""
     rest = list(planned)
     prefixes = [prefix for batch in rest for prefix in batch.prefixes]
     known: dict[tuple[str, int], Winners] = {}
-    for found in runner.run(winners, prefixes, name=f"merge {table.name}"):
+    for found in runner.run(find_winners, prefixes, name=f"merge {table.name}"):
         if found is None:
             return  # Another merger was faster: look at the table again.
-        known[_id(found.prefix)] = found
-        while rest and all(_id(one) in known for one in rest[0].prefixes):
+        known[_identify(found.prefix)] = found
+        while rest and all(_identify(one) in known for one in rest[0].prefixes):
             batch = rest.pop(0)
             try:
-                yield _committed(table, batch, [known.pop(_id(one)) for one in batch.prefixes], policy)
+                yield _commit_batch(
+                    table, batch, [known.pop(_identify(one)) for one in batch.prefixes], policy
+                )
             except MergedMeanwhileError:
                 return
 
 
-def _committed(table: LakeTable, batch: Batch, found: Sequence[Winners], policy: MergePolicy) -> MergedBatch:
-    manner = Manner(batch.weight.bytes <= policy.batch_bytes, policy.use_key_index)
+def _commit_batch(
+    table: LakeTable, batch: Batch, found: Sequence[Winners], policy: MergePolicy
+) -> MergedBatch:
+    manner = CommitOptions(batch.weight.bytes <= policy.batch_bytes, policy.use_key_index)
     # What mergers agreed to is forgotten after the commit: this order must not change (ADR 24).
     merged = commit(table, found, manner)
     table.storage.each(lambda one: forget(table.storage, one.region_id, one.first), batch.prefixes)
     return merged
 
 
-def _id(prefix: Prefix) -> tuple[str, int]:
+def _identify(prefix: Prefix) -> tuple[str, int]:
     return prefix.region_id, prefix.first

@@ -30,10 +30,10 @@ from memwal.writing.changes import SealedError
 from memwal.writing.region.claim import Claim
 from memwal.writing.region.lance_writers import open_claim
 from pipeline.jobs.lake import LakeTable, TableState
-from pipeline.jobs.runners import counted
-from pipeline.merging.committing import Manner, commit
-from pipeline.merging.generations import Reader, open_generation, recorded
-from pipeline.merging.key_times import Key, KeyTimes, Version, copied, key_times
+from pipeline.jobs.runners import format_count
+from pipeline.merging.committing import CommitOptions, commit
+from pipeline.merging.generations import Reader, open_generation, read_progress
+from pipeline.merging.key_times import Key, KeyTimes, Version, find_copied_file, read_key_times
 from pipeline.merging.winners import Prefix, Winners, check_key
 
 _ATTEMPTS: Final = 8
@@ -80,7 +80,7 @@ def unite(state: TableState, newer: Collection[str] = ()) -> int:
         check_key(table, table.dataset().schema)
         for attempt in range(_ATTEMPTS):
             try:
-                _united(table, one, newer)
+                _unite_region(table, one, newer)
                 break
             except (UnavailableError, SealedError):  # Sealed by another job, just before it was claimed here.
                 if attempt + 1 == _ATTEMPTS:
@@ -89,27 +89,27 @@ def unite(state: TableState, newer: Collection[str] = ()) -> int:
     return len(found)
 
 
-def _united(table: LakeTable, double: Double, newer: Collection[str]) -> None:
+def _unite_region(table: LakeTable, double: Double, newer: Collection[str]) -> None:
     # Seal, claim, append, then record as merged: this order must not change (ADR 32).
     opened = OpenTable.open(table.name, table.storage)
-    own = _sealed(opened, double.own)
+    own = _seal(opened, double.own)
     # What can't be decided is found out before LanceDB's writer loses the region.
-    _chosen(table, own, read_latest_manifest(table.storage, double.lancedb), newer)
+    _choose_rows(table, own, read_latest_manifest(table.storage, double.lancedb), newer)
     options = WriteOptions()
     claim = open_claim(opened, double.lancedb, options)
     try:
-        chosen = _chosen(table, own, _claimed(table, claim), newer)
-        for rows, is_deleted in _rows(table, opened, double.own, chosen):
+        chosen = _choose_rows(table, own, _read_claimed_manifest(table, claim), newer)
+        for rows, is_deleted in _read_rows(table, opened, double.own, chosen):
             for start in range(0, rows.num_rows, options.max_memtable_rows):
                 claim.append([rows.slice(start, options.max_memtable_rows)], deleted=is_deleted)
     except BaseException:
         claim.abandon()
         raise
-    _record(table, own)
-    _let_go(claim, table)
+    _record_as_merged(table, own)
+    _release(claim, table)
 
 
-def _sealed(opened: OpenTable, region_id: str) -> RegionManifest:
+def _seal(opened: OpenTable, region_id: str) -> RegionManifest:
     """A region's last manifest: all rows are flushed, and nobody writes to it any more."""
     found = read_latest_manifest(opened.storage, region_id)
     if found is not None and found.sealed:
@@ -121,15 +121,15 @@ def _sealed(opened: OpenTable, region_id: str) -> RegionManifest:
         return found
     claim = open_claim(opened, region_id, WriteOptions())
     table = LakeTable(opened.name, opened.storage)
-    _let_go(claim, table)
-    found = _claimed(table, claim)
+    _release(claim, table)
+    found = _read_claimed_manifest(table, claim)
     sealed = replace(found, version=found.version + 1, sealed=True)
     if has_unflushed(opened.storage, found) or not commit_manifest(opened.storage, sealed):
-        raise _taken(table, region_id)
+        raise _region_lost_error(table, region_id)
     return sealed
 
 
-def _chosen(
+def _choose_rows(
     table: LakeTable, own: RegionManifest, lancedb: RegionManifest | None, newer: Collection[str]
 ) -> dict[Key, Version]:
     """Rows of the region that goes that are the newest of their keys.
@@ -140,25 +140,25 @@ def _chosen(
     if lancedb is None:
         return {}
     details = TableState.read(table).details
-    times = key_times(table, own, details), key_times(table, lancedb, details)
+    times = read_key_times(table, own, details), read_key_times(table, lancedb, details)
     double = Double(own.region_id, lancedb.region_id)
-    return _Choice(table, double, *times, frozenset(newer)).newer_of_ours()
+    return _Choice(table, double, *times, frozenset(newer)).find_newer_rows()
 
 
-def _let_go(claim: Claim, table: LakeTable) -> None:
+def _release(claim: Claim, table: LakeTable) -> None:
     if not claim.close():
-        raise _taken(table, claim.region_id)
+        raise _region_lost_error(table, claim.region_id)
 
 
-def _claimed(table: LakeTable, claim: Claim) -> RegionManifest:
+def _read_claimed_manifest(table: LakeTable, claim: Claim) -> RegionManifest:
     """The newest manifest of a region that is claimed."""
     found = read_latest_manifest(table.storage, claim.region_id)
     if found is None or found.writer_epoch != claim.epoch:
-        raise _taken(table, claim.region_id)
+        raise _region_lost_error(table, claim.region_id)
     return found
 
 
-def _taken(table: LakeTable, region_id: str) -> UnavailableError:
+def _region_lost_error(table: LakeTable, region_id: str) -> UnavailableError:
     return UnavailableError(
         f"table {table.name!r}: another writer took region {region_id} while its rows were moved: merge again"
     )
@@ -182,13 +182,13 @@ class _Choice:
     theirs: KeyTimes
     newer: frozenset[str]
 
-    def newer_of_ours(self) -> dict[Key, Version]:
+    def find_newer_rows(self) -> dict[Key, Version]:
         """Those rows.
 
         Raises:
             PreconditionError: it can't be told.
         """
-        doubt = self.ours.doubt or self.theirs.doubt or copied(self.table)
+        doubt = self.ours.doubt or self.theirs.doubt or find_copied_file(self.table)
         found: dict[Key, Version] = {}
         unknown: dict[Key, Version] = {}
         for key, own in self.ours.versions.items():
@@ -203,14 +203,14 @@ class _Choice:
                 found[key] = own
             elif own.latest >= other.earliest:
                 unknown[key] = own
-        return found | self._decided(unknown, doubt)
+        return found | self._apply_decision(unknown, doubt)
 
-    def _decided(self, unknown: dict[Key, Version], doubt: str) -> dict[Key, Version]:
+    def _apply_decision(self, unknown: dict[Key, Version], doubt: str) -> dict[Key, Version]:
         """Of rows that no time tells about, those that somebody says are the newer ones."""
         if not unknown or self.double.own in self.newer:
             return unknown
         if self.double.lancedb not in self.newer:
-            raise self._undecided(unknown, doubt)
+            raise self._undecided_error(unknown, doubt)
         # What LanceDB's region merged and cleaned up is in the base table; other keys it never had.
         lost = {key for key in unknown if key not in self.theirs.versions}
         if lost:
@@ -219,13 +219,13 @@ class _Choice:
                 lost -= set(zip(*(batch.column(name).to_pylist() for name in names), strict=True))
         return {key: unknown[key] for key in lost}
 
-    def _undecided(self, unknown: dict[Key, Version], doubt: str) -> PreconditionError:
+    def _undecided_error(self, unknown: dict[Key, Version], doubt: str) -> PreconditionError:
         key = next(iter(unknown))
         named = ", ".join(
             f"{name} = {value!r}" for name, value in zip(self.table.primary_key(), key, strict=True)
         )
         reason = doubt or "log entries were removed, or are of the same time"
-        keys = f"{counted(len(unknown), 'key')}, such as {named}"
+        keys = f"{format_count(len(unknown), 'key')}, such as {named}"
         own, lancedb = self.double.own, self.double.lancedb
         name = self.table.name
         return PreconditionError(
@@ -235,7 +235,7 @@ class _Choice:
         )
 
 
-def _rows(
+def _read_rows(
     table: LakeTable, opened: OpenTable, region_id: str, chosen: dict[Key, Version]
 ) -> Iterator[tuple[pa.Table, bool]]:
     """Chosen rows as region writers take them, and whether they are keys to delete."""
@@ -246,7 +246,7 @@ def _rows(
     for source, versions in by_source.items():
         live = sorted(one.row for one in versions if not one.is_deleted)
         if live:
-            yield opened.upserts(_taken_from(reader, region_id, source, live), fill=True), False
+            yield opened.upserts(_take_rows(reader, region_id, source, live), fill=True), False
     dead = [key for key, one in chosen.items() if one.is_deleted]
     if dead:
         columns = zip(*dead, strict=True)
@@ -257,7 +257,7 @@ def _rows(
         yield opened.deletes(pa.Table.from_arrays(arrays, schema=opened.key_schema)), True
 
 
-def _taken_from(reader: Reader, region_id: str, source: int | FlushedGeneration, rows: list[int]) -> pa.Table:
+def _take_rows(reader: Reader, region_id: str, source: int | FlushedGeneration, rows: list[int]) -> pa.Table:
     """Rows of a log entry or a generation, in the base table's columns."""
     if isinstance(source, FlushedGeneration):
         wanted = np.zeros(open_generation(reader.table, region_id, source).count_rows(), bool)
@@ -268,13 +268,13 @@ def _taken_from(reader: Reader, region_id: str, source: int | FlushedGeneration,
         return reader.schema.empty_table()
     stored = {one.field_id: one for one in fields_of_entry(entry.rows.schema)}
     taken = entry.rows.take(pa.array(rows)).combine_chunks().to_batches()
-    return pa.Table.from_batches([reader.conformed(one, stored) for one in taken], reader.schema)
+    return pa.Table.from_batches([reader.conform(one, stored) for one in taken], reader.schema)
 
 
-def _record(table: LakeTable, own: RegionManifest) -> None:
+def _record_as_merged(table: LakeTable, own: RegionManifest) -> None:
     """Record a region's generations as merged, with no rows."""
     base = table.dataset()
-    merged = recorded(table, base).get(own.region_id, 0)
+    merged = read_progress(table, base).get(own.region_id, 0)
     pending = own.unmerged(merged)
     if not pending:
         return
@@ -285,4 +285,4 @@ def _record(table: LakeTable, own: RegionManifest) -> None:
     prefix = Prefix(table, own.region_id, merged, pending)
     none = (np.zeros(0, np.uint8),) * len(pending)
     nothing = Winners(prefix, none, (0,) * len(pending), 0, keys.empty_table())
-    commit(table, [nothing], Manner(in_memory=True, use_key_index=False))
+    commit(table, [nothing], CommitOptions(in_memory=True, use_key_index=False))

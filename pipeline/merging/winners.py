@@ -78,7 +78,7 @@ class Winners:
                 yield self.prefix.region_id, one, mask
 
 
-def winners(prefix: Prefix) -> Winners | None:
+def find_winners(prefix: Prefix) -> Winners | None:
     """Find the newest row of each key.
 
     Returns:
@@ -88,21 +88,23 @@ def winners(prefix: Prefix) -> Winners | None:
         UnsupportedError: the table has no key, or one that can't be compared.
     """
     try:
-        return _winners(prefix.table, prefix)
+        return _compute_winners(prefix.table, prefix)
     except MergedMeanwhileError:
         return None
 
 
-def _winners(table: LakeTable, prefix: Prefix) -> Winners:
+def _compute_winners(table: LakeTable, prefix: Prefix) -> Winners:
     base = table.dataset()
     key = check_key(table, base.schema)
     by_name = {field.name: field for field in fields_of_dataset(base)}
     key_fields = [pa.field(str(by_name[name].field_id), by_name[name].type) for name in key]
     schema = pa.schema([*key_fields, pa.field(TOMBSTONE, pa.bool_())])
-    parts = table.storage.each(lambda one: keys_of(table, prefix.region_id, one, schema), prefix.generations)
+    parts = table.storage.each(
+        lambda one: read_keys(table, prefix.region_id, one, schema), prefix.generations
+    )
     sizes = tuple(part.num_rows for part in parts)
     rows = pa.concat_tables(parts)
-    newest = _newest(rows, schema.names[:-1]) if rows.num_rows else np.zeros(0, dtype=bool)
+    newest = _mark_newest(rows, schema.names[:-1]) if rows.num_rows else np.zeros(0, dtype=bool)
     dead = rows.column(TOMBSTONE).to_numpy()
     live = newest & ~dead
     deleted = rows.select(schema.names[:-1]).filter(pa.array(newest & dead))
@@ -133,7 +135,7 @@ def check_key(table: LakeTable, schema: pa.Schema) -> tuple[str, ...]:
     return key
 
 
-def keys_of(table: LakeTable, region_id: str, generation: FlushedGeneration, schema: pa.Schema) -> pa.Table:
+def read_keys(table: LakeTable, region_id: str, generation: FlushedGeneration, schema: pa.Schema) -> pa.Table:
     """Keys and tombstones of a generation in order.
 
     Args:
@@ -161,7 +163,7 @@ def keys_of(table: LakeTable, region_id: str, generation: FlushedGeneration, sch
     return pa.Table.from_batches(batches, schema)
 
 
-def _newest(rows: pa.Table, key: Sequence[str]) -> np.ndarray:
+def _mark_newest(rows: pa.Table, key: Sequence[str]) -> np.ndarray:
     """Which rows are the last of their key."""
     numbers = pa.array(np.arange(rows.num_rows))
     # One thread: other regions use the others, and several are not faster.

@@ -42,7 +42,7 @@ class LanceGatewaySourceError(Exception):
 
 
 @contextmanager
-def told_first() -> Iterator[None]:
+def raise_first() -> Iterator[None]:
     """Put the words of our own errors in front of the worker's traceback."""
     try:
         yield
@@ -57,7 +57,7 @@ def told_first() -> Iterator[None]:
     raise failure from cause
 
 
-def translated(error: Exception, what: str) -> LanceGatewayError:
+def translate_error(error: Exception, what: str) -> LanceGatewayError:
     """An error of ours for one of pyarrow's.
 
     Args:
@@ -180,7 +180,7 @@ class Gateway:
             "CreatePreparedStatement", pack(sql.ActionCreatePreparedStatementRequest(query=statement))
         )
         made = sql.ActionCreatePreparedStatementResult()
-        _packed(body).Unpack(made)
+        _unpack(body).Unpack(made)
         close = sql.ActionClosePreparedStatementRequest(
             prepared_statement_handle=made.prepared_statement_handle
         )
@@ -195,7 +195,7 @@ class Gateway:
             count: how many parts are wanted; there may be fewer.
         """
         options = self._options((f"{_HEADER}endpoints".encode(), str(count).encode()))
-        info = self._tried(lambda: self._connection.info(sql.CommandStatementQuery(query=statement), options))
+        info = self._retry(lambda: self._connection.info(sql.CommandStatementQuery(query=statement), options))
         return [
             Endpoint(
                 one.ticket.ticket,
@@ -206,7 +206,7 @@ class Gateway:
             for one in info.endpoints
         ]
 
-    def renewed(self, endpoint: Endpoint) -> Endpoint:
+    def renew(self, endpoint: Endpoint) -> Endpoint:
         """An endpoint for the same rows that is good for longer.
 
         Raises:
@@ -229,15 +229,15 @@ class Gateway:
             NotFoundError: the ticket expired, or was used.
         """
 
-        def opened() -> tuple[Any, Any]:
+        def open_stream() -> tuple[Any, Any]:
             reader = self._connection.read(flight.Ticket(endpoint.ticket), self._options())
             return reader, next(reader, None)
 
-        reader, chunk = self._tried(opened)
+        reader, chunk = self._retry(open_stream)
         try:
             while chunk is not None:
                 yield chunk.data
-                with self._translating("the stream broke off"):
+                with self._translate_errors("the stream broke off"):
                     chunk = next(reader, None)
         finally:
             reader.cancel()
@@ -261,31 +261,31 @@ class Gateway:
             if_exists=sql.CommandStatementIngest.TableDefinitionOptions.TABLE_EXISTS_OPTION_APPEND,
         )
         command = sql.CommandStatementIngest(table_definition_options=definition, table=table)
-        with self._translating(f"writing to table {table!r}"):
+        with self._translate_errors(f"writing to table {table!r}"):
             answer = self._connection.update(command, self._options(), schema, batches)
         if answer is None:
             raise LanceGatewayError(f"{self.url} did not say how many rows of table {table!r} it wrote")
         return sql.DoPutUpdateResult.FromString(answer).record_count
 
     def _rows(self, command: Message) -> pa.Table:
-        def fetched() -> pa.Table:
+        def fetch() -> pa.Table:
             info = self._connection.info(command, self._options())
             return self._connection.read(info.endpoints[0].ticket, self._options()).read_all()
 
-        return self._tried(fetched)
+        return self._retry(fetch)
 
     def _act(self, name: str, body: bytes) -> bytes:
-        return self._tried(lambda: self._connection.act(name, body, self._options())) or b""
+        return self._retry(lambda: self._connection.act(name, body, self._options())) or b""
 
     def _options(self, *headers: tuple[bytes, bytes]) -> flight.FlightCallOptions:
         return flight.FlightCallOptions(timeout=self._timeout, headers=[*self._headers, *headers])
 
-    def _tried(self, call: Callable[[], T]) -> T:
+    def _retry(self, call: Callable[[], T]) -> T:
         """Repeat what the gateway could not take, with growing pauses."""
         pause = _FIRST_PAUSE_SECONDS
         for attempt in range(self._retries + 1):
             try:
-                with self._translating(""):
+                with self._translate_errors(""):
                     return call()
             except UnavailableError:
                 if attempt == self._retries:
@@ -296,16 +296,16 @@ class Gateway:
         raise AssertionError
 
     @contextmanager
-    def _translating(self, what: str) -> Iterator[None]:
+    def _translate_errors(self, what: str) -> Iterator[None]:
         try:
             yield
         except LanceGatewayError:
             raise
         except _FLIGHT_ERRORS as error:
-            raise translated(error, f"gateway {self.url}{what and ', '}{what}") from None
+            raise translate_error(error, f"gateway {self.url}{what and ', '}{what}") from None
 
 
-def first_that_answers(options: Options, call: Callable[[Gateway], T], start: int = 0) -> T:
+def call_first_available(options: Options, call: Callable[[Gateway], T], start: int = 0) -> T:
     """Make a call to one of several gateways over the same root.
 
     Args:
@@ -317,7 +317,7 @@ def first_that_answers(options: Options, call: Callable[[Gateway], T], start: in
         UnavailableError: none of them can be reached; the last one's words.
         LanceGatewayError: the first one that answers refuses.
     """
-    urls = in_turn(options.urls, start)
+    urls = rotate_urls(options.urls, start)
     for url in urls[:-1]:
         with Gateway(url, options) as gateway:
             try:
@@ -328,7 +328,7 @@ def first_that_answers(options: Options, call: Callable[[Gateway], T], start: in
         return call(gateway)
 
 
-def in_turn(urls: Sequence[str], start: int) -> tuple[str, ...]:
+def rotate_urls(urls: Sequence[str], start: int) -> tuple[str, ...]:
     """All addresses, beginning with another one."""
     first = start % len(urls)
     return (*urls[first:], *urls[:first])
@@ -345,7 +345,7 @@ def _authorization(login: Login) -> list[tuple[bytes, bytes]]:
     return [(b"authorization", f"Basic {pair}".encode())]
 
 
-def _packed(body: bytes) -> Packed:
+def _unpack(body: bytes) -> Packed:
     try:
         return Packed.FromString(body)
     except DecodeError:

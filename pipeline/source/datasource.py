@@ -35,20 +35,20 @@ class LanceGatewayDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Columns of what is read; the gateway is asked, and executes nothing."""
-        from pipeline.source.client import told_first  # noqa: PLC0415 - a registered source costs nothing
-        from pipeline.source.reading import columns_of, in_wanted_order  # noqa: PLC0415
+        from pipeline.source.client import raise_first  # noqa: PLC0415 - a registered source costs nothing
+        from pipeline.source.reading import columns_of, reorder_columns  # noqa: PLC0415
         from pipeline.source.types import spark_schema  # noqa: PLC0415
 
-        with told_first():
+        with raise_first():
             options = self._options(writing=False)
-            return spark_schema(in_wanted_order(columns_of(options), options))
+            return spark_schema(reorder_columns(columns_of(options), options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """What plans and reads."""
-        from pipeline.source.client import told_first  # noqa: PLC0415
+        from pipeline.source.client import raise_first  # noqa: PLC0415
         from pipeline.source.reading import GatewayReader, PushingReader  # noqa: PLC0415
 
-        with told_first():
+        with raise_first():
             made = PushingReader if _PUSHING in sys.modules else GatewayReader
             return made(self._options(writing=False), schema)
 
@@ -65,10 +65,10 @@ class LanceGatewayDataSource(DataSource):
         return GatewayStreamWriter(self._target(schema, overwrite=overwrite))
 
     def _target(self, schema: StructType, *, overwrite: bool) -> Target:
-        from pipeline.source.client import told_first  # noqa: PLC0415
+        from pipeline.source.client import raise_first  # noqa: PLC0415
         from pipeline.source.writing import Target  # noqa: PLC0415
 
-        with told_first():
+        with raise_first():
             return Target.of(self._options(writing=True), schema, overwrite=overwrite)
 
     def _options(self, *, writing: bool) -> Options:

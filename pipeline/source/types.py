@@ -11,7 +11,7 @@ from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from memwal.errors import InvalidInputError, UnsupportedError
-from pipeline.source.options import quoted
+from pipeline.source.options import quote_name
 
 MAX_PRECISION = 38
 _PLAIN: dict[pa.DataType, spark.DataType] = {
@@ -70,7 +70,7 @@ def spark_type(kind: pa.DataType, column: str) -> spark.DataType:
     if pa.types.is_decimal(kind):
         if kind.precision > MAX_PRECISION or not 0 <= kind.scale <= kind.precision:
             raise _unsupported(
-                column, kind, f"CAST({quoted(column)} AS DECIMAL({MAX_PRECISION}, ..)) or AS VARCHAR"
+                column, kind, f"CAST({quote_name(column)} AS DECIMAL({MAX_PRECISION}, ..)) or AS VARCHAR"
             )
         return spark.DecimalType(kind.precision, kind.scale)
     if pa.types.is_timestamp(kind):
@@ -90,9 +90,9 @@ def spark_type(kind: pa.DataType, column: str) -> spark.DataType:
         return spark.ArrayType(spark_type(kind.value_type, column), kind.value_field.nullable)
     if pa.types.is_time(kind):
         raise _unsupported(
-            column, kind, f"CAST({quoted(column)} AS VARCHAR), or give .schema(..) with the type time(6)"
+            column, kind, f"CAST({quote_name(column)} AS VARCHAR), or give .schema(..) with the type time(6)"
         )
-    raise _unsupported(column, kind, f"CAST({quoted(column)} AS VARCHAR)")
+    raise _unsupported(column, kind, f"CAST({quote_name(column)} AS VARCHAR)")
 
 
 def check_given(given: spark.StructType, schema: pa.Schema) -> None:

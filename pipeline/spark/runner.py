@@ -132,7 +132,7 @@ class Parcel:
 
 
 @contextmanager
-def carrying() -> Iterator[None]:
+def carry_errors() -> Iterator[None]:
     """On an executor: let errors of ours fail the task in a way that `told` finds them again.
 
     Raises:
@@ -158,7 +158,7 @@ class Carried(Generic[Part, Result]):
         Raises:
             CarriedError: it failed in a way that may pass.
         """
-        with carrying():
+        with carry_errors():
             try:
                 self.versions.check()
                 return self.function(part), None
@@ -168,7 +168,7 @@ class Carried(Generic[Part, Result]):
                 return None, Parcel.of(error)
 
 
-def told(error: Exception, job: str) -> LanceGatewayError:
+def translate_error(error: Exception, job: str) -> LanceGatewayError:
     """What a failed Spark job says, as an error of ours.
 
     Args:
@@ -219,7 +219,7 @@ class OnSpark:
             try:
                 ((result, failed),) = context.parallelize([part], 1).map(task).collect()
             except Exception as error:
-                raise told(error, name) from error
+                raise translate_error(error, name) from error
             if failed is not None:
                 raise failed.error()
             return cast("Result", result)

@@ -122,7 +122,7 @@ def find_session(
 
 
 @contextmanager
-def opened_session(
+def open_session(
     master: str | None = None, *, settings: Mapping[str, str] | None = None, app: str = "lance-gateway"
 ) -> Iterator[SparkSession]:
     """As `find_session`; a session that was not there before ends with the block, and its JVM is quiet.

@@ -94,7 +94,7 @@ class StatusCollector(Collector):
             yield gauge
 
 
-def exposition(statuses: Iterable[TableStatus], *, regions: bool) -> str:
+def format_exposition(statuses: Iterable[TableStatus], *, regions: bool) -> str:
     """All gauges in Prometheus's text format."""
     registry = CollectorRegistry()
     registry.register(StatusCollector(lambda: statuses, regions=regions))
@@ -105,7 +105,7 @@ FORMAT = 1
 """Number of the schema; keys may be added to it, but none leaves it."""
 
 
-def document(statuses: list[TableStatus], failures: dict[str, str], *, regions: bool) -> dict[str, Any]:
+def build_document(statuses: list[TableStatus], failures: dict[str, str], *, regions: bool) -> dict[str, Any]:
     """All tables as one JSON object."""
     tables = [_table(one, regions=regions) for one in statuses]
     tables += [{"table": name, "error": reason} for name, reason in failures.items()]

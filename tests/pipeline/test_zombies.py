@@ -51,26 +51,26 @@ class Others:
         """Another attempt writes all rows."""
         write(self.table, BATCH)
 
-    def complete(self) -> None:
+    def mark_complete(self) -> None:
         """And the driver notes that the batch is complete."""
         self.write()
-        BatchMarkers(self.table.storage, JOB).complete(0)
+        BatchMarkers(self.table.storage, JOB).mark_complete(0)
 
     def go_on(self) -> None:
         """And users change the rows."""
-        self.complete()
+        self.mark_complete()
         self.gateway.write("UPDATE notes SET text = 'newer'")
         self.gateway.write("DELETE FROM notes WHERE id = 2")
 
     def go_on_by_spark(self) -> None:
         """And the next batch changes the rows; the marker of this one was cleaned up."""
-        self.complete()
+        self.mark_complete()
         rows = BATCH.set_column(1, "text", pa.array(["newer"] * ROWS)).append_column(
             "gone", pa.array([one == 2 for one in range(ROWS)])
         )
         write(self.table, rows, IngestOptions(deleted_column="gone", hold_ms=0), batch=1)
         markers = BatchMarkers(self.table.storage, JOB)
-        markers.complete(1)
+        markers.mark_complete(1)
         self.table.storage.delete(markers.path(0))
 
 
@@ -164,7 +164,7 @@ def test_attempts_that_race(table: LakeTable, gateway: EngineGateway, *, flush: 
     def attempt() -> None:
         start.wait()
         try:
-            task(table, columns, options).written(iter(rows.to_batches()))
+            task(table, columns, options).write(iter(rows.to_batches()))
         except UnavailableError as error:
             failures.append(error)
 

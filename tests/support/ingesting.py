@@ -37,7 +37,7 @@ class Batch:
         router = Router(self.table, columns, output, numbers, versions())
         if not self.rows.num_rows:
             return []
-        routed = router.routed(opened, self.rows)
+        routed = router.route(opened, self.rows)
         keys = [*columns.key, *self.options.order_by] if self.options.keeps_last else []
         ordered = routed.sort_by([(name, "ascending") for name in (REGION, *keys)])
         found = ordered.column(REGION).unique().to_pylist()
@@ -48,7 +48,7 @@ class Batch:
         opened = OpenTable.open(self.table.name, self.table.storage)
         columns = Columns.fitting(self.rows.schema, opened, self.options)
         writer = RegionsWriter(self.table, columns, self.job, self.number, self.options, versions())
-        return writer.written(iter(task.to_batches()))
+        return writer.write(iter(task.to_batches()))
 
     def run(self) -> tuple[RegionReport, ...]:
         """All tasks; then the driver marks the batch as complete."""

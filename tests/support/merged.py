@@ -85,7 +85,7 @@ class Kept:
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object], *, before_pass: int = 1) -> None:
     """Have something happen once, after a pass of a merge has chosen its version and before it commits."""
-    pinned = committing._Work._pinned
+    pinned = committing._Work._pin_base
     passes = 0
 
     def first_act(work: committing._Work) -> Any:
@@ -96,4 +96,4 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object], *, 
             action()
         return base
 
-    monkeypatch.setattr(committing._Work, "_pinned", first_act)
+    monkeypatch.setattr(committing._Work, "_pin_base", first_act)

@@ -160,7 +160,7 @@ def test_markers_that_later_ones_vouch_for_go(table: LakeTable):
     markers = BatchMarkers(table.storage, "stream-1")
     for one in range(5):
         assert not markers.is_complete(one)
-        markers.complete(one)
+        markers.mark_complete(one)
     assert markers.batches() == (2, 3, 4)
     assert all(markers.is_complete(one) for one in range(5))
     assert not markers.is_complete(5)
@@ -175,7 +175,7 @@ def test_tables_on_s3(s3_location: tuple[str, dict[str, str]]):
     table = LakeTable.at(f"{root}/notes.lance", options)
     rows = pa.Table.from_pylist([{"id": one, "text": "s3"} for one in range(10)], schema=NOTES)
     assert sum(one.rows for one in write(table, rows)) == 10
-    BatchMarkers(table.storage, "stream-7").complete(0)
+    BatchMarkers(table.storage, "stream-7").mark_complete(0)
     assert write(table, rows) == ()
     state = TableState.read(table)
     assert sum(one.physical_rows or 0 for each in state.regions.values() for one in each.pending) == 10

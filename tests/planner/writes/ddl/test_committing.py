@@ -75,7 +75,7 @@ def test_what_lance_refuses_is_told_in_one_line(sql: Sql) -> None:
 def test_of_two_columns_of_one_name_that_are_added_at_once_one_comes(sql: Sql) -> None:
     sql("CREATE TABLE t (n INT)")
     table = sql.engine.catalog.table("t")
-    change = AddColumn(pa.field("m", pa.int32()), skips=False)
+    change = AddColumn(pa.field("m", pa.int32()), if_not_exists=False)
     assert change.check(table)
     change.apply(table)
     with pytest.raises(AlreadyExistsError, match="has a column 'm' already"):

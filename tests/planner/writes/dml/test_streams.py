@@ -155,7 +155,7 @@ class TestIngest:
     def test_rows_that_are_like_the_table_are_not_copied(self, lake: Lake) -> None:
         rows = pa.Table.from_pylist([{"id": 1, "name": "x", "age": 1, "score": 1.0}], PEOPLE)
         prepared = prepare_ingest(lake.engine, "people", rows.schema, DEFAULT_SETTINGS, FULL_ACCESS)
-        (made,) = prepared._rows(iter(rows.to_batches()))
+        (made,) = prepared._read_rows(iter(rows.to_batches()))
         assert (
             made.column("id").chunk(0).buffers()[1].address == rows.column("id").chunk(0).buffers()[1].address
         )
