@@ -38,7 +38,7 @@ def watch_tasks(context: SparkContext, title: str, tasks: int, progress: Progres
         context: of Spark.
         title: of the job.
         tasks: of its last stage.
-        progress: is told; nobody asks Spark where it is `silent`.
+        progress: is told; nobody asks Spark where it is `ignore_progress`.
     """
     if progress is ignore_progress:
         yield

@@ -1,13 +1,13 @@
-"""Regions with two ids, brought back to one: to LanceDB's, since LanceDB knows no other.
+"""Unites regions that have two ids under the one that LanceDB uses.
 
-1. The region that is not LanceDB's is claimed, flushed and sealed: nobody writes to it any more.
-2. LanceDB's region is claimed, so that whoever writes to it meanwhile fences this job, which begins anew.
-3. For each key the newer of the two rows is found, by the times of log entries. Where that is the sealed
-   region's, its row is appended to LanceDB's region.
+1. The region that is not LanceDB's is claimed, flushed and sealed, so that nobody writes to it any more.
+2. LanceDB's region is claimed. Another writer that claims it fences this job, which begins again.
+3. Times of log entries tell which row of a key is newer. Rows of the sealed region that are newer are
+   appended to LanceDB's region.
 4. The sealed region's generations are recorded as merged, with no rows.
 
-Until then readers and writers refuse the region. Whatever step a job dies in, the next one begins at the
-first: what was appended is the newer row then.
+Until then readers and writers refuse the region. A job that died is repeated from the first step: rows that
+it appended are the newer ones then.
 """
 
 import random
@@ -41,11 +41,11 @@ _ATTEMPTS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Double:
-    """One region under two ids.
+    """A region under two ids.
 
     Attributes:
-        own: id that is not LanceDB's.
-        lancedb: id that is.
+        own: id that LanceDB does not use.
+        lancedb: id that LanceDB uses.
     """
 
     own: str
@@ -53,47 +53,50 @@ class Double:
 
 
 def find_doubles(state: TableState) -> tuple[Double, ...]:
-    """Regions whose rows lie under two ids, or may come to."""
-    manifests = [one.manifest for one in state.regions.values()]
-    found = []
-    for own, lancedb in doubles(state.details.region_specs, manifests):
-        if not is_over(state.table.storage, own, state.regions[own.region_id].merged):
-            found.append(Double(own.region_id, lancedb.region_id))
-    return tuple(found)
+    """Return the regions whose rows lie under two ids, or may do so."""
+    manifests = [region.manifest for region in state.regions.values()]
+    return tuple(
+        Double(own.region_id, lancedb.region_id)
+        for own, lancedb in doubles(state.details.region_specs, manifests)
+        if not is_over(state.table.storage, own, state.regions[own.region_id].merged)
+    )
 
 
 def unite(state: TableState, newer: Collection[str] = ()) -> int:
-    """Bring regions of a table back to one id; how many there were.
+    """Unite the regions of a table that have two ids, and return their number.
 
     Args:
-        state: of the table.
-        newer: ids of regions whose rows count as newer where no time tells.
+        state: state of the table.
+        newer: ids of regions whose rows are newer if times of log entries don't decide it.
 
     Raises:
-        PreconditionError: which of two rows is newer can't be told.
-        UnavailableError: storage failed, or others write all the time; it can be repeated.
+        PreconditionError: it is not known which of two rows is newer.
+        UnavailableError: storage failed, or other writers fenced every attempt; can be repeated.
     """
-    table, found = state.table, find_doubles(state)
-    if not found or not table.primary_key():
-        return 0  # Rows without a key are not in each other's way.
-    for one in found:
+    table, regions = state.table, find_doubles(state)
+    if not regions or not table.primary_key():
+        return 0  # Rows without a key don't supersede each other.
+    for region in regions:
         check_key(table, table.dataset().schema)
         for attempt in range(_ATTEMPTS):
             try:
-                _unite_region(table, one, newer)
+                _unite_region(table, region, newer)
                 break
-            except (UnavailableError, SealedError):  # Sealed by another job, just before it was claimed here.
+            except (
+                UnavailableError,
+                SealedError,
+            ):  # Another job sealed the region before this one claimed it.
                 if attempt + 1 == _ATTEMPTS:
                     raise
                 time.sleep(random.uniform(0, 0.05 * 2**attempt))  # noqa: S311 - no secret
-    return len(found)
+    return len(regions)
 
 
 def _unite_region(table: LakeTable, double: Double, newer: Collection[str]) -> None:
     # Seal, claim, append, then record as merged: this order must not change (ADR 32).
     opened = OpenTable.open(table.name, table.storage)
     own = _seal(opened, double.own)
-    # What can't be decided is found out before LanceDB's writer loses the region.
+    # Finds undecided rows before LanceDB's writer loses the region.
     _choose_rows(table, own, read_latest_manifest(table.storage, double.lancedb), newer)
     options = WriteOptions()
     claim = open_claim(opened, double.lancedb, options)
@@ -110,7 +113,7 @@ def _unite_region(table: LakeTable, double: Double, newer: Collection[str]) -> N
 
 
 def _seal(opened: OpenTable, region_id: str) -> RegionManifest:
-    """A region's last manifest: all rows are flushed, and nobody writes to it any more."""
+    """Flush and seal a region, and return its last manifest."""
     found = read_latest_manifest(opened.storage, region_id)
     if found is not None and found.sealed:
         if has_unflushed(opened.storage, found):
@@ -132,10 +135,10 @@ def _seal(opened: OpenTable, region_id: str) -> RegionManifest:
 def _choose_rows(
     table: LakeTable, own: RegionManifest, lancedb: RegionManifest | None, newer: Collection[str]
 ) -> dict[Key, Version]:
-    """Rows of the region that goes that are the newest of their keys.
+    """Return the rows of the sealed region that are the newest of their keys.
 
     Raises:
-        PreconditionError: which are can't be told.
+        PreconditionError: it is not known which rows are newer.
     """
     if lancedb is None:
         return {}
@@ -151,7 +154,7 @@ def _release(claim: Claim, table: LakeTable) -> None:
 
 
 def _read_claimed_manifest(table: LakeTable, claim: Claim) -> RegionManifest:
-    """The newest manifest of a region that is claimed."""
+    """Read the newest manifest of a claimed region."""
     found = read_latest_manifest(table.storage, claim.region_id)
     if found is None or found.writer_epoch != claim.epoch:
         raise _region_lost_error(table, claim.region_id)
@@ -166,14 +169,14 @@ def _region_lost_error(table: LakeTable, region_id: str) -> UnavailableError:
 
 @dataclass(frozen=True)
 class _Choice:
-    """Which rows of the region that goes are the newest of their keys.
+    """Decides which rows of the sealed region are the newest of their keys.
 
     Attributes:
-        table: which one.
-        double: the region's ids.
-        ours: rows under the id that goes.
-        theirs: rows under LanceDB's.
-        newer: ids of regions whose rows count as newer where no time tells.
+        table: table of the region.
+        double: ids of the region.
+        ours: rows of the sealed region.
+        theirs: rows of LanceDB's region.
+        newer: ids of regions whose rows are newer if times of log entries don't decide it.
     """
 
     table: LakeTable
@@ -183,10 +186,10 @@ class _Choice:
     newer: frozenset[str]
 
     def find_newer_rows(self) -> dict[Key, Version]:
-        """Those rows.
+        """Return the rows of the sealed region that are the newest of their keys.
 
         Raises:
-            PreconditionError: it can't be told.
+            PreconditionError: it is not known which rows are newer.
         """
         doubt = self.ours.doubt or self.theirs.doubt or find_copied_file(self.table)
         found: dict[Key, Version] = {}
@@ -194,7 +197,7 @@ class _Choice:
         for key, own in self.ours.versions.items():
             other = self.theirs.versions.get(key)
             if key not in self.ours.pending and key not in self.theirs.pending:
-                continue  # The base table has what there is.
+                continue  # The base table has both rows.
             if other is None:
                 (found if self.theirs.is_complete else unknown)[key] = own
             elif doubt:
@@ -206,12 +209,12 @@ class _Choice:
         return found | self._apply_decision(unknown, doubt)
 
     def _apply_decision(self, unknown: dict[Key, Version], doubt: str) -> dict[Key, Version]:
-        """Of rows that no time tells about, those that somebody says are the newer ones."""
+        """Return the undecided rows that are newer by the caller's decision."""
         if not unknown or self.double.own in self.newer:
             return unknown
         if self.double.lancedb not in self.newer:
             raise self._undecided_error(unknown, doubt)
-        # What LanceDB's region merged and cleaned up is in the base table; other keys it never had.
+        # Keys that LanceDB's region had and cleaned up are in the base table; other keys it never had.
         lost = {key for key in unknown if key not in self.theirs.versions}
         if lost:
             names = list(self.table.primary_key())
@@ -238,7 +241,7 @@ class _Choice:
 def _read_rows(
     table: LakeTable, opened: OpenTable, region_id: str, chosen: dict[Key, Version]
 ) -> Iterator[tuple[pa.Table, bool]]:
-    """Chosen rows as region writers take them, and whether they are keys to delete."""
+    """Yield chosen rows in the form that region writers take, and whether they are deletes."""
     by_source: dict[int | FlushedGeneration, list[Version]] = {}
     for one in chosen.values():
         by_source.setdefault(one.source, []).append(one)
@@ -258,7 +261,7 @@ def _read_rows(
 
 
 def _take_rows(reader: Reader, region_id: str, source: int | FlushedGeneration, rows: list[int]) -> pa.Table:
-    """Rows of a log entry or a generation, in the base table's columns."""
+    """Read rows of a log entry or a generation, in the base table's columns."""
     if isinstance(source, FlushedGeneration):
         wanted = np.zeros(open_generation(reader.table, region_id, source).count_rows(), bool)
         wanted[rows] = True
@@ -267,8 +270,8 @@ def _take_rows(reader: Reader, region_id: str, source: int | FlushedGeneration, 
     if entry.rows is None:
         return reader.schema.empty_table()
     stored = {one.field_id: one for one in fields_of_entry(entry.rows.schema)}
-    taken = entry.rows.take(pa.array(rows)).combine_chunks().to_batches()
-    return pa.Table.from_batches([reader.conform(one, stored) for one in taken], reader.schema)
+    batches = entry.rows.take(pa.array(rows)).combine_chunks().to_batches()
+    return pa.Table.from_batches([reader.conform(batch, stored) for batch in batches], reader.schema)
 
 
 def _record_as_merged(table: LakeTable, own: RegionManifest) -> None:

@@ -133,7 +133,7 @@ class Parcel:
 
 @contextmanager
 def carry_errors() -> Iterator[None]:
-    """On an executor: let errors of ours fail the task in a way that `told` finds them again.
+    """On an executor: let errors of ours fail the task in a way that `translate_error` finds them again.
 
     Raises:
         CarriedError: in their place.

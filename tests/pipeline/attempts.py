@@ -19,7 +19,7 @@ EAGER = IngestOptions(hold_ms=0)
 def routed(table: LakeTable, rows: pa.Table, options: IngestOptions = EAGER) -> tuple[Columns, pa.Table]:
     """What arrives at the writers' tasks: all rows, those of one region and key after one another."""
     opened = OpenTable.open(table.name, table.storage)
-    columns = Columns.fitting(rows.schema, opened, options)
+    columns = Columns.match_schema(rows.schema, opened, options)
     output = pa.schema([*rows.schema, pa.field(REGION, pa.int64())])
     numbers = {one: at for at, one in enumerate(opened.regions.existing())}
     router = Router(table, columns, output, numbers, versions())

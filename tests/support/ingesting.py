@@ -31,7 +31,7 @@ class Batch:
     def tasks(self) -> list[pa.Table]:
         """Routed rows, of one task each, as the shuffle brings them together."""
         opened = OpenTable.open(self.table.name, self.table.storage)
-        columns = Columns.fitting(self.rows.schema, opened, self.options)
+        columns = Columns.match_schema(self.rows.schema, opened, self.options)
         output = self.rows.schema.append(pa.field(REGION, pa.int64()))
         numbers = {region: number for number, region in enumerate(opened.regions.existing())}
         router = Router(self.table, columns, output, numbers, versions())
@@ -46,7 +46,7 @@ class Batch:
     def write(self, task: pa.Table) -> tuple[RegionReport, ...]:
         """What one attempt of a task does."""
         opened = OpenTable.open(self.table.name, self.table.storage)
-        columns = Columns.fitting(self.rows.schema, opened, self.options)
+        columns = Columns.match_schema(self.rows.schema, opened, self.options)
         writer = RegionsWriter(self.table, columns, self.job, self.number, self.options, versions())
         return writer.write(iter(task.to_batches()))
 

@@ -96,9 +96,14 @@ def test_small_fragments_are_gathered_in_one_segment():
 
 def test_vector_indexes_wear_out():
     policy = IndexPolicy(retrain_after=3, retrain_growth=2)
-    assert Training(1, 100, 2).worn(200, policy) is None
-    assert Training(1, 100, 3).worn(200, policy) == "rows were added 3 times since it was trained"
-    assert Training(1, 100, 0).worn(201, policy) == "it was trained on 100 rows, and there are 201"
+    assert Training(1, 100, 2).find_retrain_reason(200, policy) is None
+    assert (
+        Training(1, 100, 3).find_retrain_reason(200, policy) == "rows were added 3 times since it was trained"
+    )
+    assert (
+        Training(1, 100, 0).find_retrain_reason(201, policy)
+        == "it was trained on 100 rows, and there are 201"
+    )
 
 
 @pytest.mark.parametrize(

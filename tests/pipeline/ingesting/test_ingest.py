@@ -15,7 +15,7 @@ from pipeline.ingesting import IngestOptions, ingest, job
 from pipeline.ingesting.columns import Router
 from pipeline.ingesting.writing import BatchMarkers
 from pipeline.jobs.lake import LakeTable, TableState
-from pipeline.spark.runner import CarriedError, told, versions
+from pipeline.spark.runner import CarriedError, translate_error, versions
 from tests.pipeline.attempts import routed, task, write
 from tests.pipeline.failing_tasks import DyingWriter, FailingWriter
 from tests.support.gateways import EngineGateway
@@ -141,7 +141,7 @@ def test_an_executor_with_another_pylance_writes_nothing(table: LakeTable):
             list(one(iter(rows.to_batches())))
         message = r"^a Spark executor on .* has pylance [\d.]+, but the driver has 99.0.0: install the same"
         with pytest.raises(PreconditionError, match=message):
-            raise told(caught.value, "ingest")
+            raise translate_error(caught.value, "ingest")
 
 
 def test_a_frame_that_does_not_fit_starts_no_job(spark: SparkSession, table: LakeTable):
