@@ -1,4 +1,4 @@
-"""A table, looked through and cleaned."""
+"""Finds and removes the garbage of a table."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ from pipeline.jobs.runners import Progress, Runner, Threads, ignore_progress
 Clock: TypeAlias = Callable[[], float]
 """Unix time in seconds."""
 NOW = "_gateway/clean/now"
-"""Is written to learn what time it is where files get their times."""
+"""File that is written to read the clock of storage."""
 _ORDER = tuple(Kind)
 
 
@@ -38,17 +38,17 @@ def clean(
     progress: Progress = ignore_progress,
     clock: Clock | None = None,
 ) -> CleanReport:
-    """Find a table's garbage, and remove it if that is asked for.
+    """Find a table's garbage, and remove it if `delete` is set.
 
-    What only versions need that will be removed is found as well: they are removed first.
+    Includes files that only versions to be removed need, since versions are removed first.
 
     Args:
-        table: which one.
+        table: the table.
         policy: what may be removed.
-        delete: whether anything is.
-        runner: looks at regions.
-        progress: is told how far it is.
-        clock: tells the time; None for this machine's, and storage's where something is removed.
+        delete: whether to remove the garbage.
+        runner: runs the work on regions.
+        progress: shows the progress.
+        clock: returns the time; None for this machine's clock, or storage's if something is removed.
     """
     policy = policy or CleanPolicy()
     now = int((clock or time.time)() * 1e6)
@@ -130,10 +130,10 @@ def remove(
 
 
 def storage_time(storage: Storage) -> int:
-    """What time it is where files get their times, in microseconds since 1970.
+    """Read the clock of storage, in microseconds since 1970.
 
     Raises:
-        UnavailableError: storage does not tell.
+        UnavailableError: storage does not return the time of a file.
     """
     storage.put(NOW, b"")
     identity = storage.identity(NOW)

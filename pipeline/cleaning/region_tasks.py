@@ -1,7 +1,7 @@
-"""What is done to one region: all rules look at it, and what was found is removed after one more look.
+"""Tasks that find and remove the garbage of a region; removal finds it again first.
 
-Each step leaves what the next run finds: a generation is out of its manifest before its directory goes, a
-directory that is gone in part is still not listed, and entries and manifests go one by one.
+A task that is interrupted leaves garbage that the next run finds: a generation is removed from its manifest
+before its directory, a partly deleted directory is still not listed, and files are removed one by one.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ _RULES: tuple[tuple[Kind, Callable[[RegionView], Iterator[Garbage | Kept]]], ...
 
 
 def find_garbage(view: RegionView) -> Findings:
-    """What a region has of the kinds that are asked for."""
+    """Find the garbage of a region, of the kinds of its policy."""
     if is_restarted(view.newest, view.merged):
         reason = (
             f"its next generation is {view.newest.current_generation}, but the base table contains those up "
@@ -54,7 +54,7 @@ def find_garbage(view: RegionView) -> Findings:
 
 @dataclass(frozen=True)
 class LookAtRegion:
-    """Looks at regions of a table; may travel to other processes."""
+    """Finds the garbage of regions; can be sent to other processes."""
 
     table: LakeTable
     base: Base
@@ -62,7 +62,7 @@ class LookAtRegion:
     now: int
 
     def __call__(self, region_id: str) -> Findings:
-        """Look at one."""
+        """Find the garbage of a region."""
         view = RegionView.of(self.table.storage, region_id, self.base, self.policy, self.now)
         return Findings() if view is None else find_garbage(view)
 
@@ -73,7 +73,7 @@ _AT_ONCE = 1000
 
 @dataclass(frozen=True)
 class RemoveFromRegion:
-    """Removes garbage of regions; may travel to other processes, and run again."""
+    """Removes the garbage of regions; can be sent to other processes, and repeated."""
 
     table: LakeTable
     base: Base
@@ -82,10 +82,10 @@ class RemoveFromRegion:
     found: Mapping[str, tuple[Garbage, ...]]
 
     def __call__(self, region_id: str) -> tuple[Garbage, ...]:
-        """Remove what is garbage still; returns it.
+        """Remove what is still garbage, and return it.
 
         Raises:
-            LanceGatewayError: not all of it could be removed.
+            LanceGatewayError: some garbage could not be removed.
         """
         found = self.found[region_id]
         kinds = tuple(kind for kind in self.policy.kinds if any(one.kind is kind for one in found))
@@ -107,7 +107,7 @@ class RemoveFromRegion:
 
 
 def _remove(view: RegionView, one: Garbage) -> bool:
-    """Remove one thing; False where it is garbage no more."""
+    """Remove garbage; returns False if it is not garbage any more."""
     storage = view.storage
     if one.kind is Kind.DIRECTORIES:
         if not is_still_garbage(view, one.path.rpartition("/")[2]):
@@ -132,7 +132,7 @@ def _truncate_files(storage: Storage, paths: Sequence[str]) -> None:
 
 
 def _intersect(again: Sequence[Garbage], before: Sequence[Garbage]) -> Iterator[Garbage]:
-    """What is garbage now and was found before; of files with numbers, those that were."""
+    """Return the garbage that was also found before; intersects ranges of numbers."""
     known = {(one.kind, one.path) for one in before if one.kind not in _NUMBERED}
     runs = [one for one in before if one.kind in _NUMBERED]
     for one in again:

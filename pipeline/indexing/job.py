@@ -1,4 +1,4 @@
-"""A table's indexes brought up to date, its files put together, and both looked at afterwards."""
+"""Maintains a table: brings its indexes up to date, and compacts its files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from pipeline.jobs.runners import Progress, Runner, Threads, ignore_progress
 
 @dataclass(frozen=True, slots=True)
 class RewritePart:
-    """Fragments that are written anew as others.
+    """Fragments that a compaction rewrites.
 
     Attributes:
-        table: whose fragments they are.
-        version: of the base table that they belong to.
-        number: of the part, in the order of the table's rows.
+        table: the table.
+        version: version of the base table.
+        number: number of the part, in the order of the table's rows.
         task: Lance's `CompactionTask`.
     """
 
@@ -33,11 +33,11 @@ class RewritePart:
 
 @dataclass(frozen=True, slots=True)
 class CompactionResult:
-    """What was put together.
+    """The result of a compaction.
 
     Attributes:
-        removed: fragments that are gone.
-        added: fragments that have their rows.
+        removed: number of removed fragments.
+        added: number of new fragments.
     """
 
     removed: int = 0
@@ -45,13 +45,13 @@ class CompactionResult:
 
 
 def compact(table: LakeTable, policy: IndexPolicy, runner: Runner, progress: Progress) -> CompactionResult:
-    """Write small fragments, and those with many deleted rows, anew; all in one commit.
+    """Rewrite small fragments, and fragments with many deleted rows, in one commit.
 
-    A merge that deletes from one of these fragments in the meantime makes it begin again.
+    The compaction begins again if a merge deletes rows from one of these fragments in the meantime.
 
     Raises:
-        PreconditionError: Lance refuses it; says why.
-        UnavailableError: others were first, time after time.
+        PreconditionError: Lance refuses the compaction; names its reason.
+        UnavailableError: other commits came first in every attempt.
     """
     options: dict[str, Any] = {
         "target_rows_per_fragment": policy.target_rows,
@@ -72,7 +72,7 @@ def compact(table: LakeTable, policy: IndexPolicy, runner: Runner, progress: Pro
             for number, rewrite in runner.run(rewrite_part, parts, name=f"compact {table.name}"):
                 rewrites[number] = rewrite
                 advance(1)
-        # In the order of their rows, whichever was ready first: as Lance does it by itself.
+        # In the order of their rows, as Lance does it.
         done = Compaction.commit(dataset, [rewrites[number] for number in sorted(rewrites)], options)
         return CompactionResult(done.fragments_removed, done.fragments_added)
 
@@ -86,17 +86,17 @@ def rewrite_part(part: RewritePart) -> tuple[int, Any]:
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """What a job did.
+    """The result of a maintenance job.
 
     Attributes:
-        table: its name.
-        reasons: why it did something; empty if nothing was needed, and nothing was done.
-        version: of the base table afterwards.
+        table: name of the table.
+        reasons: reasons for the work; empty if there was nothing to do.
+        version: version of the base table afterwards.
         optimised: indexes that were brought up to date.
-        retrained: vector indexes that were trained and built anew.
-        fragments_removed: fragments that were put together, or freed of deleted rows.
-        fragments_added: fragments that have their rows.
-        lagging: what indexes lack of what was merged in the meantime, for people.
+        retrained: vector indexes that were trained and built again.
+        fragments_removed: number of fragments that were compacted.
+        fragments_added: number of new fragments.
+        lagging: what indexes lack of rows that were merged in the meantime, for people.
     """
 
     table: str
@@ -116,21 +116,21 @@ def maintain(
     runner: Runner | None = None,
     progress: Progress = ignore_progress,
 ) -> IndexReport:
-    """Do what a table's indexes and files need: indexes first, then files, then indexes again.
+    """Maintain a table: indexes first, then files, then indexes again.
 
-    Files that different indexes cover are not put together, and putting files together makes Lance forget how
-    far indexes have caught up with merges. Whatever is interrupted leaves a table that answers as before;
-    files without a version are left to Lance's clean-up.
+    Files that different segments cover are not compacted together, and a compaction resets how far indexes
+    have caught up with merges. An interrupted job leaves a table that answers as before; Lance's clean-up
+    removes its uncommitted files.
 
     Args:
-        table: with MemWAL or without.
-        policy: what may be put up with.
-        runner: where indexes and files are worked on.
-        progress: who is told.
+        table: table with a MemWAL or without.
+        policy: when indexes and files are maintained.
+        runner: runs the work on indexes and files.
+        progress: shows the progress.
 
     Raises:
-        PreconditionError: an index can't catch up; names it. All others have, and files are put together.
-        UnavailableError: others were first, time after time; what was committed stays.
+        PreconditionError: an index can't catch up; names it. All other work is done.
+        UnavailableError: other commits came first in every attempt; committed work stays.
     """
     policy = policy or IndexPolicy()
     found = find_needs(TableIndexes.read(table), policy)
@@ -182,7 +182,7 @@ class _Maintenance:
         return optimise(self.table, upkeep, self.runner, self.progress)
 
     def _before_compaction(self) -> tuple[Upkeep, ...]:
-        """Every index covers everything, and what is to be put together lies in one of its segments."""
+        """Return the work after which one segment of each index covers all small fragments."""
         indexes = TableIndexes.read(self.table)
         wanted = {one.name: one for one in plan_catch_up(indexes)}
         for one in plan_gathering(indexes, self.policy.target_rows):

@@ -1,4 +1,4 @@
-"""Rows that indexes lack, into the indexes, until they have what the table had."""
+"""Adds the rows that indexes lack, until the indexes cover the table."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -18,8 +18,8 @@ class OptimisePart:
     """Indexes of a table that one call of Lance brings up to date.
 
     Attributes:
-        table: whose indexes they are.
-        upkeep: what is done, the same for all of them but for their names.
+        table: the table.
+        upkeep: the work, the same for all indexes but for their names.
     """
 
     table: LakeTable
@@ -28,11 +28,11 @@ class OptimisePart:
 
 @dataclass(frozen=True, slots=True)
 class OptimiseResult:
-    """What became of an index.
+    """The result for an index.
 
     Attributes:
-        upkeep: what was to be done.
-        error: why it was not; None if it was.
+        upkeep: the work.
+        error: why it failed; None if it succeeded.
     """
 
     upkeep: Upkeep
@@ -42,13 +42,13 @@ class OptimiseResult:
 def optimise(
     table: LakeTable, upkeep: Sequence[Upkeep], runner: Runner, progress: Progress
 ) -> tuple[OptimiseResult, ...]:
-    """Bring indexes up to date; one that can't be holds up no other.
+    """Bring indexes up to date; the failure of one does not affect others.
 
-    Rows are added to all indexes by one commit where no segments are folded. Each of the others has a
-    commit of its own, and they are worked on at the same time.
+    One commit adds rows to all indexes whose segments are not folded. Each other index has its own commit,
+    and they are processed concurrently.
 
     Raises:
-        UnavailableError: others were first, time after time.
+        UnavailableError: other commits came first in every attempt.
     """
     plain = tuple(one for one in upkeep if not one.fold and not one.retrain)
     groups = [plain] if plain else []
@@ -63,10 +63,10 @@ def optimise(
 
 
 def run_part(part: OptimisePart) -> tuple[OptimiseResult, ...]:
-    """Do a part; safe to repeat.
+    """Bring the indexes of a part up to date; safe to repeat.
 
     Raises:
-        UnavailableError: others were first, time after time.
+        UnavailableError: other commits came first in every attempt.
     """
     table = part.table
     names = [one.name for one in part.upkeep]
@@ -83,22 +83,22 @@ def run_part(part: OptimisePart) -> tuple[OptimiseResult, ...]:
     except PreconditionError as error:
         if len(names) == 1:
             return (OptimiseResult(which, str(error)),)
-        # One of them stands in the way: each by itself.
+        # One index fails: try each by itself.
         alone = (run_part(OptimisePart(table, (one,))) for one in part.upkeep)
         return tuple(chain.from_iterable(alone))
     return tuple(map(OptimiseResult, part.upkeep))
 
 
 def find_lacking_indexes(before: TableIndexes, after: TableIndexes) -> tuple[str, ...]:
-    """Indexes that lack something which the table had before, by name.
+    """Return the names of indexes that lack rows which the table had before.
 
-    Fragments that are gone since, and what was merged since, are left out of account.
+    Ignores fragments that were removed and rows that were merged since.
     """
     return tuple(one.name for one in after.indexes if _is_lacking(one, before, after))
 
 
 def describe_lag(indexes: TableIndexes) -> tuple[str, ...]:
-    """What indexes lack now, for people; empty if they have all."""
+    """Describe what indexes lack, for people; empty if they are up to date."""
     found = []
     for one in indexes.indexes:
         if one.uncovered:
@@ -116,7 +116,7 @@ def describe_lag(indexes: TableIndexes) -> tuple[str, ...]:
 def catch_up_error(
     table: LakeTable, failed: tuple[OptimiseResult, ...], stuck: tuple[str, ...]
 ) -> PreconditionError:
-    """The error for indexes that can't be brought up to date."""
+    """Return the error for indexes that can't be brought up to date."""
     names = tuple(one.upkeep.name for one in failed) or stuck
     reasons = "; ".join(dict.fromkeys(one.error or "" for one in failed))
     why = reasons or "Lance brought them up to date, and they still lack rows that the table has"
@@ -138,19 +138,19 @@ def _is_lacking(index: IndexState, before: TableIndexes, after: TableIndexes) ->
 
 _ROUNDS = 6
 _QUIET_ROUNDS = 2
-"""After so many in which nobody else changed the table, an index that Lance fails on is refused."""
+"""After so many rounds without other commits, an index that Lance fails on is an error."""
 
 
 def catch_up(
     table: LakeTable, names: Collection[str], runner: Runner, progress: Progress
 ) -> tuple[OptimiseResult, ...]:
-    """Bring indexes up to date, and look whether they are.
+    """Bring indexes up to date, and check that they are.
 
-    Where others change the table all the time, some of it may be left for the next run.
+    If other commits keep changing the table, some work may be left for the next run.
 
     Raises:
         PreconditionError: an index lacks rows though nobody else changed the table; names it.
-        UnavailableError: others changed the table, and Lance failed; says why.
+        UnavailableError: Lance failed while others changed the table; names the reason.
     """
     goal = latest = TableIndexes.read(table)
     done: list[OptimiseResult] = []
@@ -177,7 +177,7 @@ def catch_up(
 
 
 def is_unchanged_by_others(before: TableIndexes, after: TableIndexes, *, commits: int) -> bool:
-    """Whether nobody but us, with at most so many commits, changed a table between two looks at it."""
+    """Whether a table has changed by at most so many commits, all of which are ours."""
     return (
         after.version - before.version <= commits
         and before.fragments == after.fragments
@@ -186,5 +186,5 @@ def is_unchanged_by_others(before: TableIndexes, after: TableIndexes, *, commits
 
 
 def _strip_catch_up(indexes: TableIndexes) -> MemWalIndexDetails | None:
-    """What the MemWAL index says but for the progress of indexes: merges, and snapshots of regions."""
+    """Return the details of the MemWAL index without the progress of indexes."""
     return None if indexes.details is None else replace(indexes.details, index_catchup={})

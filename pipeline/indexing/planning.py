@@ -1,16 +1,16 @@
-"""What a table's indexes and files need, by a policy.
+"""Decides by a policy what a table's indexes and files need.
 
-Rows that an index lacks become a segment of their own, and segments are folded together as in a binary
-counter: a segment is taken in when it is no larger than what is folded with it. So a row is written again
-only as often as its segment doubles, and an index of n rows has about log n segments.
+Rows that an index lacks become a new segment, and segments are folded as in a binary counter: a segment is
+included if it is not larger than the rows it is folded with. So a row is rewritten only when its segment
+doubles, and an index of n rows has about log n segments.
 
     rows of segments   1000 400 100 | 60 new      -> 1000 400 100 60
                        1000 400 100 | 150 new     -> 1000 400 250
                        1000 400 100 | 350 new     -> 1850
 
-Where rows have stable ids it is all or nothing. A row that is updated keeps its id, so the value that an
-older segment has for it goes on answering, unless Lance writes the whole of a scalar index anew: then it
-leaves out what is no longer so. Vector indexes are spared that: Lance drops such rows when it searches.
+With stable row ids, all segments of a scalar index are folded. An updated row keeps its id, so older segments
+still answer with its old value until Lance rewrites the whole index. Vector indexes don't need that: Lance
+drops such rows when it searches.
 """
 
 import math
@@ -24,13 +24,13 @@ from pipeline.jobs.runners import format_count
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """What is to be done about an index.
+    """The work that an index needs.
 
     Attributes:
-        name: of the index.
-        reason: why, for people.
-        fold: how many of its newest segments become one with the rows that it lacks.
-        retrain: whether it is trained and built anew instead.
+        name: name of the index.
+        reason: reason, for people.
+        fold: number of its newest segments that are folded with the rows that it lacks.
+        retrain: whether it is trained and built again instead.
     """
 
     name: str
@@ -41,13 +41,13 @@ class Upkeep:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Needs:
-    """What a table needs.
+    """The work that a table needs.
 
     Attributes:
-        indexes: as they were looked at.
-        trainings: what is known of vector indexes, by name.
-        upkeep: indexes that something is to be done about.
-        compaction: why files are to be put together; empty if they are not.
+        indexes: state of the indexes.
+        trainings: name -> recorded training, of vector indexes.
+        upkeep: work on indexes.
+        compaction: reasons for a compaction; empty if there are none.
     """
 
     indexes: TableIndexes
@@ -57,30 +57,30 @@ class Needs:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why something is to be done, for people; empty if nothing is."""
-        return (*(f"index {one.name!r}: {one.reason}" for one in self.upkeep), *self.compaction)
+        """Reasons for the work, for people; empty if there is nothing to do."""
+        return (*(f"index {upkeep.name!r}: {upkeep.reason}" for upkeep in self.upkeep), *self.compaction)
 
 
 def needs(table: LakeTable, policy: IndexPolicy | None = None) -> tuple[str, ...]:
-    """Why a table wants to be maintained; empty if it does not. Manifests are all that is read.
+    """Return why a table needs maintenance; empty if it does not. Reads manifests only.
 
     Raises:
-        NotFoundError: there is no such table.
+        NotFoundError: the table does not exist.
     """
     return find_needs(TableIndexes.read(table), policy or IndexPolicy()).reasons
 
 
 def find_needs(indexes: TableIndexes, policy: IndexPolicy) -> Needs:
-    """What a table needs."""
+    """Return the work that a table needs."""
     storage = indexes.table.storage
-    trainings = {one.name: read_training(storage, one) for one in indexes.indexes if one.is_vector}
-    found = (_plan_upkeep(one, indexes, policy, trainings.get(one.name)) for one in indexes.indexes)
-    upkeep = tuple(one for one in found if one is not None)
+    trainings = {index.name: read_training(storage, index) for index in indexes.indexes if index.is_vector}
+    planned = (_plan_upkeep(index, indexes, policy, trainings.get(index.name)) for index in indexes.indexes)
+    upkeep = tuple(work for work in planned if work is not None)
     return Needs(indexes, trainings, upkeep, _find_compaction_reasons(indexes.fragments, policy))
 
 
 def plan_catch_up(indexes: TableIndexes) -> tuple[Upkeep, ...]:
-    """What brings every index up to date, whatever a policy would put up with."""
+    """Return the work that brings every index up to date, regardless of a policy."""
     return tuple(
         Upkeep(one.name, _describe_lag(one), count_folded_segments(one, indexes))
         for one in indexes.indexes
@@ -89,7 +89,7 @@ def plan_catch_up(indexes: TableIndexes) -> tuple[Upkeep, ...]:
 
 
 def count_folded_segments(index: IndexState, indexes: TableIndexes) -> int:
-    """How many of an index's newest segments are folded into the rows that it lacks."""
+    """Return how many of an index's newest segments are folded with the rows that it lacks."""
     if not index.uncovered:
         return 0
     if indexes.has_stable_row_ids and not index.is_vector:
@@ -105,9 +105,9 @@ def count_folded_segments(index: IndexState, indexes: TableIndexes) -> int:
 
 
 def plan_gathering(indexes: TableIndexes, target_rows: int) -> tuple[Upkeep, ...]:
-    """Folds that bring all small fragments into one segment of each index.
+    """Return the folds that bring all small fragments into one segment of each index.
 
-    Lance puts only fragments together that the same segments of all indexes cover.
+    Lance compacts only fragments together that the same segments of all indexes cover.
     """
     small = {one.fragment_id for one in indexes.fragments if one.physical_rows < target_rows}
     found = []
@@ -120,7 +120,7 @@ def plan_gathering(indexes: TableIndexes, target_rows: int) -> tuple[Upkeep, ...
 
 
 def count_spare_fragments(fragments: Iterable[Fragment], target_rows: int) -> int:
-    """How many fragments fewer there would be if small neighbours were put together."""
+    """Return by how many fragments a compaction of small neighbours would reduce the table."""
     spared = count = rows = 0
     for one in (*fragments, None):
         if one is not None and one.physical_rows < target_rows:
@@ -141,7 +141,7 @@ def _plan_upkeep(
     if index.is_current:
         return None
     bound = min(policy.max_unindexed_rows, policy.max_unindexed_fraction * rows)
-    # Knowing how far an index is costs a commit, and lets merged generations go.
+    # Recording the progress of an index costs a commit, and lets merged generations be removed.
     if index.unindexed_rows <= bound and index.unindexed_rows:
         return None
     return Upkeep(index.name, _describe_lag(index), count_folded_segments(index, indexes))

@@ -1,6 +1,6 @@
-"""Whether rows fit a table, and rows in its columns and regions, on executors before the shuffle.
+"""Checks rows, and converts them to a table's columns and regions, on executors before the shuffle.
 
-All that can be wrong with rows is found here: where a row does not fit, no row is written.
+All errors in rows are found here, so no row is written if one does not fit.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from pipeline.spark.runner import Versions, carry_errors
 
 @dataclass(frozen=True)
 class Columns:
-    """How the columns of rows become those of a table; sent to executors.
+    """The mapping of columns of rows to columns of a table; sent to executors.
 
     Attributes:
-        table: name, for messages.
-        schema: of the table.
-        key: columns of its key.
-        required: columns in which NULL is refused.
-        given: columns of the table that rows have.
-        deleted: column of rows whose truth deletes a key.
+        table: name of the table, for messages.
+        schema: schema of the table.
+        key: key columns.
+        required: columns that must not be NULL.
+        given: columns of the table that the rows have.
+        deleted: Boolean column of the rows that marks keys to delete.
     """
 
     table: str
@@ -48,7 +48,7 @@ class Columns:
 
         Raises:
             PreconditionError: the table has no key.
-            InvalidInputError: a column is unknown, missing, there twice, or of a type that does not fit.
+            InvalidInputError: a column is unknown, missing, duplicate, or of a type that does not fit.
         """
         name, schema = table.name, table.schema
         if not table.key:
@@ -80,7 +80,7 @@ class Columns:
         return Columns(name, schema, table.key, table.required, given, options.deleted_column)
 
     def split(self, rows: pa.Table) -> tuple[pa.Table, pa.Table | None]:
-        """Rows to write, and rows whose keys die; both may lack columns, none has extra ones."""
+        """Split rows into rows to upsert and rows whose keys are deleted; drops extra columns."""
         if self.deleted is None:
             return rows.select(list(self.given)), None
         dead = pc.fill_null(rows.column(self.deleted), fill_value=False)
@@ -88,7 +88,7 @@ class Columns:
         return rows.filter(pc.invert(dead)), rows.filter(dead)
 
     def conform(self, rows: pa.Table) -> pa.Table:
-        """Rows with exactly the table's columns in its types; what is missing is NULL.
+        """Convert rows to the table's columns and types; missing columns are NULL.
 
         Raises:
             InvalidInputError: a value does not fit; names table, column and the row's key.
@@ -103,10 +103,10 @@ class Columns:
         return pa.Table.from_arrays(columns, schema=self.schema)
 
     def check(self, rows: pa.Table) -> None:
-        """Make sure that there are values where the table needs them.
+        """Check that required columns have no NULL.
 
         Raises:
-            InvalidInputError: names table, column and the row's key.
+            InvalidInputError: a column has a NULL; names table, column and the row's key.
         """
         if self.deleted is None:
             self._check_values(rows, self.required)
@@ -115,7 +115,7 @@ class Columns:
         self._check_values(self.split(rows)[0], self.required)
 
     def describe_row(self, rows: pa.Table, at: int) -> str:
-        """A row by its key, for messages."""
+        """Describe a row by its key, for messages."""
         values = (f"{one} = {rows.column(one)[at].as_py()!r}" for one in self.key if one in rows.column_names)
         return f"the row with {', '.join(values)}"
 
@@ -145,11 +145,11 @@ class Columns:
 
 
 def find_failing_row(rows: int, attempt: Callable[[int, int], object]) -> int:
-    """Position of a row at which something fails that fails for all rows together.
+    """Find a row for which a function fails that fails for all rows together, by binary search.
 
     Args:
-        rows: how many there are.
-        attempt: is called with start and length of some of them.
+        rows: number of rows.
+        attempt: function that takes start and length of a range of rows.
     """
     start, length = 0, rows
     while length > 1:
@@ -244,10 +244,10 @@ class Router:
                     yield from self.route(table, pa.Table.from_batches([batch])).to_batches()
 
     def route(self, table: OpenTable, rows: pa.Table) -> pa.Table:
-        """Rows of one batch.
+        """Convert a batch, and add the region of each row.
 
         Raises:
-            InvalidInputError: a row does not fit, or its region can't be told.
+            InvalidInputError: a row does not fit, or its region can't be computed.
             LanceGatewayError: the table can't be written, or storage failed.
         """
         self.columns.check(rows)

@@ -1,4 +1,4 @@
-"""One DataFrame into the regions of a table, and how far Spark is with it."""
+"""Writes a DataFrame to the regions of a table, and watches the progress of its Spark job."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _SECONDS = 0.5
 
 @contextmanager
 def watch_tasks(context: SparkContext, title: str, tasks: int, progress: Progress) -> Iterator[None]:
-    """Tell how many tasks of the last stage are done while a block runs Spark jobs in this thread.
+    """Report the completed tasks of the last stage while a block runs Spark jobs in this thread.
 
     Args:
-        context: of Spark.
-        title: of the job.
-        tasks: of its last stage.
-        progress: is told; nobody asks Spark where it is `ignore_progress`.
+        context: context of Spark.
+        title: title of the job.
+        tasks: number of tasks of the last stage.
+        progress: shows the progress; `ignore_progress` avoids asking Spark.
     """
     if progress is ignore_progress:
         yield
@@ -67,7 +67,7 @@ def watch_tasks(context: SparkContext, title: str, tasks: int, progress: Progres
 
 
 def _count_done_tasks(context: SparkContext, group: str, tasks: int) -> int:
-    """Tasks of the newest stage that are done; 0 while that is another than the last."""
+    """Return the number of completed tasks of the last stage; 0 while an earlier one runs."""
     tracker = context.statusTracker()
     jobs = (tracker.getJobInfo(one) for one in tracker.getJobIdsForGroup(group))
     stages = [stage for job in jobs if job is not None for stage in job.stageIds]
@@ -89,23 +89,23 @@ def ingest(
 ) -> IngestReport:
     """Upsert the rows of a DataFrame.
 
-    When this returns, all rows are durable, and whoever reads the table's regions sees them. When it raises
-    because rows don't fit, none was written; when it raises for another reason, some may have been, and to
-    call it again is safe: each row is the newest of its key, however often it is written.
+    When this returns, all rows are durable and visible to readers of the table's regions. If rows don't fit,
+    no row is written. After other errors some rows may have been written; the call can be repeated, since a
+    row that is written twice is the newest of its key both times.
 
     Args:
-        rows: with the table's columns by name; columns that may be NULL can be missing.
-        table: has MemWAL and a primary key.
-        options: of the job.
-        job: a name that is kept over restarts, under which a batch that is complete is not written again;
-            None for a job of its own.
-        batch: number of the batch in its job; batches count upwards.
-        progress: is told of tasks.
+        rows: rows with the table's columns by name; nullable columns may be missing.
+        table: table with a MemWAL and a primary key.
+        options: options of the job.
+        job: name that stays the same over restarts; a complete batch of this name is not written again. None
+            for a job that is not repeated.
+        batch: number of the batch in its job, ascending.
+        progress: counts tasks.
 
     Raises:
-        PreconditionError: the table takes no such writes, or executors have other versions.
+        PreconditionError: the table does not take such writes, or executors have other versions.
         InvalidInputError: the rows don't fit the table; names table, column and the row's key.
-        UnavailableError: storage failed, or another writer kept a region, in all tries of a task.
+        UnavailableError: storage failed, or another writer held a region, in all attempts of a task.
     """
     options = options or IngestOptions()
     markers = BatchMarkers.one_shot(table.storage) if job is None else BatchMarkers(table.storage, job)
@@ -127,22 +127,22 @@ def ingest(
 
 
 def _end_job(markers: BatchMarkers, batch: int) -> None:
-    """Have attempts that still run somewhere write nothing more for a job that nobody repeats."""
+    """Stop attempts that still run for a failed job that is not repeated."""
     with suppress(LanceGatewayError):
         markers.mark_complete(batch)
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """How the rows of a DataFrame get to their regions.
+    """The plan of writing a DataFrame to regions.
 
     Attributes:
-        table: where they go.
-        options: of the job.
-        columns: how rows fit the table.
-        given: schema of the rows, as Arrow has it.
-        numbers: of regions that are there.
-        tasks: how many write.
+        table: table that is written.
+        options: options of the job.
+        columns: mapping of the rows' columns to the table's.
+        given: Arrow schema of the rows.
+        numbers: region id -> number, of existing regions.
+        tasks: number of writing tasks.
     """
 
     table: LakeTable
@@ -163,7 +163,7 @@ class _Plan:
         return _Plan(table, options, columns, given, numbers, tasks)
 
     def build_frame(self, rows: DataFrame, job: str, batch: int) -> DataFrame:
-        """Rows of `WRITTEN`, when it is collected."""
+        """Build the DataFrame that writes the rows when it is collected, and returns rows of `WRITTEN`."""
         from pyspark.sql import functions as f  # noqa: PLC0415 - optional
         from pyspark.sql.types import LongType, StringType, StructField, StructType  # noqa: PLC0415
 
@@ -195,7 +195,7 @@ class _Plan:
         )
         routed = convert_local_times(rows, self.columns).select(*map(quote_name, kept))
         with warnings.catch_warnings():
-            # Spark warns of pandas where it looks for its version; for Arrow it uses none of it.
+            # Spark checks the version of pandas, which it does not use for Arrow.
             warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
             return (
                 routed.mapInArrow(router, StructType(fields))
@@ -210,10 +210,10 @@ class _Plan:
 
 
 def arrow_schema(rows: DataFrame, table: str) -> pa.Schema:
-    """Schema of a DataFrame's rows as they reach Python.
+    """Return the Arrow schema of a DataFrame's rows.
 
     Raises:
-        InvalidInputError: a type has no counterpart.
+        InvalidInputError: a type has no counterpart in Arrow.
     """
     from pyspark.errors import PySparkException  # noqa: PLC0415 - optional
     from pyspark.sql.pandas.types import to_arrow_type  # noqa: PLC0415
@@ -232,7 +232,7 @@ def arrow_schema(rows: DataFrame, table: str) -> pa.Schema:
 
 
 def find_sort_types(kind: pa.DataType) -> tuple[pa.DataType, type[DataType]] | None:
-    """The Arrow and Spark types in which a column's values are sorted; None where they stay as they came."""
+    """Return the Arrow and Spark types in which a column is sorted; None if it is not converted."""
     from pyspark.sql import types  # noqa: PLC0415 - optional
 
     table: tuple[tuple[pa.DataType, pa.DataType, type[DataType]], ...] = (
@@ -257,7 +257,7 @@ def find_sort_types(kind: pa.DataType) -> tuple[pa.DataType, type[DataType]] | N
 
 
 def convert_local_times(rows: DataFrame, columns: Columns) -> DataFrame:
-    """Timestamps with and without zone, one from the other as Spark does it: by the session's zone."""
+    """Convert between timestamps with and without time zone by the session's zone, as Spark does."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - optional
     from pyspark.sql.types import TimestampNTZType, TimestampType  # noqa: PLC0415
 
@@ -273,5 +273,5 @@ def convert_local_times(rows: DataFrame, columns: Columns) -> DataFrame:
 
 
 def quote_name(name: str) -> str:
-    """A column's name as Spark's expressions take it."""
+    """Quote a column's name for Spark's expressions."""
     return "`" + name.replace("`", "``") + "`"

@@ -33,10 +33,10 @@ class MergePolicy:
     A table is merged if one of the first four conditions holds, and always if none of them is set.
 
     Attributes:
-        min_generations: minimum number of pending generations.
-        min_rows: minimum number of rows in pending generations.
-        min_bytes: minimum size of pending generations in storage.
-        max_lag_seconds: maximum age of the oldest pending generation.
+        min_generations: merge if at least so many generations are pending.
+        min_rows: merge if pending generations have at least so many rows.
+        min_bytes: merge if pending generations take at least so many bytes in storage.
+        max_lag_seconds: merge if the oldest pending generation was flushed so long ago.
         batch_rows: approximate number of rows of a commit; a single generation may have more. The keys of so
             many rows are in memory while a commit is prepared.
         batch_bytes: approximate size of a commit in storage. Larger generations are streamed into the base

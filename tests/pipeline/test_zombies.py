@@ -51,20 +51,20 @@ class Others:
         """Another attempt writes all rows."""
         write(self.table, BATCH)
 
-    def mark_complete(self) -> None:
+    def complete(self) -> None:
         """And the driver notes that the batch is complete."""
         self.write()
         BatchMarkers(self.table.storage, JOB).mark_complete(0)
 
     def go_on(self) -> None:
         """And users change the rows."""
-        self.mark_complete()
+        self.complete()
         self.gateway.write("UPDATE notes SET text = 'newer'")
         self.gateway.write("DELETE FROM notes WHERE id = 2")
 
     def go_on_by_spark(self) -> None:
         """And the next batch changes the rows; the marker of this one was cleaned up."""
-        self.mark_complete()
+        self.complete()
         rows = BATCH.set_column(1, "text", pa.array(["newer"] * ROWS)).append_column(
             "gone", pa.array([one == 2 for one in range(ROWS)])
         )
