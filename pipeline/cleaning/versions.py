@@ -1,8 +1,8 @@
-"""Versions of the base table: those that are kept, what each of them needs, and those that Lance removes.
+"""Versions of the base table: which are kept, what they need, and which Lance removes.
 
-`FOR VERSION AS OF n` shows version n and what was flushed by its commit, `FOR TIMESTAMP AS OF t` the newest
-version of that time and what was flushed by t. So a version stands for a stretch of time: from its commit to
-the next one's. Where the next version was removed, only its own commit is left.
+`FOR VERSION AS OF n` reads version n and what was flushed before its commit; `FOR TIMESTAMP AS OF t` reads
+the newest version at t and what was flushed before t. So a version stands for the time from its commit to the
+next one, or for its commit alone if the next version was removed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def microseconds(moment: datetime) -> int:
-    """Since 1970; Lance tells local time."""
+    """Return the microseconds since 1970 of a local time of Lance."""
     return (moment.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
 
 
@@ -34,9 +34,9 @@ class Version:
     """A version of the base table.
 
     Attributes:
-        number: of it.
+        number: number of the version.
         committed_at: microseconds since 1970.
-        tags: that name it.
+        tags: tags of the version.
     """
 
     number: int
@@ -45,18 +45,18 @@ class Version:
 
     @property
     def described(self) -> str:
-        """For reasons."""
+        """Description for reasons."""
         named = f" ({', '.join(map(repr, self.tags))})" if self.tags else ""
         return f"version {self.number}{named}"
 
 
 @dataclass(frozen=True, slots=True)
 class PastVersion:
-    """A version that is kept, and the time it stands for.
+    """A kept version, and the time that it stands for.
 
     Attributes:
-        version: which.
-        until: last microsecond at which what is read as it was may be this version.
+        version: the version.
+        until: last microsecond that it stands for.
         merged: region id -> newest generation that it contains; None where the table had no MemWAL yet.
     """
 
@@ -71,7 +71,7 @@ class PastVersion:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """All versions that are kept, ascending."""
+    """All kept versions, ascending."""
 
     versions: tuple[PastVersion, ...]
 
@@ -81,12 +81,12 @@ class Past:
         return self.versions[-1].version
 
     def find_needing(self, region_id: str, generation: int, listed_at: int) -> Version | None:
-        """A version that can't be read as it was without a generation; None where each can.
+        """Find a version that can't be read without a generation; None if there is none.
 
         Args:
-            region_id: of the generation.
-            generation: its number.
-            listed_at: when a manifest listed it first, or earlier.
+            region_id: region of the generation.
+            generation: number of the generation.
+            listed_at: time at which a manifest first listed it, or earlier.
         """
         for one in self.versions:
             is_lacking = one.merged is not None and one.merged.get(region_id, 0) < generation
@@ -95,11 +95,11 @@ class Past:
         return None
 
     def find_showing(self, since: int, before: int) -> Version | None:
-        """A version that stands for a part of a stretch of time; None where none does.
+        """Find a version that stands for a part of a time range; None if there is none.
 
         Args:
-            since: first microsecond.
-            before: behind the last microsecond.
+            since: first microsecond of the range.
+            before: first microsecond after the range.
         """
         for one in self.versions:
             if one.merged is not None and one.version.committed_at < before and since <= one.until:
@@ -108,10 +108,10 @@ class Past:
 
 
 def list_versions(dataset: Any) -> tuple[Version, ...]:  # noqa: ANN401 (lance types)
-    """All versions of a `lance.LanceDataset`, ascending, with their tags.
+    """List all versions of a `lance.LanceDataset`, ascending, with their tags.
 
     Raises:
-        UnavailableError: one can't be read, or is being removed by another run.
+        UnavailableError: a version can't be read, or another run is removing it.
     """
     try:
         tagged, listed = dataset.tags.list(), dataset.versions()
@@ -132,14 +132,14 @@ def list_versions(dataset: Any) -> tuple[Version, ...]:  # noqa: ANN401 (lance t
 
 
 def find_expired(versions: Sequence[Version], policy: CleanPolicy, now: int) -> tuple[Version, ...]:
-    """Versions that may go.
+    """Find the versions that may be removed.
 
-    The newest stays, as do those with tags, and those that were the newest within the grace: whoever began to
-    read them may not be done.
+    The newest version, tagged versions, and versions that were the newest within the grace are kept, since
+    readers may still use them.
 
     Args:
-        versions: all of them, ascending.
-        policy: what may go.
+        versions: all versions, ascending.
+        policy: what may be removed.
         now: microseconds since 1970.
     """
     if Kind.VERSIONS not in policy.kinds:
@@ -156,11 +156,11 @@ def find_expired(versions: Sequence[Version], policy: CleanPolicy, now: int) -> 
 
 
 def read_past(table: LakeTable, kept: Sequence[Version]) -> Past:
-    """What versions need.
+    """Read what kept versions contain.
 
     Args:
-        table: whose versions they are.
-        kept: ascending; the last one is the newest of the table.
+        table: the table.
+        kept: kept versions, ascending; the last one is the newest of the table.
     """
     details = table.storage.each(lambda one: read_index_details(table.storage, one.number), kept)
     found = []
@@ -176,13 +176,13 @@ def read_past(table: LakeTable, kept: Sequence[Version]) -> Past:
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """What is known of a base table; read before the manifests of regions: what it has merged stays merged.
+    """The state of a base table, read before the manifests of regions: merged generations stay merged.
 
     Attributes:
         merged: region id -> newest generation that the newest version contains.
         lagging: name of a maintained index that does not cover the whole table -> region id -> newest
             generation that it covers.
-        past: versions that are kept.
+        past: the kept versions.
     """
 
     merged: Mapping[str, int]
@@ -190,21 +190,21 @@ class Base:
     past: Past
 
     def lagging_index(self, region_id: str, generation: int) -> str | None:
-        """A maintained index that lacks rows of a merged generation; None where none does."""
+        """Return a maintained index that lacks rows of a merged generation; None if there is none."""
         lacking = (name for name, covered in self.lagging.items() if covered.get(region_id, 0) < generation)
         return next(lacking, None)
 
     def refresh(self, table: LakeTable) -> Base:
-        """The same, with what is merged and indexed by now."""
+        """Return the state with the current progress of merges and indexes."""
         merged, lagging = _read_progress(table)
         return replace(self, merged=merged, lagging=lagging)
 
 
 def read_base(table: LakeTable, past: Past) -> Base:
-    """Look at a base table.
+    """Read the state of a base table.
 
     Raises:
-        NoMemWalError: it has no MemWAL.
+        NoMemWalError: the table has no MemWAL.
     """
     return Base(*_read_progress(table), past)
 
@@ -227,9 +227,9 @@ def _read_progress(table: LakeTable) -> tuple[Mapping[str, int], Mapping[str, Ma
 
 
 def _find_lagging(dataset: Any, details: MemWalIndexDetails) -> dict[str, Mapping[str, int]]:  # noqa: ANN401
-    """Indexes that lack fragments: those that cover all of them have whatever was merged.
+    """Find maintained indexes that lack fragments, and the generations that they cover.
 
-    Progress by generation is lost when the table is compacted, so it is only asked for what is lacking.
+    Indexes that cover all fragments are left out, since compaction resets their recorded progress.
     """
     fragments = {one.fragment_id for one in dataset.get_fragments()}
     found = {}
@@ -249,12 +249,12 @@ _PARTS = ("data", "_deletions", "_indices")
 def find_old_versions(
     table: LakeTable, versions: Sequence[Version], expired: Sequence[Version]
 ) -> Iterator[Garbage]:
-    """Versions that expired, each with the bytes of what no later version has.
+    """Yield expired versions, each with the size of the files that no later version has.
 
-    Those that another run has removed by now are left out.
+    Versions that another run has removed meanwhile are left out.
 
     Raises:
-        UnavailableError: one is there and can't be read.
+        UnavailableError: an existing version can't be read.
     """
     if not expired:
         return
@@ -285,10 +285,10 @@ def find_old_versions(
 
 
 def remove_versions(table: LakeTable, numbers: Sequence[int]) -> None:
-    """Remove versions by Lance, which leaves the newest and those with tags alone.
+    """Remove versions by Lance, which keeps the newest and tagged ones.
 
     Raises:
-        UnavailableError: it was not done, or not all of it.
+        UnavailableError: some versions were not removed.
     """
     try:
         table.dataset().cleanup_old_versions(versions=list(numbers), error_if_tagged_old_versions=False)
@@ -300,15 +300,15 @@ def remove_versions(table: LakeTable, numbers: Sequence[int]) -> None:
 
 
 def _list_files(table: LakeTable, newest: Any, number: int) -> set[str] | None:  # noqa: ANN401 (lance types)
-    """Data files, deletion files and ids of indexes of a version; None where it is gone.
+    """List data files, deletion files and index ids of a version; returns None if it was removed.
 
     Args:
-        table: whose version it is.
-        newest: a version of it, a `lance.LanceDataset`.
-        number: of the version.
+        table: the table.
+        newest: any version of it, as a `lance.LanceDataset`.
+        number: number of the version.
 
     Raises:
-        UnavailableError: it is there and can't be read.
+        UnavailableError: the version exists and can't be read.
     """
     try:
         return _list_dataset_files(newest.checkout_version(number))
@@ -333,6 +333,6 @@ def _list_dataset_files(dataset: Any) -> set[str]:  # noqa: ANN401 (lance types)
 
 
 def _read_manifest_sizes(storage: Storage) -> dict[int, int]:
-    """By version; named by either scheme."""
+    """Return version -> size of its manifest; handles both naming schemes."""
     files = ((base_manifest_version(one.name), one.size) for one in storage.list(VERSIONS))
     return {version: size for version, size in files if version is not None}

@@ -1,8 +1,7 @@
-"""A new index: at once where there is little, in segments side by side where there is much.
+"""Builds an index: in one segment for few rows, in parallel segments for many.
 
-What the segments of a vector index share, trained once: centroids, a codebook, a rotation.
-
-Segments that share them can be merged into one, and one set of partitions serves a search of all rows.
+Centroids, codebook and rotation of a vector index are trained once and shared by its segments. So the
+segments can be merged into one, and a search of all rows uses one set of partitions.
 """
 
 import math
@@ -26,7 +25,7 @@ _LEAST_SAMPLE_RATE: Final = 2
 
 
 def train_shared_model(dataset: Any, spec: IndexSpec, rows: int) -> Mapping[str, Any] | None:  # noqa: ANN401 (lance types)
-    """Train what segments share, as arguments of Lance's `create_index_uncommitted`.
+    """Train the model that segments share, as arguments of Lance's `create_index_uncommitted`.
 
     Args:
         dataset: the `lance.LanceDataset`.
@@ -63,15 +62,15 @@ def train_shared_model(dataset: Any, spec: IndexSpec, rows: int) -> Mapping[str,
 
 @dataclass(frozen=True, slots=True)
 class BuildReport:
-    """What was built.
+    """The result of a build.
 
     Attributes:
-        table: its name.
+        table: name of the table.
         index: name of the index.
-        segments: that were built side by side; they are merged into one.
-        rows: that it covers.
-        version: of the base table afterwards.
-        is_maintained: whether generations that are flushed from now on have it too; true without MemWAL.
+        segments: number of segments that were built in parallel and merged.
+        rows: number of rows that the index covers.
+        version: version of the base table afterwards.
+        is_maintained: whether generations flushed from now on have the index; true without MemWAL.
     """
 
     table: str
@@ -106,21 +105,21 @@ def build(
 ) -> BuildReport:
     """Build an index of a table.
 
-    Rows that are merged while it is built are added to it afterwards. It is built again from the beginning
-    where files were put together in the meantime.
+    Rows that are merged meanwhile are added afterwards. The build begins again if a compaction is committed
+    meanwhile.
 
     Args:
-        table: with MemWAL or without.
-        spec: what is to be built.
-        runner: where segments are built.
-        progress: who is told.
+        table: table with a MemWAL or without.
+        spec: specification of the index.
+        runner: builds the segments.
+        progress: shows the progress.
 
     Raises:
-        NotFoundError: there is no such table or column.
+        NotFoundError: the table or column does not exist.
         UnsupportedError: the column can't have such an index.
-        AlreadyExistsError: there is an index of that name.
-        PreconditionError: Lance refuses it; says why.
-        UnavailableError: others were first, time after time.
+        AlreadyExistsError: an index of that name exists.
+        PreconditionError: Lance refuses the index; names its reason.
+        UnavailableError: other commits came first in every attempt.
     """
     runner = runner or Threads()
     what = f"table {table.name!r}: can't build index {spec.name!r}"

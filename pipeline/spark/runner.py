@@ -169,11 +169,11 @@ class Carried(Generic[Part, Result]):
 
 
 def translate_error(error: Exception, job: str) -> LanceGatewayError:
-    """What a failed Spark job says, as an error of ours.
+    """Translate the error of a failed Spark job; restores errors of ours that its tasks raised.
 
     Args:
-        error: of pyspark or py4j.
-        job: its name, for errors that are not ours.
+        error: error of pyspark or py4j.
+        job: name of the job, for other errors.
     """
     text = str(error)
     found = _MARK.search(text)
@@ -208,7 +208,7 @@ class OnSpark:
     def run(
         self, function: Callable[[Part], Result], parts: Sequence[Part], *, name: str
     ) -> Iterator[Result]:
-        """As `Runner.run`."""
+        """Call a function for every part, each as a Spark job of one task."""
         context = self.spark.sparkContext
         task = Carried(function, versions())
         tag = f"lance-gateway-{uuid.uuid4()}"
