@@ -1,4 +1,4 @@
-"""What nobody needs any more: the specification's garbage collector, one rule for each kind."""
+"""Removes garbage: the specification's garbage collector, with one rule for each kind."""
 
 from pipeline.cleaning.garbage import CleanPolicy, CleanReport, Findings, Garbage, Kept, Kind
 from pipeline.cleaning.job import clean, find, remove

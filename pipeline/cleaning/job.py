@@ -78,7 +78,7 @@ def clean(
 def find(
     table: LakeTable, policy: CleanPolicy | None = None, *, clock: Clock | None = None
 ) -> tuple[Garbage, ...]:
-    """What of a table nobody needs any more; nothing is changed."""
+    """Find the garbage of a table; changes nothing."""
     return clean(table, policy, clock=clock).garbage
 
 

@@ -123,7 +123,7 @@ def open_tables(
     storage_option: list[str] | None,
     keys: Mapping[str, object] | None = None,
 ) -> tuple[Policies, tuple[LakeTable, ...]]:
-    """What the configuration says of jobs, and the tables that a command is about.
+    """Return the settings of jobs, and the tables of a command.
 
     Args:
         tables: by name; all of them where none is given.
@@ -145,7 +145,7 @@ def open_tables(
 
 
 def parse_pairs(option: str, given: list[str] | None) -> dict[str, str]:
-    """What an option that may be repeated says, as a mapping.
+    """Parse the values of a repeated option as a mapping.
 
     Raises:
         InvalidInputError: a pair without "=".

@@ -30,7 +30,7 @@ _NOW = frozenset({"available-now", "once"})
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What is read.
+    """A source of rows that Spark reads.
 
     Attributes:
         path: of a file or directory; None for a source without, such as Kafka.
@@ -100,7 +100,7 @@ class Source:
 
 
 def parse_trigger(text: str | None) -> dict[str, object] | None:
-    """What `--trigger` says, as `DataStreamWriter.trigger` takes it."""
+    """Parse `--trigger` to arguments of `DataStreamWriter.trigger`."""
     if text is None:
         return None
     return {"availableNow": True} if text in _NOW else {"processingTime": text}

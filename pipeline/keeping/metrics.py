@@ -1,4 +1,4 @@
-"""What a keeper did, and how its tables are, for Prometheus, and the port that shows it."""
+"""Prometheus metrics of a keeper and its tables, and their HTTP server."""
 
 import threading
 import time

@@ -72,7 +72,7 @@ def commit(table: LakeTable, winners: Sequence[Winners], options: CommitOptions)
         if attempt:
             time.sleep(random.uniform(0, min(_LONGEST_PAUSE, 0.05 * 2**attempt)))  # noqa: S311 - no secret
         if work.attempt():
-            return work.merged()
+            return work.build_result()
     raise UnavailableError(
         f"table {table.name!r}: others changed it during each of {_ATTEMPTS} attempts to merge: merge again "
         "when fewer jobs run"
@@ -92,7 +92,7 @@ class _Work:
         self._deleted: int | None = 0 if self._rows and not self._keys else None
         self._upserted = 0
 
-    def merged(self) -> MergedBatch:
+    def build_result(self) -> MergedBatch:
         prefixes = [part.prefix for part in self._winners]
         through = {prefix.region_id: prefix.through for prefix in prefixes}
         count = sum(len(prefix.generations) for prefix in prefixes)

@@ -145,7 +145,7 @@ def _find_complete_start(log: Sequence[tuple[int, int]], flushed: int) -> tuple[
 
 
 def find_copied_file(table: LakeTable) -> str:
-    """What shows that the table's files were copied, and have the times of that; empty where nothing does."""
+    """Return the evidence that the table's files were copied, so that their times are wrong; "" for none."""
     storage = table.storage
     written = {one.name: one.written for one in storage.list(VERSIONS)}
     for version in table.dataset().versions():

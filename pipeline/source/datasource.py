@@ -30,7 +30,7 @@ class LanceGatewayDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What stands in `format(..)`."""
+        """Return the name of the format."""
         return NAME
 
     def schema(self) -> StructType:
@@ -44,7 +44,7 @@ class LanceGatewayDataSource(DataSource):
             return spark_schema(reorder_columns(columns_of(options), options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """What plans and reads."""
+        """Return the reader."""
         from pipeline.source.client import raise_first  # noqa: PLC0415
         from pipeline.source.reading import GatewayReader, PushingReader  # noqa: PLC0415
 
@@ -53,13 +53,13 @@ class LanceGatewayDataSource(DataSource):
             return made(self._options(writing=False), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - Spark's
-        """What writes a DataFrame."""
+        """Return the writer of a DataFrame."""
         from pipeline.source.writing import GatewayWriter  # noqa: PLC0415
 
         return GatewayWriter(self._target(schema, overwrite=overwrite))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802
-        """What writes a stream."""
+        """Return the writer of a stream."""
         from pipeline.source.writing import GatewayStreamWriter  # noqa: PLC0415
 
         return GatewayStreamWriter(self._target(schema, overwrite=overwrite))

@@ -106,7 +106,7 @@ def _among(values: Sequence[Any], column: str, kind: pa.DataType, *, negated: bo
 
 
 def _beginning(prefix: str, column: str, kind: pa.DataType, *, negated: bool) -> str | None:
-    """As a range: LIKE would make more than a scan of the statement."""
+    """Translate a prefix to a range, since LIKE would add a node to the plan of a scan."""
     low = literal(prefix, kind)
     if low is None or not prefix:
         return None

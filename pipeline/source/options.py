@@ -1,4 +1,4 @@
-"""What a user may say to the data source, checked, and the SQL that is sent to the gateway."""
+"""Options of the data source, and the SQL that is sent to the gateway."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _SHARED = (
 )
 NAMES = (*_SHARED, *_READING, *_WRITING)
 _OF_SPARK = ("checkpointlocation", "queryname")
-"""What Spark puts among the options of a stream."""
+"""Options that Spark adds for a stream."""
 _DIRECT_ONLY = ("root", "cache_bytes")
 
 

@@ -22,14 +22,14 @@ from pipeline.source.types import cast, check_given
 
 @dataclass(frozen=True)
 class WrittenRows(WriterCommitMessage):
-    """What a task says when it is done."""
+    """The result of a task."""
 
     rows: int
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where rows go, checked before a task runs.
+    """The target of a write, checked before a task runs.
 
     Attributes:
         options: gateway and table.
@@ -99,7 +99,7 @@ class Target:
 
 
 class _Appending:
-    """What tasks of both writers do."""
+    """Appends the rows of a task; base of both writers."""
 
     def __init__(self, target: Target) -> None:
         self.target = target

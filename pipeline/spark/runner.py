@@ -126,7 +126,7 @@ class Parcel:
         return kind(self.message)
 
     def text(self) -> str:
-        """What is found again in any text."""
+        """Encode the parcel so that it can be found in any text."""
         packed = json.dumps([self.kind, self.status, self.message]).encode()
         return f"lance-gateway-error:{base64.urlsafe_b64encode(packed).decode()}:"
 

@@ -200,7 +200,7 @@ def _of(region: RegionStatus) -> tuple[str, ...]:
 
 
 def _short(region: RegionStatus, status: TableStatus) -> str:
-    """As much of the id as tells the regions of a table apart, and all of it where that is not enough."""
+    """Shorten a region id if it stays unique in the table."""
     start = region.region_id[:8]
     others = sum(one.region_id.startswith(start) for one in status.regions)
     return start if others == 1 else region.region_id
