@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.settings import REPOSITORY
 from memwal.errors import PreconditionError
-from pipeline.spark.session import opened_session
+from pipeline.spark.session import open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,7 +28,7 @@ def start_spark(cores: int) -> Iterator["SparkSession"]:
     """
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     settings = {"spark.jars": str(find_jdbc_driver()), "spark.sql.shuffle.partitions": "4"}
-    with opened_session(f"local[{cores}]", settings=settings, app="benchmarks") as session:
+    with open_session(f"local[{cores}]", settings=settings, app="benchmarks") as session:
         session.sparkContext.setLogLevel("OFF")
         yield session
 

@@ -26,12 +26,12 @@ from memwal.regions.region_snapshots import decode_region_snapshots, encode_regi
 from memwal.regions.wal import last_wal_position, wal_entry_path
 from memwal.storage.files import Storage
 from pipeline.jobs.lake import LakeTable, RegionState, TableState
-from pipeline.jobs.runners import Progress, Runner, silent
+from pipeline.jobs.runners import Progress, Runner, ignore_progress
 
 
 @dataclass(frozen=True, slots=True)
 class CommittedSnapshots:
-    """What one commit recorded.
+    """The result of a commit.
 
     Attributes:
         version: of the base table that has the snapshots.
@@ -106,7 +106,9 @@ def refresh_hints(
     open_regions = [one for one in manifests if not one.sealed]
     if not entries or not open_regions:
         return {}
-    is_far = storage.exists(*(wal_entry_path(one.region_id, _known(one) + entries) for one in open_regions))
+    is_far = storage.exists(
+        *(wal_entry_path(one.region_id, _last_known_position(one) + entries) for one in open_regions)
+    )
     written = {}
     for manifest, far in zip(open_regions, is_far, strict=True):
         if far:
@@ -114,7 +116,7 @@ def refresh_hints(
                 manifest,
                 version=manifest.version + 1,
                 wal_entry_position_last_seen=last_wal_position(
-                    storage, manifest.region_id, after=_known(manifest)
+                    storage, manifest.region_id, after=_last_known_position(manifest)
                 ),
             )
             if commit_manifest(storage, newer):
@@ -122,7 +124,7 @@ def refresh_hints(
     return written
 
 
-def _known(manifest: RegionManifest) -> int:
+def _last_known_position(manifest: RegionManifest) -> int:
     return max(manifest.wal_entry_position_last_seen, manifest.replay_after_wal_entry_position)
 
 
@@ -152,7 +154,7 @@ _LONGEST_PAUSE_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class SnapshotReport:
-    """What a job did.
+    """The result of a snapshot job.
 
     Attributes:
         table: its name.
@@ -174,7 +176,7 @@ def snapshot(
     policy: SnapshotPolicy | None = None,
     *,
     runner: Runner | None = None,
-    progress: Progress = silent,
+    progress: Progress = ignore_progress,
     now: Callable[[], float] = time.time,
 ) -> SnapshotReport:
     """Have the MemWAL index of a table remember all of its regions as they are.

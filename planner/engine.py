@@ -23,13 +23,13 @@ from planner.writes.ddl.create import prepare_create
 from planner.writes.ddl.drop import prepare_drop
 from planner.writes.ddl.maintenance import prepare_analyze, prepare_optimize
 from planner.writes.ddl.statement import PreparedDefinition
-from planner.writes.dml.explain import PreparedExplain, behind_explain, refuse_analyze
+from planner.writes.dml.explain import PreparedExplain, analyze_error, split_explain
 from planner.writes.dml.insert import PreparedInsert, prepare_insert
 from planner.writes.dml.merge import prepare_merge
 from planner.writes.dml.prepared_write import PreparedRows, PreparedWrite, WriteResult
 from planner.writes.dml.statement.target import check_may_write
 from planner.writes.dml.statement.text import read_statement
-from planner.writes.dml.statement.translate import is_dml, native_dml
+from planner.writes.dml.statement.translate import is_dml, translate_dml
 from planner.writes.dml.update import prepare_delete, prepare_truncate, prepare_update
 
 __all__ = [
@@ -91,7 +91,7 @@ def _prepare_after_explain(
     """Prepare EXPLAIN of a statement that writes; return None if it explains a query."""
     if _WRITES.search(sql) is None:
         return None
-    text, analyzes = behind_explain(sql)
+    text, analyzes = split_explain(sql)
     if not text:
         return None
     word = read_statement(text).reader().word
@@ -100,7 +100,7 @@ def _prepare_after_explain(
     if statement is None:
         return None
     if analyzes:
-        raise refuse_analyze(word)
+        raise analyze_error(word)
     assert isinstance(statement, PreparedRows)  # noqa: S101 - what these families make
     return PreparedExplain(sql, statement, engine, settings, access)
 
@@ -142,7 +142,7 @@ def prepare_write(
     if family is None:
         return None
     if settings.dialect != NATIVE and is_dml(word, sql):
-        text = native_dml(sql, settings.dialect, engine.visible_catalog(access))
+        text = translate_dml(sql, settings.dialect, engine.visible_catalog(access))
         return None if text is None else family(engine, text, replace(settings, dialect=NATIVE), access)
     return family(engine, sql, settings, access)
 
@@ -184,7 +184,9 @@ class WriteCache:
         """Keep a statement; an INSERT of constants is kept until drivers that prepare it execute it."""
         if not isinstance(write, PreparedRows) or len(sql) > _MAX_LENGTH:
             return
-        is_repeatable = len(write.parameter_schema) or write.reads or not isinstance(write, PreparedInsert)
+        is_repeatable = (
+            len(write.parameter_schema) or write.source_queries or not isinstance(write, PreparedInsert)
+        )
         with self._lock:
             (self._repeatable if is_repeatable else self._one_time)[StatementKey(sql, settings, access)] = (
                 write
@@ -194,13 +196,16 @@ class WriteCache:
 def _is_current(engine: QueryPlanner, write: PreparedRows, access: Access) -> bool:
     """Return whether the table and the plans of all queries are still those of the statement."""
     check_may_write(engine, write.target, access)
-    into = write.into
+    into = write.write_target
     if engine.catalog.table(write.target) is not into.table:
         return False
     newest = into.table.find_recent_base()
-    if newest is not into.base and not into.is_like(newest):
+    if newest is not into.base and not into.is_compatible(newest):
         return False
-    return all(read.prepared is engine.prepare(read.query.sql, read.settings, access) for read in write.reads)
+    return all(
+        read.prepared is engine.prepare(read.query.sql, read.settings, access)
+        for read in write.source_queries
+    )
 
 
 class QueryEngine(QueryPlanner):

@@ -13,8 +13,8 @@ import typer
 from gateway.cli.render import Format
 from gateway.config.loader import Flag
 from memwal.errors import LanceGatewayError
-from pipeline.cli.options import StorageOptions, pairs
-from pipeline.cli.options import failing as failing_job
+from pipeline.cli.options import StorageOptions, parse_pairs
+from pipeline.cli.options import exit_on_failure as failing_job
 
 
 @contextmanager
@@ -68,10 +68,10 @@ def collect_flags(
     """
     keys_of_flags = {"--root": ("root", root), **(keys or {})}
     flags = [Flag(name, key, value) for name, (key, value) in keys_of_flags.items() if value is not None]
-    options = pairs("--storage-option", storage_options)
+    options = parse_pairs("--storage-option", storage_options)
     if options:
         flags.append(Flag("--storage-option", "storage_options", options))
-    flags += [Flag("--set", key, value) for key, value in pairs("--set", sets).items()]
+    flags += [Flag("--set", key, value) for key, value in parse_pairs("--set", sets).items()]
     return flags
 
 

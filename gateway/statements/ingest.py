@@ -25,7 +25,7 @@ from planner.bridge.run_control import RunControl
 from planner.engine import QueryEngine, WriteResult
 from planner.tables.state.catalog import CATALOG, SCHEMA
 from planner.writes.ddl.create_table import create_table
-from planner.writes.ddl.options import table_options
+from planner.writes.ddl.options import read_table_options
 from planner.writes.ddl.statement import check_may_create, check_writable
 from planner.writes.dml.ingest import prepare_ingest
 from planner.writes.dml.statement.target import check_may_write
@@ -94,7 +94,7 @@ def read_target(command: sql.CommandStatementIngest) -> Target:
         if value not in ("", expected):
             raise NotFoundError(f"{what} {value!r} takes no tables: there is {expected!r}")
     if command.options:
-        table_options(command.options)
+        read_table_options(command.options)
     definition = command.table_definition_options
     mode = _MODES.get(definition.if_exists)
     if mode is None or definition.if_not_exist not in (

@@ -1,6 +1,6 @@
-"""What nobody needs any more: the specification's garbage collector, one rule for each kind."""
+"""Removes garbage: the specification's garbage collector, with one rule for each kind."""
 
-from pipeline.cleaning.garbage import CleanPolicy, CleanReport, Found, Garbage, Kept, Kind
+from pipeline.cleaning.garbage import CleanPolicy, CleanReport, Findings, Garbage, Kept, Kind
 from pipeline.cleaning.job import clean, find, remove
 
-__all__ = ["CleanPolicy", "CleanReport", "Found", "Garbage", "Kept", "Kind", "clean", "find", "remove"]
+__all__ = ["CleanPolicy", "CleanReport", "Findings", "Garbage", "Kept", "Kind", "clean", "find", "remove"]

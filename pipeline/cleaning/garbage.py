@@ -1,4 +1,4 @@
-"""What cleaning finds, and what it may remove."""
+"""Garbage, the results of cleaning, and its policy."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -7,13 +7,13 @@ from memwal.errors import InvalidInputError
 
 
 class Kind(Enum):
-    """What garbage is, and what becomes of it.
+    """Kinds of garbage.
 
-    VERSIONS: of the base table; Lance removes them, and the files that no other version has.
-    GENERATIONS: merged, and still listed; they are taken out of their region's manifest.
-    DIRECTORIES: of generations that no manifest lists; they are deleted.
-    LOG: entries; they are deleted.
-    MANIFESTS: older ones of regions; their contents are deleted, and their names stay.
+    VERSIONS: versions of the base table; Lance removes them, and the files that no other version has.
+    GENERATIONS: merged generations that are still listed; they are removed from their region's manifest.
+    DIRECTORIES: directories of generations that no manifest lists; they are deleted.
+    LOG: log entries; they are deleted.
+    MANIFESTS: older manifests of regions; their contents are deleted, and their names stay.
     LEFTOVERS: drafts of files, records and markers; they are deleted.
     """
 
@@ -27,17 +27,17 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """Something that nobody needs any more.
+    """Files that nobody needs any more.
 
     Attributes:
-        kind: of garbage.
-        path: below the table's directory.
-        bytes: that removing it sets free; those of GENERATIONS come free when their directories go.
-        reason: why nobody needs it.
-        region_id: UUID in its usual text form; "" for what belongs to no region.
-        files: how many there are.
-        first: number of the first file, of what has numbers: versions and positions; 0 for none.
-        last: number of the last file.
+        kind: kind of garbage.
+        path: path relative to the table's directory.
+        bytes: size; that of GENERATIONS is freed when their directories are deleted.
+        reason: why nobody needs them.
+        region_id: id of the region; "" if they belong to no region.
+        files: number of files.
+        first: number of the first version or log position; 0 for files without numbers.
+        last: number of the last one.
     """
 
     kind: Kind
@@ -57,7 +57,7 @@ class Garbage:
 
     @property
     def described(self) -> str:
-        """Path, with numbers of files where they have any."""
+        """Path, and the range of numbers, if there is one."""
         if not self.last:
             return self.path
         numbers = f"{self.first}" if self.first == self.last else f"{self.first}..{self.last}"
@@ -66,12 +66,12 @@ class Garbage:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Something that is no garbage yet.
+    """Files that will become garbage.
 
     Attributes:
-        kind: of garbage that it will be.
-        path: below the table's directory.
-        reason: what it waits for.
+        kind: kind of garbage.
+        path: path relative to the table's directory.
+        reason: what their removal waits for.
     """
 
     kind: Kind
@@ -80,31 +80,31 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What a look at a table finds.
+class Findings:
+    """The garbage of a table or region.
 
     Attributes:
         garbage: by kind in the order of removal, then by path.
-        kept: what has to wait.
+        kept: files that have to wait.
     """
 
     garbage: tuple[Garbage, ...] = ()
     kept: tuple[Kept, ...] = ()
 
     def of(self, kind: Kind) -> tuple[Garbage, ...]:
-        """Garbage of one kind."""
-        return tuple(one for one in self.garbage if one.kind is kind)
+        """Return the garbage of a kind."""
+        return tuple(item for item in self.garbage if item.kind is kind)
 
 
 @dataclass(frozen=True, slots=True)
 class CleanReport:
-    """What a job did.
+    """The result of a clean job.
 
     Attributes:
-        table: its name.
-        is_removed: whether the garbage was removed, or only looked for.
-        garbage: that was removed, or would be.
-        kept: what has to wait.
+        table: name of the table.
+        is_removed: whether the garbage was removed, or only found.
+        garbage: the garbage.
+        kept: files that have to wait.
     """
 
     table: str
@@ -114,8 +114,8 @@ class CleanReport:
 
     @property
     def bytes(self) -> int:
-        """That came free, or would; without GENERATIONS, whose directories go later."""
-        return sum(one.bytes for one in self.garbage if one.kind is not Kind.GENERATIONS)
+        """Size of the garbage, without GENERATIONS, whose directories are deleted later."""
+        return sum(item.bytes for item in self.garbage if item.kind is not Kind.GENERATIONS)
 
 
 GRACE_SECONDS = 900.0
@@ -126,15 +126,15 @@ WEEK_SECONDS = 7 * 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class CleanPolicy:
-    """What may be removed, and how long readers are waited for.
+    """What may be removed, and how long to wait for readers.
 
     Attributes:
-        grace_seconds: what a reader may have found so long ago stays. Longer than any query and any ticket.
-        older_than_seconds: versions of the base table that were committed longer ago may go, and with them
-            what they alone need to be read `FOR VERSION AS OF`. None for a week, or for any age where
-            `retain_versions` is given.
-        retain_versions: so many of the newest versions stay; None for the newest alone.
-        kinds: of garbage.
+        grace_seconds: files that a reader may have found so long ago are kept. Longer than any query and any
+            ticket.
+        older_than_seconds: minimum age of versions of the base table that may be removed, with the files that
+            only `FOR VERSION AS OF` needs. None for a week, or for any age if `retain_versions` is set.
+        retain_versions: number of newest versions to keep; None for one.
+        kinds: kinds of garbage.
     """
 
     grace_seconds: float = GRACE_SECONDS
@@ -160,11 +160,11 @@ class CleanPolicy:
 
     @property
     def grace(self) -> int:
-        """In microseconds."""
+        """Grace in microseconds."""
         return int(self.grace_seconds * 1e6)
 
     @property
     def version_age(self) -> int:
-        """Versions of the base table that are younger stay; in microseconds."""
+        """Minimum age of versions that may be removed, in microseconds."""
         default = WEEK_SECONDS if self.retain_versions is None else 0.0
         return int((default if self.older_than_seconds is None else self.older_than_seconds) * 1e6)

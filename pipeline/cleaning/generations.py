@@ -1,16 +1,15 @@
-"""Generations that the base table contains and nobody has to read, and directories that no manifest lists.
+"""Finds merged generations that nobody has to read, and directories that no manifest lists.
 
-Generations are taken out of their region's manifest first. Readers that know them already still find their
-directories, which go by another rule, a grace later.
+Generations are removed from their region's manifest first. Readers that know them still find their
+directories, which are deleted by another rule, a grace later.
 
-A flush writes its directory first and commits the manifest then. So a directory that is not listed may be on
-its way. It is not
+A flush writes its directory first and then commits the manifest. So a directory that is not listed may belong
+to a running flush. It does not
 
-- if its generation was flushed already: writers flush generations in order, and only once. Then its rows must
-  be elsewhere too, in the base table or in another directory of the same generation; where they are not,
-  something is wrong, and nothing is touched;
-- or if it was begun before the region was claimed by its present writer: the writer before can't commit any
-  more, and the rows are in the log.
+- if its generation is flushed: writers flush generations in order, and only once. Then its rows must also be
+  in the base table or in another directory of the same generation; if they are not, nothing is removed;
+- or if it was written before the current writer claimed the region: the former writer can't commit any more,
+  and the rows are in the log.
 """
 
 import re
@@ -27,11 +26,11 @@ from pipeline.cleaning.view import RegionView
 _ATTEMPTS = 16
 
 
-def merged_generations(view: RegionView) -> Iterator[Garbage | Kept]:
-    """Generations that are listed although they are merged."""
+def find_merged_generations(view: RegionView) -> Iterator[Garbage | Kept]:
+    """Find merged generations that the manifest still lists."""
     for one in view.newest.merged(view.merged):
         path = f"{view.directory}/{one.path}"
-        waits_for = _waits_for(view, one)
+        waits_for = _find_obstacle(view, one)
         if waits_for is not None:
             yield Kept(Kind.GENERATIONS, path, f"generation {one.generation} is merged, but {waits_for}")
             continue
@@ -40,35 +39,35 @@ def merged_generations(view: RegionView) -> Iterator[Garbage | Kept]:
         yield Garbage(Kind.GENERATIONS, path, size, reason, view.region_id)
 
 
-def needed_by_past(view: RegionView, one: FlushedGeneration) -> str | None:
-    """The version of the base table that can't be read without a generation; None where each can."""
-    known = view.history.first_with(one.generation)
-    if known is None or all(other.path != one.path for other in known[0].flushed_generations):
-        return None  # No manifest that can be read ever listed it.
-    version = view.base.past.needing(view.region_id, one.generation, known[1])
+def find_needing_version(view: RegionView, one: FlushedGeneration) -> str | None:
+    """Find a version of the base table that can't be read without a generation."""
+    first = view.history.find_first_with(one.generation)
+    if first is None or all(other.path != one.path for other in first[0].flushed_generations):
+        return None  # No readable manifest lists it.
+    version = view.base.past.find_needing(view.region_id, one.generation, first[1])
     return None if version is None else version.described
 
 
-def _waits_for(view: RegionView, one: FlushedGeneration) -> str | None:
+def _find_obstacle(view: RegionView, one: FlushedGeneration) -> str | None:
     index = view.base.lagging_index(view.region_id, one.generation)
     if index is not None:
         return f"index {index!r} of the base table lacks its rows: optimize the index"
-    version = needed_by_past(view, one)
+    version = find_needing_version(view, one)
     return None if version is None else f"{version} of the base table is not readable as it was without it"
 
 
-def take_out(storage: Storage, region_id: str, chosen: frozenset[str]) -> None:
-    """Commit a manifest without some generations, whoever else commits at the same time.
+def delist_generations(storage: Storage, region_id: str, chosen: frozenset[str]) -> None:
+    """Commit a manifest without certain generations, and retry after other commits.
 
-    The version is the next one and the epoch that of the writer, whose next flush is committed on top of it.
+    The manifest has the next version and the writer's epoch, so the writer's next flush follows it.
 
     Args:
         storage: directory of the table.
-        region_id: of the region.
-        chosen: paths of generations, below the region's directory.
+        region_id: id of the region.
+        chosen: paths of the generations, relative to the region's directory.
 
     Raises:
-        LanceGatewayError: it can't be done now.
+        LanceGatewayError: storage failed, or other commits came first in every attempt.
     """
     for _ in range(_ATTEMPTS):
         newest = read_latest_manifest(storage, region_id)
@@ -87,8 +86,8 @@ def take_out(storage: Storage, region_id: str, chosen: frozenset[str]) -> None:
 _NAME: Final = re.compile(r"[0-9a-f]{8}_gen_([1-9][0-9]*)")
 
 
-def unlisted_directories(view: RegionView) -> Iterator[Garbage | Kept]:
-    """Directories that the newest manifest does not list."""
+def find_unlisted_directories(view: RegionView) -> Iterator[Garbage | Kept]:
+    """Find directories that the newest manifest does not list."""
     listed = {one.path for one in view.newest.flushed_generations}
     for name in sorted(view.directories):
         match = _NAME.fullmatch(name)
@@ -97,9 +96,9 @@ def unlisted_directories(view: RegionView) -> Iterator[Garbage | Kept]:
         path = f"{view.directory}/{name}"
         one = FlushedGeneration(int(match[1]), name)
         if one.generation < view.newest.current_generation:
-            waits_for, reason = _flushed(view, one)
+            waits_for, reason = _check_flushed(view, one)
         else:
-            waits_for, reason = _not_flushed(view, one)
+            waits_for, reason = _check_unflushed(view, one)
         if waits_for is not None:
             yield Kept(Kind.DIRECTORIES, path, waits_for)
         else:
@@ -108,13 +107,13 @@ def unlisted_directories(view: RegionView) -> Iterator[Garbage | Kept]:
 
 
 def is_still_garbage(view: RegionView, name: str) -> bool:
-    """Whether the very newest manifest does not list a directory either."""
+    """Whether the current manifest does not list a directory either."""
     newest = read_latest_manifest(view.storage, view.region_id, known=view.newest)
     return newest is not None and all(one.path != name for one in newest.flushed_generations)
 
 
-def _flushed(view: RegionView, one: FlushedGeneration) -> tuple[str | None, str]:
-    """What a directory of a generation waits for that was flushed before; why it is garbage."""
+def _check_flushed(view: RegionView, one: FlushedGeneration) -> tuple[str | None, str]:
+    """Return what the directory of a flushed generation waits for, and why it is garbage."""
     number = one.generation
     settled = view.settled
     if settled is None or number >= settled.current_generation:
@@ -128,7 +127,7 @@ def _flushed(view: RegionView, one: FlushedGeneration) -> tuple[str | None, str]
             "manifests of the region removed, or was an older version of the base table restored?"
         )
         return why, ""
-    version = needed_by_past(view, one)
+    version = find_needing_version(view, one)
     if version is not None:
         return f"{version} of the base table is not readable as it was without it", ""
     if again is not None:
@@ -136,11 +135,11 @@ def _flushed(view: RegionView, one: FlushedGeneration) -> tuple[str | None, str]
     return None, f"generation {number} is merged, and no longer listed"
 
 
-def _not_flushed(view: RegionView, one: FlushedGeneration) -> tuple[str | None, str]:
-    """What a directory of a generation waits for that is not flushed yet; why it is garbage."""
+def _check_unflushed(view: RegionView, one: FlushedGeneration) -> tuple[str | None, str]:
+    """Return what the directory of an unflushed generation waits for, and why it is garbage."""
     files = view.storage.files(f"{view.directory}/{one.path}")
     begun = min((file.written // 1000 for file in files), default=None)
-    claimed = None if begun is None else view.history.claimed_at()
+    claimed = None if begun is None else view.history.find_claim_time()
     grace = view.policy.grace
     if begun is None or claimed is None or begun + grace >= claimed or claimed > view.now - grace:
         return f"generation {one.generation} may be on its way", ""

@@ -1,4 +1,4 @@
-"""A table, looked through and cleaned."""
+"""Finds and removes the garbage of a table."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -9,23 +9,23 @@ from memwal.errors import UnavailableError
 from memwal.regions.manifest import list_regions
 from memwal.storage.files import Storage
 from pipeline.cleaning.garbage import CleanPolicy, CleanReport, Garbage, Kept, Kind
-from pipeline.cleaning.region_files import markers
+from pipeline.cleaning.region_files import find_markers
 from pipeline.cleaning.region_tasks import LookAtRegion, RemoveFromRegion
 from pipeline.cleaning.versions import (
-    expired,
+    find_expired,
+    find_old_versions,
     list_versions,
-    old_versions,
-    past_of,
     read_base,
+    read_past,
     remove_versions,
 )
 from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.runners import Progress, Runner, Threads, silent
+from pipeline.jobs.runners import Progress, Runner, Threads, ignore_progress
 
 Clock: TypeAlias = Callable[[], float]
 """Unix time in seconds."""
 NOW = "_gateway/clean/now"
-"""Is written to learn what time it is where files get their times."""
+"""File that is written to read the clock of storage."""
 _ORDER = tuple(Kind)
 
 
@@ -35,28 +35,28 @@ def clean(
     *,
     delete: bool = False,
     runner: Runner | None = None,
-    progress: Progress = silent,
+    progress: Progress = ignore_progress,
     clock: Clock | None = None,
 ) -> CleanReport:
-    """Find a table's garbage, and remove it if that is asked for.
+    """Find a table's garbage, and remove it if `delete` is set.
 
-    What only versions need that will be removed is found as well: they are removed first.
+    Includes files that only versions to be removed need, since versions are removed first.
 
     Args:
-        table: which one.
+        table: the table.
         policy: what may be removed.
-        delete: whether anything is.
-        runner: looks at regions.
-        progress: is told how far it is.
-        clock: tells the time; None for this machine's, and storage's where something is removed.
+        delete: whether to remove the garbage.
+        runner: runs the work on regions.
+        progress: shows the progress.
+        clock: returns the time; None for this machine's clock, or storage's if something is removed.
     """
     policy = policy or CleanPolicy()
     now = int((clock or time.time)() * 1e6)
     versions = list_versions(table.dataset())
-    gone = expired(versions, policy, now)
+    gone = find_expired(versions, policy, now)
     # The base version before manifests: this order must not change (ADR 33).
-    base = read_base(table, past_of(table, [one for one in versions if one not in gone]))
-    garbage = list(old_versions(table, versions, gone))
+    base = read_base(table, read_past(table, [one for one in versions if one not in gone]))
+    garbage = list(find_old_versions(table, versions, gone))
     kept: list[Kept] = []
     region_ids = list_regions(table.storage)
     function = LookAtRegion(table, base, policy, now)
@@ -66,7 +66,7 @@ def clean(
             kept.extend(one.kept)
             advance(1)
     if Kind.LEFTOVERS in policy.kinds:
-        garbage.extend(markers(table.storage, now))
+        garbage.extend(find_markers(table.storage, now))
     garbage.sort(key=lambda one: (_ORDER.index(one.kind), one.path, one.first))
     kept.sort(key=lambda one: (_ORDER.index(one.kind), one.path))
     found = tuple(garbage)
@@ -78,7 +78,7 @@ def clean(
 def find(
     table: LakeTable, policy: CleanPolicy | None = None, *, clock: Clock | None = None
 ) -> tuple[Garbage, ...]:
-    """What of a table nobody needs any more; nothing is changed."""
+    """Find the garbage of a table; changes nothing."""
     return clean(table, policy, clock=clock).garbage
 
 
@@ -88,7 +88,7 @@ def remove(
     policy: CleanPolicy | None = None,
     *,
     runner: Runner | None = None,
-    progress: Progress = silent,
+    progress: Progress = ignore_progress,
     clock: Clock | None = None,
 ) -> tuple[Garbage, ...]:
     """Remove what was found, as far as all rules still call it garbage; safe to repeat.
@@ -115,7 +115,7 @@ def remove(
     removed = list(
         _remove_versions(table, [one for one in garbage if one.kind is Kind.VERSIONS], policy, now)
     )
-    base = read_base(table, past_of(table, list_versions(table.dataset())))
+    base = read_base(table, read_past(table, list_versions(table.dataset())))
     in_regions = sorted((one for one in garbage if one.region_id), key=lambda one: one.region_id)
     by_region = {key: tuple(found) for key, found in groupby(in_regions, key=lambda one: one.region_id)}
     function = RemoveFromRegion(table, base, policy, now, by_region)
@@ -124,16 +124,16 @@ def remove(
             removed.extend(done)
             advance(1)
     known = {one.path for one in garbage if one.kind is Kind.LEFTOVERS and not one.region_id}
-    again = [one for one in (markers(table.storage, now) if known else ()) if one.path in known]
+    again = [one for one in (find_markers(table.storage, now) if known else ()) if one.path in known]
     table.storage.delete_each([one.path for one in again])
     return (*sorted(removed, key=lambda one: (_ORDER.index(one.kind), one.path, one.first)), *again)
 
 
 def storage_time(storage: Storage) -> int:
-    """What time it is where files get their times, in microseconds since 1970.
+    """Read the clock of storage, in microseconds since 1970.
 
     Raises:
-        UnavailableError: storage does not tell.
+        UnavailableError: storage does not return the time of a file.
     """
     storage.put(NOW, b"")
     identity = storage.identity(NOW)
@@ -147,8 +147,8 @@ def _remove_versions(
 ) -> tuple[Garbage, ...]:
     if not garbage:
         return ()
-    still = {one.number for one in expired(list_versions(table.dataset()), policy, now)}
-    again = tuple(one for one in garbage if one.first in still)
+    still_expired = {one.number for one in find_expired(list_versions(table.dataset()), policy, now)}
+    again = tuple(one for one in garbage if one.first in still_expired)
     if again:
         remove_versions(table, [one.first for one in again])
     return again

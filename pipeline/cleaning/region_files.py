@@ -44,7 +44,7 @@ _MARKER: Final = re.compile(r"([^/]+)/(\d{1,19})\.done")
 _ONCE: Final = "once-"
 
 
-def region_leftovers(view: RegionView) -> Iterator[Garbage | Kept]:
+def find_region_leftovers(view: RegionView) -> Iterator[Garbage | Kept]:
     """Drafts and records of one region."""
     listed = {view.log_directory: view.log, manifest_directory(view.region_id): view.history.others}
     for path, names in listed.items():
@@ -55,13 +55,13 @@ def region_leftovers(view: RegionView) -> Iterator[Garbage | Kept]:
     owners = f"{OWNERS}/{view.region_id}"
     for one in view.storage.list(owners):
         if not one.is_dir and _is_older(one, view.now - view.policy.grace):
-            epoch = _epoch(view.storage, f"{owners}/{one.name}")
+            epoch = _read_epoch(view.storage, f"{owners}/{one.name}")
             if epoch is None or epoch < view.newest.writer_epoch:
                 reason = "the record of a claim that is over"
                 yield Garbage(Kind.LEFTOVERS, f"{owners}/{one.name}", one.size, reason, view.region_id)
 
 
-def markers(storage: Storage, now: int) -> Iterator[Garbage]:
+def find_markers(storage: Storage, now: int) -> Iterator[Garbage]:
     """Markers of batches.
 
     Args:
@@ -86,7 +86,7 @@ def _is_older(one: Entry, moment: int) -> bool:
     return one.written // 1000 <= moment
 
 
-def _epoch(storage: Storage, path: str) -> int | None:
+def _read_epoch(storage: Storage, path: str) -> int | None:
     """Of a record; None where it is none."""
     try:
         epoch = json.loads(storage.read(path))["epoch"]
@@ -95,7 +95,7 @@ def _epoch(storage: Storage, path: str) -> int | None:
     return epoch if isinstance(epoch, int) else None
 
 
-def old_manifests(view: RegionView) -> Iterator[Garbage | Kept]:
+def find_old_manifests(view: RegionView) -> Iterator[Garbage | Kept]:
     """Manifests that were not the newest at any time which can be asked for, nor follow one that was.
 
     The one that follows tells until when the one before was the newest.
@@ -106,29 +106,29 @@ def old_manifests(view: RegionView) -> Iterator[Garbage | Kept]:
     shown = 0
     kept_for = ""
     # Whoever reads a time before all of them has to know that it is one.
-    is_needed_before = view.base.past.showing(0, history.written[0]) is not None
+    is_needed_before = view.base.past.find_showing(0, history.written[0]) is not None
     for at, version in enumerate(history.versions[:-1]):
-        until = history.superseded_at(at)
-        past = view.base.past.showing(history.written[at], until)
+        until = history.find_superseded_time(at)
+        past = view.base.past.find_showing(history.written[at], until)
         is_needed = past is not None or until > view.now - view.policy.grace
         if past is not None and past != view.base.past.newest:
             shown, kept_for = shown + 1, past.described
         if is_needed or is_needed_before:
-            yield from _garbage(view, path, run)
+            yield from _build_garbage(view, path, run)
             run = []
         elif run and history.versions[run[-1]] != version - 1:
-            yield from _garbage(view, path, run)
+            yield from _build_garbage(view, path, run)
             run = [at]
         else:
             run.append(at)
         is_needed_before = is_needed
-    yield from _garbage(view, path, run)
+    yield from _build_garbage(view, path, run)
     if shown:
         why = f"{shown} manifests tell what was flushed when {kept_for} or an earlier one was the newest"
         yield Kept(Kind.MANIFESTS, path, why)
 
 
-def _garbage(view: RegionView, path: str, run: list[int]) -> Iterator[Garbage]:
+def _build_garbage(view: RegionView, path: str, run: list[int]) -> Iterator[Garbage]:
     if run:
         history = view.history
         size = sum(history.sizes[at] for at in run)
@@ -147,18 +147,18 @@ class _Fence:
     epoch: int
 
 
-def flushed_entries(view: RegionView) -> Iterator[Garbage | Kept]:
+def find_flushed_entries(view: RegionView) -> Iterator[Garbage | Kept]:
     """Entries that neither readers nor writers need, in stretches between what stays."""
     path = view.log_directory
     sizes = {position: one.size for one in view.log if (position := wal_entry_position(one.name)) is not None}
-    last = _last_flushed(view)
+    last = _find_last_flushed(view)
     if not sizes or not last:
         return
     last = min(last, view.newest.wal_entry_position_last_seen - 1, max(sizes) - 1)
     positions = sorted(sizes)
     before = _Fence(0, 1)  # The first writer of a region has nobody to fence off.
     # The next claim's fence would be behind all of it.
-    for fence in (*_fences(view, sizes, last), _Fence(last + 1, view.newest.writer_epoch + 1)):
+    for fence in (*_find_fences(view, sizes, last), _Fence(last + 1, view.newest.writer_epoch + 1)):
         end = min(fence.position, last + 1)
         stretch = positions[bisect_right(positions, before.position) : bisect_left(positions, end)]
         if stretch and fence.epoch - before.epoch not in (0, 1):
@@ -168,21 +168,21 @@ def flushed_entries(view: RegionView) -> Iterator[Garbage | Kept]:
             )
             yield Kept(Kind.LOG, f"{path} {stretch[0]}..{stretch[-1]}", why)
         elif stretch:
-            yield from _runs(view, path, stretch, sizes)
+            yield from _split_runs(view, path, stretch, sizes)
         before = fence
 
 
-def _last_flushed(view: RegionView) -> int:
+def _find_last_flushed(view: RegionView) -> int:
     """Newest position that is flushed and merged by the manifest of a grace ago; 0 for none."""
     moment = view.now - view.policy.grace
-    manifest = view.history.last_before(moment, view.merged)
+    manifest = view.history.find_last_before(moment, view.merged)
     if manifest is None:
         return 0
     known = (manifest, view.newest) if view.settled is None else (manifest, view.settled, view.newest)
     return min(one.replay_after_wal_entry_position for one in known)
 
 
-def _fences(view: RegionView, sizes: dict[int, int], last: int) -> Iterator[_Fence]:
+def _find_fences(view: RegionView, sizes: dict[int, int], last: int) -> Iterator[_Fence]:
     """All fences up to a position, and the first one behind it."""
     for position in sorted(position for position, size in sizes.items() if size <= FENCE_BYTES):
         try:
@@ -199,7 +199,9 @@ def _fences(view: RegionView, sizes: dict[int, int], last: int) -> Iterator[_Fen
                 return
 
 
-def _runs(view: RegionView, path: str, positions: list[int], sizes: dict[int, int]) -> Iterator[Garbage]:
+def _split_runs(
+    view: RegionView, path: str, positions: list[int], sizes: dict[int, int]
+) -> Iterator[Garbage]:
     """Stretches without gaps, as an earlier run that was stopped may have left."""
     first = positions[0]
     for at, position in enumerate(positions):

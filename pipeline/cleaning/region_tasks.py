@@ -1,7 +1,7 @@
-"""What is done to one region: all rules look at it, and what was found is removed after one more look.
+"""Tasks that find and remove the garbage of a region; removal finds it again first.
 
-Each step leaves what the next run finds: a generation is out of its manifest before its directory goes, a
-directory that is gone in part is still not listed, and entries and manifests go one by one.
+A task that is interrupted leaves garbage that the next run finds: a generation is removed from its manifest
+before its directory, a partly deleted directory is still not listed, and files are removed one by one.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,30 +11,35 @@ from memwal.regions.generation_numbers import is_restarted
 from memwal.regions.manifest import manifest_path
 from memwal.regions.wal import wal_entry_path
 from memwal.storage.files import Storage
-from pipeline.cleaning.garbage import CleanPolicy, Found, Garbage, Kept, Kind
-from pipeline.cleaning.generations import is_still_garbage, merged_generations, take_out, unlisted_directories
-from pipeline.cleaning.region_files import flushed_entries, old_manifests, region_leftovers
+from pipeline.cleaning.garbage import CleanPolicy, Findings, Garbage, Kept, Kind
+from pipeline.cleaning.generations import (
+    delist_generations,
+    find_merged_generations,
+    find_unlisted_directories,
+    is_still_garbage,
+)
+from pipeline.cleaning.region_files import find_flushed_entries, find_old_manifests, find_region_leftovers
 from pipeline.cleaning.versions import Base
 from pipeline.cleaning.view import RegionView
 from pipeline.jobs.lake import LakeTable
 
 _RULES: tuple[tuple[Kind, Callable[[RegionView], Iterator[Garbage | Kept]]], ...] = (
-    (Kind.GENERATIONS, merged_generations),
-    (Kind.DIRECTORIES, unlisted_directories),
-    (Kind.LOG, flushed_entries),
-    (Kind.MANIFESTS, old_manifests),
-    (Kind.LEFTOVERS, region_leftovers),
+    (Kind.GENERATIONS, find_merged_generations),
+    (Kind.DIRECTORIES, find_unlisted_directories),
+    (Kind.LOG, find_flushed_entries),
+    (Kind.MANIFESTS, find_old_manifests),
+    (Kind.LEFTOVERS, find_region_leftovers),
 )
 
 
-def look(view: RegionView) -> Found:
-    """What a region has of the kinds that are asked for."""
+def find_garbage(view: RegionView) -> Findings:
+    """Find the garbage of a region, of the kinds of its policy."""
     if is_restarted(view.newest, view.merged):
         reason = (
             f"its next generation is {view.newest.current_generation}, but the base table contains those up "
             f"to {view.merged} of a region of that id: queries tell what to do"
         )
-        return Found(kept=(Kept(Kind.GENERATIONS, view.directory, reason),))
+        return Findings(kept=(Kept(Kind.GENERATIONS, view.directory, reason),))
     garbage: list[Garbage] = []
     kept: list[Kept] = []
     for kind, rule in _RULES:
@@ -44,22 +49,22 @@ def look(view: RegionView) -> Found:
                     garbage.append(one)
                 else:
                     kept.append(one)
-    return Found(tuple(garbage), tuple(kept))
+    return Findings(tuple(garbage), tuple(kept))
 
 
 @dataclass(frozen=True)
 class LookAtRegion:
-    """Looks at regions of a table; may travel to other processes."""
+    """Finds the garbage of regions; can be sent to other processes."""
 
     table: LakeTable
     base: Base
     policy: CleanPolicy
     now: int
 
-    def __call__(self, region_id: str) -> Found:
-        """Look at one."""
+    def __call__(self, region_id: str) -> Findings:
+        """Find the garbage of a region."""
         view = RegionView.of(self.table.storage, region_id, self.base, self.policy, self.now)
-        return Found() if view is None else look(view)
+        return Findings() if view is None else find_garbage(view)
 
 
 _NUMBERED = (Kind.LOG, Kind.MANIFESTS)
@@ -68,7 +73,7 @@ _AT_ONCE = 1000
 
 @dataclass(frozen=True)
 class RemoveFromRegion:
-    """Removes garbage of regions; may travel to other processes, and run again."""
+    """Removes the garbage of regions; can be sent to other processes, and repeated."""
 
     table: LakeTable
     base: Base
@@ -77,10 +82,10 @@ class RemoveFromRegion:
     found: Mapping[str, tuple[Garbage, ...]]
 
     def __call__(self, region_id: str) -> tuple[Garbage, ...]:
-        """Remove what is garbage still; returns it.
+        """Remove what is still garbage, and return it.
 
         Raises:
-            LanceGatewayError: not all of it could be removed.
+            LanceGatewayError: some garbage could not be removed.
         """
         found = self.found[region_id]
         kinds = tuple(kind for kind in self.policy.kinds if any(one.kind is kind for one in found))
@@ -89,20 +94,20 @@ class RemoveFromRegion:
         policy = replace(self.policy, kinds=kinds)
         storage = self.table.storage
         # The base version before manifests: this order must not change (ADR 33).
-        view = RegionView.of(storage, region_id, self.base.still(self.table), policy, self.now)
+        view = RegionView.of(storage, region_id, self.base.refresh(self.table), policy, self.now)
         if view is None:
             return ()
-        again = tuple(_both(look(view).garbage, found))
+        again = tuple(_intersect(find_garbage(view).garbage, found))
         listed = tuple(one for one in again if one.kind is Kind.GENERATIONS)
         # Out of the manifest before directories go: this order must not change (ADR 25).
         if listed:
-            take_out(storage, region_id, frozenset(one.path.rpartition("/")[2] for one in listed))
+            delist_generations(storage, region_id, frozenset(one.path.rpartition("/")[2] for one in listed))
         others = (one for one in again if one.kind is not Kind.GENERATIONS)
         return (*listed, *(one for one in others if _remove(view, one)))
 
 
 def _remove(view: RegionView, one: Garbage) -> bool:
-    """Remove one thing; False where it is garbage no more."""
+    """Remove garbage; returns False if it is not garbage any more."""
     storage = view.storage
     if one.kind is Kind.DIRECTORIES:
         if not is_still_garbage(view, one.path.rpartition("/")[2]):
@@ -113,19 +118,21 @@ def _remove(view: RegionView, one: Garbage) -> bool:
             positions = range(first, min(first + _AT_ONCE, one.last + 1))
             storage.delete_each([wal_entry_path(one.region_id, position) for position in positions])
     elif one.kind is Kind.MANIFESTS:
-        _empty(storage, [manifest_path(one.region_id, each) for each in range(one.first, one.last + 1)])
+        _truncate_files(
+            storage, [manifest_path(one.region_id, each) for each in range(one.first, one.last + 1)]
+        )
     else:
         storage.delete(one.path)
     return True
 
 
-def _empty(storage: Storage, paths: Sequence[str]) -> None:
+def _truncate_files(storage: Storage, paths: Sequence[str]) -> None:
     for first in range(0, len(paths), _AT_ONCE):
         storage.each(lambda path: storage.put(path, b""), paths[first : first + _AT_ONCE])
 
 
-def _both(again: Sequence[Garbage], before: Sequence[Garbage]) -> Iterator[Garbage]:
-    """What is garbage now and was found before; of files with numbers, those that were."""
+def _intersect(again: Sequence[Garbage], before: Sequence[Garbage]) -> Iterator[Garbage]:
+    """Return the garbage that was also found before; intersects ranges of numbers."""
     known = {(one.kind, one.path) for one in before if one.kind not in _NUMBERED}
     runs = [one for one in before if one.kind in _NUMBERED]
     for one in again:

@@ -1,8 +1,8 @@
-"""Versions of the base table: those that are kept, what each of them needs, and those that Lance removes.
+"""Versions of the base table: which are kept, what they need, and which Lance removes.
 
-`FOR VERSION AS OF n` shows version n and what was flushed by its commit, `FOR TIMESTAMP AS OF t` the newest
-version of that time and what was flushed by t. So a version stands for a stretch of time: from its commit to
-the next one's. Where the next version was removed, only its own commit is left.
+`FOR VERSION AS OF n` reads version n and what was flushed before its commit; `FOR TIMESTAMP AS OF t` reads
+the newest version at t and what was flushed before t. So a version stands for the time from its commit to the
+next one, or for its commit alone if the next version was removed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def microseconds(moment: datetime) -> int:
-    """Since 1970; Lance tells local time."""
+    """Return the microseconds since 1970 of a local time of Lance."""
     return (moment.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
 
 
@@ -34,9 +34,9 @@ class Version:
     """A version of the base table.
 
     Attributes:
-        number: of it.
+        number: number of the version.
         committed_at: microseconds since 1970.
-        tags: that name it.
+        tags: tags of the version.
     """
 
     number: int
@@ -45,18 +45,18 @@ class Version:
 
     @property
     def described(self) -> str:
-        """For reasons."""
+        """Description for reasons."""
         named = f" ({', '.join(map(repr, self.tags))})" if self.tags else ""
         return f"version {self.number}{named}"
 
 
 @dataclass(frozen=True, slots=True)
 class PastVersion:
-    """A version that is kept, and the time it stands for.
+    """A kept version, and the time that it stands for.
 
     Attributes:
-        version: which.
-        until: last microsecond at which what is read as it was may be this version.
+        version: the version.
+        until: last microsecond that it stands for.
         merged: region id -> newest generation that it contains; None where the table had no MemWAL yet.
     """
 
@@ -71,7 +71,7 @@ class PastVersion:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """All versions that are kept, ascending."""
+    """All kept versions, ascending."""
 
     versions: tuple[PastVersion, ...]
 
@@ -80,13 +80,13 @@ class Past:
         """The table's newest version."""
         return self.versions[-1].version
 
-    def needing(self, region_id: str, generation: int, listed_at: int) -> Version | None:
-        """A version that can't be read as it was without a generation; None where each can.
+    def find_needing(self, region_id: str, generation: int, listed_at: int) -> Version | None:
+        """Find a version that can't be read without a generation; None if there is none.
 
         Args:
-            region_id: of the generation.
-            generation: its number.
-            listed_at: when a manifest listed it first, or earlier.
+            region_id: region of the generation.
+            generation: number of the generation.
+            listed_at: time at which a manifest first listed it, or earlier.
         """
         for one in self.versions:
             is_lacking = one.merged is not None and one.merged.get(region_id, 0) < generation
@@ -94,12 +94,12 @@ class Past:
                 return one.version
         return None
 
-    def showing(self, since: int, before: int) -> Version | None:
-        """A version that stands for a part of a stretch of time; None where none does.
+    def find_showing(self, since: int, before: int) -> Version | None:
+        """Find a version that stands for a part of a time range; None if there is none.
 
         Args:
-            since: first microsecond.
-            before: behind the last microsecond.
+            since: first microsecond of the range.
+            before: first microsecond after the range.
         """
         for one in self.versions:
             if one.merged is not None and one.version.committed_at < before and since <= one.until:
@@ -108,10 +108,10 @@ class Past:
 
 
 def list_versions(dataset: Any) -> tuple[Version, ...]:  # noqa: ANN401 (lance types)
-    """All versions of a `lance.LanceDataset`, ascending, with their tags.
+    """List all versions of a `lance.LanceDataset`, ascending, with their tags.
 
     Raises:
-        UnavailableError: one can't be read, or is being removed by another run.
+        UnavailableError: a version can't be read, or another run is removing it.
     """
     try:
         tagged, listed = dataset.tags.list(), dataset.versions()
@@ -131,15 +131,15 @@ def list_versions(dataset: Any) -> tuple[Version, ...]:  # noqa: ANN401 (lance t
     return tuple(sorted(found, key=lambda one: one.number))
 
 
-def expired(versions: Sequence[Version], policy: CleanPolicy, now: int) -> tuple[Version, ...]:
-    """Versions that may go.
+def find_expired(versions: Sequence[Version], policy: CleanPolicy, now: int) -> tuple[Version, ...]:
+    """Find the versions that may be removed.
 
-    The newest stays, as do those with tags, and those that were the newest within the grace: whoever began to
-    read them may not be done.
+    The newest version, tagged versions, and versions that were the newest within the grace are kept, since
+    readers may still use them.
 
     Args:
-        versions: all of them, ascending.
-        policy: what may go.
+        versions: all versions, ascending.
+        policy: what may be removed.
         now: microseconds since 1970.
     """
     if Kind.VERSIONS not in policy.kinds:
@@ -155,12 +155,12 @@ def expired(versions: Sequence[Version], policy: CleanPolicy, now: int) -> tuple
     )
 
 
-def past_of(table: LakeTable, kept: Sequence[Version]) -> Past:
-    """What versions need.
+def read_past(table: LakeTable, kept: Sequence[Version]) -> Past:
+    """Read what kept versions contain.
 
     Args:
-        table: whose versions they are.
-        kept: ascending; the last one is the newest of the table.
+        table: the table.
+        kept: kept versions, ascending; the last one is the newest of the table.
     """
     details = table.storage.each(lambda one: read_index_details(table.storage, one.number), kept)
     found = []
@@ -176,13 +176,13 @@ def past_of(table: LakeTable, kept: Sequence[Version]) -> Past:
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """What is known of a base table; read before the manifests of regions: what it has merged stays merged.
+    """The state of a base table, read before the manifests of regions: merged generations stay merged.
 
     Attributes:
         merged: region id -> newest generation that the newest version contains.
         lagging: name of a maintained index that does not cover the whole table -> region id -> newest
             generation that it covers.
-        past: versions that are kept.
+        past: the kept versions.
     """
 
     merged: Mapping[str, int]
@@ -190,26 +190,26 @@ class Base:
     past: Past
 
     def lagging_index(self, region_id: str, generation: int) -> str | None:
-        """A maintained index that lacks rows of a merged generation; None where none does."""
+        """Return a maintained index that lacks rows of a merged generation; None if there is none."""
         lacking = (name for name, covered in self.lagging.items() if covered.get(region_id, 0) < generation)
         return next(lacking, None)
 
-    def still(self, table: LakeTable) -> Base:
-        """The same, with what is merged and indexed by now."""
-        merged, lagging = _progress(table)
+    def refresh(self, table: LakeTable) -> Base:
+        """Return the state with the current progress of merges and indexes."""
+        merged, lagging = _read_progress(table)
         return replace(self, merged=merged, lagging=lagging)
 
 
 def read_base(table: LakeTable, past: Past) -> Base:
-    """Look at a base table.
+    """Read the state of a base table.
 
     Raises:
-        NoMemWalError: it has no MemWAL.
+        NoMemWalError: the table has no MemWAL.
     """
-    return Base(*_progress(table), past)
+    return Base(*_read_progress(table), past)
 
 
-def _progress(table: LakeTable) -> tuple[Mapping[str, int], Mapping[str, Mapping[str, int]]]:
+def _read_progress(table: LakeTable) -> tuple[Mapping[str, int], Mapping[str, Mapping[str, int]]]:
     dataset = table.dataset()
     details = read_index_details(table.storage, dataset.version)
     if details is None and (left := list_regions(table.storage)):
@@ -223,13 +223,13 @@ def _progress(table: LakeTable) -> tuple[Mapping[str, int], Mapping[str, Mapping
             f"table {table.name!r} has no MemWAL, and so nothing to clean here: Lance's own "
             "cleanup_old_versions() removes old versions of plain tables"
         )
-    return details.merged_generations, _lagging(dataset, details)
+    return details.merged_generations, _find_lagging(dataset, details)
 
 
-def _lagging(dataset: Any, details: MemWalIndexDetails) -> dict[str, Mapping[str, int]]:  # noqa: ANN401
-    """Indexes that lack fragments: those that cover all of them have whatever was merged.
+def _find_lagging(dataset: Any, details: MemWalIndexDetails) -> dict[str, Mapping[str, int]]:  # noqa: ANN401
+    """Find maintained indexes that lack fragments, and the generations that they cover.
 
-    Progress by generation is lost when the table is compacted, so it is only asked for what is lacking.
+    Indexes that cover all fragments are left out, since compaction resets their recorded progress.
     """
     fragments = {one.fragment_id for one in dataset.get_fragments()}
     found = {}
@@ -246,15 +246,15 @@ def _lagging(dataset: Any, details: MemWalIndexDetails) -> dict[str, Mapping[str
 _PARTS = ("data", "_deletions", "_indices")
 
 
-def old_versions(
+def find_old_versions(
     table: LakeTable, versions: Sequence[Version], expired: Sequence[Version]
 ) -> Iterator[Garbage]:
-    """Versions that expired, each with the bytes of what no later version has.
+    """Yield expired versions, each with the size of the files that no later version has.
 
-    Those that another run has removed by now are left out.
+    Versions that another run has removed meanwhile are left out.
 
     Raises:
-        UnavailableError: one is there and can't be read.
+        UnavailableError: an existing version can't be read.
     """
     if not expired:
         return
@@ -263,15 +263,15 @@ def old_versions(
     for path, size in sizes.items():
         if path.startswith("_indices/"):
             of_indexes[path.split("/")[1]] = of_indexes.get(path.split("/")[1], 0) + size
-    manifests = _manifest_sizes(table.storage)
+    manifests = _read_manifest_sizes(table.storage)
     gone = {one.number for one in expired}
     newest = table.dataset()
     seen: set[str] = set()
     for one in versions:
         if one.number not in gone:
-            seen.update(_files(table, newest, one.number) or ())
+            seen.update(_list_files(table, newest, one.number) or ())
     for one in reversed(expired):
-        found = _files(table, newest, one.number)
+        found = _list_files(table, newest, one.number)
         if found is None:
             continue
         own = found - seen
@@ -285,10 +285,10 @@ def old_versions(
 
 
 def remove_versions(table: LakeTable, numbers: Sequence[int]) -> None:
-    """Remove versions by Lance, which leaves the newest and those with tags alone.
+    """Remove versions by Lance, which keeps the newest and tagged ones.
 
     Raises:
-        UnavailableError: it was not done, or not all of it.
+        UnavailableError: some versions were not removed.
     """
     try:
         table.dataset().cleanup_old_versions(versions=list(numbers), error_if_tagged_old_versions=False)
@@ -299,28 +299,28 @@ def remove_versions(table: LakeTable, numbers: Sequence[int]) -> None:
         ) from error
 
 
-def _files(table: LakeTable, newest: Any, number: int) -> set[str] | None:  # noqa: ANN401 (lance types)
-    """Data files, deletion files and ids of indexes of a version; None where it is gone.
+def _list_files(table: LakeTable, newest: Any, number: int) -> set[str] | None:  # noqa: ANN401 (lance types)
+    """List data files, deletion files and index ids of a version; returns None if it was removed.
 
     Args:
-        table: whose version it is.
-        newest: a version of it, a `lance.LanceDataset`.
-        number: of the version.
+        table: the table.
+        newest: any version of it, as a `lance.LanceDataset`.
+        number: number of the version.
 
     Raises:
-        UnavailableError: it is there and can't be read.
+        UnavailableError: the version exists and can't be read.
     """
     try:
-        return _files_of(newest.checkout_version(number))
+        return _list_dataset_files(newest.checkout_version(number))
     except (OSError, ValueError) as error:
-        if number not in _manifest_sizes(table.storage):
+        if number not in _read_manifest_sizes(table.storage):
             return None
         raise UnavailableError(
             f"table {table.name!r}: version {number} can't be read: {brief(error)}"
         ) from error
 
 
-def _files_of(dataset: Any) -> set[str]:  # noqa: ANN401 (lance types)
+def _list_dataset_files(dataset: Any) -> set[str]:  # noqa: ANN401 (lance types)
     found: set[str] = set()
     for fragment in dataset.get_fragments():
         found.update(f"data/{one.path}" for one in fragment.metadata.files)
@@ -332,7 +332,7 @@ def _files_of(dataset: Any) -> set[str]:  # noqa: ANN401 (lance types)
     return found
 
 
-def _manifest_sizes(storage: Storage) -> dict[int, int]:
-    """By version; named by either scheme."""
+def _read_manifest_sizes(storage: Storage) -> dict[int, int]:
+    """Return version -> size of its manifest; handles both naming schemes."""
     files = ((base_manifest_version(one.name), one.size) for one in storage.list(VERSIONS))
     return {version: size for version, size in files if version is not None}

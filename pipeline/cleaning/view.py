@@ -1,4 +1,4 @@
-"""One region at one moment, as the rules look at it, with its manifests by time."""
+"""The state of a region for the rules of cleaning, with the history of its manifests."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ _ATTEMPTS = 8
 
 
 class RegionHistory:
-    """The manifests of a region that can be read, ascending; used by one thread at a time.
+    """The readable manifests of a region, ascending; used by one thread at a time.
 
     Attributes:
-        region_id: UUID in its usual text form.
-        newest: manifest.
-        versions: numbers of those that can be read.
-        written: when each was written, in microseconds since 1970, ascending.
-        sizes: bytes of each.
-        others: what else is in the directory.
+        region_id: id of the region.
+        newest: newest manifest.
+        versions: versions of the readable manifests.
+        written: time of each in microseconds since 1970, ascending.
+        sizes: size of each in bytes.
+        others: other files of the directory.
     """
 
     def __init__(self, storage: Storage, newest: RegionManifest, names: tuple[Entry, ...]) -> None:
         self.region_id = newest.region_id
         self.newest = newest
-        numbered = sorted(_numbered(names))
+        numbered = sorted(_list_versions(names))
         self.versions = tuple(version for version, _ in numbered)
-        # Times of files are not that exact: what is later by its number is not earlier by its time.
+        # Times of files are inexact; this makes them ascend with the versions.
         self.written = tuple(accumulate((one.written // 1000 for _, one in numbered), max))
         self.sizes = tuple(one.size for _, one in numbered)
         self.others = tuple(one for one in names if not one.name.endswith(".binpb"))
@@ -49,7 +49,7 @@ class RegionHistory:
 
     @staticmethod
     def of(storage: Storage, region_id: str) -> RegionHistory | None:
-        """The history of a region; None where it has no manifest yet.
+        """Read the history of a region; None if it has no manifest yet.
 
         Raises:
             PreconditionError: the newest manifest is not the one that writers find.
@@ -58,7 +58,7 @@ class RegionHistory:
         for _ in range(_ATTEMPTS):
             names = storage.list(manifest_directory(region_id))
             newest = read_latest_manifest(storage, region_id)
-            listed = max((version for version, _ in _numbered(names)), default=0)
+            listed = max((version for version, _ in _list_versions(names)), default=0)
             if newest is None and not listed:
                 return None
             if newest is not None and newest.version == listed:
@@ -70,10 +70,10 @@ class RegionHistory:
         )
 
     def read(self, version: int) -> RegionManifest:
-        """A manifest.
+        """Read a manifest.
 
         Raises:
-            UnavailableError: it is being removed by somebody else.
+            UnavailableError: another clean-up is removing the manifest.
         """
         if version not in self._read:
             path = manifest_path(self.region_id, version)
@@ -89,7 +89,7 @@ class RegionHistory:
         return self._read[version]
 
     def at(self, moment: int) -> RegionManifest | None:
-        """The manifest that was the newest at a time; None where it can't be read any more, or never was.
+        """Return the manifest that was the newest at a time; None if there is no readable one.
 
         Args:
             moment: microseconds since 1970.
@@ -97,28 +97,28 @@ class RegionHistory:
         at = bisect_right(self.written, moment)
         return self.read(self.versions[at - 1]) if at else None
 
-    def superseded_at(self, at: int) -> int:
-        """When the next manifest was written; for the newest, later than any time.
+    def find_superseded_time(self, at: int) -> int:
+        """Return when the next manifest was written; `FOREVER` for the newest.
 
         Args:
-            at: number in `versions`.
+            at: index into `versions`.
         """
         return self.written[at + 1] if at + 1 < len(self.written) else FOREVER
 
-    def first_with(self, generation: int) -> tuple[RegionManifest, int] | None:
-        """The first manifest that knows a generation to be flushed, and when it was written.
+    def find_first_with(self, generation: int) -> tuple[RegionManifest, int] | None:
+        """Return the first readable manifest after the flush of a generation, and when it was written.
 
-        If a manifest ever listed the generation, this one does, or did before it could be read no longer.
+        If a readable manifest lists the generation, this one does.
         """
         at = bisect_right(self.versions, generation, key=lambda one: self.read(one).current_generation)
         return (self.read(self.versions[at]), self.written[at]) if at < len(self.versions) else None
 
-    def last_before(self, moment: int, generation: int) -> RegionManifest | None:
-        """The newest manifest of a time at which no later generation than this was flushed; None for none.
+    def find_last_before(self, moment: int, generation: int) -> RegionManifest | None:
+        """Return the newest manifest of a time at which no later generation was flushed; None for none.
 
         Args:
             moment: microseconds since 1970.
-            generation: may be flushed, and those before it.
+            generation: newest generation that may be flushed.
         """
         by_time = bisect_right(self.written, moment)
         flushed = bisect_right(
@@ -126,8 +126,8 @@ class RegionHistory:
         )
         return self.read(self.versions[flushed - 1]) if flushed else None
 
-    def claimed_at(self) -> int | None:
-        """When the region's writer claimed it, in microseconds since 1970; None where that is not known."""
+    def find_claim_time(self) -> int | None:
+        """Return when the current writer claimed the region, in microseconds since 1970; None if unknown."""
         epoch = self.newest.writer_epoch
         at = bisect_left(self.versions, epoch, key=lambda one: self.read(one).writer_epoch)
         is_first = at == 0 and self.versions[0] == 1
@@ -135,8 +135,8 @@ class RegionHistory:
         return self.written[at] if is_first or is_behind_another else None
 
 
-def _numbered(names: tuple[Entry, ...]) -> Iterator[tuple[int, Entry]]:
-    """Manifests that are not emptied."""
+def _list_versions(names: tuple[Entry, ...]) -> Iterator[tuple[int, Entry]]:
+    """Yield the versions and entries of manifests that are not empty."""
     for one in names:
         version = manifest_version(one.name)
         if version is not None and one.size:
@@ -145,17 +145,17 @@ def _numbered(names: tuple[Entry, ...]) -> Iterator[tuple[int, Entry]]:
 
 @dataclass(frozen=True)
 class RegionView:
-    """A region.
+    """The state of a region.
 
     Attributes:
         storage: directory of the table.
-        region_id: UUID in its usual text form.
-        directories: names in the region's directory, listed before its manifests: what is not listed by them
-            was not listed by any of that time.
-        history: its manifests.
-        log: what is in the directory of the log, listed after its manifests.
-        settled: the manifest that was the newest a grace ago, which readers may still go by; None where there
-            was none, or it can't be read.
+        region_id: id of the region.
+        directories: names in the region's directory, listed before the manifests are read, so directories of
+            later flushes are not among them.
+        history: history of the manifests.
+        log: entries of the log's directory, listed after the manifests.
+        settled: the manifest that was the newest a grace ago, which readers may still use; None if no such
+            manifest is readable.
         base: the base table.
         policy: what may be removed.
         now: microseconds since 1970.
@@ -173,7 +173,7 @@ class RegionView:
 
     @staticmethod
     def of(storage: Storage, region_id: str, base: Base, policy: CleanPolicy, now: int) -> RegionView | None:
-        """Look at a region; None where it has no manifest yet."""
+        """Read the state of a region; None if it has no manifest yet."""
         # Directories, then manifests, then the log: this order must not change (ADR 25).
         directories = storage.directories(region_directory(region_id))
         history = RegionHistory.of(storage, region_id)
@@ -185,7 +185,7 @@ class RegionView:
 
     @property
     def newest(self) -> RegionManifest:
-        """Its newest manifest."""
+        """The newest manifest."""
         return self.history.newest
 
     @property

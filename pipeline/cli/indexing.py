@@ -16,13 +16,13 @@ from pipeline.cli.options import (
     RootOrFile,
     StorageOptions,
     Tables,
-    failing,
+    exit_on_failure,
     for_each,
+    open_runner,
     open_tables,
-    opened_runner,
-    pairs,
+    parse_pairs,
 )
-from pipeline.jobs.runners import counted
+from pipeline.jobs.runners import format_count
 
 if TYPE_CHECKING:
     from pipeline.indexing import BuildReport, IndexReport
@@ -49,15 +49,15 @@ def snapshot(
 
     A table whose regions are remembered as they are is left alone.
     """
-    with failing():
-        from pipeline.jobs.runners import on_terminal  # noqa: PLC0415 - keeps --help quick
+    with exit_on_failure():
+        from pipeline.jobs.runners import show_progress  # noqa: PLC0415 - keeps --help quick
         from pipeline.snapshotting import snapshot as run  # noqa: PLC0415
 
         keys = {"snapshot.max_age": max_age, "snapshot.hint_entries": hint_entries}
         policies, found = open_tables(tables, root, config, storage_option, keys)
 
         def one(table: LakeTable) -> None:
-            report = run(table, policies.snapshot, progress=on_terminal)
+            report = run(table, policies.snapshot, progress=show_progress)
             typer.echo(json.dumps(_document(report)) if as_json else _line(report))
 
         for_each(found, one, are_named=bool(tables))
@@ -76,13 +76,13 @@ def _document(report: SnapshotReport) -> dict[str, object]:
 
 
 def _line(report: SnapshotReport) -> str:
-    regions = counted(report.regions, "region")
+    regions = format_count(report.regions, "region")
     if report.committed is None:
         reason = "nothing has changed" if report.is_current else "the last snapshot is young enough"
         return f"{report.table}: {regions}, {reason}"
     return (
         f"{report.table}: {regions} remembered by version {report.committed.version}, "
-        f"{counted(report.committed.num_bytes, 'byte')}"
+        f"{format_count(report.committed.num_bytes, 'byte')}"
     )
 
 
@@ -127,10 +127,10 @@ def index(
     ] = False,
 ) -> None:
     """Bring indexes up to date with merges and put small files together; or build indexes."""
-    with failing():
+    with exit_on_failure():
         from pipeline.indexing import IndexPolicy, IndexSpec, build, maintain  # noqa: PLC0415 - keeps --help quick
         from pipeline.jobs.lake import Lake  # noqa: PLC0415
-        from pipeline.jobs.runners import on_terminal  # noqa: PLC0415
+        from pipeline.jobs.runners import show_progress  # noqa: PLC0415
 
         policy = IndexPolicy(
             max_unindexed_rows,
@@ -141,34 +141,34 @@ def index(
             retrain_after=retrain_after,
             retrain_growth=retrain_growth,
         )
-        parameters = pairs("--parameter", parameter)
+        parameters = parse_pairs("--parameter", parameter)
         specs = [
             IndexSpec.parse(one, parameters, replaces=replace, segment_rows=segment_rows)
             for one in builds or ()
         ]
-        found = Lake.open(root, pairs("--storage-option", storage_option)).tables(tables or ())
+        found = Lake.open(root, parse_pairs("--storage-option", storage_option)).tables(tables or ())
         if specs and not tables:
             raise InvalidInputError(
                 f"--build {specs[0].column}:{specs[0].type}: name the table that it is of"
             )
-        with opened_runner(master) as runner:
+        with open_runner(master) as runner:
 
             def one(table: LakeTable) -> None:
                 for spec in specs:
-                    built = build(table, spec, runner=runner, progress=on_terminal)
-                    typer.echo(json.dumps(asdict(built))) if as_json else _tell_built(built)
+                    built = build(table, spec, runner=runner, progress=show_progress)
+                    typer.echo(json.dumps(asdict(built))) if as_json else _print_build(built)
                 if not specs:
-                    report = maintain(table, policy, runner=runner, progress=on_terminal)
-                    typer.echo(json.dumps(asdict(report))) if as_json else _tell_maintained(report)
+                    report = maintain(table, policy, runner=runner, progress=show_progress)
+                    typer.echo(json.dumps(asdict(report))) if as_json else _print_maintenance(report)
 
             for_each(found, one, are_named=bool(tables))
 
 
-def _tell_built(report: BuildReport) -> None:
+def _print_build(report: BuildReport) -> None:
     how = f"{report.segments} segments side by side" if report.segments > 1 else "one segment"
     typer.echo(
-        f"{report.table}: index {report.index} covers {counted(report.rows, 'row')}, from {how} (version "
-        f"{report.version})"
+        f"{report.table}: index {report.index} covers {format_count(report.rows, 'row')}, from {how} "
+        f"(version {report.version})"
     )
     if not report.is_maintained:
         typer.echo(
@@ -176,7 +176,7 @@ def _tell_built(report: BuildReport) -> None:
         )
 
 
-def _tell_maintained(report: IndexReport) -> None:
+def _print_maintenance(report: IndexReport) -> None:
     if not report.reasons:
         typer.echo(f"{report.table}: nothing to do")
     else:
@@ -187,7 +187,7 @@ def _tell_maintained(report: IndexReport) -> None:
         if names:
             typer.echo(f"  {what}: {', '.join(names)}")
     if report.fragments_removed:
-        before = counted(report.fragments_removed, "fragment")
+        before = format_count(report.fragments_removed, "fragment")
         typer.echo(f"  put together: {before} became {report.fragments_added:,}")
     for lag in report.lagging:
         typer.echo(f"  still to do: {lag}")

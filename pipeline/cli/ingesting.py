@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipeline.cli.options import Master, Root, StorageOptions, failing, pairs
-from pipeline.jobs.runners import counted
+from pipeline.cli.options import Master, Root, StorageOptions, exit_on_failure, parse_pairs
+from pipeline.jobs.runners import format_count
 
 if TYPE_CHECKING:
     from pipeline.ingesting import IngestReport
@@ -61,24 +61,24 @@ def ingest(
     storage_option: StorageOptions = None,
 ) -> None:
     """Upsert rows that Spark reads, each exactly once in effect; all cores of this machine by default."""
-    with failing():
+    with exit_on_failure():
         from memwal.errors import InvalidInputError  # noqa: PLC0415 - keeps --help quick
         from pipeline.ingesting import IngestOptions  # noqa: PLC0415
         from pipeline.ingesting import ingest as run  # noqa: PLC0415
         from pipeline.ingesting import stream as start  # noqa: PLC0415
         from pipeline.ingesting.streaming import Source, parse_trigger  # noqa: PLC0415
         from pipeline.jobs.lake import Lake  # noqa: PLC0415
-        from pipeline.jobs.runners import on_terminal  # noqa: PLC0415
-        from pipeline.spark.session import opened_session  # noqa: PLC0415
+        from pipeline.jobs.runners import show_progress  # noqa: PLC0415
+        from pipeline.spark.session import open_session  # noqa: PLC0415
 
         if (checkpoint is not None or trigger is not None) and not stream:
             raise InvalidInputError("--checkpoint and --trigger belong to a stream: give --stream too")
         if stream and checkpoint is None:
             raise InvalidInputError("--stream needs --checkpoint DIR, where Spark keeps how far it is")
-        into = Lake.open(root, pairs("--storage-option", storage_option)).table(table)
-        rows = Source(source, source_format, pairs("--option", option), schema)
+        into = Lake.open(root, parse_pairs("--storage-option", storage_option)).table(table)
+        rows = Source(source, source_format, parse_pairs("--option", option), schema)
         options = IngestOptions(tuple(order_by or ()), deleted_column, flush, tasks)
-        with opened_session(master, settings=pairs("--conf", conf)) as spark:
+        with open_session(master, settings=parse_pairs("--conf", conf)) as spark:
             if stream:
                 query = start(
                     rows.stream(spark),
@@ -86,21 +86,21 @@ def ingest(
                     checkpoint=str(checkpoint),
                     trigger=parse_trigger(trigger),
                     options=options,
-                    on_batch=_tell,
+                    on_batch=_print_report,
                 )
                 _await(query)
             else:
-                _tell(run(rows.batch(spark), into, options, progress=on_terminal))
+                _print_report(run(rows.batch(spark), into, options, progress=show_progress))
 
 
-def _tell(report: IngestReport) -> None:
+def _print_report(report: IngestReport) -> None:
     batch = f" batch {report.batch}:" if report.job.startswith("stream-") else ""
     if report.is_skipped:
         typer.echo(f"{report.table}:{batch} was complete before")
         return
     deleted = f", {report.deleted:,} deleted" if report.deleted else ""
-    where = counted(len(report.regions), "region")
-    typer.echo(f"{report.table}:{batch} {counted(report.rows, 'row')}{deleted} in {where}")
+    where = format_count(len(report.regions), "region")
+    typer.echo(f"{report.table}:{batch} {format_count(report.rows, 'row')}{deleted} in {where}")
 
 
 def _await(query: IngestStream) -> None:

@@ -14,12 +14,12 @@ from pipeline.cli.options import (
     RootOrFile,
     StorageOptions,
     Tables,
-    failing,
+    exit_on_failure,
     for_each,
+    open_runner,
     open_tables,
-    opened_runner,
 )
-from pipeline.jobs.runners import counted
+from pipeline.jobs.runners import format_count
 
 if TYPE_CHECKING:
     from pipeline.cleaning import CleanReport
@@ -64,9 +64,9 @@ def clean(
     Kinds: versions, generations, directories, log, manifests, leftovers. A version of the base table that
     stays keeps the generations by which it is read.
     """
-    with failing():
+    with exit_on_failure():
         from pipeline.cleaning import clean as run  # noqa: PLC0415 - keeps --help quick
-        from pipeline.jobs.runners import on_terminal  # noqa: PLC0415
+        from pipeline.jobs.runners import show_progress  # noqa: PLC0415
 
         keys = {
             "clean.grace": grace,
@@ -75,10 +75,10 @@ def clean(
             "clean.kinds": ",".join(kind) if kind else None,
         }
         policies, found = open_tables(tables, root, config, storage_option, keys)
-        with opened_runner(master) as runner:
+        with open_runner(master) as runner:
 
             def job(table: LakeTable) -> None:
-                report = run(table, policies.clean, delete=delete, runner=runner, progress=on_terminal)
+                report = run(table, policies.clean, delete=delete, runner=runner, progress=show_progress)
                 typer.echo(json.dumps(_plain(report))) if as_json else _print(report)
 
             for_each(found, job, are_named=bool(tables))
@@ -173,8 +173,8 @@ def merge(
     Merges everything that is pending, unless one of --min-generations, --min-rows, --min-bytes and --max-lag
     is given: then tables for which none of those given holds are left alone.
     """
-    with failing():
-        from pipeline.jobs.runners import on_terminal  # noqa: PLC0415
+    with exit_on_failure():
+        from pipeline.jobs.runners import show_progress  # noqa: PLC0415
         from pipeline.merging import merge as run  # noqa: PLC0415
 
         keys = {
@@ -187,11 +187,11 @@ def merge(
             "merge.use_key_index": key_index,
         }
         policies, found = open_tables(tables, root, config, storage_option, keys)
-        with opened_runner(master) as runner:
+        with open_runner(master) as runner:
 
             def one(table: LakeTable) -> None:
                 chosen = {"regions": region or (), "newer": newer or ()}
-                report = run(table, policies.merge, runner=runner, progress=on_terminal, **chosen)
+                report = run(table, policies.merge, runner=runner, progress=show_progress, **chosen)
                 typer.echo(json.dumps(_facts(report)) if as_json else _line(report))
 
             for_each(found, one, are_named=bool(tables))
@@ -213,15 +213,16 @@ def _facts(report: MergeReport) -> dict[str, object]:
 
 def _line(report: MergeReport) -> str:
     if report.united:
-        united = f"{report.table}: {counted(report.united, 'region')} had two ids and one now"
+        united = f"{report.table}: {format_count(report.united, 'region')} had two ids and one now"
         return f"{united}\n{_line(replace(report, united=0))}"
     if report.left:
-        pending = counted(report.left, "generation")
+        pending = format_count(report.left, "generation")
         return f"{report.table}: {pending} pending, which is less than what was asked for"
     if not report.batches:
         return f"{report.table}: nothing is pending"
-    what, where = counted(report.generations, "generation"), counted(report.regions, "region")
+    what, where = format_count(report.generations, "generation"), format_count(report.regions, "region")
+    rows = format_count(report.upserted, "row")
     return (
-        f"{report.table}: {counted(report.upserted, 'row')} upserted, {report.deleted:,} deleted: {what} of "
-        f"{where} in {counted(len(report.batches), 'commit')}, {report.seconds:.1f} s"
+        f"{report.table}: {rows} upserted, {report.deleted:,} deleted: {what} of "
+        f"{where} in {format_count(len(report.batches), 'commit')}, {report.seconds:.1f} s"
     )

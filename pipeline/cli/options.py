@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def failing() -> Iterator[None]:
+def exit_on_failure() -> Iterator[None]:
     """End the program with one line on stderr and status 1 when the block fails in a known way."""
     try:
         yield
     except LanceGatewayError as error:
-        _tell(error)
+        _print_report(error)
         raise typer.Exit(1) from None
 
 
@@ -46,13 +46,13 @@ def for_each(tables: Sequence[LakeTable], job: Callable[[LakeTable], object], *,
             job(table)
         except LanceGatewayError as error:
             if are_named or not isinstance(error, NoMemWalError):
-                _tell(error)
+                _print_report(error)
                 has_failed = True
     if has_failed:
         raise typer.Exit(1)
 
 
-def _tell(error: LanceGatewayError) -> None:
+def _print_report(error: LanceGatewayError) -> None:
     typer.echo("error: " + " ".join(str(error).split()), err=True)
 
 
@@ -65,21 +65,21 @@ Master: TypeAlias = Annotated[
 
 
 @contextmanager
-def opened_runner(master: str | None) -> Iterator[Runner]:
+def open_runner(master: str | None) -> Iterator[Runner]:
     """The runner of a command; a Spark session that was started for it ends with the block.
 
     Raises:
         PreconditionError: pyspark or a JDK is missing.
         UnavailableError: Spark does not start.
     """
-    from pipeline.spark.session import is_submitted, opened_session  # noqa: PLC0415 - keeps --help quick
+    from pipeline.spark.session import is_submitted, open_session  # noqa: PLC0415 - keeps --help quick
 
     if master is None and not is_submitted():
         yield Threads()
         return
     from pipeline.spark.runner import OnSpark  # noqa: PLC0415
 
-    with opened_session(master) as spark:
+    with open_session(master) as spark:
         yield OnSpark(spark)
 
 
@@ -123,7 +123,7 @@ def open_tables(
     storage_option: list[str] | None,
     keys: Mapping[str, object] | None = None,
 ) -> tuple[Policies, tuple[LakeTable, ...]]:
-    """What the configuration says of jobs, and the tables that a command is about.
+    """Return the settings of jobs, and the tables of a command.
 
     Args:
         tables: by name; all of them where none is given.
@@ -139,13 +139,13 @@ def open_tables(
     from pipeline.cli.settings import load  # noqa: PLC0415 - keeps --help quick
     from pipeline.jobs.lake import Lake  # noqa: PLC0415
 
-    options = pairs("--storage-option", storage_option) or None
+    options = parse_pairs("--storage-option", storage_option) or None
     settings = load({"root": root, "storage_options": options, **(keys or {})}, config)
     return settings.policies, Lake.open(settings.root, settings.storage_options).tables(tables or ())
 
 
-def pairs(option: str, given: list[str] | None) -> dict[str, str]:
-    """What an option that may be repeated says, as a mapping.
+def parse_pairs(option: str, given: list[str] | None) -> dict[str, str]:
+    """Parse the values of a repeated option as a mapping.
 
     Raises:
         InvalidInputError: a pair without "=".

@@ -12,10 +12,10 @@ from pipeline.cli.options import (
     RootOrFile,
     StorageOptions,
     Tables,
-    failing,
+    exit_on_failure,
+    open_runner,
     open_tables,
-    opened_runner,
-    pairs,
+    parse_pairs,
 )
 
 
@@ -41,7 +41,7 @@ def status(
 
     A table that can't be read is named on stderr, and the exit status is 1; the others are shown.
     """
-    with failing():
+    with exit_on_failure():
         from memwal.errors import InvalidInputError, LanceGatewayError  # noqa: PLC0415
         from pipeline.status import TableStatus, read_status  # noqa: PLC0415
 
@@ -55,13 +55,13 @@ def status(
             except LanceGatewayError as error:
                 failures[table.name] = " ".join(str(error).split())
         if as_json:
-            from pipeline.status.shown import document  # noqa: PLC0415
+            from pipeline.status.shown import build_document  # noqa: PLC0415
 
-            typer.echo(json.dumps(document(found, failures, regions=regions), indent=2))
+            typer.echo(json.dumps(build_document(found, failures, regions=regions), indent=2))
         elif prometheus:
-            from pipeline.status.shown import exposition  # noqa: PLC0415
+            from pipeline.status.shown import format_exposition  # noqa: PLC0415
 
-            typer.echo(exposition(found, regions=regions), nl=False)
+            typer.echo(format_exposition(found, regions=regions), nl=False)
         else:
             from rich.console import Console  # noqa: PLC0415
 
@@ -105,18 +105,18 @@ def run(
 
     Several of these processes may run on one root.
     """
-    with failing(), ExitStack() as stack:
+    with exit_on_failure(), ExitStack() as stack:
         from pipeline.cli.settings import load  # noqa: PLC0415
         from pipeline.jobs.lake import Lake  # noqa: PLC0415
-        from pipeline.jobs.runners import on_terminal  # noqa: PLC0415
+        from pipeline.jobs.runners import show_progress  # noqa: PLC0415
         from pipeline.keeping import Keeper  # noqa: PLC0415 - keeps --help quick
         from pipeline.keeping.metrics import HttpServer, KeeperMetrics  # noqa: PLC0415
-        from pipeline.keeping.running import configure, run_until, stopping  # noqa: PLC0415
+        from pipeline.keeping.running import configure, run_until, stop_on_signals  # noqa: PLC0415
 
         settings = load(
             {
                 "root": root,
-                "storage_options": pairs("--storage-option", storage_option) or None,
+                "storage_options": parse_pairs("--storage-option", storage_option) or None,
                 "run.interval": interval,
                 "run.delete": delete,
                 "run.master": master,
@@ -131,15 +131,15 @@ def run(
         configure(policy.log_format, policy.log_level)
         lake = Lake.open(settings.root, settings.storage_options)
         lake.tables(tables or ())  # Names that don't exist are told at once.
-        stop = stack.enter_context(stopping())
+        stop = stack.enter_context(stop_on_signals())
         chosen = policy.master or ("local[*]" if spark_stream else None)
         metrics = KeeperMetrics()
         keeper = Keeper(
             lake,
             settings.policies,
             tables or (),
-            runner=stack.enter_context(opened_runner(chosen)),
-            progress=on_terminal,
+            runner=stack.enter_context(open_runner(chosen)),
+            progress=show_progress,
             observers=(metrics,),
             stop=stop,
         )

@@ -260,7 +260,7 @@ def text() -> str:
 
 
 def _row(key: Key, meaning: str) -> str:
-    return f"| `{key.name}` | {_shown(key)} | {_takes(key)} | {meaning[0].upper()}{meaning[1:]} |"
+    return f"| `{key.name}` | {_format_default(key)} | {_takes(key)} | {meaning[0].upper()}{meaning[1:]} |"
 
 
 def _about(policy: type[Any]) -> str:
@@ -272,7 +272,7 @@ def _meanings(policy: type[Any]) -> Mapping[str, str]:
     return {name: " ".join(found.split()) for name, found in _PARAGRAPH.findall(attributes)}
 
 
-def _shown(key: Key) -> str:
+def _format_default(key: Key) -> str:
     if key.default is None:
         return "none"
     if isinstance(key.default, frozenset | tuple):

@@ -1,8 +1,7 @@
-"""A new index: at once where there is little, in segments side by side where there is much.
+"""Builds an index: in one segment for few rows, in parallel segments for many.
 
-What the segments of a vector index share, trained once: centroids, a codebook, a rotation.
-
-Segments that share them can be merged into one, and one set of partitions serves a search of all rows.
+Centroids, codebook and rotation of a vector index are trained once and shared by its segments. So the
+segments can be merged into one, and a search of all rows uses one set of partitions.
 """
 
 import math
@@ -15,18 +14,18 @@ from lance.lance import indices as native
 
 from memwal.base.versions import committed
 from memwal.errors import AlreadyExistsError, PreconditionError
-from pipeline.indexing.indexes import Fragment, TableIndexes, record
-from pipeline.indexing.optimising import caught_up
+from pipeline.indexing.indexes import Fragment, TableIndexes, record_training
+from pipeline.indexing.optimising import catch_up
 from pipeline.indexing.spec import IndexSpec
 from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.runners import Progress, Runner, Threads, silent
+from pipeline.jobs.runners import Progress, Runner, Threads, ignore_progress
 
 _SAMPLE_RATE: Final = 256
 _LEAST_SAMPLE_RATE: Final = 2
 
 
-def shared_model(dataset: Any, spec: IndexSpec, rows: int) -> Mapping[str, Any] | None:  # noqa: ANN401 (lance types)
-    """Train what segments share, as arguments of Lance's `create_index_uncommitted`.
+def train_shared_model(dataset: Any, spec: IndexSpec, rows: int) -> Mapping[str, Any] | None:  # noqa: ANN401 (lance types)
+    """Train the model that segments share, as arguments of Lance's `create_index_uncommitted`.
 
     Args:
         dataset: the `lance.LanceDataset`.
@@ -63,15 +62,15 @@ def shared_model(dataset: Any, spec: IndexSpec, rows: int) -> Mapping[str, Any] 
 
 @dataclass(frozen=True, slots=True)
 class BuildReport:
-    """What was built.
+    """The result of a build.
 
     Attributes:
-        table: its name.
+        table: name of the table.
         index: name of the index.
-        segments: that were built side by side; they are merged into one.
-        rows: that it covers.
-        version: of the base table afterwards.
-        is_maintained: whether generations that are flushed from now on have it too; true without MemWAL.
+        segments: number of segments that were built in parallel and merged.
+        rows: number of rows that the index covers.
+        version: version of the base table afterwards.
+        is_maintained: whether generations flushed from now on have the index; true without MemWAL.
     """
 
     table: str
@@ -102,30 +101,30 @@ class SegmentPart:
 
 
 def build(
-    table: LakeTable, spec: IndexSpec, *, runner: Runner | None = None, progress: Progress = silent
+    table: LakeTable, spec: IndexSpec, *, runner: Runner | None = None, progress: Progress = ignore_progress
 ) -> BuildReport:
     """Build an index of a table.
 
-    Rows that are merged while it is built are added to it afterwards. It is built again from the beginning
-    where files were put together in the meantime.
+    Rows that are merged meanwhile are added afterwards. The build begins again if a compaction is committed
+    meanwhile.
 
     Args:
-        table: with MemWAL or without.
-        spec: what is to be built.
-        runner: where segments are built.
-        progress: who is told.
+        table: table with a MemWAL or without.
+        spec: specification of the index.
+        runner: builds the segments.
+        progress: shows the progress.
 
     Raises:
-        NotFoundError: there is no such table or column.
+        NotFoundError: the table or column does not exist.
         UnsupportedError: the column can't have such an index.
-        AlreadyExistsError: there is an index of that name.
-        PreconditionError: Lance refuses it; says why.
-        UnavailableError: others were first, time after time.
+        AlreadyExistsError: an index of that name exists.
+        PreconditionError: Lance refuses the index; names its reason.
+        UnavailableError: other commits came first in every attempt.
     """
     runner = runner or Threads()
     what = f"table {table.name!r}: can't build index {spec.name!r}"
-    segments = committed(what, lambda: _built(table, spec, runner, progress))
-    caught_up(table, (spec.name,), runner, progress)
+    segments = committed(what, lambda: _build_index(table, spec, runner, progress))
+    catch_up(table, (spec.name,), runner, progress)
     after = TableIndexes.read(table)
     index = after.index(spec.name)
     if index is None:
@@ -133,7 +132,7 @@ def build(
             f"table {table.name!r}: index {spec.name!r} was dropped as soon as it was built"
         )
     if index.is_vector:
-        record(table.storage, None, index, after.rows, added=False)
+        record_training(table.storage, None, index, after.rows, added=False)
     details = after.details
     is_maintained = details is None or (
         spec.kind.is_maintained and (details.maintain_all_indexes or spec.name in details.maintained_indexes)
@@ -142,7 +141,7 @@ def build(
     return BuildReport(table.name, spec.name, segments, rows, after.version, is_maintained)
 
 
-def segment_part(part: SegmentPart) -> Any:  # noqa: ANN401 (lance types)
+def build_segment(part: SegmentPart) -> Any:  # noqa: ANN401 (lance types)
     """Build a segment, which belongs to no version yet; safe to repeat."""
     dataset = part.table.dataset(part.version)
     return dataset.create_index_uncommitted(
@@ -155,7 +154,7 @@ def segment_part(part: SegmentPart) -> Any:  # noqa: ANN401 (lance types)
     )
 
 
-def _built(table: LakeTable, spec: IndexSpec, runner: Runner, progress: Progress) -> int:
+def _build_index(table: LakeTable, spec: IndexSpec, runner: Runner, progress: Progress) -> int:
     """Build and commit; returns how many segments it took."""
     indexes = TableIndexes.read(table)
     dataset = indexes.dataset
@@ -170,14 +169,14 @@ def _built(table: LakeTable, spec: IndexSpec, runner: Runner, progress: Progress
             f"table {table.name!r}: an index of type {spec.type} is trained on rows of the base table, and "
             f"it has none yet: merge its generations first (lance-gateway pipeline merge {table.name})"
         )
-    groups = _groups(indexes.fragments, spec.segment_rows)
+    groups = _group_fragments(indexes.fragments, spec.segment_rows)
     arguments: dict[str, Any] = dict(spec.parameters)
     if spec.kind.is_vector:
         arguments.setdefault("metric", "l2")
     model: Mapping[str, Any] | None = {}
     if len(groups) > 1 and spec.kind.is_vector:
         with progress(f"train {spec.name} of {table.name}", 1):
-            model = shared_model(dataset, spec, indexes.rows)
+            model = train_shared_model(dataset, spec, indexes.rows)
     if len(groups) < 2 or model is None:
         create = dataset.create_index if spec.kind.is_vector else dataset.create_scalar_index
         create(spec.column, spec.type, name=spec.name, replace=spec.replaces, **arguments)
@@ -185,7 +184,7 @@ def _built(table: LakeTable, spec: IndexSpec, runner: Runner, progress: Progress
     parts = [SegmentPart(table, indexes.version, spec, group, {**arguments, **model}) for group in groups]
     segments = []
     with progress(f"build {spec.name} of {table.name}", len(parts)) as advance:
-        for segment in runner.run(segment_part, parts, name=f"build {spec.name} of {table.name}"):
+        for segment in runner.run(build_segment, parts, name=f"build {spec.name} of {table.name}"):
             segments.append(segment)
             advance(1)
     with progress(f"merge segments of {spec.name}", 1):
@@ -195,7 +194,7 @@ def _built(table: LakeTable, spec: IndexSpec, runner: Runner, progress: Progress
     return len(parts)
 
 
-def _groups(fragments: Sequence[Fragment], segment_rows: int) -> tuple[tuple[int, ...], ...]:
+def _group_fragments(fragments: Sequence[Fragment], segment_rows: int) -> tuple[tuple[int, ...], ...]:
     """Neighbours of about so many rows together."""
     groups: list[tuple[int, ...]] = []
     group: list[int] = []

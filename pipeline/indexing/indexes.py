@@ -1,8 +1,8 @@
-"""One look at the indexes of a base table: what each covers, how far it is behind, and what it may lack.
+"""The state of the indexes of a base table: what each covers, and how far it is behind merges.
 
-Rows that are added to a vector index find their place among centroids, and in a codebook, that were trained
-on older rows: the index gets poorer the more the table changes. Lance does not record how far that has gone,
-so a small file beside the table does. Nothing is lost with it: counting begins again.
+Rows that are added to a vector index use centroids and a codebook that were trained on older rows, so its
+recall decreases as the table changes. Lance does not count the additions, so a small file beside the table
+does. If the file is lost, counting begins again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from memwal.base.index_details import (
 from memwal.errors import InvalidInputError
 from memwal.storage.files import Storage
 from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.runners import counted
+from pipeline.jobs.runners import format_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +109,10 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """An index, all of its segments together.
+    """The state of an index, over all its segments.
 
     Attributes:
-        name: of the index.
+        name: name of the index.
         type: as Lance calls it, such as BTree, Inverted or IVF_PQ.
         segments: in Lance's order: the newest last.
         uncovered: fragments that no segment covers, ascending.
@@ -163,10 +163,10 @@ class TableIndexes:
 
     @staticmethod
     def read(table: LakeTable) -> TableIndexes:
-        """Look at the newest version of a table.
+        """Read the indexes of the newest version of a table.
 
         Raises:
-            NotFoundError: there is no such table.
+            NotFoundError: the table does not exist.
         """
         dataset = table.dataset()
         details = read_index_details(table.storage, dataset.version)
@@ -174,7 +174,9 @@ class TableIndexes:
             Fragment(one.fragment_id, one.physical_rows, one.num_deletions) for one in dataset.get_fragments()
         )
         described = sorted(dataset.describe_indices(), key=lambda one: one.name)
-        indexes = tuple(_state(one, fragments, details) for one in described if one.name != MEM_WAL_INDEX)
+        indexes = tuple(
+            _read_state(one, fragments, details) for one in described if one.name != MEM_WAL_INDEX
+        )
         return TableIndexes(table, dataset, fragments, indexes, details)
 
     @property
@@ -198,11 +200,11 @@ class TableIndexes:
         return merged_generations(self.details)
 
     def index(self, name: str) -> IndexState | None:
-        """The index of a name; None where there is none."""
+        """Return the index of a name; None if there is none."""
         return next((one for one in self.indexes if one.name == name), None)
 
 
-def _state(
+def _read_state(
     index: Any,  # noqa: ANN401 (lance types)
     fragments: tuple[Fragment, ...],
     details: MemWalIndexDetails | None,
@@ -233,12 +235,12 @@ DIRECTORY: Final = "_gateway/indexing"
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """What is known of an index since it was trained.
+    """The record of an index since it was trained.
 
     Attributes:
-        version: of the base table that it was trained on.
-        rows: of the table when it was first looked at.
-        additions: how many times rows were added since.
+        version: version of the base table that it was trained on.
+        rows: rows of the table when the record was created.
+        additions: number of times that rows were added since.
     """
 
     version: int
@@ -251,44 +253,48 @@ class Training:
                 f"an index trained at version {self.version} on {self.rows} rows, {self.additions} additions"
             )
 
-    def worn(self, rows: int, policy: IndexPolicy) -> str | None:
-        """Why the index wants to be trained anew; None if it does not."""
+    def find_retrain_reason(self, rows: int, policy: IndexPolicy) -> str | None:
+        """Return why the index must be trained again; None if it need not."""
         if self.additions >= policy.retrain_after:
-            return f"rows were added {counted(self.additions, 'time')} since it was trained"
+            return f"rows were added {format_count(self.additions, 'time')} since it was trained"
         if rows > self.rows * policy.retrain_growth:
-            return f"it was trained on {counted(self.rows, 'row')}, and there are {rows:,}"
+            return f"it was trained on {format_count(self.rows, 'row')}, and there are {rows:,}"
         return None
 
 
-def recalled(storage: Storage, index: IndexState) -> Training | None:
-    """What is recorded of an index; None where nothing is, or where it was trained since."""
+def read_training(storage: Storage, index: IndexState) -> Training | None:
+    """Read the record of an index; returns None if there is none, or the index was trained since."""
     try:
-        found = Training(**json.loads(storage.read(_path(index.name))))
+        found = Training(**json.loads(storage.read(_training_path(index.name))))
     except (FileNotFoundError, ValueError, TypeError, InvalidInputError):
         return None
     return found if found.version == index.trained_at else None
 
 
-def record(storage: Storage, before: Training | None, index: IndexState, rows: int, *, added: bool) -> None:
-    """Record an index as it is now.
+def record_training(
+    storage: Storage, before: Training | None, index: IndexState, rows: int, *, added: bool
+) -> None:
+    """Write the record of an index.
 
     Args:
-        storage: of the table.
-        before: what was recorded before rows were added.
-        index: as it is now.
-        rows: of the table.
-        added: whether rows were added to it.
+        storage: directory of the table.
+        before: the record before rows were added.
+        index: current state of the index.
+        rows: rows of the table.
+        added: whether rows were added to the index.
     """
     now = Training(index.trained_at, rows, int(added))
     if before is not None and before.version == now.version:
         now = replace(before, additions=before.additions + added)
     if now != before:
-        storage.put(_path(index.name), json.dumps({name: getattr(now, name) for name in _FIELDS}).encode())
+        storage.put(
+            _training_path(index.name), json.dumps({name: getattr(now, name) for name in _FIELDS}).encode()
+        )
 
 
 _FIELDS: Final = ("version", "rows", "additions")
 
 
-def _path(name: str) -> str:
+def _training_path(name: str) -> str:
     # Any text may name an index; file names may not be any text.
     return f"{DIRECTORY}/{hashlib.blake2b(name.encode(), digest_size=16).hexdigest()}.json"

@@ -1,4 +1,4 @@
-"""A table's indexes brought up to date, its files put together, and both looked at afterwards."""
+"""Maintains a table: brings its indexes up to date, and compacts its files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,21 +7,21 @@ from typing import Any
 from lance.optimize import Compaction
 
 from memwal.base.versions import committed
-from pipeline.indexing.indexes import IndexPolicy, TableIndexes, record
-from pipeline.indexing.optimising import Optimised, caught_up, lagging, optimise, refusal
-from pipeline.indexing.planning import Needs, Upkeep, catching_up, gathering, needed
+from pipeline.indexing.indexes import IndexPolicy, TableIndexes, record_training
+from pipeline.indexing.optimising import OptimiseResult, catch_up, catch_up_error, describe_lag, optimise
+from pipeline.indexing.planning import Needs, Upkeep, find_needs, plan_catch_up, plan_gathering
 from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.runners import Progress, Runner, Threads, silent
+from pipeline.jobs.runners import Progress, Runner, Threads, ignore_progress
 
 
 @dataclass(frozen=True, slots=True)
 class RewritePart:
-    """Fragments that are written anew as others.
+    """Fragments that a compaction rewrites.
 
     Attributes:
-        table: whose fragments they are.
-        version: of the base table that they belong to.
-        number: of the part, in the order of the table's rows.
+        table: the table.
+        version: version of the base table.
+        number: number of the part, in the order of the table's rows.
         task: Lance's `CompactionTask`.
     """
 
@@ -32,26 +32,26 @@ class RewritePart:
 
 
 @dataclass(frozen=True, slots=True)
-class Compacted:
-    """What was put together.
+class CompactionResult:
+    """The result of a compaction.
 
     Attributes:
-        removed: fragments that are gone.
-        added: fragments that have their rows.
+        removed: number of removed fragments.
+        added: number of new fragments.
     """
 
     removed: int = 0
     added: int = 0
 
 
-def compact(table: LakeTable, policy: IndexPolicy, runner: Runner, progress: Progress) -> Compacted:
-    """Write small fragments, and those with many deleted rows, anew; all in one commit.
+def compact(table: LakeTable, policy: IndexPolicy, runner: Runner, progress: Progress) -> CompactionResult:
+    """Rewrite small fragments, and fragments with many deleted rows, in one commit.
 
-    A merge that deletes from one of these fragments in the meantime makes it begin again.
+    The compaction begins again if a merge deletes rows from one of these fragments in the meantime.
 
     Raises:
-        PreconditionError: Lance refuses it; says why.
-        UnavailableError: others were first, time after time.
+        PreconditionError: Lance refuses the compaction; names its reason.
+        UnavailableError: other commits came first in every attempt.
     """
     options: dict[str, Any] = {
         "target_rows_per_fragment": policy.target_rows,
@@ -59,22 +59,22 @@ def compact(table: LakeTable, policy: IndexPolicy, runner: Runner, progress: Pro
         "materialize_deletions_threshold": policy.deleted_fraction,
     }
 
-    def change() -> Compacted:
+    def change() -> CompactionResult:
         dataset = table.dataset()
         plan = Compaction.plan(dataset, options)
         parts = [
             RewritePart(table, plan.read_version, number, task) for number, task in enumerate(plan.tasks)
         ]
         if not parts:
-            return Compacted()
+            return CompactionResult()
         rewrites: dict[int, Any] = {}
         with progress(f"compact {table.name}", len(parts)) as advance:
             for number, rewrite in runner.run(rewrite_part, parts, name=f"compact {table.name}"):
                 rewrites[number] = rewrite
                 advance(1)
-        # In the order of their rows, whichever was ready first: as Lance does it by itself.
+        # In the order of their rows, as Lance does it.
         done = Compaction.commit(dataset, [rewrites[number] for number in sorted(rewrites)], options)
-        return Compacted(done.fragments_removed, done.fragments_added)
+        return CompactionResult(done.fragments_removed, done.fragments_added)
 
     return committed(f"table {table.name!r}: can't put its files together", change)
 
@@ -86,17 +86,17 @@ def rewrite_part(part: RewritePart) -> tuple[int, Any]:
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """What a job did.
+    """The result of a maintenance job.
 
     Attributes:
-        table: its name.
-        reasons: why it did something; empty if nothing was needed, and nothing was done.
-        version: of the base table afterwards.
+        table: name of the table.
+        reasons: reasons for the work; empty if there was nothing to do.
+        version: version of the base table afterwards.
         optimised: indexes that were brought up to date.
-        retrained: vector indexes that were trained and built anew.
-        fragments_removed: fragments that were put together, or freed of deleted rows.
-        fragments_added: fragments that have their rows.
-        lagging: what indexes lack of what was merged in the meantime, for people.
+        retrained: vector indexes that were trained and built again.
+        fragments_removed: number of fragments that were compacted.
+        fragments_added: number of new fragments.
+        lagging: what indexes lack of rows that were merged in the meantime, for people.
     """
 
     table: str
@@ -114,28 +114,28 @@ def maintain(
     policy: IndexPolicy | None = None,
     *,
     runner: Runner | None = None,
-    progress: Progress = silent,
+    progress: Progress = ignore_progress,
 ) -> IndexReport:
-    """Do what a table's indexes and files need: indexes first, then files, then indexes again.
+    """Maintain a table: indexes first, then files, then indexes again.
 
-    Files that different indexes cover are not put together, and putting files together makes Lance forget how
-    far indexes have caught up with merges. Whatever is interrupted leaves a table that answers as before;
-    files without a version are left to Lance's clean-up.
+    Files that different segments cover are not compacted together, and a compaction resets how far indexes
+    have caught up with merges. An interrupted job leaves a table that answers as before; Lance's clean-up
+    removes its uncommitted files.
 
     Args:
-        table: with MemWAL or without.
-        policy: what may be put up with.
-        runner: where indexes and files are worked on.
-        progress: who is told.
+        table: table with a MemWAL or without.
+        policy: when indexes and files are maintained.
+        runner: runs the work on indexes and files.
+        progress: shows the progress.
 
     Raises:
-        PreconditionError: an index can't catch up; names it. All others have, and files are put together.
-        UnavailableError: others were first, time after time; what was committed stays.
+        PreconditionError: an index can't catch up; names it. All other work is done.
+        UnavailableError: other commits came first in every attempt; committed work stays.
     """
     policy = policy or IndexPolicy()
-    found = needed(TableIndexes.read(table), policy)
+    found = find_needs(TableIndexes.read(table), policy)
     if not found.reasons:
-        return IndexReport(table.name, (), found.indexes.version, lagging=lagging(found.indexes))
+        return IndexReport(table.name, (), found.indexes.version, lagging=describe_lag(found.indexes))
     return _Maintenance(table, policy, runner or Threads(), progress).of(found)
 
 
@@ -149,16 +149,16 @@ class _Maintenance:
     def of(self, found: Needs) -> IndexReport:
         # Indexes, then files, then indexes again: this order must not change (ADR 26).
         done = list(self._optimise(found.upkeep))
-        compacted = Compacted()
+        compacted = CompactionResult()
         if found.compaction:
             done += self._optimise(self._before_compaction())
             compacted = compact(self.table, self.policy, self.runner, self.progress)
         everything = {one.name for one in TableIndexes.read(self.table).indexes}
         names = everything if compacted.removed else {one.name for one in found.upkeep}
-        done += caught_up(self.table, names, self.runner, self.progress)
+        done += catch_up(self.table, names, self.runner, self.progress)
         untrained = tuple(one for one in done if one.upkeep.retrain and one.error is not None)
         if untrained:
-            raise refusal(self.table, untrained, ())
+            raise catch_up_error(self.table, untrained, ())
         after = TableIndexes.read(self.table)
         worked = {one.upkeep.name for one in done if one.error is None}
         retrained = {one.upkeep.name for one in done if one.upkeep.retrain and one.error is None}
@@ -166,7 +166,7 @@ class _Maintenance:
             if index.is_vector:
                 before = found.trainings.get(index.name)
                 added = index.name in worked - retrained
-                record(self.table.storage, before, index, after.rows, added=added)
+                record_training(self.table.storage, before, index, after.rows, added=added)
         return IndexReport(
             self.table.name,
             found.reasons,
@@ -175,17 +175,17 @@ class _Maintenance:
             tuple(sorted(retrained)),
             compacted.removed,
             compacted.added,
-            lagging(after),
+            describe_lag(after),
         )
 
-    def _optimise(self, upkeep: Sequence[Upkeep]) -> tuple[Optimised, ...]:
+    def _optimise(self, upkeep: Sequence[Upkeep]) -> tuple[OptimiseResult, ...]:
         return optimise(self.table, upkeep, self.runner, self.progress)
 
     def _before_compaction(self) -> tuple[Upkeep, ...]:
-        """Every index covers everything, and what is to be put together lies in one of its segments."""
+        """Return the work after which one segment of each index covers all small fragments."""
         indexes = TableIndexes.read(self.table)
-        wanted = {one.name: one for one in catching_up(indexes)}
-        for one in gathering(indexes, self.policy.target_rows):
+        wanted = {one.name: one for one in plan_catch_up(indexes)}
+        for one in plan_gathering(indexes, self.policy.target_rows):
             if one.name not in wanted or wanted[one.name].fold < one.fold:
                 wanted[one.name] = one
         return tuple(wanted.values())

@@ -1,4 +1,4 @@
-"""Rows that indexes lack, into the indexes, until they have what the table had."""
+"""Adds the rows that indexes lack, until the indexes cover the table."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -8,9 +8,9 @@ from memwal.base.index_details import MemWalIndexDetails
 from memwal.base.versions import committed
 from memwal.errors import PreconditionError, UnavailableError
 from pipeline.indexing.indexes import IndexState, TableIndexes
-from pipeline.indexing.planning import Upkeep, catching_up
+from pipeline.indexing.planning import Upkeep, plan_catch_up
 from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.runners import Progress, Runner, counted
+from pipeline.jobs.runners import Progress, Runner, format_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +18,8 @@ class OptimisePart:
     """Indexes of a table that one call of Lance brings up to date.
 
     Attributes:
-        table: whose indexes they are.
-        upkeep: what is done, the same for all of them but for their names.
+        table: the table.
+        upkeep: the work, the same for all indexes but for their names.
     """
 
     table: LakeTable
@@ -27,12 +27,12 @@ class OptimisePart:
 
 
 @dataclass(frozen=True, slots=True)
-class Optimised:
-    """What became of an index.
+class OptimiseResult:
+    """The result for an index.
 
     Attributes:
-        upkeep: what was to be done.
-        error: why it was not; None if it was.
+        upkeep: the work.
+        error: why it failed; None if it succeeded.
     """
 
     upkeep: Upkeep
@@ -41,20 +41,20 @@ class Optimised:
 
 def optimise(
     table: LakeTable, upkeep: Sequence[Upkeep], runner: Runner, progress: Progress
-) -> tuple[Optimised, ...]:
-    """Bring indexes up to date; one that can't be holds up no other.
+) -> tuple[OptimiseResult, ...]:
+    """Bring indexes up to date; the failure of one does not affect others.
 
-    Rows are added to all indexes by one commit where no segments are folded. Each of the others has a
-    commit of its own, and they are worked on at the same time.
+    One commit adds rows to all indexes whose segments are not folded. Each other index has its own commit,
+    and they are processed concurrently.
 
     Raises:
-        UnavailableError: others were first, time after time.
+        UnavailableError: other commits came first in every attempt.
     """
     plain = tuple(one for one in upkeep if not one.fold and not one.retrain)
     groups = [plain] if plain else []
     groups += [(one,) for one in upkeep if one.fold or one.retrain]
     parts = [OptimisePart(table, one) for one in groups]
-    done: list[Optimised] = []
+    done: list[OptimiseResult] = []
     with progress(f"index {table.name}", len(upkeep)) as advance:
         for found in runner.run(run_part, parts, name=f"index {table.name}"):
             done += found
@@ -62,11 +62,11 @@ def optimise(
     return tuple(sorted(done, key=lambda one: one.upkeep.name))
 
 
-def run_part(part: OptimisePart) -> tuple[Optimised, ...]:
-    """Do a part; safe to repeat.
+def run_part(part: OptimisePart) -> tuple[OptimiseResult, ...]:
+    """Bring the indexes of a part up to date; safe to repeat.
 
     Raises:
-        UnavailableError: others were first, time after time.
+        UnavailableError: other commits came first in every attempt.
     """
     table = part.table
     names = [one.name for one in part.upkeep]
@@ -82,27 +82,30 @@ def run_part(part: OptimisePart) -> tuple[Optimised, ...]:
         )
     except PreconditionError as error:
         if len(names) == 1:
-            return (Optimised(which, str(error)),)
-        # One of them stands in the way: each by itself.
+            return (OptimiseResult(which, str(error)),)
+        # One index fails: try each by itself.
         alone = (run_part(OptimisePart(table, (one,))) for one in part.upkeep)
         return tuple(chain.from_iterable(alone))
-    return tuple(map(Optimised, part.upkeep))
+    return tuple(map(OptimiseResult, part.upkeep))
 
 
-def lacking(before: TableIndexes, after: TableIndexes) -> tuple[str, ...]:
-    """Indexes that lack something which the table had before, by name.
+def find_lacking_indexes(before: TableIndexes, after: TableIndexes) -> tuple[str, ...]:
+    """Return the names of indexes that lack rows which the table had before.
 
-    Fragments that are gone since, and what was merged since, are left out of account.
+    Ignores fragments that were removed and rows that were merged since.
     """
-    return tuple(one.name for one in after.indexes if _lacks(one, before, after))
+    return tuple(one.name for one in after.indexes if _is_lacking(one, before, after))
 
 
-def lagging(indexes: TableIndexes) -> tuple[str, ...]:
-    """What indexes lack now, for people; empty if they have all."""
+def describe_lag(indexes: TableIndexes) -> tuple[str, ...]:
+    """Describe what indexes lack, for people; empty if they are up to date."""
     found = []
     for one in indexes.indexes:
         if one.uncovered:
-            rows, fragments = counted(one.unindexed_rows, "row"), counted(len(one.uncovered), "fragment")
+            rows, fragments = (
+                format_count(one.unindexed_rows, "row"),
+                format_count(len(one.uncovered), "fragment"),
+            )
             found.append(f"{one.name} lacks {rows} of {fragments}")
         for region, reached in sorted(one.behind.items()):
             merged = indexes.merged[region]
@@ -110,8 +113,10 @@ def lagging(indexes: TableIndexes) -> tuple[str, ...]:
     return tuple(found)
 
 
-def refusal(table: LakeTable, failed: tuple[Optimised, ...], stuck: tuple[str, ...]) -> PreconditionError:
-    """The error for indexes that can't be brought up to date."""
+def catch_up_error(
+    table: LakeTable, failed: tuple[OptimiseResult, ...], stuck: tuple[str, ...]
+) -> PreconditionError:
+    """Return the error for indexes that can't be brought up to date."""
     names = tuple(one.upkeep.name for one in failed) or stuck
     reasons = "; ".join(dict.fromkeys(one.error or "" for one in failed))
     why = reasons or "Lance brought them up to date, and they still lack rows that the table has"
@@ -123,7 +128,7 @@ def refusal(table: LakeTable, failed: tuple[Optimised, ...], stuck: tuple[str, .
     return PreconditionError(msg)
 
 
-def _lacks(index: IndexState, before: TableIndexes, after: TableIndexes) -> bool:
+def _is_lacking(index: IndexState, before: TableIndexes, after: TableIndexes) -> bool:
     known = {one.fragment_id for one in before.fragments}
     if known.intersection(index.uncovered):
         return True
@@ -133,53 +138,53 @@ def _lacks(index: IndexState, before: TableIndexes, after: TableIndexes) -> bool
 
 _ROUNDS = 6
 _QUIET_ROUNDS = 2
-"""After so many in which nobody else changed the table, an index that Lance fails on is refused."""
+"""After so many rounds without other commits, an index that Lance fails on is an error."""
 
 
-def caught_up(
+def catch_up(
     table: LakeTable, names: Collection[str], runner: Runner, progress: Progress
-) -> tuple[Optimised, ...]:
-    """Bring indexes up to date, and look whether they are.
+) -> tuple[OptimiseResult, ...]:
+    """Bring indexes up to date, and check that they are.
 
-    Where others change the table all the time, some of it may be left for the next run.
+    If other commits keep changing the table, some work may be left for the next run.
 
     Raises:
         PreconditionError: an index lacks rows though nobody else changed the table; names it.
-        UnavailableError: others changed the table, and Lance failed; says why.
+        UnavailableError: Lance failed while others changed the table; names the reason.
     """
     goal = latest = TableIndexes.read(table)
-    done: list[Optimised] = []
-    failed: tuple[Optimised, ...] = ()
+    done: list[OptimiseResult] = []
+    failed: tuple[OptimiseResult, ...] = ()
     quiet = 0
     for _ in range(_ROUNDS):
-        missing = set(names).intersection(lacking(goal, latest))
+        missing = set(names).intersection(find_lacking_indexes(goal, latest))
         if not missing:
             return tuple(done)
         if failed and quiet >= _QUIET_ROUNDS:
-            raise refusal(table, failed, tuple(sorted(missing)))
-        upkeep = [one for one in catching_up(latest) if one.name in missing]
+            raise catch_up_error(table, failed, tuple(sorted(missing)))
+        upkeep = [one for one in plan_catch_up(latest) if one.name in missing]
         outcome = optimise(table, upkeep, runner, progress)
         failed = tuple(one for one in outcome if one.error is not None)
         done += [one for one in outcome if one.error is None]
         before, latest = latest, TableIndexes.read(table)
-        quiet = quiet + 1 if is_left_alone(before, latest, commits=len(upkeep)) else 0
-    stuck = set(names).intersection(lacking(goal, latest))
+        quiet = quiet + 1 if is_unchanged_by_others(before, latest, commits=len(upkeep)) else 0
+    stuck = set(names).intersection(find_lacking_indexes(goal, latest))
     if stuck and quiet == _ROUNDS:
-        raise refusal(table, failed, tuple(sorted(stuck)))
+        raise catch_up_error(table, failed, tuple(sorted(stuck)))
     if failed:
         raise UnavailableError(f"{failed[0].error}; others change the table all the time: try again later")
     return tuple(done)
 
 
-def is_left_alone(before: TableIndexes, after: TableIndexes, *, commits: int) -> bool:
-    """Whether nobody but us, with at most so many commits, changed a table between two looks at it."""
+def is_unchanged_by_others(before: TableIndexes, after: TableIndexes, *, commits: int) -> bool:
+    """Whether a table has changed by at most so many commits, all of which are ours."""
     return (
         after.version - before.version <= commits
         and before.fragments == after.fragments
-        and _told_by_others(before) == _told_by_others(after)
+        and _strip_catch_up(before) == _strip_catch_up(after)
     )
 
 
-def _told_by_others(indexes: TableIndexes) -> MemWalIndexDetails | None:
-    """What the MemWAL index says but for the progress of indexes: merges, and snapshots of regions."""
+def _strip_catch_up(indexes: TableIndexes) -> MemWalIndexDetails | None:
+    """Return the details of the MemWAL index without the progress of indexes."""
     return None if indexes.details is None else replace(indexes.details, index_catchup={})

@@ -1,4 +1,4 @@
-"""What is to be built."""
+"""Specifications of indexes to build."""
 
 from __future__ import annotations
 

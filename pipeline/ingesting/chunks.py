@@ -1,7 +1,7 @@
-"""Sorted rows in pieces that are written at once, and the claims of the regions that they go to.
+"""Splits sorted rows into chunks, and claims the regions that they are written to.
 
-An attempt of a task claims a region first and looks for the batch's marker then. What wakes up late finds the
-marker and writes nothing; what claimed before the marker was there is fenced by whoever writes newer rows.
+An attempt of a task claims a region first and then looks for the batch's marker. A late attempt finds the
+marker and writes nothing; one that claimed before the marker existed is fenced by writers of newer rows.
 """
 
 import logging
@@ -26,11 +26,11 @@ from memwal.writing import (
 
 _log = logging.getLogger(__name__)
 _TURNS = 4
-"""How often regions are claimed for one chunk: another writer may take turns with this one."""
+"""Attempts to claim the regions of a chunk, since another writer may claim them too."""
 
 
 class SupersededError(LanceGatewayError):
-    """The batch is complete: another attempt wrote it, and newer rows may have come since."""
+    """The batch is complete: another attempt wrote it, and newer rows may have been written since."""
 
 
 @dataclass(eq=False)
@@ -38,9 +38,9 @@ class Holding:
     """Claims regions for a batch, and writes to them while they are held.
 
     Attributes:
-        writer: of the table, in this process.
-        is_complete: whether the batch is complete; asked after each claim.
-        name: of the table, for messages.
+        writer: writer of the table in this process.
+        is_complete: returns whether the batch is complete; called after each claim.
+        name: name of the table, for messages.
     """
 
     writer: TableWriter
@@ -52,21 +52,20 @@ class Holding:
     def write(self, changes: Changes, regions: frozenset[str]) -> WriteReceipt:
         """Write rows durably.
 
-        Where another writer took a region away, it is claimed again: that is a new attempt in all but name,
-        the marker is looked for once more, and every key has one row in a batch, so that it does not matter
-        which of them are written twice.
+        If another writer claimed a region, it is claimed again and the marker is looked for again. Rows may
+        be written twice then, which is safe: a batch has one row per key.
 
         Args:
-            changes: of these regions.
-            regions: where they belong.
+            changes: rows and keys of the regions.
+            regions: ids of the regions.
 
         Raises:
             SupersededError: the batch is complete; nothing was written.
-            UnavailableError: others keep taking the region away, or storage failed.
+            UnavailableError: another writer claimed the regions in every attempt, or storage failed.
         """
         for turn in range(1, _TURNS + 1):
             try:
-                return self._holding(regions).write(changes)
+                return self._claim(regions).write(changes)
             except (FencedError, OutcomeUnknownError, PartlyWrittenError) as error:
                 self.release()
                 if turn == _TURNS:
@@ -75,59 +74,59 @@ class Holding:
         raise AssertionError  # pragma: no cover - the last turn returns or raises
 
     def epoch(self, region_id: str) -> int:
-        """Of the newest claim of a region that is held; 0 where it is not."""
+        """Return the epoch of the claim of a region; 0 if the region is not held."""
         return 0 if self._held is None else self._held.epoch(region_id)
 
     def release(self) -> None:
-        """Let go of what is held, as it is."""
+        """Release the held regions without flushing them."""
         self._held = None
         self._stack.close()
 
-    def _holding(self, regions: frozenset[str]) -> ExclusiveRegions:
+    def _claim(self, regions: frozenset[str]) -> ExclusiveRegions:
         held = self._held
         if held is not None and regions <= held.regions:
             return held
         wanted = regions if held is None else regions | held.regions
         self.release()
-        if self.is_complete():  # Spares who writes newer rows a claim that leads to nothing.
-            raise self._superseded()
+        if self.is_complete():  # Avoids a useless claim, which would fence writers of newer rows.
+            raise self._superseded_error()
         held = self._stack.enter_context(self.writer.exclusive(wanted))
         if self.is_complete():
-            raise self._superseded()
+            raise self._superseded_error()
         self._held = held
         return held
 
-    def _superseded(self) -> SupersededError:
+    def _superseded_error(self) -> SupersededError:
         return SupersededError(f"table {self.name!r}: the batch is complete; nothing more was written")
 
 
 @contextmanager
-def holding(writer: TableWriter, is_complete: Callable[[], bool], *, flush: bool) -> Iterator[Holding]:
-    """Regions that are held by the block; its end gives them back.
+def hold_regions(writer: TableWriter, is_complete: Callable[[], bool], *, flush: bool) -> Iterator[Holding]:
+    """Hold regions during a block, and release them at its end.
 
     Args:
-        writer: is closed at the end.
-        is_complete: as `Holding.is_complete`.
-        flush: make generations of what was written.
+        writer: writer of the table; closed at the end.
+        is_complete: returns whether the batch is complete.
+        flush: whether to flush written rows to generations.
     """
     held = Holding(writer, is_complete, writer.name)
     try:
         yield held
     except BaseException:
         held.release()
-        writer.abandon()  # Whoever comes next finds in the log what was written.
+        writer.abandon()  # Written rows stay in the log.
         raise
     held.release()
-    give_back(writer, flush=flush)
+    release_regions(writer, flush=flush)
     writer.abandon()
 
 
-def give_back(writer: TableWriter, *, flush: bool) -> None:
-    """Let go of all regions of a writer, whose rows are durable.
+def release_regions(writer: TableWriter, *, flush: bool) -> None:
+    """Release all regions of a writer, whose rows are durable.
 
     Args:
-        writer: may be used again.
-        flush: make generations first; what can't be flushed stays in the log.
+        writer: the writer; may be used again.
+        flush: whether to flush rows to generations first; rows that can't be flushed stay in the log.
     """
     if not flush:
         writer.let_go()
@@ -143,34 +142,36 @@ class Chunk:
     """Rows of one region.
 
     Attributes:
-        number: of the region.
-        rows: all columns that came in.
+        number: number of the region.
+        rows: the rows, with all columns.
     """
 
     number: int
     rows: pa.Table
 
 
-def chunks(batches: Iterable[pa.RecordBatch], region: str, *, rows: int, nbytes: int) -> Iterator[Chunk]:
-    """Rows in pieces.
+def split_into_chunks(
+    batches: Iterable[pa.RecordBatch], region: str, *, rows: int, nbytes: int
+) -> Iterator[Chunk]:
+    """Split rows into chunks of one region each.
 
     Args:
-        batches: in which rows of one region follow one another.
-        region: column with its number.
-        rows: of one piece at most.
-        nbytes: of one piece, about.
+        batches: rows, sorted by region.
+        region: column with the number of the region.
+        rows: maximum number of rows of a chunk.
+        nbytes: approximate size of a chunk.
     """
     number = 0
     parts: list[pa.RecordBatch] = []
     count = size = 0
     for batch in batches:
-        for value, part in _runs(batch, region):
+        for value, part in _split_by_region(batch, region):
             if parts and value != number:
                 yield Chunk(number, pa.Table.from_batches(parts))
                 parts, count, size = [], 0, 0
             number, rest = value, part
             while rest.num_rows:
-                # At least a row, and about as many as there are bytes left for.
+                # At least one row, and about as many as fit into the remaining bytes.
                 fitting = max(int((nbytes - size) * rest.num_rows / max(rest.nbytes, 1)), 0 if parts else 1)
                 taken = rest.slice(0, min(rows - count, fitting))
                 if taken.num_rows:
@@ -184,14 +185,14 @@ def chunks(batches: Iterable[pa.RecordBatch], region: str, *, rows: int, nbytes:
         yield Chunk(number, pa.Table.from_batches(parts))
 
 
-def last_of_keys(
+def keep_last_rows(
     batches: Iterable[pa.RecordBatch], region: str, key: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """The last row of each key.
+    """Yield the last row of each key.
 
     Args:
-        batches: in which rows of one region and key follow one another, the oldest first.
-        region: column with the number of a row's region.
+        batches: rows, sorted by region and key, the oldest first.
+        region: column with the number of the region.
         key: columns of the key.
     """
     names = [region, *key]
@@ -207,7 +208,7 @@ def last_of_keys(
             is_last[:-1] |= pc.not_equal(column.slice(1), column.slice(0, len(column) - 1)).to_numpy(
                 zero_copy_only=False
             )
-        # Whether the very last row is the last of its key, only the next batch tells.
+        # The next batch decides whether the last row is the last of its key.
         held = batch.slice(batch.num_rows - 1)
         if is_last.any():
             yield (
@@ -217,7 +218,7 @@ def last_of_keys(
         yield held
 
 
-def _runs(batch: pa.RecordBatch, region: str) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _split_by_region(batch: pa.RecordBatch, region: str) -> Iterator[tuple[int, pa.RecordBatch]]:
     if not batch.num_rows:
         return
     numbers = batch.column(region).to_numpy()

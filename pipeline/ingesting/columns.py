@@ -1,6 +1,6 @@
-"""Whether rows fit a table, and rows in its columns and regions, on executors before the shuffle.
+"""Checks rows, and converts them to a table's columns and regions, on executors before the shuffle.
 
-All that can be wrong with rows is found here: where a row does not fit, no row is written.
+All errors in rows are found here, so no row is written if one does not fit.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionErro
 from memwal.writing import OpenTable
 from pipeline.ingesting.options import IngestOptions
 from pipeline.jobs.lake import LakeTable
-from pipeline.spark.runner import Versions, carrying
+from pipeline.spark.runner import Versions, carry_errors
 
 
 @dataclass(frozen=True)
 class Columns:
-    """How the columns of rows become those of a table; sent to executors.
+    """The mapping of columns of rows to columns of a table; sent to executors.
 
     Attributes:
-        table: name, for messages.
-        schema: of the table.
-        key: columns of its key.
-        required: columns in which NULL is refused.
-        given: columns of the table that rows have.
-        deleted: column of rows whose truth deletes a key.
+        table: name of the table, for messages.
+        schema: schema of the table.
+        key: key columns.
+        required: columns that must not be NULL.
+        given: columns of the table that the rows have.
+        deleted: Boolean column of the rows that marks keys to delete.
     """
 
     table: str
@@ -43,12 +43,12 @@ class Columns:
     deleted: str | None
 
     @staticmethod
-    def fitting(rows: pa.Schema, table: OpenTable, options: IngestOptions) -> Columns:
+    def match_schema(rows: pa.Schema, table: OpenTable, options: IngestOptions) -> Columns:
         """Match columns by name.
 
         Raises:
             PreconditionError: the table has no key.
-            InvalidInputError: a column is unknown, missing, there twice, or of a type that does not fit.
+            InvalidInputError: a column is unknown, missing, duplicate, or of a type that does not fit.
         """
         name, schema = table.name, table.schema
         if not table.key:
@@ -80,15 +80,15 @@ class Columns:
         return Columns(name, schema, table.key, table.required, given, options.deleted_column)
 
     def split(self, rows: pa.Table) -> tuple[pa.Table, pa.Table | None]:
-        """Rows to write, and rows whose keys die; both may lack columns, none has extra ones."""
+        """Split rows into rows to upsert and rows whose keys are deleted; drops extra columns."""
         if self.deleted is None:
             return rows.select(list(self.given)), None
         dead = pc.fill_null(rows.column(self.deleted), fill_value=False)
         rows = rows.select(list(self.given))
         return rows.filter(pc.invert(dead)), rows.filter(dead)
 
-    def conformed(self, rows: pa.Table) -> pa.Table:
-        """Rows with exactly the table's columns in its types; what is missing is NULL.
+    def conform(self, rows: pa.Table) -> pa.Table:
+        """Convert rows to the table's columns and types; missing columns are NULL.
 
         Raises:
             InvalidInputError: a value does not fit; names table, column and the row's key.
@@ -103,10 +103,10 @@ class Columns:
         return pa.Table.from_arrays(columns, schema=self.schema)
 
     def check(self, rows: pa.Table) -> None:
-        """Make sure that there are values where the table needs them.
+        """Check that required columns have no NULL.
 
         Raises:
-            InvalidInputError: names table, column and the row's key.
+            InvalidInputError: a column has a NULL; names table, column and the row's key.
         """
         if self.deleted is None:
             self._check_values(rows, self.required)
@@ -114,8 +114,8 @@ class Columns:
         self._check_values(rows, self.key)
         self._check_values(self.split(rows)[0], self.required)
 
-    def named(self, rows: pa.Table, at: int) -> str:
-        """A row by its key, for messages."""
+    def describe_row(self, rows: pa.Table, at: int) -> str:
+        """Describe a row by its key, for messages."""
         values = (f"{one} = {rows.column(one)[at].as_py()!r}" for one in self.key if one in rows.column_names)
         return f"the row with {', '.join(values)}"
 
@@ -125,8 +125,8 @@ class Columns:
             if column.null_count:
                 at = int(np.flatnonzero(column.is_null().to_numpy())[0])
                 raise InvalidInputError(
-                    f"table {self.table!r}: column {name!r} can't be NULL, but {self.named(rows, at)} has no "
-                    "value there; give one"
+                    f"table {self.table!r}: column {name!r} can't be NULL, but {self.describe_row(rows, at)} "
+                    "has no value there; give one"
                 )
 
     def _cast(self, rows: pa.Table, field: pa.Field) -> pa.ChunkedArray:
@@ -134,22 +134,22 @@ class Columns:
         try:
             return column.cast(field.type)
         except pa.ArrowException as error:
-            at = first_failing(
+            at = find_failing_row(
                 rows.num_rows, lambda start, length: column.slice(start, length).cast(field.type)
             )
             reason = str(error).split("\n")[0]
             raise InvalidInputError(
-                f"table {self.table!r}: column {field.name!r} is {field.type}, which {self.named(rows, at)} "
-                f"does not fit: {reason}"
+                f"table {self.table!r}: column {field.name!r} is {field.type}, which "
+                f"{self.describe_row(rows, at)} does not fit: {reason}"
             ) from error
 
 
-def first_failing(rows: int, attempt: Callable[[int, int], object]) -> int:
-    """Position of a row at which something fails that fails for all rows together.
+def find_failing_row(rows: int, attempt: Callable[[int, int], object]) -> int:
+    """Find a row for which a function fails that fails for all rows together, by binary search.
 
     Args:
-        rows: how many there are.
-        attempt: is called with start and length of some of them.
+        rows: number of rows.
+        attempt: function that takes start and length of a range of rows.
     """
     start, length = 0, rows
     while length > 1:
@@ -236,55 +236,57 @@ class Router:
         Raises:
             CarriedError: rows don't fit, or storage failed.
         """
-        with carrying():
+        with carry_errors():
             self.versions.check()
             table = OpenTable.open(self.table.name, self.table.storage)
             for batch in batches:
                 if batch.num_rows:
-                    yield from self.routed(table, pa.Table.from_batches([batch])).to_batches()
+                    yield from self.route(table, pa.Table.from_batches([batch])).to_batches()
 
-    def routed(self, table: OpenTable, rows: pa.Table) -> pa.Table:
-        """Rows of one batch.
+    def route(self, table: OpenTable, rows: pa.Table) -> pa.Table:
+        """Convert a batch, and add the region of each row.
 
         Raises:
-            InvalidInputError: a row does not fit, or its region can't be told.
+            InvalidInputError: a row does not fit, or its region can't be computed.
             LanceGatewayError: the table can't be written, or storage failed.
         """
         self.columns.check(rows)
-        conformed = self.columns.conformed(rows)
-        numbers = self._numbers(table, conformed)
+        conform = self.columns.conform(rows)
+        numbers = self._find_region_numbers(table, conform)
         arrays = []
         for one in self.output:
             if one.name == REGION:
                 arrays.append(pa.chunked_array([numbers]))
             elif one.name in self.columns.given and rows.schema.field(one.name).type != one.type:
-                arrays.append(conformed.column(one.name).cast(one.type))
+                arrays.append(conform.column(one.name).cast(one.type))
             else:
                 arrays.append(rows.column(one.name))
         return pa.Table.from_arrays(arrays, names=self.output.names).combine_chunks()
 
-    def _numbers(self, table: OpenTable, rows: pa.Table) -> pa.Array:
+    def _find_region_numbers(self, table: OpenTable, rows: pa.Table) -> pa.Array:
         try:
             found = table.routed(rows)
         except UnavailableError:
             raise
         except Exception as error:  # a free expression fails as it likes
-            at = first_failing(rows.num_rows, lambda start, length: table.routed(rows.slice(start, length)))
-            alone = _failure(table, rows.slice(at, 1))
+            at = find_failing_row(
+                rows.num_rows, lambda start, length: table.routed(rows.slice(start, length))
+            )
+            alone = _find_failure(table, rows.slice(at, 1))
             is_ours = isinstance(error, LanceGatewayError) and error.status != InvalidInputError.status
             if alone is None or is_ours:
                 raise
             sources = ", ".join(
                 f"{one} = {rows.column(one)[at].as_py()!r}"
-                for one in _sources(table)
+                for one in _list_source_columns(table)
                 if one in rows.schema.names
             )
             reason = str(alone).strip().split("\n")[0][:300]
             raise InvalidInputError(
-                f"table {table.name!r}: the region of {self.columns.named(rows, at)} can't be told from "
-                f"{sources}: {reason}"
+                f"table {table.name!r}: the region of {self.columns.describe_row(rows, at)} can't be told "
+                f"from {sources}: {reason}"
             ) from error
-        numbers = np.array([self._number(one) for one in found.region_ids], np.int64)
+        numbers = np.array([self._number_region(one) for one in found.region_ids], np.int64)
         if found.order is None:
             return pa.array(np.full(rows.num_rows, numbers[0]))
         placed = np.empty(rows.num_rows, np.int64)
@@ -292,13 +294,13 @@ class Router:
         placed[found.order.to_numpy()] = np.repeat(numbers, counts)
         return pa.array(placed)
 
-    def _number(self, region_id: str) -> int:
+    def _number_region(self, region_id: str) -> int:
         known = self.numbers.get(region_id)
         # Routers everywhere agree on the numbers of regions that come into being meanwhile.
         return uuid.UUID(region_id).int >> 65 if known is None else known
 
 
-def _failure(table: OpenTable, row: pa.Table) -> Exception | None:
+def _find_failure(table: OpenTable, row: pa.Table) -> Exception | None:
     try:
         table.routed(row)
     except Exception as error:  # noqa: BLE001 - as above
@@ -306,6 +308,6 @@ def _failure(table: OpenTable, row: pa.Table) -> Exception | None:
     return None
 
 
-def _sources(table: OpenTable) -> list[str]:
+def _list_source_columns(table: OpenTable) -> list[str]:
     names = {field_id: name for name, field_id in table.field_ids.items()}
     return [names[one] for one in table.regions.source_ids if one in names]

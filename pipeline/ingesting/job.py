@@ -1,4 +1,4 @@
-"""One DataFrame into the regions of a table, and how far Spark is with it."""
+"""Writes a DataFrame to the regions of a table, and watches the progress of its Spark job."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from pipeline.ingesting.columns import REGION, Columns, Router
 from pipeline.ingesting.options import IngestOptions, IngestReport, RegionReport
 from pipeline.ingesting.writing import WRITTEN, BatchMarkers, RegionsWriter
 from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.runners import Progress, silent
-from pipeline.spark.runner import told, versions
+from pipeline.jobs.runners import Progress, ignore_progress
+from pipeline.spark.runner import translate_error, versions
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -31,16 +31,16 @@ _SECONDS = 0.5
 
 
 @contextmanager
-def watched(context: SparkContext, title: str, tasks: int, progress: Progress) -> Iterator[None]:
-    """Tell how many tasks of the last stage are done while a block runs Spark jobs in this thread.
+def watch_tasks(context: SparkContext, title: str, tasks: int, progress: Progress) -> Iterator[None]:
+    """Report the completed tasks of the last stage while a block runs Spark jobs in this thread.
 
     Args:
-        context: of Spark.
-        title: of the job.
-        tasks: of its last stage.
-        progress: is told; nobody asks Spark where it is `silent`.
+        context: context of Spark.
+        title: title of the job.
+        tasks: number of tasks of the last stage.
+        progress: shows the progress; `ignore_progress` avoids asking Spark.
     """
-    if progress is silent:
+    if progress is ignore_progress:
         yield
         return
     group = f"lance-gateway-{uuid.uuid4()}"
@@ -49,11 +49,11 @@ def watched(context: SparkContext, title: str, tasks: int, progress: Progress) -
     with progress(title, tasks) as advance:
 
         def watch() -> None:
-            told = 0
+            reported = 0
             while not ended.wait(_SECONDS):
-                done = min(_done(context, group, tasks), tasks)
-                advance(done - told)
-                told = max(told, done)
+                done = min(_count_done_tasks(context, group, tasks), tasks)
+                advance(done - reported)
+                reported = max(reported, done)
 
         thread = threading.Thread(target=watch, name="watch-spark", daemon=True)
         thread.start()
@@ -66,8 +66,8 @@ def watched(context: SparkContext, title: str, tasks: int, progress: Progress) -
             context.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]
 
 
-def _done(context: SparkContext, group: str, tasks: int) -> int:
-    """Tasks of the newest stage that are done; 0 while that is another than the last."""
+def _count_done_tasks(context: SparkContext, group: str, tasks: int) -> int:
+    """Return the number of completed tasks of the last stage; 0 while an earlier one runs."""
     tracker = context.statusTracker()
     jobs = (tracker.getJobInfo(one) for one in tracker.getJobIdsForGroup(group))
     stages = [stage for job in jobs if job is not None for stage in job.stageIds]
@@ -85,64 +85,64 @@ def ingest(
     *,
     job: str | None = None,
     batch: int = 0,
-    progress: Progress = silent,
+    progress: Progress = ignore_progress,
 ) -> IngestReport:
     """Upsert the rows of a DataFrame.
 
-    When this returns, all rows are durable, and whoever reads the table's regions sees them. When it raises
-    because rows don't fit, none was written; when it raises for another reason, some may have been, and to
-    call it again is safe: each row is the newest of its key, however often it is written.
+    When this returns, all rows are durable and visible to readers of the table's regions. If rows don't fit,
+    no row is written. After other errors some rows may have been written; the call can be repeated, since a
+    row that is written twice is the newest of its key both times.
 
     Args:
-        rows: with the table's columns by name; columns that may be NULL can be missing.
-        table: has MemWAL and a primary key.
-        options: of the job.
-        job: a name that is kept over restarts, under which a batch that is complete is not written again;
-            None for a job of its own.
-        batch: number of the batch in its job; batches count upwards.
-        progress: is told of tasks.
+        rows: rows with the table's columns by name; nullable columns may be missing.
+        table: table with a MemWAL and a primary key.
+        options: options of the job.
+        job: name that stays the same over restarts; a complete batch of this name is not written again. None
+            for a job that is not repeated.
+        batch: number of the batch in its job, ascending.
+        progress: counts tasks.
 
     Raises:
-        PreconditionError: the table takes no such writes, or executors have other versions.
+        PreconditionError: the table does not take such writes, or executors have other versions.
         InvalidInputError: the rows don't fit the table; names table, column and the row's key.
-        UnavailableError: storage failed, or another writer kept a region, in all tries of a task.
+        UnavailableError: storage failed, or another writer held a region, in all attempts of a task.
     """
     options = options or IngestOptions()
     markers = BatchMarkers.one_shot(table.storage) if job is None else BatchMarkers(table.storage, job)
     if job is not None and markers.is_complete(batch):
         return IngestReport(table.name, markers.job, batch, is_skipped=True)
     plan = _Plan.of(rows, table, options)
-    written = plan.frame(rows, markers.job, batch)
+    written = plan.build_frame(rows, markers.job, batch)
     title = f"ingest {table.name}"
-    with watched(written.sparkSession.sparkContext, title, plan.tasks, progress):
+    with watch_tasks(written.sparkSession.sparkContext, title, plan.tasks, progress):
         try:
             found = written.collect()
         except Exception as error:
             if job is None:
-                _end(markers, batch)
-            raise told(error, title) from error
-    markers.complete(batch)
+                _end_job(markers, batch)
+            raise translate_error(error, title) from error
+    markers.mark_complete(batch)
     regions = sorted((RegionReport(*row) for row in found), key=lambda one: one.region_id)
     return IngestReport(table.name, markers.job, batch, tuple(regions))
 
 
-def _end(markers: BatchMarkers, batch: int) -> None:
-    """Have attempts that still run somewhere write nothing more for a job that nobody repeats."""
+def _end_job(markers: BatchMarkers, batch: int) -> None:
+    """Stop attempts that still run for a failed job that is not repeated."""
     with suppress(LanceGatewayError):
-        markers.complete(batch)
+        markers.mark_complete(batch)
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """How the rows of a DataFrame get to their regions.
+    """The plan of writing a DataFrame to regions.
 
     Attributes:
-        table: where they go.
-        options: of the job.
-        columns: how rows fit the table.
-        given: schema of the rows, as Arrow has it.
-        numbers: of regions that are there.
-        tasks: how many write.
+        table: table that is written.
+        options: options of the job.
+        columns: mapping of the rows' columns to the table's.
+        given: Arrow schema of the rows.
+        numbers: region id -> number, of existing regions.
+        tasks: number of writing tasks.
     """
 
     table: LakeTable
@@ -156,21 +156,23 @@ class _Plan:
     def of(rows: DataFrame, table: LakeTable, options: IngestOptions) -> _Plan:
         opened = OpenTable.open(table.name, table.storage)
         given = arrow_schema(rows, table.name)
-        columns = Columns.fitting(given, opened, options)
+        columns = Columns.match_schema(given, opened, options)
         numbers = {one: at for at, one in enumerate(opened.regions.existing())}
         cores = rows.sparkSession.sparkContext.defaultParallelism
         tasks = options.tasks or min(len(numbers) or 2 * cores, _MOST_TASKS)
         return _Plan(table, options, columns, given, numbers, tasks)
 
-    def frame(self, rows: DataFrame, job: str, batch: int) -> DataFrame:
-        """Rows of `WRITTEN`, when it is collected."""
+    def build_frame(self, rows: DataFrame, job: str, batch: int) -> DataFrame:
+        """Build the DataFrame that writes the rows when it is collected, and returns rows of `WRITTEN`."""
         from pyspark.sql import functions as f  # noqa: PLC0415 - optional
         from pyspark.sql.types import LongType, StringType, StructField, StructType  # noqa: PLC0415
 
-        kept = [*self.columns.given, *self._extras()]
+        kept = [*self.columns.given, *self._list_extra_columns()]
         fields, output = [], []
         for name in kept:
-            casted = sortable(self.columns.schema.field(name).type) if name in self.columns.given else None
+            casted = (
+                find_sort_types(self.columns.schema.field(name).type) if name in self.columns.given else None
+            )
             kind = rows.schema[name].dataType
             if casted is not None and casted[0] != self.given.field(name).type:
                 arrow, kind = casted[0], casted[1]()
@@ -183,7 +185,7 @@ class _Plan:
         here = versions()
         router = Router(self.table, self.columns, pa.schema(output), self.numbers, here)
         writer = RegionsWriter(self.table, self.columns, job, batch, self.options, here)
-        by_key = [quoted(one) for one in (*self.columns.key, *self.options.order_by)]
+        by_key = [quote_name(one) for one in (*self.columns.key, *self.options.order_by)]
         order = [REGION, *(by_key if self.options.keeps_last else ())]
         result = StructType(
             [
@@ -191,9 +193,9 @@ class _Plan:
                 for one in WRITTEN
             ]
         )
-        routed = local_times(rows, self.columns).select(*map(quoted, kept))
+        routed = convert_local_times(rows, self.columns).select(*map(quote_name, kept))
         with warnings.catch_warnings():
-            # Spark warns of pandas where it looks for its version; for Arrow it uses none of it.
+            # Spark checks the version of pandas, which it does not use for Arrow.
             warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
             return (
                 routed.mapInArrow(router, StructType(fields))
@@ -202,16 +204,16 @@ class _Plan:
                 .mapInArrow(writer, result)
             )
 
-    def _extras(self) -> list[str]:
+    def _list_extra_columns(self) -> list[str]:
         named = (*self.options.order_by, self.options.deleted_column)
         return [one for one in named if one is not None and one not in self.columns.given]
 
 
 def arrow_schema(rows: DataFrame, table: str) -> pa.Schema:
-    """Schema of a DataFrame's rows as they reach Python.
+    """Return the Arrow schema of a DataFrame's rows.
 
     Raises:
-        InvalidInputError: a type has no counterpart.
+        InvalidInputError: a type has no counterpart in Arrow.
     """
     from pyspark.errors import PySparkException  # noqa: PLC0415 - optional
     from pyspark.sql.pandas.types import to_arrow_type  # noqa: PLC0415
@@ -229,8 +231,8 @@ def arrow_schema(rows: DataFrame, table: str) -> pa.Schema:
     return pa.schema(fields)
 
 
-def sortable(kind: pa.DataType) -> tuple[pa.DataType, type[DataType]] | None:
-    """The Arrow and Spark types in which a column's values are sorted; None where they stay as they came."""
+def find_sort_types(kind: pa.DataType) -> tuple[pa.DataType, type[DataType]] | None:
+    """Return the Arrow and Spark types in which a column is sorted; None if it is not converted."""
     from pyspark.sql import types  # noqa: PLC0415 - optional
 
     table: tuple[tuple[pa.DataType, pa.DataType, type[DataType]], ...] = (
@@ -254,8 +256,8 @@ def sortable(kind: pa.DataType) -> tuple[pa.DataType, type[DataType]] | None:
     return next(((arrow, spark) for stored, arrow, spark in table if stored == kind), None)
 
 
-def local_times(rows: DataFrame, columns: Columns) -> DataFrame:
-    """Timestamps with and without zone, one from the other as Spark does it: by the session's zone."""
+def convert_local_times(rows: DataFrame, columns: Columns) -> DataFrame:
+    """Convert between timestamps with and without time zone by the session's zone, as Spark does."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - optional
     from pyspark.sql.types import TimestampNTZType, TimestampType  # noqa: PLC0415
 
@@ -264,12 +266,12 @@ def local_times(rows: DataFrame, columns: Columns) -> DataFrame:
         wanted, given = columns.schema.field(name).type, rows.schema[name].dataType
         if kinds.is_timestamp(wanted):
             if isinstance(given, TimestampType) and wanted.tz is None:
-                changed[name] = f.col(quoted(name)).cast("timestamp_ntz")
+                changed[name] = f.col(quote_name(name)).cast("timestamp_ntz")
             elif isinstance(given, TimestampNTZType) and wanted.tz is not None:
-                changed[name] = f.col(quoted(name)).cast("timestamp_ltz")
+                changed[name] = f.col(quote_name(name)).cast("timestamp_ltz")
     return rows.withColumns(changed) if changed else rows
 
 
-def quoted(name: str) -> str:
-    """A column's name as Spark's expressions take it."""
+def quote_name(name: str) -> str:
+    """Quote a column's name for Spark's expressions."""
     return "`" + name.replace("`", "``") + "`"

@@ -1,4 +1,4 @@
-"""What a job that brings rows in is told, and what it did."""
+"""Options and reports of ingest jobs."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from memwal.errors import InvalidInputError
 
 @dataclass(frozen=True, slots=True)
 class RegionReport:
-    """What one task did to one region.
+    """The result of a task for a region.
 
     Attributes:
         region_id: UUID in its usual text form.
@@ -24,7 +24,7 @@ class RegionReport:
 
 @dataclass(frozen=True, slots=True)
 class IngestReport:
-    """What a job did.
+    """The result of an ingest job.
 
     Attributes:
         table: its name.

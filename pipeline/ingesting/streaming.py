@@ -11,7 +11,7 @@ from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, P
 from pipeline.ingesting.job import ingest
 from pipeline.ingesting.options import IngestOptions, IngestReport
 from pipeline.jobs.lake import LakeTable
-from pipeline.spark.runner import carrying, told
+from pipeline.spark.runner import carry_errors, translate_error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,7 +30,7 @@ _NOW = frozenset({"available-now", "once"})
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What is read.
+    """A source of rows that Spark reads.
 
     Attributes:
         path: of a file or directory; None for a source without, such as Kafka.
@@ -53,8 +53,8 @@ class Source:
         """
         reader = spark.read.format(self.format).options(**self._options())
         if self.schema is not None:
-            reader = self._with(lambda: reader.schema(str(self.schema)))
-        return self._with(lambda: reader.load(self.path))
+            reader = self._call_spark(lambda: reader.schema(str(self.schema)))
+        return self._call_spark(lambda: reader.load(self.path))
 
     def stream(self, spark: SparkSession) -> DataFrame:
         """All rows that are there and that come.
@@ -65,7 +65,7 @@ class Source:
         """
         reader = spark.readStream.format(self.format).options(**self._options())
         if self.schema is not None:
-            reader = self._with(lambda: reader.schema(str(self.schema)))
+            reader = self._call_spark(lambda: reader.schema(str(self.schema)))
         elif self.format in _FILES:
             # Spark wants to be told the columns of files that are yet to come.
             columns = self.batch(spark).schema
@@ -74,12 +74,12 @@ class Source:
                     f"no file in {self.path!r} tells its columns yet: give --schema 'id BIGINT, ..'"
                 )
             reader = reader.schema(columns)
-        return self._with(lambda: reader.load(self.path))
+        return self._call_spark(lambda: reader.load(self.path))
 
     def _options(self) -> dict[str, str]:
         return {**_DEFAULTS.get(self.format, {}), **self.options}
 
-    def _with(self, read: Callable[[], Read]) -> Read:
+    def _call_spark(self, read: Callable[[], Read]) -> Read:
         where = f"{self.path or 'the source'} as {self.format}"
         try:
             return read()
@@ -96,11 +96,11 @@ class Source:
                 raise InvalidInputError(
                     f"no file in {self.path!r} tells its columns: give --schema 'id BIGINT, ..'"
                 ) from error
-            raise InvalidInputError(str(told(error, f"reading {where}"))) from error
+            raise InvalidInputError(str(translate_error(error, f"reading {where}"))) from error
 
 
 def parse_trigger(text: str | None) -> dict[str, object] | None:
-    """What `--trigger` says, as `DataStreamWriter.trigger` takes it."""
+    """Parse `--trigger` to arguments of `DataStreamWriter.trigger`."""
     if text is None:
         return None
     return {"availableNow": True} if text in _NOW else {"processingTime": text}
@@ -121,7 +121,7 @@ class IngestStream:
                 return True
             return bool(self.query.awaitTermination(timeout_seconds))
         except Exception as error:
-            raise told(error, f"stream into {self.table.name}") from error
+            raise translate_error(error, f"stream into {self.table.name}") from error
 
     def stop(self) -> None:
         """End the query; a batch that is under way is written again by the next start."""
@@ -171,7 +171,7 @@ def stream(
     query_id: Future[str] = Future()
 
     def write(batch: DataFrame, number: int) -> None:
-        with carrying():
+        with carry_errors():
             job = stream_id or f"stream-{query_id.result()}"
             report = ingest(batch, table, options, job=job, batch=number)
             if on_batch is not None:
@@ -186,6 +186,6 @@ def stream(
         raise
     except Exception as error:
         query_id.cancel()
-        raise told(error, f"stream into {table.name}") from error
+        raise translate_error(error, f"stream into {table.name}") from error
     query_id.set_result(str(query.id))
     return IngestStream(table, query)

@@ -1,4 +1,4 @@
-"""On executors, after the shuffle: one writer per region, and markers of what is complete."""
+"""Writes rows on executors after the shuffle, one writer per region, and marks complete batches."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from pipeline.ingesting.chunks import (
     Chunk,
     Holding,
     SupersededError,
-    chunks,
-    give_back,
-    holding,
-    last_of_keys,
+    hold_regions,
+    keep_last_rows,
+    release_regions,
+    split_into_chunks,
 )
 from pipeline.ingesting.columns import REGION, Columns
 from pipeline.ingesting.options import IngestOptions, RegionReport
 from pipeline.jobs.lake import LakeTable
-from pipeline.spark.runner import Versions, carrying
+from pipeline.spark.runner import Versions, carry_errors
 
 DIRECTORY = "_gateway/ingest"
 _KEPT = 3
-"""Markers of a stream that stay: one would do, the others tell whoever looks how it goes."""
+"""Markers of a stream that are kept; the newest one is needed, the others show its progress."""
 _NAME = re.compile(r"(\d{1,19})\.done")
 _JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
 @dataclass(frozen=True)
 class BatchMarkers:
-    """Markers of one job; batches count upwards, so a later one that is complete vouches for all before.
+    """The markers of a job. Numbers of batches ascend, so a complete batch implies that earlier ones are.
 
     Attributes:
         storage: directory of the table.
-        job: a name for the job that it keeps over restarts.
+        job: name of the job, the same over restarts.
     """
 
     storage: Storage
@@ -55,37 +55,34 @@ class BatchMarkers:
 
     @staticmethod
     def one_shot(storage: Storage) -> BatchMarkers:
-        """Markers of a job that nobody repeats under the same name."""
+        """Return the markers of a job that is not repeated under the same name."""
         return BatchMarkers(storage, f"once-{uuid.uuid4()}")
 
     @staticmethod
     def jobs(storage: Storage) -> tuple[str, ...]:
-        """Names of all jobs that left markers in a table, sorted."""
+        """Return the names of all jobs with markers in a table, sorted."""
         return tuple(sorted(storage.directories(DIRECTORY)))
 
     @property
     def directory(self) -> str:
-        """Below the table's directory."""
+        """Path of the markers, relative to the table's directory."""
         return f"{DIRECTORY}/{self.job}"
 
     def path(self, batch: int) -> str:
-        """Of a batch's marker, below the table's directory."""
+        """Return the path of a batch's marker, relative to the table's directory."""
         return f"{self.directory}/{batch}.done"
 
     def batches(self) -> tuple[int, ...]:
-        """Batches whose markers are there, ascending."""
-        found = (_NAME.fullmatch(one.name) for one in self.storage.list(self.directory))
-        return tuple(sorted(int(one[1]) for one in found if one is not None))
+        """Return the batches that have markers, ascending."""
+        matches = (_NAME.fullmatch(entry.name) for entry in self.storage.list(self.directory))
+        return tuple(sorted(int(match[1]) for match in matches if match is not None))
 
     def is_complete(self, batch: int) -> bool:
-        """Whether a batch is complete, or one after it: markers of older ones may have been cleaned up."""
-        return any(one >= batch for one in self.batches())
+        """Whether a batch or a later one is complete; markers of older ones may have been removed."""
+        return any(complete >= batch for complete in self.batches())
 
-    def complete(self, batch: int) -> None:
-        """Note that all rows of a batch are durable; may be repeated.
-
-        Markers that later ones vouch for are removed, so that a long stream leaves few.
-        """
+    def mark_complete(self, batch: int) -> None:
+        """Record that all rows of a batch are durable, and remove old markers; can be repeated."""
         self.storage.put_if_absent(self.path(batch), b"")
         if batch >= _KEPT:
             self.storage.delete(self.path(batch - _KEPT))
@@ -99,21 +96,21 @@ WRITTEN = pa.schema(
         pa.field("epoch", pa.int64()),
     ]
 )
-"""One row for each region that a task wrote."""
+"""Schema of the result of a task: one row for each region that it wrote."""
 _CLAIM_TIMEOUT_MS = 60_000
 
 
 @dataclass(frozen=True)
 class RegionsWriter:
-    """For `DataFrame.mapInArrow`: writes the rows of a partition to their regions.
+    """Writes the rows of a partition to their regions, in `DataFrame.mapInArrow`.
 
     Attributes:
-        table: where they go.
-        columns: how rows fit it.
-        job: whose batch this is.
-        batch: its number.
-        options: of the job.
-        versions: of the driver.
+        table: table that is written.
+        columns: mapping of the rows' columns to the table's.
+        job: name of the job.
+        batch: number of the batch.
+        options: options of the job.
+        versions: versions of the driver.
     """
 
     table: LakeTable
@@ -124,25 +121,25 @@ class RegionsWriter:
     versions: Versions
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the rows of one partition, those of each region one after another.
+        """Write the rows of a partition, region by region.
 
         Raises:
-            CarriedError: another writer took a region away, or storage failed.
+            CarriedError: another writer claimed a region, or storage failed.
         """
-        with carrying():
+        with carry_errors():
             self.versions.check()
             rest = iter(batches)
-            found = self.written(rest)
-            for _ in rest:  # Spark wants all that it sends to be taken.
+            reports = self.write(rest)
+            for _ in rest:  # Spark requires that all its batches are consumed.
                 pass
-            rows = [(one.region_id, one.rows, one.deleted, one.epoch) for one in found]
+            rows = [(report.region_id, report.rows, report.deleted, report.epoch) for report in reports]
             if rows:
                 named = [dict(zip(WRITTEN.names, row, strict=True)) for row in rows]
                 yield pa.RecordBatch.from_pylist(named, schema=WRITTEN)
 
-    def written(self, batches: Iterator[pa.RecordBatch]) -> tuple[RegionReport, ...]:
-        """What was written, by region; nothing where the batch is found to be complete."""
-        first = next((one for one in batches if one.num_rows), None)
+    def write(self, batches: Iterator[pa.RecordBatch]) -> tuple[RegionReport, ...]:
+        """Write rows, and return reports by region; writes nothing if the batch is complete."""
+        first = next((batch for batch in batches if batch.num_rows), None)
         if first is None:
             return ()
         markers = BatchMarkers(self.table.storage, self.job)
@@ -156,52 +153,58 @@ class RegionsWriter:
         writer = TableWriter(self.table.name, self.table.storage, options)
         counts = _Counts()
         try:
-            with holding(writer, lambda: markers.is_complete(self.batch), flush=self.options.flush) as held:
-                self._write(held, writer, self._chunks(first, batches), counts)
+            with hold_regions(
+                writer, lambda: markers.is_complete(self.batch), flush=self.options.flush
+            ) as held:
+                self._write_chunks(held, writer, self._split(first, batches), counts)
         except SupersededError:
             return ()
         return counts.reports()
 
-    def _chunks(self, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[Chunk]:
+    def _split(self, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[Chunk]:
         def every() -> Iterator[pa.RecordBatch]:
             yield first
             yield from rest
 
-        source = last_of_keys(every(), REGION, self.columns.key) if self.options.keeps_last else every()
-        return chunks(source, REGION, rows=self.options.chunk_rows, nbytes=self.options.chunk_bytes)
+        source = keep_last_rows(every(), REGION, self.columns.key) if self.options.keeps_last else every()
+        return split_into_chunks(
+            source, REGION, rows=self.options.chunk_rows, nbytes=self.options.chunk_bytes
+        )
 
-    def _write(self, held: Holding, writer: TableWriter, pieces: Iterator[Chunk], counts: _Counts) -> None:
+    def _write_chunks(
+        self, held: Holding, writer: TableWriter, pieces: Iterator[Chunk], counts: _Counts
+    ) -> None:
         number: int | None = None
         for piece in pieces:
             if number is not None and piece.number != number:
-                # Rows of one region follow one another: the one before is done.
+                # Rows are sorted by region, so the previous one is finished.
                 held.release()
-                give_back(writer, flush=self.options.flush)
+                release_regions(writer, flush=self.options.flush)
             number = piece.number
             rows, dead = self.columns.split(piece.rows)
             if rows.num_rows:
-                rows = self.columns.conformed(rows)
+                rows = self.columns.conform(rows)
                 regions = writer.regions_of(rows)
                 receipt = held.write(Changes(upserts=rows), frozenset(regions))
                 counts.rows.update(receipt.regions)
-                counts.note(held, regions)
+                counts.record(held, regions)
             if dead is not None and dead.num_rows:
-                dead = self.columns.conformed(dead)
+                dead = self.columns.conform(dead)
                 regions = writer.regions_of(dead)
                 receipt = held.write(Changes(deletes=dead), frozenset(regions))
                 counts.deleted.update(receipt.regions)
-                counts.note(held, regions)
+                counts.record(held, regions)
 
 
 @dataclass
 class _Counts:
-    """What a task has written so far, by region."""
+    """Counts the rows that a task has written, by region."""
 
     rows: Counter[str] = field(default_factory=Counter)
     deleted: Counter[str] = field(default_factory=Counter)
     epochs: dict[str, int] = field(default_factory=dict)
 
-    def note(self, held: Holding, regions: Iterable[str]) -> None:
+    def record(self, held: Holding, regions: Iterable[str]) -> None:
         self.epochs.update((one, held.epoch(one)) for one in regions)
 
     def reports(self) -> tuple[RegionReport, ...]:

@@ -1,1 +1,1 @@
-"""What all jobs use: the tables under a root, their state, runners, and progress."""
+"""Shared by all jobs: the tables under a root, their state, runners, and progress."""

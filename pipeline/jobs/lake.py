@@ -1,4 +1,4 @@
-"""The tables under a root directory as jobs open them, and one consistent look at a table."""
+"""Tables under a root directory as jobs open them, and the consistent state of a table."""
 
 from __future__ import annotations
 
@@ -26,40 +26,40 @@ _SUFFIX = ".lance"
 
 @dataclass(frozen=True)
 class LakeTable:
-    """A table; small, and may be sent to other processes: they open it anew by `uri` and `options`."""
+    """A table; can be sent to other processes, which open it again by `uri` and `options`."""
 
     name: str
     storage: Storage
 
     @staticmethod
     def at(uri: str, options: Mapping[str, str] | None = None) -> LakeTable:
-        """The table in a directory, wherever it is."""
+        """Return the table in a directory."""
         storage = Storage.open(uri, options)
         return LakeTable(storage.root.rsplit("/", 1)[-1].removesuffix(_SUFFIX), storage)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Connections stay here."""
-        return _opened, (self.name, self.uri, dict(self.options))
+        """Pickle without connections."""
+        return _open_table, (self.name, self.uri, dict(self.options))
 
     @property
     def uri(self) -> str:
-        """What pylance takes."""
+        """URI for pylance."""
         return self.storage.uri
 
     @property
     def options(self) -> Mapping[str, str]:
-        """Storage options, as pylance takes them."""
+        """Storage options for pylance."""
         return self.storage.options
 
     def dataset(self, version: int | str | None = None) -> Any:  # noqa: ANN401 (lance types)
-        """The base table, a `lance.LanceDataset`.
+        """Open the base table as a `lance.LanceDataset`.
 
         Args:
-            version: number or tag; None is the newest.
+            version: number or tag; None for the newest.
 
         Raises:
-            NotFoundError: there is no table, or it has no such version.
-            CorruptDataError: its manifest can't be read.
+            NotFoundError: the table or version does not exist.
+            CorruptDataError: the manifest can't be read.
         """
         try:
             return lance.dataset(self.uri, version=version, storage_options=dict(self.options) or None)
@@ -73,17 +73,17 @@ class LakeTable:
             ) from error
 
     def primary_key(self) -> tuple[str, ...]:
-        """Key columns in key order; empty where the table declares none."""
+        """Return the key columns in key order; () without a primary key."""
         return key_columns(self.dataset().schema)
 
 
-def _opened(name: str, uri: str, options: Mapping[str, str]) -> LakeTable:
+def _open_table(name: str, uri: str, options: Mapping[str, str]) -> LakeTable:
     return LakeTable(name, Storage.open(uri, options))
 
 
 @dataclass(frozen=True)
 class Lake:
-    """lance-namespace's directory convention: ``<name>.lance`` is a table."""
+    """A root directory by lance-namespace's convention: ``<name>.lance`` is a table."""
 
     storage: Storage
 
@@ -92,7 +92,7 @@ class Lake:
         """Open a root directory.
 
         Raises:
-            NotFoundError: there is no such directory.
+            NotFoundError: the directory does not exist.
         """
         storage = Storage.open(root, options)
         if not storage.exists("")[0] and not storage.list():
@@ -102,23 +102,23 @@ class Lake:
         return Lake(storage)
 
     def table_names(self) -> tuple[str, ...]:
-        """All tables, sorted."""
+        """Return the names of all tables, sorted."""
         names = (name for name in self.storage.directories() if name.endswith(_SUFFIX))
         return tuple(sorted(name.removesuffix(_SUFFIX) for name in names))
 
     def tables(self, names: Iterable[str] = ()) -> tuple[LakeTable, ...]:
-        """Tables by name; all of them where no name is given.
+        """Return tables by name; all tables without names.
 
         Raises:
-            NotFoundError: names the tables that come close.
+            NotFoundError: a table does not exist; suggests similar names.
         """
         return tuple(map(self.table, tuple(names) or self.table_names()))
 
     def table(self, name: str) -> LakeTable:
-        """One table.
+        """Return a table by name.
 
         Raises:
-            NotFoundError: names the tables that come close.
+            NotFoundError: the table does not exist; suggests similar names.
         """
         if "/" not in name and name not in {"", ".", ".."}:
             storage = self.storage.child(f"{name}{_SUFFIX}")
@@ -130,15 +130,15 @@ class Lake:
 
 
 class NoMemWalError(PreconditionError):
-    """A plain table, which has no regions."""
+    """The table has no MemWAL."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegionState:
-    """A region at one moment.
+    """The state of a region at a point in time.
 
     Attributes:
-        manifest: its newest manifest.
+        manifest: newest manifest.
         merged: newest generation that the base table contains; 0 for none.
     """
 
@@ -157,19 +157,19 @@ class RegionState:
 
     @property
     def done(self) -> tuple[FlushedGeneration, ...]:
-        """Generations that are still listed though the base table contains them, oldest first."""
+        """Merged generations that the manifest still lists, oldest first."""
         return self.manifest.merged(self.merged)
 
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """A table at one moment.
+    """The state of a table at a point in time.
 
     Attributes:
-        table: which one.
-        version: of the base table, read after the manifests: a merge in between loses nothing.
-        details: its MemWAL index.
-        regions: region id -> state, ascending by id; regions whose manifest is not there yet are left out.
+        table: the table.
+        version: version of the base table, read after the manifests: a merge in between loses no rows.
+        details: the MemWAL index.
+        regions: region id -> state, ascending by id, without regions that have no manifest yet.
     """
 
     table: LakeTable
@@ -179,18 +179,18 @@ class TableState:
 
     @staticmethod
     def read(table: LakeTable, *, known: Mapping[str, RegionManifest] | None = None) -> TableState:
-        """Look at a table.
+        """Read the state of a table.
 
         Args:
-            table: which one.
-            known: manifests that were read before; regions that have not changed cost one probe.
+            table: the table.
+            known: manifests that were read before; unchanged regions cost one probe each.
 
         Raises:
-            NotFoundError: there is no such table.
+            NotFoundError: the table does not exist.
             NoMemWalError: the table has no MemWAL.
         """
         # Manifests before the base version: this order must not change (ADR 5).
-        found = read_latest_manifests(table.storage, list_regions(table.storage), known=known or {})
+        manifests = read_latest_manifests(table.storage, list_regions(table.storage), known=known or {})
         version = table.dataset().version
         details = read_index_details(table.storage, version)
         if details is None:
@@ -199,17 +199,17 @@ class TableState:
                 f"{table.name} SET (memwal = true, region_by = '..'), or with Lance's initialize_mem_wal()"
             )
         regions = {
-            one.region_id: RegionState(one, details.newest_merged(one.region_id))
-            for one in found
-            if one is not None
+            manifest.region_id: RegionState(manifest, details.newest_merged(manifest.region_id))
+            for manifest in manifests
+            if manifest is not None
         }
         return TableState(table, version, details, regions)
 
     def check_numbering(self) -> None:
-        """Make sure that the generations of all regions are those that the base table counts.
+        """Check that the generations of all regions are those that the base table counts.
 
         Raises:
-            RegionMismatchError: those of one are not.
+            RegionMismatchError: the generations of a region are not.
         """
         manifests = [region.manifest for region in self.regions.values()]
         check_generations(

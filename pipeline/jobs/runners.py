@@ -1,4 +1,4 @@
-"""Where the parts of a job run, and how far they are."""
+"""Runners of the parts of jobs, and progress."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -14,8 +14,8 @@ from rich.progress import Progress as Bars
 from memwal.errors import InvalidInputError
 
 
-def counted(count: int, what: str) -> str:
-    """A number and what there are so many of.
+def format_count(count: int, what: str) -> str:
+    """Format a count with its noun in the singular or plural.
 
     >>> counted(1, "region"), counted(2000, "row"), counted(0, "index")
     ('1 region', '2,000 rows', '0 indexes')
@@ -25,20 +25,20 @@ def counted(count: int, what: str) -> str:
 
 
 Advance: TypeAlias = Callable[[int], object]
-"""Is called with how much more is done."""
+"""Called with the number of units that were completed."""
 Progress: TypeAlias = Callable[[str, int], AbstractContextManager[Advance]]
-"""Watches a job while a block runs: what is done, and how much of it there is in all."""
+"""Context manager that shows the progress of a job, from its title and the total number of units."""
 
 
 @contextmanager
-def silent(_title: str, _total: int) -> Iterator[Advance]:
-    """Nobody is told."""
+def ignore_progress(_title: str, _total: int) -> Iterator[Advance]:
+    """Show nothing."""
     yield lambda _done: None
 
 
 @contextmanager
-def on_terminal(title: str, total: int) -> Iterator[Advance]:
-    """A bar on stderr, where that is a terminal and there is more than one thing to do."""
+def show_progress(title: str, total: int) -> Iterator[Advance]:
+    """Show a progress bar on stderr, if that is a terminal and the total is more than one."""
     console = Console(stderr=True)
     if not console.is_terminal or total < 2:
         yield lambda _done: None
@@ -54,22 +54,22 @@ Result = TypeVar("Result")
 
 
 class Runner(Protocol):
-    """Runs independent parts, each of which may run more than once and must be safe to repeat."""
+    """Runs independent parts; each may run more than once and must be safe to repeat."""
 
     def run(
         self, function: Callable[[Part], Result], parts: Sequence[Part], *, name: str
     ) -> Iterator[Result]:
-        """Call a function for every part, and give results as they come.
+        """Call a function for every part, and yield results as they arrive.
 
-        Function, parts and results may travel to other processes: they can be pickled.
+        Function, parts and results may be sent to other processes, so they can be pickled.
 
         Args:
             function: a module-level function or an instance of a frozen dataclass with `__call__`.
-            parts: what it is called with.
-            name: of the job, for whoever watches.
+            parts: arguments of the calls.
+            name: name of the job.
 
         Raises:
-            LanceGatewayError: the first error of a part; parts that were not begun are left.
+            LanceGatewayError: the first error of a part; parts that have not started are skipped.
         """
 
 
@@ -86,7 +86,7 @@ class Threads:
     def run(
         self, function: Callable[[Part], Result], parts: Sequence[Part], *, name: str
     ) -> Iterator[Result]:
-        """As `Runner.run`."""
+        """Call a function for every part in a thread pool."""
         with ThreadPoolExecutor(min(self.count, max(len(parts), 1)), thread_name_prefix=name) as pool:
             futures = [pool.submit(function, part) for part in parts]
             try:

@@ -1,4 +1,4 @@
-"""One look at all tables of a root, and what is due done to each, in order."""
+"""Runs the due jobs of all tables of a root, in rounds."""
 
 import logging
 import random
@@ -14,20 +14,20 @@ from memwal.regions.manifest import RegionManifest
 from pipeline.cleaning import clean
 from pipeline.indexing import maintain
 from pipeline.jobs.lake import Lake, LakeTable, NoMemWalError, TableState
-from pipeline.jobs.runners import Progress, Runner, Threads, counted, silent
+from pipeline.jobs.runners import Progress, Runner, Threads, format_count, ignore_progress
 from pipeline.keeping.policy import Policies, RunPolicy
 from pipeline.merging import merge
 from pipeline.snapshotting import snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """What a step did to a table.
+class StepResult:
+    """The result of a step for a table.
 
     Attributes:
-        what: for people; empty if there was nothing to do.
-        counts: the same in numbers, for logs and metrics.
-        waits: whether it left something for later, as its policy says.
+        what: description for people; empty if there was nothing to do.
+        counts: numbers for logs and metrics.
+        waits: whether the policy leaves work for later.
     """
 
     what: str = ""
@@ -35,55 +35,64 @@ class Done:
     waits: bool = False
 
 
-Step: TypeAlias = Callable[[LakeTable, Policies, Runner, Progress], Done]
+Step: TypeAlias = Callable[[LakeTable, Policies, Runner, Progress], StepResult]
 
 
-def merge_step(table: LakeTable, policies: Policies, runner: Runner, progress: Progress) -> Done:
-    """Merge what is pending, if the policy says so."""
+def merge_step(table: LakeTable, policies: Policies, runner: Runner, progress: Progress) -> StepResult:
+    """Merge pending generations, if the policy says so."""
     report = merge(table, policies.merge, runner=runner, progress=progress)
     if not report.batches:
-        return Done(waits=report.left > 0)
+        return StepResult(waits=report.left > 0)
     counts = {"generations": report.generations, "upserted": report.upserted, "deleted": report.deleted}
-    generations, regions = counted(report.generations, "generation"), counted(report.regions, "region")
-    rows = counted(report.upserted, "row")
-    return Done(f"merged {generations} of {regions}: {rows} upserted, {report.deleted:,} deleted", counts)
+    generations, regions = (
+        format_count(report.generations, "generation"),
+        format_count(report.regions, "region"),
+    )
+    rows = format_count(report.upserted, "row")
+    return StepResult(
+        f"merged {generations} of {regions}: {rows} upserted, {report.deleted:,} deleted", counts
+    )
 
 
-def index_step(table: LakeTable, policies: Policies, runner: Runner, progress: Progress) -> Done:
-    """Bring indexes up to date and put files together, where they need it."""
+def index_step(table: LakeTable, policies: Policies, runner: Runner, progress: Progress) -> StepResult:
+    """Update indexes and compact files, if the policy says so."""
     report = maintain(table, policies.index, runner=runner, progress=progress)
     if not report.reasons:
-        return Done()
+        return StepResult()
     counts = {
         "indexes": len(report.optimised) + len(report.retrained),
         "fragments_removed": report.fragments_removed,
         "fragments_added": report.fragments_added,
     }
     names = ", ".join((*report.optimised, *report.retrained))
-    did = [f"brought up to date: {names}"] if names else []
+    actions = [f"brought up to date: {names}"] if names else []
     if report.fragments_removed:
-        did.append(f"{counted(report.fragments_removed, 'fragment')} became {report.fragments_added}")
-    return Done("; ".join(did) or "; ".join(report.reasons), counts)
+        actions.append(
+            f"{format_count(report.fragments_removed, 'fragment')} became {report.fragments_added}"
+        )
+    return StepResult("; ".join(actions) or "; ".join(report.reasons), counts)
 
 
-def snapshot_step(table: LakeTable, policies: Policies, runner: Runner, progress: Progress) -> Done:
-    """Remember regions, if they have changed since they were remembered long enough ago."""
+def snapshot_step(table: LakeTable, policies: Policies, runner: Runner, progress: Progress) -> StepResult:
+    """Commit a snapshot of regions, if they have changed and the last snapshot is old enough."""
     if not policies.run.snapshot or table.storage.committed_by:
-        return Done()
+        return StepResult()
     report = snapshot(table, policies.snapshot, runner=runner, progress=progress)
     if report.committed is None:
-        return Done(waits=not report.is_current)
+        return StepResult(waits=not report.is_current)
     counts = {"regions": report.regions, "hints": report.hints}
-    return Done(f"remembered {counted(report.regions, 'region')}", counts)
+    return StepResult(f"remembered {format_count(report.regions, 'region')}", counts)
 
 
-def clean_step(table: LakeTable, policies: Policies, runner: Runner, progress: Progress) -> Done:
-    """Remove what nobody needs any more."""
+def clean_step(table: LakeTable, policies: Policies, runner: Runner, progress: Progress) -> StepResult:
+    """Remove garbage."""
     report = clean(table, policies.clean, delete=True, runner=runner, progress=progress)
     if not report.garbage:
-        return Done()
+        return StepResult()
     counts = {"removed": len(report.garbage), "bytes": report.bytes}
-    return Done(f"removed {counted(len(report.garbage), 'thing')}, {counted(report.bytes, 'byte')}", counts)
+    return StepResult(
+        f"removed {format_count(len(report.garbage), 'thing')}, {format_count(report.bytes, 'byte')}", counts
+    )
 
 
 STEPS: Final[Mapping[str, Step]] = {
@@ -100,15 +109,15 @@ _SETTLED_SECONDS = 300.0
 
 @dataclass(slots=True)
 class KeptTable:
-    """Used by one thread.
+    """A table and the state of its keeping; used by one thread.
 
     Attributes:
-        table: which one.
-        failures: rounds in a row that ended with an error on it.
-        paused_until: monotonic time before which it is left alone.
-        cleaned_at: monotonic time when it was cleaned; None for never.
-        settled: base version and manifests with which nothing was left to do; None where something was.
-        settled_at: monotonic time when that was found out.
+        table: the table.
+        failures: number of consecutive rounds that failed on the table.
+        paused_until: monotonic time until which the table is skipped.
+        cleaned_at: monotonic time of the last cleaning; None for never.
+        settled: base version and manifests for which nothing was left to do; None if something was.
+        settled_at: monotonic time when `settled` was set.
     """
 
     table: LakeTable
@@ -119,8 +128,8 @@ class KeptTable:
     settled_at: float = 0.0
     _known: Mapping[str, RegionManifest] = field(default_factory=dict)
 
-    def look(self) -> TableState | None:
-        """The table now, for a round trip or two where nothing has changed; None where it has no MemWAL."""
+    def read_state(self) -> TableState | None:
+        """Read the state of the table, in few round trips if nothing has changed; None without MemWAL."""
         try:
             state = TableState.read(self.table, known=self._known)
         except NoMemWalError:
@@ -129,9 +138,9 @@ class KeptTable:
         return state
 
     def is_settled(self, state: TableState, now: float) -> bool:
-        """Whether nothing has happened to the table since nothing was left to do.
+        """Whether the table has not changed since nothing was left to do.
 
-        After a while it is looked at all the same: logs grow without a manifest that tells of it.
+        Expires after a while, since logs grow without changing a manifest.
         """
         if self.settled is None or now - self.settled_at >= _SETTLED_SECONDS:
             return False
@@ -139,24 +148,24 @@ class KeptTable:
         return version == state.version and manifests == self._known
 
     def settle(self, state: TableState, now: float) -> None:
-        """Nothing is left to do."""
+        """Record that nothing is left to do."""
         self.settled = (state.version, self._known)
         self.settled_at = now
 
     def fail(self, policy: RunPolicy, now: float) -> float:
-        """Leave the table alone for a while, longer each time; returns for how many seconds."""
+        """Record a failure, and skip the table for a time that grows with each; returns the seconds."""
         self.failures += 1
         self.settled = None
         pause: float = min(
             policy.first_pause_seconds * 2 ** (self.failures - 1), policy.longest_pause_seconds
         )
-        # Several processes that fail on one table shall not come back together.
+        # A random part keeps several processes from retrying at the same time.
         pause *= random.uniform(1 - _SPREAD, 1)  # noqa: S311 - no secret
         self.paused_until = now + pause
         return pause
 
     def succeed(self) -> None:
-        """The table is as it should be."""
+        """Record a round without failure."""
         self.failures = 0
         self.paused_until = 0.0
 
@@ -165,30 +174,30 @@ logger = logging.getLogger(__name__)
 
 
 class KeepObserver(Protocol):
-    """Is told what becomes of tables."""
+    """Observes the rounds of a keeper."""
 
-    def on_step(self, table: str, step: str, done: Done | None, seconds: float) -> None:
-        """A step has ended; None where it failed."""
+    def on_step(self, table: str, step: str, done: StepResult | None, seconds: float) -> None:
+        """Handle the end of a step; `done` is None if it failed."""
 
     def on_table(self, table: str, failures: int) -> None:
-        """A table was looked at; how often in a row that has failed."""
+        """Handle the end of a table's round, with its number of consecutive failures."""
 
     def on_gone(self, table: str) -> None:
-        """A table is there no more."""
+        """Handle the disappearance of a table."""
 
     def on_round(self, seconds: float) -> None:
-        """All tables were looked at."""
+        """Handle the end of a round."""
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one look at all tables amounts to.
+    """The result of a round.
 
     Attributes:
-        tables: that were looked at.
-        did: steps that did something.
-        failed: table -> why it could not be kept.
-        paused: tables that were left alone, since they failed not long ago.
+        tables: names of the tables that were handled.
+        did: number of steps that did something.
+        failed: table -> error.
+        paused: names of tables that were skipped after a recent failure.
     """
 
     tables: tuple[str, ...]
@@ -198,18 +207,18 @@ class Round:
 
 
 class Keeper:
-    """Keeps the tables of a root healthy. Several processes may do so at once: every job allows for others.
+    """Maintains the tables of a root. Several processes may do so concurrently.
 
     Args:
         lake: the root.
-        policies: when each job has something to do.
-        names: tables to keep; all there are where none is given, those too that come later.
-        runner: where the heavy parts of jobs run.
-        progress: watches jobs.
-        observers: are told what becomes of tables.
-        stop: set when no further step shall begin.
-        steps: what is done to a table, by name and in order.
-        clock: seconds that never go back.
+        policies: policies of the jobs.
+        names: names of the tables; () for all, also those created later.
+        runner: runs the parts of jobs.
+        progress: shows the progress of jobs.
+        observers: observe steps, tables and rounds.
+        stop: event after which no step begins.
+        steps: steps of a round, by name and in order.
+        clock: monotonic clock in seconds.
     """
 
     def __init__(
@@ -219,7 +228,7 @@ class Keeper:
         names: Collection[str] = (),
         *,
         runner: Runner | None = None,
-        progress: Progress = silent,
+        progress: Progress = ignore_progress,
         observers: Collection[KeepObserver] = (),
         stop: threading.Event | None = None,
         steps: Mapping[str, Step] = STEPS,
@@ -238,16 +247,14 @@ class Keeper:
 
     @property
     def tables(self) -> tuple[LakeTable, ...]:
-        """That the last round knew of."""
-        return tuple(one.table for one in list(self._kept.values()))
+        """Tables of the last round."""
+        return tuple(kept.table for kept in list(self._kept.values()))
 
     def round(self, *, patient: bool = True) -> Round:
-        """Look at all tables, and do what is due.
-
-        A table that fails is told of, and does not keep others from being looked at.
+        """Run the due steps of all tables; the failure of a table does not affect others.
 
         Args:
-            patient: leave tables alone that failed not long ago.
+            patient: whether to skip tables that failed recently.
         """
         began = self._clock()
         self._find_tables()
@@ -263,43 +270,44 @@ class Keeper:
                 continue
             looked_at.append(name)
             try:
-                did += self._keep(kept)
+                did += self._keep_table(kept)
                 kept.succeed()
-            except Exception as error:  # noqa: BLE001 - whatever is wrong with one table is not wrong with all
+            except Exception as error:  # noqa: BLE001 - an error of one table must not stop the others
                 if isinstance(error, NotFoundError) and name not in self._lake.table_names():
-                    continue  # Dropped just now: the next round lets it go.
-                failed[name] = self._failed(kept, error)
-            for one in self._observers:
-                one.on_table(name, kept.failures)
-        for one in self._observers:
-            one.on_round(self._clock() - began)
+                    continue  # The table has been dropped; the next round removes it.
+                failed[name] = self._handle_failure(kept, error)
+            for observer in self._observers:
+                observer.on_table(name, kept.failures)
+        for observer in self._observers:
+            observer.on_round(self._clock() - began)
         return Round(tuple(looked_at), did, failed, tuple(paused))
 
     def _find_tables(self) -> None:
-        there = self._lake.table_names()
-        for name in [one for one in self._kept if one not in there]:
+        existing = self._lake.table_names()
+        for name in [kept for kept in self._kept if kept not in existing]:
             del self._kept[name]
             logger.info("table %s is gone", name, extra={"table": name})
             for observer in self._observers:
                 observer.on_gone(name)
-        for name in there:
+        for name in existing:
             if name not in self._kept and (not self._names or name in self._names):
-                with suppress(NotFoundError):  # A directory of which the table is just being made or dropped.
+                with suppress(NotFoundError):  # The table is being created or dropped.
                     self._kept[name] = KeptTable(self._lake.table(name))
 
-    def _keep(self, kept: KeptTable) -> int:
-        """Do what is due to a table; how many steps did something."""
-        state = kept.look()
+    def _keep_table(self, kept: KeptTable) -> int:
+        """Run the due steps of a table, and return how many did something."""
+        state = kept.read_state()
         is_settled = state is not None and kept.is_settled(state, self._clock())
         due = [
-            one
-            for one in self._steps
-            if self._is_due(kept, one, has_mem_wal=state is not None, is_settled=is_settled)
+            step
+            for step in self._steps
+            if self._is_due(kept, step, has_mem_wal=state is not None, is_settled=is_settled)
         ]
-        done = list(self._run(kept, due))
-        if state is not None and not self._stop.is_set() and not any(one.what or one.waits for one in done):
+        results = list(self._run(kept, due))
+        is_idle = not any(result.what or result.waits for result in results)
+        if state is not None and not self._stop.is_set() and is_idle:
             kept.settle(state, self._clock())
-        return sum(bool(one.what) for one in done)
+        return sum(bool(result.what) for result in results)
 
     def _is_due(self, kept: KeptTable, step: str, *, has_mem_wal: bool, is_settled: bool) -> bool:
         if step != "clean":
@@ -309,13 +317,13 @@ class Keeper:
             return False
         return kept.cleaned_at is None or self._clock() - kept.cleaned_at >= policy.clean_interval_seconds
 
-    def _run(self, kept: KeptTable, steps: Collection[str]) -> Iterator[Done]:
+    def _run(self, kept: KeptTable, steps: Collection[str]) -> Iterator[StepResult]:
         table = kept.table
         for name in steps:
             if self._stop.is_set():
                 return
             began = self._clock()
-            done: Done | None = None
+            done: StepResult | None = None
             try:
                 done = self._steps[name](table, self._policies, self._runner, self._progress)
             finally:
@@ -328,19 +336,19 @@ class Keeper:
                 logger.info("table %s: %s", table.name, done.what, extra=extra)
             yield done
 
-    def _failed(self, kept: KeptTable, error: Exception) -> str:
-        """Tell of an error, and leave the table alone for a while."""
+    def _handle_failure(self, kept: KeptTable, error: Exception) -> str:
+        """Log an error, and skip the table for a while; returns the reason."""
         pause = kept.fail(self._policies.run, self._clock())
         extra = {"table": kept.table.name, "failures": kept.failures, "pause_seconds": round(pause, 3)}
-        known = isinstance(error, LanceGatewayError)
-        reason = " ".join(str(error).split()) if known else f"{type(error).__name__}: {error}"
+        is_expected = isinstance(error, LanceGatewayError)
+        reason = " ".join(str(error).split()) if is_expected else f"{type(error).__name__}: {error}"
         logger.log(
-            logging.WARNING if known else logging.ERROR,
+            logging.WARNING if is_expected else logging.ERROR,
             "table %s is left alone for %.0f s: %s",
             kept.table.name,
             pause,
             reason,
             extra=extra,
-            exc_info=None if known else error,
+            exc_info=None if is_expected else error,
         )
         return reason

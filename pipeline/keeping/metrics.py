@@ -1,4 +1,4 @@
-"""What a keeper did, and how its tables are, for Prometheus, and the port that shows it."""
+"""Prometheus metrics of a keeper and its tables, and their HTTP server."""
 
 import threading
 import time
@@ -18,7 +18,7 @@ from prometheus_client import (
 
 from memwal.errors import LanceGatewayError, UnavailableError
 from pipeline.jobs.lake import LakeTable
-from pipeline.keeping.keeper import Done
+from pipeline.keeping.keeper import StepResult
 from pipeline.status.reading import TableStatus, read_status
 from pipeline.status.shown import StatusCollector
 
@@ -39,7 +39,7 @@ class HttpServer:
 
     def __init__(self, registry: CollectorRegistry, host: str, port: int) -> None:
         try:
-            self._server = make_server(host, port, _app(registry), _Server, _Handler)
+            self._server = make_server(host, port, _build_app(registry), _Server, _Handler)
         except OSError as error:
             raise UnavailableError(
                 f"cannot listen on {host}:{port} for metrics and health: {error.strerror or error}; choose "
@@ -67,7 +67,7 @@ class _Handler(WSGIRequestHandler):
         """Scrapes are no news."""
 
 
-def _app(registry: CollectorRegistry) -> Callable[..., Iterable[bytes]]:
+def _build_app(registry: CollectorRegistry) -> Callable[..., Iterable[bytes]]:
     metrics = make_wsgi_app(registry)
 
     def answer(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
@@ -132,7 +132,7 @@ class KeeperMetrics:
             registry=self.registry,
         )
 
-    def on_step(self, table: str, step: str, done: Done | None, seconds: float) -> None:
+    def on_step(self, table: str, step: str, done: StepResult | None, seconds: float) -> None:
         """Counts it."""
         outcome = "failed" if done is None else "done" if done.what else "idle"
         self._steps.labels(table, step, outcome).inc()

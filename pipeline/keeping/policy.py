@@ -67,7 +67,7 @@ class RunPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """What decides when each job has something to do.
+    """The policies of all jobs.
 
     Attributes:
         merge: when tables are merged.

@@ -40,7 +40,7 @@ def stream_until(keeper: Keeper, spark: SparkSession, stop: threading.Event, int
         UnavailableError: the query ended by itself.
     """
 
-    def look(_rows: DataFrame, _batch: int) -> None:
+    def run_round(_rows: DataFrame, _batch: int) -> None:
         if stop.is_set():
             return
         try:
@@ -51,7 +51,7 @@ def stream_until(keeper: Keeper, spark: SparkSession, stop: threading.Event, int
     clock = spark.readStream.format("rate").option("rowsPerSecond", 1).load()
     query = (
         clock.writeStream.queryName(QUERY)
-        .foreachBatch(look)
+        .foreachBatch(run_round)
         .trigger(processingTime=f"{max(1, round(interval_seconds * 1000))} milliseconds")
         .start()
     )
@@ -92,7 +92,7 @@ _SPREAD = 0.1
 
 
 @contextmanager
-def stopping() -> Iterator[threading.Event]:
+def stop_on_signals() -> Iterator[threading.Event]:
     """An event that SIGINT or SIGTERM set while the block runs; a second one ends the process as usual."""
     stop = threading.Event()
     before: dict[signal.Signals, Any] = {}

@@ -1,4 +1,4 @@
-"""Flushed generations into the base table: the specification's MemTable merger."""
+"""Merges flushed generations into the base table: the specification's MemTable merger."""
 
 from pipeline.merging.batches import MergePolicy
 from pipeline.merging.committing import MergedBatch

@@ -1,11 +1,11 @@
-"""Which generations are merged by which commit: what waits, when it is merged, and how much at once.
+"""Plans which generations are merged by which commit.
 
-Mergers of one region agree on how far its next merge goes, before any of them begins. Lance takes a commit
-that records generation 7 of a region also where another merger has recorded 6 since the first one looked.
-That is right where generations only add rows. But a key that 6 inserts and 7 deletes was not there yet when
-the first merger deleted, and would come back. So the end of each merge is fixed by a file that is created
-once: mergers that begin at the same generation end at the same one, and of two that record the same
-generation Lance refuses the second.
+Mergers of a region agree where its next merge ends before any of them begins. Lance accepts a commit that
+records generation 7 of a region even if another merger has recorded 6 since the first one read the table.
+That is right if generations only add rows. But a key that 6 inserts and 7 deletes did not exist yet when the
+first merger deleted, so it would come back. So a file that is created once fixes the end of each merge:
+mergers that begin at the same generation end at the same one, and Lance refuses the second commit of the same
+generation.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from pipeline.merging.winners import Prefix
 class MergePolicy:
     """When a table is merged, and how large a commit may be.
 
-    A table is merged when one of the first four says so, and always when none of them is set.
+    A table is merged if one of the first four conditions holds, and always if none of them is set.
 
     Attributes:
-        min_generations: at least so many generations are pending.
-        min_rows: pending generations hold at least so many rows.
-        min_bytes: pending generations take at least so many bytes in storage.
-        max_lag_seconds: the oldest pending generation was flushed so long ago.
-        batch_rows: a commit takes about so many rows, or a single generation that has more. While it is
-            prepared, the keys of so many rows are in memory.
-        batch_bytes: the same in bytes of storage. Larger generations are streamed into the base table.
-        use_key_index: whether a few rows are looked up in an index on the key instead of reading the keys of
-            a large base table. Lance does not notice then that a writer who bypasses MemWAL inserts one of
-            those keys at the same moment.
+        min_generations: merge if at least so many generations are pending.
+        min_rows: merge if pending generations have at least so many rows.
+        min_bytes: merge if pending generations take at least so many bytes in storage.
+        max_lag_seconds: merge if the oldest pending generation was flushed so long ago.
+        batch_rows: approximate number of rows of a commit; a single generation may have more. The keys of so
+            many rows are in memory while a commit is prepared.
+        batch_bytes: approximate size of a commit in storage. Larger generations are streamed into the base
+            table.
+        use_key_index: whether few rows are looked up in an index on the key, instead of reading the keys of a
+            large base table. Lance then misses a concurrent insert of one of the keys that bypasses MemWAL.
     """
 
     min_generations: int | None = None
@@ -74,11 +74,11 @@ _DATA = "data"
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """Of a generation.
+    """The size of generations.
 
     Attributes:
-        rows: that it holds, older duplicates of a key included.
-        bytes: of its data files.
+        rows: number of rows, older duplicates of a key included.
+        bytes: size of the data files.
     """
 
     rows: int
@@ -86,41 +86,46 @@ class Weight:
 
     @staticmethod
     def total(weights: Iterable[Weight]) -> Weight:
-        """Of several generations together."""
-        every = tuple(weights)
-        return Weight(sum(one.rows for one in every), sum(one.bytes for one in every))
+        """Add weights."""
+        terms = tuple(weights)
+        return Weight(sum(term.rows for term in terms), sum(term.bytes for term in terms))
 
 
 Pending = Mapping[str, tuple[FlushedGeneration, ...]]
 """Region id -> generations that the base table lacks, ascending; at least one."""
 Weights = Mapping[tuple[str, int], Weight]
-"""By region id and generation."""
+"""(region id, generation) -> weight."""
 
 
 def weigh(table: LakeTable, pending: Pending) -> Weights:
-    """Weigh pending generations: one listing each."""
-    every = [(region_id, one) for region_id, found in pending.items() for one in found]
-    weights = table.storage.each(lambda one: _read_weight(table, *one), every)
-    return {(region, one.generation): weight for (region, one), weight in zip(every, weights, strict=True)}
+    """Read the weights of pending generations, with one listing for each."""
+    pairs = [(region_id, flushed) for region_id, generations in pending.items() for flushed in generations]
+    weights = table.storage.each(lambda pair: _read_weight(table, *pair), pairs)
+    return {
+        (region_id, flushed.generation): weight
+        for (region_id, flushed), weight in zip(pairs, weights, strict=True)
+    }
 
 
-def due(table: LakeTable, pending: Pending, weights: Weights, policy: MergePolicy) -> str | None:
-    """Why a table is to be merged now; None where it is not."""
+def find_merge_reason(
+    table: LakeTable, pending: Pending, weights: Weights, policy: MergePolicy
+) -> str | None:
+    """Return why the policy merges a table now; None if it does not."""
     if not pending:
         return None
     if policy.is_unconditional:
         return "generations are pending"
     total = Weight.total(weights.values())
-    for name, found, least in (
+    for name, count, minimum in (
         ("generations", len(weights), policy.min_generations),
         ("rows", total.rows, policy.min_rows),
         ("bytes", total.bytes, policy.min_bytes),
     ):
-        if least is not None and found >= least:
-            return f"{found} {name} are pending"
+        if minimum is not None and count >= minimum:
+            return f"{count} {name} are pending"
     if policy.max_lag_seconds is not None:
-        oldest = [(region_id, found[0]) for region_id, found in pending.items()]
-        lag = max(table.storage.each(lambda one: _lag(table, *one), oldest))
+        oldest = [(region_id, generations[0]) for region_id, generations in pending.items()]
+        lag = max(table.storage.each(lambda pair: _measure_lag(table, *pair), oldest))
         if lag >= policy.max_lag_seconds:
             return f"the oldest generation has been pending for {lag:.0f} s"
     return None
@@ -132,71 +137,71 @@ def _read_weight(table: LakeTable, region_id: str, generation: FlushedGeneration
         try:
             rows = open_generation(table, region_id, generation).count_rows()
         except LanceGatewayError:
-            rows = 0  # Whoever reads it says what is wrong, if it is still to be read by then.
+            rows = 0  # The merge itself reports the error.
     files = table.storage.list(f"{generation_directory(region_id, generation.path)}/{_DATA}")
-    return Weight(rows, sum(one.size for one in files))
+    return Weight(rows, sum(file.size for file in files))
 
 
-def _lag(table: LakeTable, region_id: str, generation: FlushedGeneration) -> float:
-    """Seconds since a generation was flushed."""
+def _measure_lag(table: LakeTable, region_id: str, generation: FlushedGeneration) -> float:
+    """Return the seconds since a generation was flushed."""
     try:
         (first, *_) = open_generation(table, region_id, generation).versions()
     except LanceGatewayError:
         return 0.0
     flushed: datetime = first["timestamp"]
-    # Lance tells the time without a zone: this machine's.
+    # Lance returns local time without a zone.
     return (datetime.now(UTC) - flushed.astimezone(UTC)).total_seconds()
 
 
 def agree(storage: Storage, region_id: str, first: int, through: int) -> int:
-    """The generation at which a merge ends that begins at `first`.
+    """Agree with other mergers on the generation at which a merge that begins at `first` ends.
 
-    It holds for whoever looks at the base table after this call, and finds that `first` is not merged yet.
+    The agreement holds for mergers that read the base table after this call and find `first` not merged.
 
     Args:
         storage: directory of the table.
-        region_id: of the region.
-        first: oldest generation that is pending.
-        through: where it would end as far as the caller is concerned.
+        region_id: id of the region.
+        first: oldest pending generation.
+        through: last generation that the caller would merge.
 
     Raises:
         CorruptDataError: the file says something else.
     """
     path = extent_path(region_id, first)
     while not storage.put_if_absent(path, json.dumps({"through": through}).encode()):
-        with suppress(FileNotFoundError):  # Another merger was done just now.
-            return _read(storage.read(path), first, storage.locate(path))
+        with suppress(FileNotFoundError):  # Another merger has just finished and removed the file.
+            return _read_extent(storage.read(path), first, storage.locate(path))
     return through
 
 
 def forget(storage: Storage, region_id: str, first: int) -> None:
-    """Remove the file of a merge that is done; it stays where storage does not answer."""
+    """Remove the file of a finished merge; ignores an unavailable storage."""
     with suppress(UnavailableError):
         storage.delete(extent_path(region_id, first))
 
 
 def forget_merged(storage: Storage, merged: Mapping[str, int]) -> None:
-    """Remove files of merges that are done, by mergers that died after their commit or were slower.
+    """Remove the files of finished merges that their mergers have left.
 
     Args:
         storage: directory of the table.
-        merged: newest generation by region that the base table contains.
+        merged: region id -> newest generation that the base table contains.
     """
     done = [
         (region_id, int(first))
-        for region_id, first in _names(storage)
+        for region_id, first in _list_extents(storage)
         if first.isdecimal() and int(first) <= merged.get(region_id, 0)
     ]
     storage.each(lambda one: forget(storage, *one), done)
 
 
-def _names(storage: Storage) -> Iterable[tuple[str, str]]:
+def _list_extents(storage: Storage) -> Iterable[tuple[str, str]]:
     for entry in storage.list(EXTENTS):
         region_id, _, first = entry.name.rpartition(".")
         yield region_id, first
 
 
-def _read(data: bytes, first: int, source: str) -> int:
+def _read_extent(data: bytes, first: int, source: str) -> int:
     try:
         through = json.loads(data)["through"]
     except (ValueError, KeyError, TypeError):
@@ -210,7 +215,7 @@ def _read(data: bytes, first: int, source: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one commit merges."""
+    """The prefixes that one commit merges."""
 
     prefixes: tuple[Prefix, ...]
     weight: Weight
@@ -226,26 +231,28 @@ class Batch:
 def batches(
     table: LakeTable, pending: Pending, merged: Mapping[str, int], weights: Weights, policy: MergePolicy
 ) -> tuple[Batch, ...]:
-    """Divide what is pending into batches; they are to be committed in this order.
+    """Divide pending generations into batches, in the order in which they must be committed.
 
-    Small generations of many regions share a commit. The generations of a large region are spread over
-    several, ascending.
+    Small generations of many regions share a commit. The generations of a large region are distributed over
+    several commits, ascending.
 
     Args:
-        table: which one.
-        pending: what is to be merged.
-        merged: newest generation by region that the base table contains.
-        weights: of what is pending.
-        policy: how much fits into a batch.
+        table: table to merge.
+        pending: generations to merge.
+        merged: region id -> newest generation that the base table contains.
+        weights: weights of the generations.
+        policy: limits of a batch.
     """
-    cut = table.storage.each(lambda one: tuple(_cut(table, *one, merged, weights, policy)), pending.items())
-    found: list[Batch] = []
+    cut = table.storage.each(
+        lambda one: tuple(_cut_prefixes(table, *one, merged, weights, policy)), pending.items()
+    )
+    planned: list[Batch] = []
     for nth in zip_longest(*cut):
-        found += _grouped([one for one in nth if one is not None], weights, policy)
-    return tuple(found)
+        planned += _group_prefixes([prefix for prefix in nth if prefix is not None], weights, policy)
+    return tuple(planned)
 
 
-def _cut(
+def _cut_prefixes(
     table: LakeTable,
     region_id: str,
     pending: Sequence[FlushedGeneration],
@@ -253,26 +260,26 @@ def _cut(
     weights: Weights,
     policy: MergePolicy,
 ) -> Iterator[Prefix]:
-    """A region's generations as prefixes that are small enough, one after the other."""
+    """Cut a region's generations into consecutive prefixes that fit into a batch."""
     rest, after = tuple(pending), merged.get(region_id, 0)
     while rest:
         fits = 1
-        while fits < len(rest) and _fits(_weight(region_id, rest[: fits + 1], weights), policy):
+        while fits < len(rest) and _fits(_total_weight(region_id, rest[: fits + 1], weights), policy):
             fits += 1
-        # Agreed to before the commit looks at the base table: this order must not change (ADR 24).
+        # Agree before the commit reads the base table: this order must not change (ADR 24).
         through = agree(table.storage, region_id, rest[0].generation, rest[fits - 1].generation)
         prefix = tuple(one for one in rest if one.generation <= through)
         if prefix[-1].generation != through:
-            return  # Another merger has seen a generation that is newer than this look at the table.
+            return  # Another merger agreed on a generation that was flushed after this state was read.
         yield Prefix(table, region_id, after, prefix)
         rest, after = rest[len(prefix) :], through
 
 
-def _grouped(prefixes: Iterable[Prefix], weights: Weights, policy: MergePolicy) -> Iterator[Batch]:
+def _group_prefixes(prefixes: Iterable[Prefix], weights: Weights, policy: MergePolicy) -> Iterator[Batch]:
     group: list[Prefix] = []
     weight = Weight(0, 0)
     for prefix in prefixes:
-        own = _weight(prefix.region_id, prefix.generations, weights)
+        own = _total_weight(prefix.region_id, prefix.generations, weights)
         together = Weight.total((weight, own))
         if group and not _fits(together, policy):
             yield Batch(tuple(group), weight)
@@ -283,7 +290,7 @@ def _grouped(prefixes: Iterable[Prefix], weights: Weights, policy: MergePolicy) 
         yield Batch(tuple(group), weight)
 
 
-def _weight(region_id: str, generations: Iterable[FlushedGeneration], weights: Weights) -> Weight:
+def _total_weight(region_id: str, generations: Iterable[FlushedGeneration], weights: Weights) -> Weight:
     return Weight.total(weights[region_id, one.generation] for one in generations)
 
 

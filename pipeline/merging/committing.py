@@ -1,7 +1,7 @@
-"""One batch into the base table, with its progress in the same commit.
+"""Commits a batch to the base table, and its progress in the same commit.
 
-Two passes over the newest version: deletes, then upserts that carry the progress. Until the second is
-committed the generations stay pending, and readers take their rows from them.
+There are two passes over the newest version: deletes, then upserts that record the progress. Until the second
+is committed, the generations stay pending, and readers take their rows from them.
 """
 
 import random
@@ -18,26 +18,26 @@ from memwal.creating import key_columns
 from memwal.errors import LanceGatewayError, UnavailableError, brief
 from memwal.stored_fields import fields_of_dataset
 from pipeline.jobs.lake import LakeTable
-from pipeline.merging.generations import MergedMeanwhileError, Reader, recorded
+from pipeline.merging.generations import MergedMeanwhileError, Reader, read_progress
 from pipeline.merging.winners import Part, Winners
 
 _ATTEMPTS = 12
 _LONGEST_PAUSE = 5.0
 _FEW_ROWS = 20_000
 _LARGE_BASE = 100
-"""So many times the rows of a batch; reading all keys of a smaller one costs less than looking them up."""
+"""Rows of a base table per row of a batch from which lookups cost less than reading all keys."""
 _CONFLICTS = ("concurrent writers", "conflict", "preempted", "concurrent transaction", "incompatible")
 
 
 @dataclass(frozen=True, slots=True)
 class MergedBatch:
-    """What a commit did.
+    """The result of a commit.
 
     Attributes:
-        generations: region id -> newest generation that is merged now.
-        count: generations that were merged.
-        upserted: rows inserted or updated.
-        deleted: rows deleted.
+        generations: region id -> newest merged generation.
+        count: number of merged generations.
+        upserted: number of rows inserted or updated.
+        deleted: number of rows deleted.
     """
 
     generations: Mapping[str, int]
@@ -47,12 +47,12 @@ class MergedBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class CommitOptions:
     """How a batch is written.
 
     Attributes:
-        in_memory: whether its rows are read into memory first: Lance then joins the smaller side with the
-            larger one. A stream keeps the keys of the base table in memory instead.
+        in_memory: whether the rows are read into memory first, so that Lance builds its join on the smaller
+            side. With a stream it keeps the keys of the base table in memory instead.
         use_key_index: whether an index on the key may be used.
     """
 
@@ -60,19 +60,19 @@ class Manner:
     use_key_index: bool
 
 
-def commit(table: LakeTable, found: Sequence[Winners], manner: Manner) -> MergedBatch:
+def commit(table: LakeTable, winners: Sequence[Winners], options: CommitOptions) -> MergedBatch:
     """Merge a batch.
 
     Raises:
-        MergedMeanwhileError: another merger was faster; nothing is left to do, or less.
-        UnavailableError: storage failed, or others change the table all the time; the merge can be repeated.
+        MergedMeanwhileError: another merger was faster; the table must be read again.
+        UnavailableError: storage failed, or other commits came first in every attempt; can be repeated.
     """
-    work = _Work(table, found, manner)
+    work = _Work(table, winners, options)
     for attempt in range(_ATTEMPTS):
         if attempt:
             time.sleep(random.uniform(0, min(_LONGEST_PAUSE, 0.05 * 2**attempt)))  # noqa: S311 - no secret
         if work.attempt():
-            return work.merged()
+            return work.build_result()
     raise UnavailableError(
         f"table {table.name!r}: others changed it during each of {_ATTEMPTS} attempts to merge: merge again "
         "when fewer jobs run"
@@ -82,47 +82,47 @@ def commit(table: LakeTable, found: Sequence[Winners], manner: Manner) -> Merged
 class _Work:
     """A batch, and which of its passes are done."""
 
-    def __init__(self, table: LakeTable, found: Sequence[Winners], manner: Manner) -> None:
+    def __init__(self, table: LakeTable, winners: Sequence[Winners], options: CommitOptions) -> None:
         self._table = table
-        self._found = found
-        self._in_memory = manner.in_memory
-        self._use_key_index = manner.use_key_index
-        self._rows = sum(one.rows for one in found)
-        self._keys = sum(one.deleted.num_rows for one in found)
+        self._winners = winners
+        self._in_memory = options.in_memory
+        self._use_key_index = options.use_key_index
+        self._rows = sum(part.rows for part in winners)
+        self._keys = sum(part.deleted.num_rows for part in winners)
         self._deleted: int | None = 0 if self._rows and not self._keys else None
         self._upserted = 0
 
-    def merged(self) -> MergedBatch:
-        prefixes = [one.prefix for one in self._found]
-        through = {one.region_id: one.through for one in prefixes}
-        count = sum(len(one.generations) for one in prefixes)
+    def build_result(self) -> MergedBatch:
+        prefixes = [part.prefix for part in self._winners]
+        through = {prefix.region_id: prefix.through for prefix in prefixes}
+        count = sum(len(prefix.generations) for prefix in prefixes)
         return MergedBatch(through, count, self._upserted, self._deleted or 0)
 
     def attempt(self) -> bool:
-        """Do what is left; whether that is all."""
+        """Run the passes that are left; returns whether all are done."""
         failed: list[LanceGatewayError] = []
         try:
             # Deletes before upserts, which record the progress: this order must not change (ADR 24).
             if self._deleted is None:
-                self._deleted = self._delete(self._pinned())
+                self._deleted = self._delete(self._pin_base())
             if self._rows:
-                self._upserted = self._upsert(self._pinned(), failed)
+                self._upserted = self._upsert(self._pin_base(), failed)
         except (OSError, ValueError, pa.ArrowException) as error:
             if failed:
                 raise failed[0] from error
-            self._explain(error)
+            self._check_retryable(error)
             return False
         return True
 
-    def _pinned(self) -> Any:  # noqa: ANN401 (lance types)
-        """The newest version, which has merged what comes before this batch, and nothing of it."""
+    def _pin_base(self) -> Any:  # noqa: ANN401 (lance types)
+        """Return the newest version, which must contain everything before this batch, and nothing of it."""
         base = self._table.dataset()
-        merged = recorded(self._table, base)
-        for one in self._found:
-            prefix, found = one.prefix, merged.get(one.prefix.region_id, 0)
-            if found != prefix.after:
+        merged = read_progress(self._table, base)
+        for part in self._winners:
+            prefix, newest = part.prefix, merged.get(part.prefix.region_id, 0)
+            if newest != prefix.after:
                 raise MergedMeanwhileError(
-                    f"table {self._table.name!r}: generation {found} of region {prefix.region_id} is the "
+                    f"table {self._table.name!r}: generation {newest} of region {prefix.region_id} is the "
                     f"newest that is merged, and no longer {prefix.after}"
                 )
         return base
@@ -131,35 +131,35 @@ class _Work:
         key = key_columns(base.schema)
         ids = {field.name: str(field.field_id) for field in fields_of_dataset(base)}
         schema = pa.schema([base.schema.field(name) for name in key])
-        parts = [one.deleted.select([ids[name] for name in key]) for one in self._found]
+        parts = [part.deleted.select([ids[name] for name in key]) for part in self._winners]
         keys = pa.concat_tables(parts).rename_columns(list(key)).cast(schema)
         job = base.merge_insert(list(key)).when_matched_delete()
-        # Were it planned again on a newer version, it would delete what another merger merged since.
-        job = job.conflict_retries(0).use_index(self._may_look_up(base, self._keys))
+        # No retries by Lance: on a newer version it could delete rows that another merger has merged.
+        job = job.conflict_retries(0).use_index(self._is_lookup_cheap(base, self._keys))
         if not self._rows:
-            job.mark_sstables_as_compacted(self._marks())
+            job.mark_sstables_as_compacted(self._list_progress())
         return int(job.execute(keys)["num_deleted_rows"])
 
     def _upsert(self, base: Any, failed: list[LanceGatewayError]) -> int:  # noqa: ANN401 (lance types)
         reader = Reader.of(self._table, base)
         job = base.merge_insert(list(key_columns(base.schema)))
         job = job.when_matched_update_all().when_not_matched_insert_all()
-        # Our own attempts read the generations again under the columns of the newest version.
-        job = job.conflict_retries(0).use_index(self._may_look_up(base, self._rows))
-        job.mark_sstables_as_compacted(self._marks())
-        parts = (part for one in self._found for part in one.parts())
+        # No retries by Lance: each attempt reads the generations in the columns of the newest version.
+        job = job.conflict_retries(0).use_index(self._is_lookup_cheap(base, self._rows))
+        job.mark_sstables_as_compacted(self._list_progress())
+        parts = (part for winners in self._winners for part in winners.parts())
         if self._in_memory:
             read = self._table.storage.each(lambda part: tuple(reader.read(*part)), parts)
             done = job.execute(pa.Table.from_batches(chain.from_iterable(read), reader.schema))
         else:
-            batches = self._streamed(reader, parts, failed)
+            batches = self._stream_rows(reader, parts, failed)
             done = job.execute(pa.RecordBatchReader.from_batches(reader.schema, batches))
         return int(done["num_inserted_rows"] + done["num_updated_rows"])
 
-    def _streamed(
+    def _stream_rows(
         self, reader: Reader, parts: Iterable[Part], failed: list[LanceGatewayError]
     ) -> Iterator[pa.RecordBatch]:
-        """Rows to upsert; Lance shows the text of an error only, so the error itself is kept."""
+        """Yield rows to upsert; keeps an error in `failed`, since Lance keeps its text only."""
         try:
             for part in parts:
                 yield from reader.read(*part)
@@ -167,18 +167,19 @@ class _Work:
             failed.append(error)
             raise
 
-    def _marks(self) -> list[CompactedSsTable]:
-        return [CompactedSsTable(one.prefix.region_id, one.prefix.through) for one in self._found]
+    def _list_progress(self) -> list[CompactedSsTable]:
+        return [CompactedSsTable(part.prefix.region_id, part.prefix.through) for part in self._winners]
 
-    def _may_look_up(self, base: Any, rows: int) -> bool:  # noqa: ANN401 (lance types)
-        """Whether an index on the key, if there is one, is to be used."""
+    def _is_lookup_cheap(self, base: Any, rows: int) -> bool:  # noqa: ANN401 (lance types)
+        """Whether to look up rows in an index on the key, if there is one."""
         return self._use_key_index and rows <= _FEW_ROWS and rows * _LARGE_BASE <= base.count_rows()
 
-    def _explain(self, error: Exception) -> None:
-        """Return where another attempt may succeed.
+    def _check_retryable(self, error: Exception) -> None:
+        """Return if another attempt may succeed.
 
         Raises:
-            MergedMeanwhileError: the progress was recorded by another merger.
+            MergedMeanwhileError: another merger recorded the progress.
+            UnavailableError: the error is another one.
         """
         text = str(error)
         if "Stale SSTable" in text:

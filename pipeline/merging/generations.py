@@ -1,4 +1,4 @@
-"""A flushed generation, opened, and read in the base table's columns."""
+"""Opens flushed generations, and reads them in the base table's columns."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ _DAMAGE = ("corrupt", "invalid", "magic", "decode", "does not match")
 
 
 class MergedMeanwhileError(UnavailableError):
-    """Another merger was faster, or an older version was restored: look at the table again."""
+    """Another merger was faster, or an older version was restored: the table must be read again."""
 
 
 def open_generation(table: LakeTable, region_id: str, generation: FlushedGeneration) -> Any:  # noqa: ANN401 (lance types)
-    """The generation as a `lance.LanceDataset`.
+    """Open a generation as a `lance.LanceDataset`.
 
     Raises:
-        MergedMeanwhileError: it is gone because it was merged, and cleaned up after.
-        CorruptDataError: it is gone or damaged, and was not merged.
+        MergedMeanwhileError: the generation was merged and removed.
+        CorruptDataError: the generation is missing or damaged, and was not merged.
     """
     uri = table.storage.locate(generation_directory(region_id, generation.path))
     try:
         return lance.dataset(uri, storage_options=dict(table.options) or None)
     except (OSError, ValueError) as error:
-        raise unreadable(table, region_id, generation, error) from error
+        raise describe_read_error(table, region_id, generation, error) from error
 
 
-def unreadable(
+def describe_read_error(
     table: LakeTable, region_id: str, generation: FlushedGeneration, error: Exception
 ) -> LanceGatewayError:
-    """What it means that a generation can't be read."""
+    """Return the error for a generation that can't be read."""
     reason = brief(error)
     where = f"table {table.name!r}: generation {generation.generation} of region {region_id}"
     place = table.storage.locate(generation_directory(region_id, generation.path))
     if "not found" in reason.lower():
-        if recorded(table, table.dataset()).get(region_id, 0) >= generation.generation:
+        if read_progress(table, table.dataset()).get(region_id, 0) >= generation.generation:
             return MergedMeanwhileError(f"{where} was merged and cleaned up meanwhile")
         return CorruptDataError(
             f"{where} is missing, though it was never merged: restore {place} from a backup ({reason}). "
@@ -58,8 +58,8 @@ def unreadable(
     return UnavailableError(f"{where} can't be read now: {reason}. Merge again later")
 
 
-def recorded(table: LakeTable, base: Any) -> Mapping[str, int]:  # noqa: ANN401 (lance types)
-    """Newest generation by region that a version of the base table contains."""
+def read_progress(table: LakeTable, base: Any) -> Mapping[str, int]:  # noqa: ANN401 (lance types)
+    """Return region id -> newest generation that a version of the base table contains."""
     return merged_generations(read_index_details(table.storage, base.version))
 
 
@@ -67,13 +67,13 @@ def recorded(table: LakeTable, base: Any) -> Mapping[str, int]:  # noqa: ANN401 
 class Reader:
     """Reads generations in the columns of one version of the base table.
 
-    Columns are matched by field id: they may have been renamed, added, dropped, or dropped and added again
-    since a generation was flushed. What a generation never had is NULL.
+    Columns are matched by field id, since they may have been renamed, added or dropped after a generation was
+    flushed. Columns that a generation does not have are NULL.
 
     Attributes:
-        table: which one.
-        schema: of the base table.
-        fields: its top-level fields with their ids.
+        table: table of the generations.
+        schema: schema of the base table.
+        fields: top-level fields with their ids.
         names: field id -> name, on all levels.
     """
 
@@ -84,20 +84,20 @@ class Reader:
 
     @staticmethod
     def of(table: LakeTable, base: Any) -> Reader:  # noqa: ANN401 (lance types)
-        """For the columns of an open base table."""
+        """Create a reader for an open base table."""
         fields = fields_of_dataset(base)
-        names = {one.field_id: one.name for field in fields for one in field.walk()}
+        names = {nested.field_id: nested.name for field in fields for nested in field.walk()}
         return Reader(table, base.schema, fields, names)
 
     def read(
         self, region_id: str, generation: FlushedGeneration, kept: np.ndarray | None
     ) -> Iterator[pa.RecordBatch]:
-        """Rows of a generation in the base table's columns.
+        """Read rows of a generation in the base table's columns.
 
         Args:
-            region_id: of the region.
-            generation: of it.
-            kept: which of its rows, one bool for each in order; None for all.
+            region_id: id of the region.
+            generation: the generation.
+            kept: mask of the rows to read; None for all.
         """
         dataset = open_generation(self.table, region_id, generation)
         stored = {field.field_id: field for field in fields_of_dataset(dataset)}
@@ -109,17 +109,17 @@ class Reader:
                 rows = batch.filter(pa.array(kept[start : start + batch.num_rows]))
             start += batch.num_rows
             if rows.num_rows:
-                yield self.conformed(rows, stored)
+                yield self.conform(rows, stored)
 
-    def conformed(self, rows: pa.RecordBatch, stored: Mapping[int, StoredField]) -> pa.RecordBatch:
-        """Stored rows in the base table's columns.
+    def conform(self, rows: pa.RecordBatch, stored: Mapping[int, StoredField]) -> pa.RecordBatch:
+        """Convert stored rows to the base table's columns.
 
         Args:
-            rows: of a generation or a log entry.
-            stored: field id -> column of theirs.
+            rows: rows of a generation or a log entry.
+            stored: field id -> stored column.
 
         Raises:
-            InvalidInputError: a column has another type now, which does not hold its values.
+            InvalidInputError: a column was changed to a type that does not hold its values.
         """
         arrays = [self._column(rows, field, stored.get(field.field_id)) for field in self.fields]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
@@ -130,7 +130,7 @@ class Reader:
         array = rows.column(stored.name)
         if array.type.equals(field.type):
             return array
-        # Children are matched by name here, so they must first bear the table's names.
+        # `cast` matches children by name, so they are renamed first.
         renamed = array.view(stored.named_as(self.names)) if pa.types.is_nested(array.type) else array
         try:
             return renamed.cast(field.type)
@@ -148,10 +148,10 @@ def scan(
     dataset: Any,  # noqa: ANN401 (lance types)
     columns: Sequence[str],
 ) -> Iterator[pa.RecordBatch]:
-    """Stored columns of a generation's rows that Lance shows, in the order in which they were written."""
+    """Scan columns of a generation in the order in which its rows were written."""
     try:
         yield from dataset.scanner(
             columns=list(columns), batch_size=_BATCH_ROWS, scan_in_order=True
         ).to_batches()
     except (OSError, ValueError) as error:
-        raise unreadable(table, region_id, generation, error) from error
+        raise describe_read_error(table, region_id, generation, error) from error

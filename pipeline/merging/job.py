@@ -1,4 +1,4 @@
-"""All that is pending of a table, merged."""
+"""Merges the pending generations of a table."""
 
 import random
 import time
@@ -7,25 +7,34 @@ from dataclasses import dataclass
 
 from memwal.errors import NotFoundError, UnavailableError
 from pipeline.jobs.lake import LakeTable, TableState
-from pipeline.jobs.runners import Progress, Runner, Threads, silent
-from pipeline.merging.batches import Batch, MergePolicy, Pending, batches, due, forget, forget_merged, weigh
-from pipeline.merging.committing import Manner, MergedBatch, commit
+from pipeline.jobs.runners import Progress, Runner, Threads, ignore_progress
+from pipeline.merging.batches import (
+    Batch,
+    MergePolicy,
+    Pending,
+    batches,
+    find_merge_reason,
+    forget,
+    forget_merged,
+    weigh,
+)
+from pipeline.merging.committing import CommitOptions, MergedBatch, commit
 from pipeline.merging.generations import MergedMeanwhileError
 from pipeline.merging.uniting import unite
-from pipeline.merging.winners import Prefix, Winners, check_key, winners
+from pipeline.merging.winners import Prefix, Winners, check_key, find_winners
 
 _FRUITLESS_ROUNDS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class MergeReport:
-    """What a job did.
+    """The result of a merge job.
 
     Attributes:
-        table: its name.
-        batches: one for each commit.
-        left: generations that are pending because the policy leaves them.
-        seconds: how long it took.
+        table: name of the table.
+        batches: merged batches, one per commit.
+        left: generations that stay pending by the policy.
+        seconds: duration.
         united: regions that had two ids and have one now.
     """
 
@@ -37,23 +46,23 @@ class MergeReport:
 
     @property
     def generations(self) -> int:
-        """How many were merged."""
-        return sum(one.count for one in self.batches)
+        """Number of merged generations."""
+        return sum(batch.count for batch in self.batches)
 
     @property
     def regions(self) -> int:
-        """Regions that advanced."""
-        return len({region for one in self.batches for region in one.generations})
+        """Number of regions with merged generations."""
+        return len({region for batch in self.batches for region in batch.generations})
 
     @property
     def upserted(self) -> int:
-        """Rows inserted or updated."""
-        return sum(one.upserted for one in self.batches)
+        """Number of rows inserted or updated."""
+        return sum(batch.upserted for batch in self.batches)
 
     @property
     def deleted(self) -> int:
-        """Rows deleted."""
-        return sum(one.deleted for one in self.batches)
+        """Number of rows deleted."""
+        return sum(batch.deleted for batch in self.batches)
 
 
 def merge(
@@ -63,26 +72,26 @@ def merge(
     regions: Collection[str] = (),
     newer: Collection[str] = (),
     runner: Runner | None = None,
-    progress: Progress = silent,
+    progress: Progress = ignore_progress,
 ) -> MergeReport:
     """Merge the generations that are pending when the job begins.
 
-    Regions with two ids are brought back to one first, whatever the policy says: until then nobody reads
-    them. Newest rows are found region by region, where the runner says; commits are made by this process, one
-    after the other. It may be run again after it failed, and beside others.
+    Regions with two ids are united first, whatever the policy says, since they can't be read until then.
+    The runner finds the newest rows of each region; this process commits the batches one after another. The
+    job can be repeated after a failure, and run beside other jobs.
 
     Args:
-        table: which one.
-        policy: when, and how much at once.
-        regions: ids of those to merge; all of them where none is given.
-        newer: ids of regions whose rows count as newer than those that the same region has under another id,
-            where no time tells which are.
-        runner: where the newest rows are found.
-        progress: is told of generations.
+        table: table to merge.
+        policy: when to merge, and how much in one commit.
+        regions: ids of the regions to merge; () for all.
+        newer: ids of regions whose rows are newer than rows of the same region under another id, if times of
+            log entries don't decide it.
+        runner: runs the search for the newest rows.
+        progress: counts generations.
 
     Raises:
-        NotFoundError: there is no such region.
-        PreconditionError: a region has two ids, and which of its rows are newer can't be told.
+        NotFoundError: a region does not exist.
+        PreconditionError: a region has two ids, and it is not known which of its rows are newer.
         UnsupportedError: the table has no key, or one that can't be compared.
     """
     began = time.monotonic()
@@ -95,36 +104,38 @@ def merge(
         state = TableState.read(table)
         state.check_numbering()
     forget_merged(table.storage, state.details.merged_generations)
-    pending = _pending(state, regions)
+    pending = _find_pending(state, regions)
     if not pending:
         return MergeReport(table.name, (), 0, time.monotonic() - began, united)
     check_key(table, table.dataset(state.version).schema)
     weights = weigh(table, pending)
-    if due(table, pending, weights, policy) is None:
+    if find_merge_reason(table, pending, weights, policy) is None:
         return MergeReport(table.name, (), len(weights), time.monotonic() - began, united)
-    until = {region_id: found[-1].generation for region_id, found in pending.items()}
-    done: list[MergedBatch] = []
+    until = {region_id: generations[-1].generation for region_id, generations in pending.items()}
+    merged: list[MergedBatch] = []
     with progress(f"merge {table.name}", len(weights)) as advance:
         for now, rest in _rounds(table, state, until, regions):
             if now is not state:
                 weights = weigh(table, rest)
             planned = batches(table, rest, now.details.merged_generations, weights, policy)
-            for one in _merged(table, planned, policy, runner or Threads()):
-                done.append(one)
-                advance(one.count)
-    return MergeReport(table.name, tuple(done), 0, time.monotonic() - began, united)
+            for batch in _commit_batches(table, planned, policy, runner or Threads()):
+                merged.append(batch)
+                advance(batch.count)
+    return MergeReport(table.name, tuple(merged), 0, time.monotonic() - began, united)
 
 
 def _check_regions(state: TableState, regions: Collection[str]) -> None:
     for region_id in regions:
         if region_id not in state.regions:
-            known = ", ".join(list(state.regions)[:3]) or "none yet"
-            msg = f"table {state.table.name!r} has no region {region_id!r}; it has {known}"
+            existing = ", ".join(list(state.regions)[:3]) or "none yet"
+            msg = f"table {state.table.name!r} has no region {region_id!r}; it has {existing}"
             raise NotFoundError(msg + (" ..." if len(state.regions) > 3 else ""))
 
 
-def _pending(state: TableState, regions: Collection[str], until: Mapping[str, int] | None = None) -> Pending:
-    """What the chosen regions could merge, as long as that begins with certain generations or older ones."""
+def _find_pending(
+    state: TableState, regions: Collection[str], until: Mapping[str, int] | None = None
+) -> Pending:
+    """Return the pending generations of regions whose oldest one is not newer than the one in `until`."""
     return {
         region_id: region.pending
         for region_id, region in state.regions.items()
@@ -137,20 +148,20 @@ def _pending(state: TableState, regions: Collection[str], until: Mapping[str, in
 def _rounds(
     table: LakeTable, state: TableState, until: Mapping[str, int], regions: Collection[str]
 ) -> Iterator[tuple[TableState, Pending]]:
-    """The table, and what is pending of it, again and again until nothing is.
+    """Yield the table and its pending generations, and read them again, until nothing is pending.
 
     Raises:
-        UnavailableError: nothing moves any more.
+        UnavailableError: several rounds made no progress.
     """
-    pending = _pending(state, regions, until)
+    pending = _find_pending(state, regions, until)
     fruitless = 0
     while pending:
         yield state, pending
-        known = {region_id: one.manifest for region_id, one in state.regions.items()}
-        state = TableState.read(table, known=known)
+        manifests = {region_id: region.manifest for region_id, region in state.regions.items()}
+        state = TableState.read(table, known=manifests)
         state.check_numbering()
-        forget_merged(table.storage, state.details.merged_generations)  # what we agreed to in vain
-        before, pending = pending, _pending(state, regions, until)
+        forget_merged(table.storage, state.details.merged_generations)  # agreements that were not used
+        before, pending = pending, _find_pending(state, regions, until)
         fruitless = fruitless + 1 if pending == before else 0
         if fruitless > _FRUITLESS_ROUNDS:
             raise UnavailableError(
@@ -160,32 +171,35 @@ def _rounds(
             time.sleep(random.uniform(0, min(5.0, 0.05 * 2**fruitless)))  # noqa: S311 - no secret
 
 
-def _merged(
+def _commit_batches(
     table: LakeTable, planned: Sequence[Batch], policy: MergePolicy, runner: Runner
 ) -> Iterator[MergedBatch]:
-    """Commit batches in their order, each as soon as its newest rows are known."""
+    """Commit batches in order, each as soon as the newest rows of all its prefixes are found."""
     rest = list(planned)
     prefixes = [prefix for batch in rest for prefix in batch.prefixes]
-    known: dict[tuple[str, int], Winners] = {}
-    for found in runner.run(winners, prefixes, name=f"merge {table.name}"):
-        if found is None:
-            return  # Another merger was faster: look at the table again.
-        known[_id(found.prefix)] = found
-        while rest and all(_id(one) in known for one in rest[0].prefixes):
+    ready: dict[tuple[str, int], Winners] = {}
+    for winners in runner.run(find_winners, prefixes, name=f"merge {table.name}"):
+        if winners is None:
+            return  # Another merger was faster: read the table again.
+        ready[_identify(winners.prefix)] = winners
+        while rest and all(_identify(prefix) in ready for prefix in rest[0].prefixes):
             batch = rest.pop(0)
+            parts = [ready.pop(_identify(prefix)) for prefix in batch.prefixes]
             try:
-                yield _committed(table, batch, [known.pop(_id(one)) for one in batch.prefixes], policy)
+                yield _commit_batch(table, batch, parts, policy)
             except MergedMeanwhileError:
                 return
 
 
-def _committed(table: LakeTable, batch: Batch, found: Sequence[Winners], policy: MergePolicy) -> MergedBatch:
-    manner = Manner(batch.weight.bytes <= policy.batch_bytes, policy.use_key_index)
-    # What mergers agreed to is forgotten after the commit: this order must not change (ADR 24).
-    merged = commit(table, found, manner)
-    table.storage.each(lambda one: forget(table.storage, one.region_id, one.first), batch.prefixes)
+def _commit_batch(
+    table: LakeTable, batch: Batch, winners: Sequence[Winners], policy: MergePolicy
+) -> MergedBatch:
+    options = CommitOptions(batch.weight.bytes <= policy.batch_bytes, policy.use_key_index)
+    # Agreements are forgotten after the commit: this order must not change (ADR 24).
+    merged = commit(table, winners, options)
+    table.storage.each(lambda prefix: forget(table.storage, prefix.region_id, prefix.first), batch.prefixes)
     return merged
 
 
-def _id(prefix: Prefix) -> tuple[str, int]:
+def _identify(prefix: Prefix) -> tuple[str, int]:
     return prefix.region_id, prefix.first

@@ -18,7 +18,7 @@ from memwal.regions.wal import read_wal_entry, wal_directory, wal_entry_position
 from memwal.storage.files import VERSIONS, base_manifest_paths, generation_directory
 from memwal.stored_fields import TOMBSTONE, fields_of_dataset, fields_of_entry
 from pipeline.jobs.lake import LakeTable
-from pipeline.merging.winners import keys_of
+from pipeline.merging.winners import read_keys
 
 Key = tuple[Any, ...]
 """Values of the key columns."""
@@ -64,7 +64,7 @@ class KeyTimes:
     doubt: str
 
 
-def key_times(table: LakeTable, manifest: RegionManifest, details: MemWalIndexDetails) -> KeyTimes:
+def read_key_times(table: LakeTable, manifest: RegionManifest, details: MemWalIndexDetails) -> KeyTimes:
     """Read keys and times of a region that nobody writes to meanwhile.
 
     Args:
@@ -82,13 +82,13 @@ def key_times(table: LakeTable, manifest: RegionManifest, details: MemWalIndexDe
             pa.field(TOMBSTONE, pa.bool_()),
         ]
     )
-    log = _log(table, region_id)
-    versions, pending = _in_log(table, manifest, log, ids, schema)
+    log = _list_log(table, region_id)
+    versions, pending = _read_log_versions(table, manifest, log, ids, schema)
     merged = details.newest_merged(region_id)
     flushed: dict[Key, Version] = {}
     for one in manifest.unmerged(merged):
-        latest = _flushed_at(table, region_id, one)
-        for row, (key, is_deleted) in enumerate(_rows(keys_of(table, region_id, one, schema))):
+        latest = _read_flush_time(table, region_id, one)
+        for row, (key, is_deleted) in enumerate(_iterate_keys(read_keys(table, region_id, one, schema))):
             flushed[key] = Version(0, latest, one, row, is_deleted)
     for key, version in flushed.items():
         if key not in pending:
@@ -103,7 +103,7 @@ def key_times(table: LakeTable, manifest: RegionManifest, details: MemWalIndexDe
     return KeyTimes(versions, pending | flushed.keys(), is_complete, doubt)
 
 
-def _in_log(
+def _read_log_versions(
     table: LakeTable,
     manifest: RegionManifest,
     log: Sequence[tuple[int, int]],
@@ -114,21 +114,21 @@ def _in_log(
     versions: dict[Key, Version] = {}
     unflushed: set[Key] = set()
     # Entries that are gone lie before `whole`, and were written before that was.
-    whole, since = _whole_from(log, manifest.replay_after_wal_entry_position)
+    whole, since = _find_complete_start(log, manifest.replay_after_wal_entry_position)
     for position, written in log:
         entry = read_wal_entry(table.storage, manifest.region_id, position)
         if entry.rows is None:
             continue
         latest = written if position >= whole else max(written, since)
         is_unflushed = manifest.replay_start.is_unflushed(position, entry.generation)
-        for row, (key, is_deleted) in enumerate(_entry_keys(entry.rows, ids, schema)):
+        for row, (key, is_deleted) in enumerate(_read_entry_keys(entry.rows, ids, schema)):
             versions[key] = Version(written, latest, position, row, is_deleted)
             if is_unflushed:
                 unflushed.add(key)
     return versions, unflushed
 
 
-def _whole_from(log: Sequence[tuple[int, int]], flushed: int) -> tuple[int, int]:
+def _find_complete_start(log: Sequence[tuple[int, int]], flushed: int) -> tuple[int, int]:
     """The position from which on no entry is gone, and a time before which those were written.
 
     Args:
@@ -144,8 +144,8 @@ def _whole_from(log: Sequence[tuple[int, int]], flushed: int) -> tuple[int, int]
     return (whole, since) if before >= flushed else (flushed + 1, _FOREVER)
 
 
-def copied(table: LakeTable) -> str:
-    """What shows that the table's files were copied, and have the times of that; empty where nothing does."""
+def find_copied_file(table: LakeTable) -> str:
+    """Return the evidence that the table's files were copied, so that their times are wrong; "" for none."""
     storage = table.storage
     written = {one.name: one.written for one in storage.list(VERSIONS)}
     for version in table.dataset().versions():
@@ -157,7 +157,7 @@ def copied(table: LakeTable) -> str:
     return ""
 
 
-def _log(table: LakeTable, region_id: str) -> Sequence[tuple[int, int]]:
+def _list_log(table: LakeTable, region_id: str) -> Sequence[tuple[int, int]]:
     """Position and time of each entry, ascending."""
     found = [
         (position, one.written)
@@ -167,21 +167,21 @@ def _log(table: LakeTable, region_id: str) -> Sequence[tuple[int, int]]:
     return sorted(found)
 
 
-def _entry_keys(rows: pa.Table, ids: Sequence[int], schema: pa.Schema) -> Iterator[tuple[Key, bool]]:
+def _read_entry_keys(rows: pa.Table, ids: Sequence[int], schema: pa.Schema) -> Iterator[tuple[Key, bool]]:
     """Key and tombstone of each row of a log entry."""
     stored = {one.field_id: one.name for one in fields_of_entry(rows.schema)}
     columns = [*(rows.column(stored[one]) for one in ids), rows.column(TOMBSTONE)]
     casted = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
-    return _rows(pa.Table.from_arrays(casted, schema=schema))
+    return _iterate_keys(pa.Table.from_arrays(casted, schema=schema))
 
 
-def _rows(keys: pa.Table) -> Iterator[tuple[Key, bool]]:
+def _iterate_keys(keys: pa.Table) -> Iterator[tuple[Key, bool]]:
     """Key and tombstone of each row."""
     *columns, dead = (column.to_pylist() for column in keys.columns)
     return zip(zip(*columns, strict=True), dead, strict=True)
 
 
-def _flushed_at(table: LakeTable, region_id: str, generation: FlushedGeneration) -> int:
+def _read_flush_time(table: LakeTable, region_id: str, generation: FlushedGeneration) -> int:
     """When the first data file of a generation was done, in nanoseconds: its rows were written before."""
     files = table.storage.list(f"{generation_directory(region_id, generation.path)}/data")
     return min((one.written for one in files), default=_FOREVER)

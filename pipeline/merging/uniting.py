@@ -1,13 +1,13 @@
-"""Regions with two ids, brought back to one: to LanceDB's, since LanceDB knows no other.
+"""Unites regions that have two ids under the one that LanceDB uses.
 
-1. The region that is not LanceDB's is claimed, flushed and sealed: nobody writes to it any more.
-2. LanceDB's region is claimed, so that whoever writes to it meanwhile fences this job, which begins anew.
-3. For each key the newer of the two rows is found, by the times of log entries. Where that is the sealed
-   region's, its row is appended to LanceDB's region.
+1. The region that is not LanceDB's is claimed, flushed and sealed, so that nobody writes to it any more.
+2. LanceDB's region is claimed. Another writer that claims it fences this job, which begins again.
+3. Times of log entries tell which row of a key is newer. Rows of the sealed region that are newer are
+   appended to LanceDB's region.
 4. The sealed region's generations are recorded as merged, with no rows.
 
-Until then readers and writers refuse the region. Whatever step a job dies in, the next one begins at the
-first: what was appended is the newer row then.
+Until then readers and writers refuse the region. A job that died is repeated from the first step: rows that
+it appended are the newer ones then.
 """
 
 import random
@@ -30,10 +30,10 @@ from memwal.writing.changes import SealedError
 from memwal.writing.region.claim import Claim
 from memwal.writing.region.lance_writers import open_claim
 from pipeline.jobs.lake import LakeTable, TableState
-from pipeline.jobs.runners import counted
-from pipeline.merging.committing import Manner, commit
-from pipeline.merging.generations import Reader, open_generation, recorded
-from pipeline.merging.key_times import Key, KeyTimes, Version, copied, key_times
+from pipeline.jobs.runners import format_count
+from pipeline.merging.committing import CommitOptions, commit
+from pipeline.merging.generations import Reader, open_generation, read_progress
+from pipeline.merging.key_times import Key, KeyTimes, Version, find_copied_file, read_key_times
 from pipeline.merging.winners import Prefix, Winners, check_key
 
 _ATTEMPTS: Final = 8
@@ -41,11 +41,11 @@ _ATTEMPTS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Double:
-    """One region under two ids.
+    """A region under two ids.
 
     Attributes:
-        own: id that is not LanceDB's.
-        lancedb: id that is.
+        own: id that LanceDB does not use.
+        lancedb: id that LanceDB uses.
     """
 
     own: str
@@ -53,64 +53,67 @@ class Double:
 
 
 def find_doubles(state: TableState) -> tuple[Double, ...]:
-    """Regions whose rows lie under two ids, or may come to."""
-    manifests = [one.manifest for one in state.regions.values()]
-    found = []
-    for own, lancedb in doubles(state.details.region_specs, manifests):
-        if not is_over(state.table.storage, own, state.regions[own.region_id].merged):
-            found.append(Double(own.region_id, lancedb.region_id))
-    return tuple(found)
+    """Return the regions whose rows lie under two ids, or may do so."""
+    manifests = [region.manifest for region in state.regions.values()]
+    return tuple(
+        Double(own.region_id, lancedb.region_id)
+        for own, lancedb in doubles(state.details.region_specs, manifests)
+        if not is_over(state.table.storage, own, state.regions[own.region_id].merged)
+    )
 
 
 def unite(state: TableState, newer: Collection[str] = ()) -> int:
-    """Bring regions of a table back to one id; how many there were.
+    """Unite the regions of a table that have two ids, and return their number.
 
     Args:
-        state: of the table.
-        newer: ids of regions whose rows count as newer where no time tells.
+        state: state of the table.
+        newer: ids of regions whose rows are newer if times of log entries don't decide it.
 
     Raises:
-        PreconditionError: which of two rows is newer can't be told.
-        UnavailableError: storage failed, or others write all the time; it can be repeated.
+        PreconditionError: it is not known which of two rows is newer.
+        UnavailableError: storage failed, or other writers fenced every attempt; can be repeated.
     """
-    table, found = state.table, find_doubles(state)
-    if not found or not table.primary_key():
-        return 0  # Rows without a key are not in each other's way.
-    for one in found:
+    table, regions = state.table, find_doubles(state)
+    if not regions or not table.primary_key():
+        return 0  # Rows without a key don't supersede each other.
+    for region in regions:
         check_key(table, table.dataset().schema)
         for attempt in range(_ATTEMPTS):
             try:
-                _united(table, one, newer)
+                _unite_region(table, region, newer)
                 break
-            except (UnavailableError, SealedError):  # Sealed by another job, just before it was claimed here.
+            except (
+                UnavailableError,
+                SealedError,
+            ):  # Another job sealed the region before this one claimed it.
                 if attempt + 1 == _ATTEMPTS:
                     raise
                 time.sleep(random.uniform(0, 0.05 * 2**attempt))  # noqa: S311 - no secret
-    return len(found)
+    return len(regions)
 
 
-def _united(table: LakeTable, double: Double, newer: Collection[str]) -> None:
+def _unite_region(table: LakeTable, double: Double, newer: Collection[str]) -> None:
     # Seal, claim, append, then record as merged: this order must not change (ADR 32).
     opened = OpenTable.open(table.name, table.storage)
-    own = _sealed(opened, double.own)
-    # What can't be decided is found out before LanceDB's writer loses the region.
-    _chosen(table, own, read_latest_manifest(table.storage, double.lancedb), newer)
+    own = _seal(opened, double.own)
+    # Finds undecided rows before LanceDB's writer loses the region.
+    _choose_rows(table, own, read_latest_manifest(table.storage, double.lancedb), newer)
     options = WriteOptions()
     claim = open_claim(opened, double.lancedb, options)
     try:
-        chosen = _chosen(table, own, _claimed(table, claim), newer)
-        for rows, is_deleted in _rows(table, opened, double.own, chosen):
+        chosen = _choose_rows(table, own, _read_claimed_manifest(table, claim), newer)
+        for rows, is_deleted in _read_rows(table, opened, double.own, chosen):
             for start in range(0, rows.num_rows, options.max_memtable_rows):
                 claim.append([rows.slice(start, options.max_memtable_rows)], deleted=is_deleted)
     except BaseException:
         claim.abandon()
         raise
-    _record(table, own)
-    _let_go(claim, table)
+    _record_as_merged(table, own)
+    _release(claim, table)
 
 
-def _sealed(opened: OpenTable, region_id: str) -> RegionManifest:
-    """A region's last manifest: all rows are flushed, and nobody writes to it any more."""
+def _seal(opened: OpenTable, region_id: str) -> RegionManifest:
+    """Flush and seal a region, and return its last manifest."""
     found = read_latest_manifest(opened.storage, region_id)
     if found is not None and found.sealed:
         if has_unflushed(opened.storage, found):
@@ -121,44 +124,44 @@ def _sealed(opened: OpenTable, region_id: str) -> RegionManifest:
         return found
     claim = open_claim(opened, region_id, WriteOptions())
     table = LakeTable(opened.name, opened.storage)
-    _let_go(claim, table)
-    found = _claimed(table, claim)
+    _release(claim, table)
+    found = _read_claimed_manifest(table, claim)
     sealed = replace(found, version=found.version + 1, sealed=True)
     if has_unflushed(opened.storage, found) or not commit_manifest(opened.storage, sealed):
-        raise _taken(table, region_id)
+        raise _region_lost_error(table, region_id)
     return sealed
 
 
-def _chosen(
+def _choose_rows(
     table: LakeTable, own: RegionManifest, lancedb: RegionManifest | None, newer: Collection[str]
 ) -> dict[Key, Version]:
-    """Rows of the region that goes that are the newest of their keys.
+    """Return the rows of the sealed region that are the newest of their keys.
 
     Raises:
-        PreconditionError: which are can't be told.
+        PreconditionError: it is not known which rows are newer.
     """
     if lancedb is None:
         return {}
     details = TableState.read(table).details
-    times = key_times(table, own, details), key_times(table, lancedb, details)
+    times = read_key_times(table, own, details), read_key_times(table, lancedb, details)
     double = Double(own.region_id, lancedb.region_id)
-    return _Choice(table, double, *times, frozenset(newer)).newer_of_ours()
+    return _Choice(table, double, *times, frozenset(newer)).find_newer_rows()
 
 
-def _let_go(claim: Claim, table: LakeTable) -> None:
+def _release(claim: Claim, table: LakeTable) -> None:
     if not claim.close():
-        raise _taken(table, claim.region_id)
+        raise _region_lost_error(table, claim.region_id)
 
 
-def _claimed(table: LakeTable, claim: Claim) -> RegionManifest:
-    """The newest manifest of a region that is claimed."""
+def _read_claimed_manifest(table: LakeTable, claim: Claim) -> RegionManifest:
+    """Read the newest manifest of a claimed region."""
     found = read_latest_manifest(table.storage, claim.region_id)
     if found is None or found.writer_epoch != claim.epoch:
-        raise _taken(table, claim.region_id)
+        raise _region_lost_error(table, claim.region_id)
     return found
 
 
-def _taken(table: LakeTable, region_id: str) -> UnavailableError:
+def _region_lost_error(table: LakeTable, region_id: str) -> UnavailableError:
     return UnavailableError(
         f"table {table.name!r}: another writer took region {region_id} while its rows were moved: merge again"
     )
@@ -166,14 +169,14 @@ def _taken(table: LakeTable, region_id: str) -> UnavailableError:
 
 @dataclass(frozen=True)
 class _Choice:
-    """Which rows of the region that goes are the newest of their keys.
+    """Decides which rows of the sealed region are the newest of their keys.
 
     Attributes:
-        table: which one.
-        double: the region's ids.
-        ours: rows under the id that goes.
-        theirs: rows under LanceDB's.
-        newer: ids of regions whose rows count as newer where no time tells.
+        table: table of the region.
+        double: ids of the region.
+        ours: rows of the sealed region.
+        theirs: rows of LanceDB's region.
+        newer: ids of regions whose rows are newer if times of log entries don't decide it.
     """
 
     table: LakeTable
@@ -182,19 +185,19 @@ class _Choice:
     theirs: KeyTimes
     newer: frozenset[str]
 
-    def newer_of_ours(self) -> dict[Key, Version]:
-        """Those rows.
+    def find_newer_rows(self) -> dict[Key, Version]:
+        """Return the rows of the sealed region that are the newest of their keys.
 
         Raises:
-            PreconditionError: it can't be told.
+            PreconditionError: it is not known which rows are newer.
         """
-        doubt = self.ours.doubt or self.theirs.doubt or copied(self.table)
+        doubt = self.ours.doubt or self.theirs.doubt or find_copied_file(self.table)
         found: dict[Key, Version] = {}
         unknown: dict[Key, Version] = {}
         for key, own in self.ours.versions.items():
             other = self.theirs.versions.get(key)
             if key not in self.ours.pending and key not in self.theirs.pending:
-                continue  # The base table has what there is.
+                continue  # The base table has both rows.
             if other is None:
                 (found if self.theirs.is_complete else unknown)[key] = own
             elif doubt:
@@ -203,15 +206,15 @@ class _Choice:
                 found[key] = own
             elif own.latest >= other.earliest:
                 unknown[key] = own
-        return found | self._decided(unknown, doubt)
+        return found | self._apply_decision(unknown, doubt)
 
-    def _decided(self, unknown: dict[Key, Version], doubt: str) -> dict[Key, Version]:
-        """Of rows that no time tells about, those that somebody says are the newer ones."""
+    def _apply_decision(self, unknown: dict[Key, Version], doubt: str) -> dict[Key, Version]:
+        """Return the undecided rows that are newer by the caller's decision."""
         if not unknown or self.double.own in self.newer:
             return unknown
         if self.double.lancedb not in self.newer:
-            raise self._undecided(unknown, doubt)
-        # What LanceDB's region merged and cleaned up is in the base table; other keys it never had.
+            raise self._undecided_error(unknown, doubt)
+        # Keys that LanceDB's region had and cleaned up are in the base table; other keys it never had.
         lost = {key for key in unknown if key not in self.theirs.versions}
         if lost:
             names = list(self.table.primary_key())
@@ -219,13 +222,13 @@ class _Choice:
                 lost -= set(zip(*(batch.column(name).to_pylist() for name in names), strict=True))
         return {key: unknown[key] for key in lost}
 
-    def _undecided(self, unknown: dict[Key, Version], doubt: str) -> PreconditionError:
+    def _undecided_error(self, unknown: dict[Key, Version], doubt: str) -> PreconditionError:
         key = next(iter(unknown))
         named = ", ".join(
             f"{name} = {value!r}" for name, value in zip(self.table.primary_key(), key, strict=True)
         )
         reason = doubt or "log entries were removed, or are of the same time"
-        keys = f"{counted(len(unknown), 'key')}, such as {named}"
+        keys = f"{format_count(len(unknown), 'key')}, such as {named}"
         own, lancedb = self.double.own, self.double.lancedb
         name = self.table.name
         return PreconditionError(
@@ -235,10 +238,10 @@ class _Choice:
         )
 
 
-def _rows(
+def _read_rows(
     table: LakeTable, opened: OpenTable, region_id: str, chosen: dict[Key, Version]
 ) -> Iterator[tuple[pa.Table, bool]]:
-    """Chosen rows as region writers take them, and whether they are keys to delete."""
+    """Yield chosen rows in the form that region writers take, and whether they are deletes."""
     by_source: dict[int | FlushedGeneration, list[Version]] = {}
     for one in chosen.values():
         by_source.setdefault(one.source, []).append(one)
@@ -246,7 +249,7 @@ def _rows(
     for source, versions in by_source.items():
         live = sorted(one.row for one in versions if not one.is_deleted)
         if live:
-            yield opened.upserts(_taken_from(reader, region_id, source, live), fill=True), False
+            yield opened.upserts(_take_rows(reader, region_id, source, live), fill=True), False
     dead = [key for key, one in chosen.items() if one.is_deleted]
     if dead:
         columns = zip(*dead, strict=True)
@@ -257,8 +260,8 @@ def _rows(
         yield opened.deletes(pa.Table.from_arrays(arrays, schema=opened.key_schema)), True
 
 
-def _taken_from(reader: Reader, region_id: str, source: int | FlushedGeneration, rows: list[int]) -> pa.Table:
-    """Rows of a log entry or a generation, in the base table's columns."""
+def _take_rows(reader: Reader, region_id: str, source: int | FlushedGeneration, rows: list[int]) -> pa.Table:
+    """Read rows of a log entry or a generation, in the base table's columns."""
     if isinstance(source, FlushedGeneration):
         wanted = np.zeros(open_generation(reader.table, region_id, source).count_rows(), bool)
         wanted[rows] = True
@@ -267,14 +270,14 @@ def _taken_from(reader: Reader, region_id: str, source: int | FlushedGeneration,
     if entry.rows is None:
         return reader.schema.empty_table()
     stored = {one.field_id: one for one in fields_of_entry(entry.rows.schema)}
-    taken = entry.rows.take(pa.array(rows)).combine_chunks().to_batches()
-    return pa.Table.from_batches([reader.conformed(one, stored) for one in taken], reader.schema)
+    batches = entry.rows.take(pa.array(rows)).combine_chunks().to_batches()
+    return pa.Table.from_batches([reader.conform(batch, stored) for batch in batches], reader.schema)
 
 
-def _record(table: LakeTable, own: RegionManifest) -> None:
+def _record_as_merged(table: LakeTable, own: RegionManifest) -> None:
     """Record a region's generations as merged, with no rows."""
     base = table.dataset()
-    merged = recorded(table, base).get(own.region_id, 0)
+    merged = read_progress(table, base).get(own.region_id, 0)
     pending = own.unmerged(merged)
     if not pending:
         return
@@ -285,4 +288,4 @@ def _record(table: LakeTable, own: RegionManifest) -> None:
     prefix = Prefix(table, own.region_id, merged, pending)
     none = (np.zeros(0, np.uint8),) * len(pending)
     nothing = Winners(prefix, none, (0,) * len(pending), 0, keys.empty_table())
-    commit(table, [nothing], Manner(in_memory=True, use_key_index=False))
+    commit(table, [nothing], CommitOptions(in_memory=True, use_key_index=False))

@@ -1,4 +1,4 @@
-"""Which rows of a region's generations are the newest of their keys, and which keys are deleted.
+"""Finds the rows of a region's generations that are the newest of their keys, and the keys that are deleted.
 
 Only key columns and tombstones are read, and only the keys of one prefix are in memory.
 """
@@ -20,19 +20,19 @@ from pipeline.jobs.lake import LakeTable
 from pipeline.merging.generations import MergedMeanwhileError, open_generation, scan
 
 Part: TypeAlias = tuple[str, FlushedGeneration, np.ndarray | None]
-"""Region id, generation, and which of its rows are wanted; None for all of them."""
+"""Region id, generation, and mask of its rows to upsert; None for all of them."""
 _ROW = "row"
 
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """Generations of one region that are merged by one commit: the oldest that are pending.
+    """The oldest pending generations of a region, which one commit merges.
 
     Attributes:
-        table: whose region it is.
-        region_id: of the region.
+        table: table of the region.
+        region_id: id of the region.
         after: newest generation that the base table contains when the merge begins; 0 for none.
-        generations: ascending.
+        generations: the generations, ascending.
     """
 
     table: LakeTable
@@ -53,14 +53,13 @@ class Prefix:
 
 @dataclass(frozen=True, slots=True)
 class Winners:
-    """What a prefix amounts to.
+    """The newest rows of a prefix.
 
     Attributes:
-        prefix: of which region.
-        kept: for each generation which of its rows are to be upserted, in order, eight to a byte; None for
-            all of them.
-        sizes: rows of each generation.
-        rows: how many that are.
+        prefix: the prefix.
+        kept: for each generation, the packed mask of its rows to upsert; None for all of them.
+        sizes: number of rows of each generation.
+        rows: number of rows to upsert.
         deleted: keys whose newest row is a tombstone; columns are named by the key's field ids.
     """
 
@@ -71,38 +70,40 @@ class Winners:
     deleted: pa.Table
 
     def parts(self) -> Iterator[Part]:
-        """What each generation contributes, oldest first."""
-        for one, kept, size in zip(self.prefix.generations, self.kept, self.sizes, strict=True):
+        """Yield the generations that have rows to upsert, oldest first."""
+        for generation, kept, size in zip(self.prefix.generations, self.kept, self.sizes, strict=True):
             mask = None if kept is None else np.unpackbits(kept, count=size).astype(bool)
             if mask is None or mask.any():
-                yield self.prefix.region_id, one, mask
+                yield self.prefix.region_id, generation, mask
 
 
-def winners(prefix: Prefix) -> Winners | None:
+def find_winners(prefix: Prefix) -> Winners | None:
     """Find the newest row of each key.
 
     Returns:
-        None where another merger was faster.
+        None if another merger was faster.
 
     Raises:
         UnsupportedError: the table has no key, or one that can't be compared.
     """
     try:
-        return _winners(prefix.table, prefix)
+        return _compute_winners(prefix.table, prefix)
     except MergedMeanwhileError:
         return None
 
 
-def _winners(table: LakeTable, prefix: Prefix) -> Winners:
+def _compute_winners(table: LakeTable, prefix: Prefix) -> Winners:
     base = table.dataset()
     key = check_key(table, base.schema)
     by_name = {field.name: field for field in fields_of_dataset(base)}
     key_fields = [pa.field(str(by_name[name].field_id), by_name[name].type) for name in key]
     schema = pa.schema([*key_fields, pa.field(TOMBSTONE, pa.bool_())])
-    parts = table.storage.each(lambda one: keys_of(table, prefix.region_id, one, schema), prefix.generations)
+    parts = table.storage.each(
+        lambda one: read_keys(table, prefix.region_id, one, schema), prefix.generations
+    )
     sizes = tuple(part.num_rows for part in parts)
     rows = pa.concat_tables(parts)
-    newest = _newest(rows, schema.names[:-1]) if rows.num_rows else np.zeros(0, dtype=bool)
+    newest = _mark_newest(rows, schema.names[:-1]) if rows.num_rows else np.zeros(0, dtype=bool)
     dead = rows.column(TOMBSTONE).to_numpy()
     live = newest & ~dead
     deleted = rows.select(schema.names[:-1]).filter(pa.array(newest & dead))
@@ -111,10 +112,10 @@ def _winners(table: LakeTable, prefix: Prefix) -> Winners:
 
 
 def check_key(table: LakeTable, schema: pa.Schema) -> tuple[str, ...]:
-    """The key of a table that can be merged.
+    """Return the key of a table, and check that it can be merged by it.
 
     Raises:
-        UnsupportedError: there is none, or it can't be compared.
+        UnsupportedError: the table has no key, or one that can't be compared.
     """
     key = key_columns(schema)
     if not key:
@@ -133,13 +134,13 @@ def check_key(table: LakeTable, schema: pa.Schema) -> tuple[str, ...]:
     return key
 
 
-def keys_of(table: LakeTable, region_id: str, generation: FlushedGeneration, schema: pa.Schema) -> pa.Table:
-    """Keys and tombstones of a generation in order.
+def read_keys(table: LakeTable, region_id: str, generation: FlushedGeneration, schema: pa.Schema) -> pa.Table:
+    """Read the keys and tombstones of a generation, in order.
 
     Args:
-        table: which one.
-        region_id: of the region.
-        generation: of it.
+        table: table of the region.
+        region_id: id of the region.
+        generation: the generation.
         schema: key columns named by their field ids, and the tombstone.
     """
     dataset = open_generation(table, region_id, generation)
@@ -161,12 +162,12 @@ def keys_of(table: LakeTable, region_id: str, generation: FlushedGeneration, sch
     return pa.Table.from_batches(batches, schema)
 
 
-def _newest(rows: pa.Table, key: Sequence[str]) -> np.ndarray:
-    """Which rows are the last of their key."""
+def _mark_newest(rows: pa.Table, key: Sequence[str]) -> np.ndarray:
+    """Return the mask of rows that are the last of their key."""
     numbers = pa.array(np.arange(rows.num_rows))
     # One thread: other regions use the others, and several are not faster.
     groups = rows.select(key).append_column(_ROW, numbers).group_by(list(key), use_threads=False)
     last = groups.aggregate([(_ROW, "max")])
-    found = np.zeros(rows.num_rows, dtype=bool)
-    found[pc.cast(last.column(f"{_ROW}_max"), pa.int64()).to_numpy()] = True
-    return found
+    mask = np.zeros(rows.num_rows, dtype=bool)
+    mask[pc.cast(last.column(f"{_ROW}_max"), pa.int64()).to_numpy()] = True
+    return mask

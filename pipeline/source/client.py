@@ -1,7 +1,7 @@
-"""One connection to a gateway, the calls that the data source makes, and what a user is told when one fails.
+"""The connection of the data source to a gateway, and its errors.
 
-Spark shows the traceback of its Python worker. What a traceback begins with is what led to the error: so our
-words become the cause of another error, and stand in front.
+Spark shows the traceback of its Python worker, which begins with the cause of an error. So a gateway's error
+is raised as the cause of another one, and its message comes first.
 """
 
 import base64
@@ -35,15 +35,15 @@ _BUSY = "RESOURCE_EXHAUSTED"
 
 
 class LanceGatewaySourceError(Exception):
-    """A read or write failed, in the words of its cause."""
+    """A read or write failed; has the message of its cause."""
 
     # Spark drops the cause when it shortens a traceback; the cause is the context too, and is shown then.
     __suppress_context__ = False
 
 
 @contextmanager
-def told_first() -> Iterator[None]:
-    """Put the words of our own errors in front of the worker's traceback."""
+def raise_first() -> Iterator[None]:
+    """Put the messages of our errors in front of the worker's traceback."""
     try:
         yield
     except LanceGatewayError as error:
@@ -57,12 +57,12 @@ def told_first() -> Iterator[None]:
     raise failure from cause
 
 
-def translated(error: Exception, what: str) -> LanceGatewayError:
-    """An error of ours for one of pyarrow's.
+def translate_error(error: Exception, what: str) -> LanceGatewayError:
+    """Translate an error of pyarrow's Flight client.
 
     Args:
-        error: as pyarrow's Flight client raised it.
-        what: was done, to whom.
+        error: the error.
+        what: description of the failed call.
     """
     message = f"{what}: {error_text(error)}"
     if isinstance(error, flight.FlightUnavailableError | flight.FlightTimedOutError):
@@ -88,11 +88,11 @@ _FLIGHT_ERRORS = (pa.ArrowException, KeyError, NotImplementedError, OSError)
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where one part of a result is had.
+    """An endpoint, which gives a part of a result.
 
     Attributes:
-        ticket: as the gateway gave it.
-        expires_at: seconds since 1970; None where the ticket is good once.
+        ticket: ticket of the gateway.
+        expires_at: seconds since 1970; None if the ticket can be used once.
     """
 
     ticket: bytes
@@ -101,12 +101,12 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What a gateway says of a statement without executing it.
+    """The description of a prepared statement.
 
     Attributes:
-        schema: of the result; without columns where the statement changes something.
-        parameters: how many it takes.
-        is_update: whether it changes something.
+        schema: schema of the result; without columns for an update.
+        parameters: number of parameters.
+        is_update: whether the statement changes data.
     """
 
     schema: pa.Schema
@@ -115,11 +115,11 @@ class Prepared:
 
 
 class Gateway:
-    """One connection; every call proves who calls.
+    """A connection to a gateway; every call is authenticated.
 
     Args:
-        url: of the gateway.
-        options: login, session settings, patience.
+        url: address of the gateway.
+        options: login, session settings, timeout and retries.
 
     Raises:
         InvalidInputError: a file of the login can't be read, or a user has no password.
@@ -156,31 +156,31 @@ class Gateway:
         self._connection.close()
 
     def version(self) -> str:
-        """The gateway's version."""
+        """Return the gateway's version."""
         code = sql.SqlInfo.FLIGHT_SQL_SERVER_VERSION
         (row,) = self._rows(sql.CommandGetSqlInfo(info=[code])).to_pylist()
         return str(row["value"])
 
     def primary_key(self, table: str) -> tuple[str, ...]:
-        """Columns of a table's primary key, in key order.
+        """Return the columns of a table's primary key, in key order.
 
         Raises:
-            NotFoundError: there is no such table.
+            NotFoundError: the table does not exist.
         """
         rows = self._rows(sql.CommandGetPrimaryKeys(table=table)).to_pylist()
         return tuple(row["column_name"] for row in sorted(rows, key=lambda row: row["key_sequence"]))
 
     def prepare(self, statement: str) -> Prepared:
-        """Ask what a statement is; nothing is executed.
+        """Prepare a statement, and return its description.
 
         Raises:
-            LanceGatewayError: what is wrong with it.
+            LanceGatewayError: the statement is invalid.
         """
         body = self._act(
             "CreatePreparedStatement", pack(sql.ActionCreatePreparedStatementRequest(query=statement))
         )
         made = sql.ActionCreatePreparedStatementResult()
-        _packed(body).Unpack(made)
+        _unpack(body).Unpack(made)
         close = sql.ActionClosePreparedStatementRequest(
             prepared_statement_handle=made.prepared_statement_handle
         )
@@ -188,29 +188,29 @@ class Gateway:
         return Prepared(_schema(made.dataset_schema), len(_schema(made.parameter_schema)), made.is_update)
 
     def endpoints(self, statement: str, count: int) -> list[Endpoint]:
-        """Ask for a result in parts.
+        """Execute a query, and return the endpoints of its result.
 
         Args:
             statement: a query.
-            count: how many parts are wanted; there may be fewer.
+            count: maximum number of endpoints.
         """
         options = self._options((f"{_HEADER}endpoints".encode(), str(count).encode()))
-        info = self._tried(lambda: self._connection.info(sql.CommandStatementQuery(query=statement), options))
+        info = self._retry(lambda: self._connection.info(sql.CommandStatementQuery(query=statement), options))
         return [
             Endpoint(
-                one.ticket.ticket,
+                endpoint.ticket.ticket,
                 None
-                if one.expiration_time is None
-                else one.expiration_time.cast(pa.timestamp("us", "UTC")).value / 1e6,
+                if endpoint.expiration_time is None
+                else endpoint.expiration_time.cast(pa.timestamp("us", "UTC")).value / 1e6,
             )
-            for one in info.endpoints
+            for endpoint in info.endpoints
         ]
 
-    def renewed(self, endpoint: Endpoint) -> Endpoint:
-        """An endpoint for the same rows that is good for longer.
+    def renew(self, endpoint: Endpoint) -> Endpoint:
+        """Renew an endpoint, and return it with its new expiration.
 
         Raises:
-            NotFoundError: its ticket is good once.
+            NotFoundError: the ticket can be used once only.
         """
         request = flight_pb2.RenewFlightEndpointRequest()
         request.endpoint.ticket.ticket = endpoint.ticket
@@ -219,39 +219,39 @@ class Gateway:
         return Endpoint(found.ticket.ticket, found.expiration_time.ToMilliseconds() / 1000)
 
     def read(self, endpoint: Endpoint) -> Iterator[pa.RecordBatch]:
-        """The rows of one part.
+        """Read the rows of an endpoint.
 
-        Until the first batch is there, calls that the gateway could not take are repeated; afterwards an
-        error is the reader's: rows that were given already can't be told from those that were not.
+        Calls that the gateway could not accept are repeated until the first batch arrives. Later errors are
+        raised, since rows that were already returned can't be skipped.
 
         Raises:
             UnavailableError: the gateway can't be reached, or the snapshot is gone.
             NotFoundError: the ticket expired, or was used.
         """
 
-        def opened() -> tuple[Any, Any]:
+        def open_stream() -> tuple[Any, Any]:
             reader = self._connection.read(flight.Ticket(endpoint.ticket), self._options())
             return reader, next(reader, None)
 
-        reader, chunk = self._tried(opened)
+        reader, chunk = self._retry(open_stream)
         try:
             while chunk is not None:
                 yield chunk.data
-                with self._translating("the stream broke off"):
+                with self._translate_errors("the stream broke off"):
                     chunk = next(reader, None)
         finally:
             reader.cancel()
 
     def query(self, statement: str) -> Iterator[pa.RecordBatch]:
-        """Run a query as a whole; the same retries as `read`."""
+        """Run a query with a single endpoint; retries like `read`."""
         (endpoint, *_) = self.endpoints(statement, 1)
         return self.read(endpoint)
 
     def append(self, table: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
-        """Send rows into a table that is there.
+        """Append rows to an existing table.
 
         Returns:
-            How many rows the gateway acknowledged: all of them.
+            The number of rows that the gateway acknowledged, which is all of them.
 
         Raises:
             LanceGatewayError: some rows may have been written.
@@ -261,63 +261,63 @@ class Gateway:
             if_exists=sql.CommandStatementIngest.TableDefinitionOptions.TABLE_EXISTS_OPTION_APPEND,
         )
         command = sql.CommandStatementIngest(table_definition_options=definition, table=table)
-        with self._translating(f"writing to table {table!r}"):
+        with self._translate_errors(f"writing to table {table!r}"):
             answer = self._connection.update(command, self._options(), schema, batches)
         if answer is None:
             raise LanceGatewayError(f"{self.url} did not say how many rows of table {table!r} it wrote")
         return sql.DoPutUpdateResult.FromString(answer).record_count
 
     def _rows(self, command: Message) -> pa.Table:
-        def fetched() -> pa.Table:
+        def fetch() -> pa.Table:
             info = self._connection.info(command, self._options())
             return self._connection.read(info.endpoints[0].ticket, self._options()).read_all()
 
-        return self._tried(fetched)
+        return self._retry(fetch)
 
     def _act(self, name: str, body: bytes) -> bytes:
-        return self._tried(lambda: self._connection.act(name, body, self._options())) or b""
+        return self._retry(lambda: self._connection.act(name, body, self._options())) or b""
 
     def _options(self, *headers: tuple[bytes, bytes]) -> flight.FlightCallOptions:
         return flight.FlightCallOptions(timeout=self._timeout, headers=[*self._headers, *headers])
 
-    def _tried(self, call: Callable[[], T]) -> T:
-        """Repeat what the gateway could not take, with growing pauses."""
+    def _retry(self, call: Callable[[], T]) -> T:
+        """Make a call, and repeat it with growing pauses while the gateway is unavailable."""
         pause = _FIRST_PAUSE_SECONDS
         for attempt in range(self._retries + 1):
             try:
-                with self._translating(""):
+                with self._translate_errors(""):
                     return call()
             except UnavailableError:
                 if attempt == self._retries:
                     raise
-            # Spread, so that the tasks of a job don't come back together.
+            # Random, so that the tasks of a job don't retry at the same time.
             time.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - no secret
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
         raise AssertionError
 
     @contextmanager
-    def _translating(self, what: str) -> Iterator[None]:
+    def _translate_errors(self, what: str) -> Iterator[None]:
         try:
             yield
         except LanceGatewayError:
             raise
         except _FLIGHT_ERRORS as error:
-            raise translated(error, f"gateway {self.url}{what and ', '}{what}") from None
+            raise translate_error(error, f"gateway {self.url}{what and ', '}{what}") from None
 
 
-def first_that_answers(options: Options, call: Callable[[Gateway], T], start: int = 0) -> T:
-    """Make a call to one of several gateways over the same root.
+def call_first_available(options: Options, call: Callable[[Gateway], T], start: int = 0) -> T:
+    """Make a call to the first available gateway of several over the same root.
 
     Args:
-        options: with their addresses.
-        call: that any of them can answer.
-        start: which of them is asked first, modulo their number.
+        options: options with the addresses.
+        call: a call that any of the gateways can answer.
+        start: number of the gateway to try first, modulo the number of gateways.
 
     Raises:
-        UnavailableError: none of them can be reached; the last one's words.
-        LanceGatewayError: the first one that answers refuses.
+        UnavailableError: no gateway is available; has the message of the last one.
+        LanceGatewayError: the first available gateway refuses the call.
     """
-    urls = in_turn(options.urls, start)
+    urls = rotate_urls(options.urls, start)
     for url in urls[:-1]:
         with Gateway(url, options) as gateway:
             try:
@@ -328,8 +328,8 @@ def first_that_answers(options: Options, call: Callable[[Gateway], T], start: in
         return call(gateway)
 
 
-def in_turn(urls: Sequence[str], start: int) -> tuple[str, ...]:
-    """All addresses, beginning with another one."""
+def rotate_urls(urls: Sequence[str], start: int) -> tuple[str, ...]:
+    """Rotate the addresses, so that another one comes first."""
     first = start % len(urls)
     return (*urls[first:], *urls[:first])
 
@@ -340,12 +340,12 @@ def _authorization(login: Login) -> list[tuple[bytes, bytes]]:
         return [bearer(token)]
     if password is None:
         return []
-    # With every call: a bearer token of one gateway means nothing to another, nor after a restart.
+    # Sent with every call, since a bearer token is valid for one gateway, and until its restart.
     pair = base64.b64encode(f"{login.user}:{password}".encode()).decode()
     return [(b"authorization", f"Basic {pair}".encode())]
 
 
-def _packed(body: bytes) -> Packed:
+def _unpack(body: bytes) -> Packed:
     try:
         return Packed.FromString(body)
     except DecodeError:

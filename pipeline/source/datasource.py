@@ -30,45 +30,45 @@ class LanceGatewayDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What stands in `format(..)`."""
+        """Return the name of the format."""
         return NAME
 
     def schema(self) -> StructType:
         """Columns of what is read; the gateway is asked, and executes nothing."""
-        from pipeline.source.client import told_first  # noqa: PLC0415 - a registered source costs nothing
-        from pipeline.source.reading import columns_of, in_wanted_order  # noqa: PLC0415
+        from pipeline.source.client import raise_first  # noqa: PLC0415 - a registered source costs nothing
+        from pipeline.source.reading import columns_of, reorder_columns  # noqa: PLC0415
         from pipeline.source.types import spark_schema  # noqa: PLC0415
 
-        with told_first():
+        with raise_first():
             options = self._options(writing=False)
-            return spark_schema(in_wanted_order(columns_of(options), options))
+            return spark_schema(reorder_columns(columns_of(options), options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """What plans and reads."""
-        from pipeline.source.client import told_first  # noqa: PLC0415
+        """Return the reader."""
+        from pipeline.source.client import raise_first  # noqa: PLC0415
         from pipeline.source.reading import GatewayReader, PushingReader  # noqa: PLC0415
 
-        with told_first():
+        with raise_first():
             made = PushingReader if _PUSHING in sys.modules else GatewayReader
             return made(self._options(writing=False), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - Spark's
-        """What writes a DataFrame."""
+        """Return the writer of a DataFrame."""
         from pipeline.source.writing import GatewayWriter  # noqa: PLC0415
 
         return GatewayWriter(self._target(schema, overwrite=overwrite))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802
-        """What writes a stream."""
+        """Return the writer of a stream."""
         from pipeline.source.writing import GatewayStreamWriter  # noqa: PLC0415
 
         return GatewayStreamWriter(self._target(schema, overwrite=overwrite))
 
     def _target(self, schema: StructType, *, overwrite: bool) -> Target:
-        from pipeline.source.client import told_first  # noqa: PLC0415
+        from pipeline.source.client import raise_first  # noqa: PLC0415
         from pipeline.source.writing import Target  # noqa: PLC0415
 
-        with told_first():
+        with raise_first():
             return Target.of(self._options(writing=True), schema, overwrite=overwrite)
 
     def _options(self, *, writing: bool) -> Options:

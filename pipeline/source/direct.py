@@ -88,7 +88,7 @@ def _part(ticket: bytes) -> own.PartTicket:
 
 
 def _settings(data: bytes) -> SessionSettings:
-    """What the statement means; when it is stopped and how results are divided is settled."""
+    """Read the settings that decide about the meaning of the statement."""
     message = own.SessionSettings.FromString(data)
     return SessionSettings(
         consistency=cast("Consistency", message.consistency),

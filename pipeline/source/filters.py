@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import datasource as of
 
-from pipeline.source.options import quoted
+from pipeline.source.options import quote_name
 
 MAX_VALUES = 1000
 MAX_TEXT_BYTES = 1 << 14
@@ -51,7 +51,7 @@ class Condition:
     is_exact: bool = True
 
 
-def condition(one: of.Filter, schema: pa.Schema) -> Condition | None:
+def translate_filter(one: of.Filter, schema: pa.Schema) -> Condition | None:
     """A filter in SQL; None where the two don't agree, or the gateway could no longer read in parts.
 
     Args:
@@ -65,7 +65,7 @@ def condition(one: of.Filter, schema: pa.Schema) -> Condition | None:
     if index < 0:
         return None
     field = schema.field(index)
-    column = quoted(field.name)
+    column = quote_name(field.name)
     if isinstance(inner, of.IsNull | of.IsNotNull):
         if pa.types.is_null(field.type):
             return None
@@ -106,7 +106,7 @@ def _among(values: Sequence[Any], column: str, kind: pa.DataType, *, negated: bo
 
 
 def _beginning(prefix: str, column: str, kind: pa.DataType, *, negated: bool) -> str | None:
-    """As a range: LIKE would make more than a scan of the statement."""
+    """Translate a prefix to a range, since LIKE would add a node to the plan of a scan."""
     low = literal(prefix, kind)
     if low is None or not prefix:
         return None
@@ -153,7 +153,7 @@ def _of_floats(inner: of.Filter, column: str, kind: pa.DataType) -> Condition | 
     if operator in ("<", "<="):
         return Condition(f"{column} {operator} {value}", is_exact=False)
     return Condition(
-        f"({column} {operator} {value} OR {column} < {_typed('-Infinity', kind)})", is_exact=False
+        f"({column} {operator} {value} OR {column} < {_format_typed('-Infinity', kind)})", is_exact=False
     )
 
 
@@ -167,15 +167,15 @@ def _float(value: object, kind: pa.DataType) -> str | None:
             return None
         if narrow != value:
             return None
-    return _typed(repr(value).replace("inf", "Infinity"), kind)
+    return _format_typed(repr(value).replace("inf", "Infinity"), kind)
 
 
-def _typed(text: str, kind: pa.DataType) -> str:
+def _format_typed(text: str, kind: pa.DataType) -> str:
     return f"CAST('{text}' AS {'FLOAT' if kind.equals(pa.float32()) else 'DOUBLE'})"
 
 
 def _zeros(kind: pa.DataType) -> tuple[str, str]:
-    return _typed("-0.0", kind), _typed("0.0", kind)
+    return _format_typed("-0.0", kind), _format_typed("0.0", kind)
 
 
 def _with_zeros(values: Sequence[str | None]) -> list[str]:

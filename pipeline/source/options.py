@@ -1,4 +1,4 @@
-"""What a user may say to the data source, checked, and the SQL that is sent to the gateway."""
+"""Options of the data source, and the SQL that is sent to the gateway."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _SHARED = (
 )
 NAMES = (*_SHARED, *_READING, *_WRITING)
 _OF_SPARK = ("checkpointlocation", "queryname")
-"""What Spark puts among the options of a stream."""
+"""Options that Spark adds for a stream."""
 _DIRECT_ONLY = ("root", "cache_bytes")
 
 
@@ -292,7 +292,7 @@ _IN_BRACKETS = re.compile(
 )
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """A name as the gateway's SQL spells it."""
     return '"' + name.replace('"', '""') + '"'
 
@@ -301,8 +301,8 @@ def table_reference(name: str) -> str:
     """A table's name in SQL; the schemas that a gateway has may stand before it."""
     found = _QUALIFIED.fullmatch(name)
     if found is None:
-        return quoted(name)
-    return f"{name[: found.start('name')]}{quoted(found['name'])}"
+        return quote_name(name)
+    return f"{name[: found.start('name')]}{quote_name(found['name'])}"
 
 
 def is_wrapped(options: Options) -> bool:
@@ -313,12 +313,12 @@ def is_wrapped(options: Options) -> bool:
     return native and _IN_BRACKETS.match(options.query) is not None
 
 
-def described(options: Options) -> str:
+def describe_options(options: Options) -> str:
     """The statement whose columns there are to choose from."""
-    return selecting(options, (), ()) if options.query is None else _plain(options.query)
+    return build_select(options, (), ()) if options.query is None else _plain(options.query)
 
 
-def selecting(options: Options, columns: Sequence[str], conditions: Sequence[str]) -> str:
+def build_select(options: Options, columns: Sequence[str], conditions: Sequence[str]) -> str:
     """The statement that is executed.
 
     Args:
@@ -331,7 +331,7 @@ def selecting(options: Options, columns: Sequence[str], conditions: Sequence[str
     """
     if not is_wrapped(options):
         return _plain(options.query or "")
-    chosen = ", ".join(map(quoted, columns)) or "*"
+    chosen = ", ".join(map(quote_name, columns)) or "*"
     if options.query is not None:
         # A comment may end the query.
         source = f"(\n{_plain(options.query)}\n) AS q"

@@ -15,9 +15,9 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from memwal.errors import InvalidInputError, NotFoundError, UnavailableError
-from pipeline.source.client import Endpoint, Gateway, first_that_answers, in_turn, told_first
-from pipeline.source.filters import condition
-from pipeline.source.options import Options, described, is_wrapped, selecting
+from pipeline.source.client import Endpoint, Gateway, call_first_available, raise_first, rotate_urls
+from pipeline.source.filters import translate_filter
+from pipeline.source.options import Options, build_select, describe_options, is_wrapped
 from pipeline.source.types import arrow_schema, check_given, conform
 
 _RENEWED_SECONDS_BEFORE = 60.0
@@ -79,27 +79,27 @@ class GatewayReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Pin a snapshot, and divide it."""
-        with told_first():
-            return self._planned()
+        with raise_first():
+            return self._plan_partitions()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition, in Arrow batches."""
-        with told_first():
+        with raise_first():
             for batch in self._batches(partition):
                 if batch.num_rows:
                     yield conform(batch, self.expected)
 
-    def _planned(self) -> list[InputPartition]:
+    def _plan_partitions(self) -> list[InputPartition]:
         options = self.options
         wanted = options.endpoints
-        statement = selecting(options, self.columns, self.conditions)
+        statement = build_select(options, self.columns, self.conditions)
 
         def plan(gateway: Gateway) -> tuple[list[Endpoint], str]:
             # One part alone would not be pinned.
             found = gateway.endpoints(statement, max(wanted, 2))
             return found, gateway.version() if options.mode == "direct" else ""
 
-        endpoints, version = first_that_answers(options, plan)
+        endpoints, version = call_first_available(options, plan)
         if any(one.expires_at is None for one in endpoints):
             if options.mode == "direct":
                 self._check_lookup(statement)
@@ -116,8 +116,8 @@ class GatewayReader(DataSourceReader):
             InvalidInputError: the statement is something else.
         """
         if self.conditions:
-            bare = selecting(self.options, self.columns, ())
-            found = first_that_answers(self.options, lambda gateway: gateway.endpoints(bare, 2))
+            bare = build_select(self.options, self.columns, ())
+            found = call_first_available(self.options, lambda gateway: gateway.endpoints(bare, 2))
             if all(one.expires_at is not None for one in found):
                 return
         raise InvalidInputError(
@@ -134,10 +134,10 @@ class GatewayReader(DataSourceReader):
                 yield from rows_of(ticket, partition.version, self.options)
         elif isinstance(partition, Parts):
             for endpoint in partition.endpoints:
-                yield from _of_endpoint(self.options, endpoint, partition.number)
+                yield from _read_endpoint(self.options, endpoint, partition.number)
         elif isinstance(partition, Whole):
             statement = partition.statement
-            yield from _from_any(self.options, 0, lambda gateway: gateway.query(statement))
+            yield from _read_from_any(self.options, 0, lambda gateway: gateway.query(statement))
 
 
 class PushingReader(GatewayReader):
@@ -147,7 +147,7 @@ class PushingReader(GatewayReader):
         """Take what means the same to the gateway, and hand back the rest."""
         if not is_wrapped(self.options):
             return filters
-        found = [(one, condition(one, self.found)) for one in filters]
+        found = [(one, translate_filter(one, self.found)) for one in filters]
         self.conditions = tuple(one.sql for _, one in found if one is not None)
         return [one for one, pushed in found if pushed is None or not pushed.is_exact]
 
@@ -158,7 +158,7 @@ def columns_of(options: Options) -> pa.Schema:
     Raises:
         InvalidInputError: the statement changes something, or takes parameters.
     """
-    found = _described(options, described(options))
+    found = _describe_read(options, describe_options(options))
     missing = next((name for name in options.columns if name not in found.names), None)
     if missing is not None:
         close = difflib.get_close_matches(missing, found.names, n=2, cutoff=0.5)
@@ -167,13 +167,13 @@ def columns_of(options: Options) -> pa.Schema:
     return pa.schema([field for field in found if not options.columns or field.name in options.columns])
 
 
-def in_wanted_order(found: pa.Schema, options: Options) -> pa.Schema:
+def reorder_columns(found: pa.Schema, options: Options) -> pa.Schema:
     """The columns in the order in which they were asked for."""
     return pa.schema([found.field(name) for name in options.columns]) if options.columns else found
 
 
-def _described(options: Options, statement: str) -> pa.Schema:
-    found = first_that_answers(options, lambda gateway: gateway.prepare(statement))
+def _describe_read(options: Options, statement: str) -> pa.Schema:
+    found = call_first_available(options, lambda gateway: gateway.prepare(statement))
     if found.is_update:
         raise InvalidInputError(f"option query changes something, and a read must not: {statement!r}")
     if found.parameters:
@@ -183,33 +183,33 @@ def _described(options: Options, statement: str) -> pa.Schema:
     return found.schema
 
 
-def _of_endpoint(options: Options, endpoint: Endpoint, start: int) -> Iterator[pa.RecordBatch]:
-    def opened(gateway: Gateway) -> Iterator[pa.RecordBatch]:
+def _read_endpoint(options: Options, endpoint: Endpoint, start: int) -> Iterator[pa.RecordBatch]:
+    def read(gateway: Gateway) -> Iterator[pa.RecordBatch]:
         if endpoint.expires_at is not None and endpoint.expires_at - time.time() < _RENEWED_SECONDS_BEFORE:
-            return gateway.read(gateway.renewed(endpoint))
+            return gateway.read(gateway.renew(endpoint))
         return gateway.read(endpoint)
 
-    def renewed(gateway: Gateway) -> Iterator[pa.RecordBatch]:
-        return gateway.read(gateway.renewed(endpoint))
+    def renew_and_read(gateway: Gateway) -> Iterator[pa.RecordBatch]:
+        return gateway.read(gateway.renew(endpoint))
 
     try:
-        yield from _from_any(options, start, opened)
+        yield from _read_from_any(options, start, read)
     except NotFoundError as error:
         if _EXPIRED not in str(error):
             raise
         # The clocks differ. Nothing was given yet: a ticket is looked at before its rows are.
-        yield from _from_any(options, start, renewed)
+        yield from _read_from_any(options, start, renew_and_read)
 
 
-def _from_any(
-    options: Options, start: int, opened: Callable[[Gateway], Iterator[pa.RecordBatch]]
+def _read_from_any(
+    options: Options, start: int, read: Callable[[Gateway], Iterator[pa.RecordBatch]]
 ) -> Iterator[pa.RecordBatch]:
     """Batches from the first gateway that gives one; once it has, there is no other."""
-    urls = in_turn(options.urls, start)
+    urls = rotate_urls(options.urls, start)
     for number, url in enumerate(urls, start=1):
         with Gateway(url, options) as gateway:
             try:
-                batches = opened(gateway)
+                batches = read(gateway)
                 first = next(batches, None)
             except UnavailableError:
                 if number == len(urls):

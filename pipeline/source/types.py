@@ -11,7 +11,7 @@ from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from memwal.errors import InvalidInputError, UnsupportedError
-from pipeline.source.options import quoted
+from pipeline.source.options import quote_name
 
 MAX_PRECISION = 38
 _PLAIN: dict[pa.DataType, spark.DataType] = {
@@ -69,8 +69,8 @@ def spark_type(kind: pa.DataType, column: str) -> spark.DataType:
         return spark.BinaryType()
     if pa.types.is_decimal(kind):
         if kind.precision > MAX_PRECISION or not 0 <= kind.scale <= kind.precision:
-            raise _unsupported(
-                column, kind, f"CAST({quoted(column)} AS DECIMAL({MAX_PRECISION}, ..)) or AS VARCHAR"
+            raise _unsupported_error(
+                column, kind, f"CAST({quote_name(column)} AS DECIMAL({MAX_PRECISION}, ..)) or AS VARCHAR"
             )
         return spark.DecimalType(kind.precision, kind.scale)
     if pa.types.is_timestamp(kind):
@@ -89,10 +89,10 @@ def spark_type(kind: pa.DataType, column: str) -> spark.DataType:
     if _is_list(kind):
         return spark.ArrayType(spark_type(kind.value_type, column), kind.value_field.nullable)
     if pa.types.is_time(kind):
-        raise _unsupported(
-            column, kind, f"CAST({quoted(column)} AS VARCHAR), or give .schema(..) with the type time(6)"
+        raise _unsupported_error(
+            column, kind, f"CAST({quote_name(column)} AS VARCHAR), or give .schema(..) with the type time(6)"
         )
-    raise _unsupported(column, kind, f"CAST({quoted(column)} AS VARCHAR)")
+    raise _unsupported_error(column, kind, f"CAST({quote_name(column)} AS VARCHAR)")
 
 
 def check_given(given: spark.StructType, schema: pa.Schema) -> None:
@@ -129,7 +129,7 @@ def check_given(given: spark.StructType, schema: pa.Schema) -> None:
 
 
 def arrow_schema(schema: spark.StructType) -> pa.Schema:
-    """What Spark expects of batches, to the last bit."""
+    """Convert a batch to exactly the types that Spark expects."""
     return to_arrow_schema(schema, timezone="UTC")
 
 
@@ -203,7 +203,7 @@ def _check_names(names: Sequence[str], where: str) -> None:
             )
 
 
-def _unsupported(column: str, kind: pa.DataType, way: str) -> UnsupportedError:
+def _unsupported_error(column: str, kind: pa.DataType, way: str) -> UnsupportedError:
     return UnsupportedError(
         f"Spark has no type for column {column!r} of type {kind}: use the option query with {way}, or leave "
         "it out with the option columns"

@@ -15,21 +15,21 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructField, StructType
 
 from memwal.errors import InvalidInputError, PreconditionError, UnsupportedError
-from pipeline.source.client import Gateway, first_that_answers, told_first
-from pipeline.source.options import Options, selecting
+from pipeline.source.client import Gateway, call_first_available, raise_first
+from pipeline.source.options import Options, build_select
 from pipeline.source.types import cast, check_given
 
 
 @dataclass(frozen=True)
-class Written(WriterCommitMessage):
-    """What a task says when it is done."""
+class WrittenRows(WriterCommitMessage):
+    """The result of a task."""
 
     rows: int
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where rows go, checked before a task runs.
+    """The target of a write, checked before a task runs.
 
     Attributes:
         options: gateway and table.
@@ -61,10 +61,10 @@ class Target:
             )
 
         def look(gateway: Gateway) -> tuple[pa.Schema, tuple[str, ...]]:
-            found = gateway.prepare(selecting(options, (), ())).schema
+            found = gateway.prepare(build_select(options, (), ())).schema
             return found, gateway.primary_key(table)
 
-        found, key = first_that_answers(options, look)
+        found, key = call_first_available(options, look)
         nullable = pa.schema([one.with_nullable(nullable=True) for one in found])
         check_given(StructType([_nullable(one) for one in schema.fields]), nullable)
         missing = [name for name in key if name not in schema.names]
@@ -79,7 +79,7 @@ class Target:
             )
         return Target(options, table, pa.schema([nullable.field(name) for name in schema.names]))
 
-    def append(self, batches: Iterator[pa.RecordBatch], start: int = 0) -> Written:
+    def append(self, batches: Iterator[pa.RecordBatch], start: int = 0) -> WrittenRows:
         """Send the rows of one task.
 
         Raises:
@@ -87,26 +87,26 @@ class Target:
         """
         first = next(batches, None)
         if first is None:
-            return Written(0)
-        rows = (self._stored(batch) for batch in chain([first], batches))
+            return WrittenRows(0)
+        rows = (self._convert(batch) for batch in chain([first], batches))
         urls = self.options.urls
         with Gateway(urls[start % len(urls)], self.options) as gateway:
-            return Written(gateway.append(self.table, self.schema, rows))
+            return WrittenRows(gateway.append(self.table, self.schema, rows))
 
-    def _stored(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = [cast(values, field) for values, field in zip(batch.columns, self.schema, strict=True)]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
 class _Appending:
-    """What tasks of both writers do."""
+    """Appends the rows of a task; base of both writers."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenRows:
         """Send the rows of one task."""
-        with told_first():
+        with raise_first():
             return self.target.append(iterator, _task_number())
 
 

@@ -126,14 +126,14 @@ class Parcel:
         return kind(self.message)
 
     def text(self) -> str:
-        """What is found again in any text."""
+        """Encode the parcel so that it can be found in any text."""
         packed = json.dumps([self.kind, self.status, self.message]).encode()
         return f"lance-gateway-error:{base64.urlsafe_b64encode(packed).decode()}:"
 
 
 @contextmanager
-def carrying() -> Iterator[None]:
-    """On an executor: let errors of ours fail the task in a way that `told` finds them again.
+def carry_errors() -> Iterator[None]:
+    """On an executor: let errors of ours fail the task in a way that `translate_error` finds them again.
 
     Raises:
         CarriedError: in their place.
@@ -158,7 +158,7 @@ class Carried(Generic[Part, Result]):
         Raises:
             CarriedError: it failed in a way that may pass.
         """
-        with carrying():
+        with carry_errors():
             try:
                 self.versions.check()
                 return self.function(part), None
@@ -168,12 +168,12 @@ class Carried(Generic[Part, Result]):
                 return None, Parcel.of(error)
 
 
-def told(error: Exception, job: str) -> LanceGatewayError:
-    """What a failed Spark job says, as an error of ours.
+def translate_error(error: Exception, job: str) -> LanceGatewayError:
+    """Translate the error of a failed Spark job; restores errors of ours that its tasks raised.
 
     Args:
-        error: of pyspark or py4j.
-        job: its name, for errors that are not ours.
+        error: error of pyspark or py4j.
+        job: name of the job, for other errors.
     """
     text = str(error)
     found = _MARK.search(text)
@@ -208,7 +208,7 @@ class OnSpark:
     def run(
         self, function: Callable[[Part], Result], parts: Sequence[Part], *, name: str
     ) -> Iterator[Result]:
-        """As `Runner.run`."""
+        """Call a function for every part, each as a Spark job of one task."""
         context = self.spark.sparkContext
         task = Carried(function, versions())
         tag = f"lance-gateway-{uuid.uuid4()}"
@@ -219,7 +219,7 @@ class OnSpark:
             try:
                 ((result, failed),) = context.parallelize([part], 1).map(task).collect()
             except Exception as error:
-                raise told(error, name) from error
+                raise translate_error(error, name) from error
             if failed is not None:
                 raise failed.error()
             return cast("Result", result)

@@ -27,7 +27,7 @@ _MOST = 2000
 
 @dataclass(frozen=True)
 class JvmLog:
-    """What a JVM wrote to stderr."""
+    """The stderr of a JVM."""
 
     file: IO[bytes]
 
@@ -122,12 +122,12 @@ def find_session(
 
 
 @contextmanager
-def opened_session(
+def open_session(
     master: str | None = None, *, settings: Mapping[str, str] | None = None, app: str = "lance-gateway"
 ) -> Iterator[SparkSession]:
-    """As `find_session`; a session that was not there before ends with the block, and its JVM is quiet.
+    """Find a session as `find_session` does, and stop it after the block if it was started for it.
 
-    What that JVM would write to stderr goes to the file that `LANCE_GATEWAY_SPARK_LOG` names, or nowhere.
+    The stderr of its JVM goes to the file that `LANCE_GATEWAY_SPARK_LOG` names, or nowhere.
     """
     is_new = not _is_running()
     with quiet_jvm(os.environ.get(LOG, "")) as log:

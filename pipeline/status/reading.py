@@ -119,7 +119,7 @@ def read_status(table: LakeTable, *, now: Callable[[], float] = time.time) -> Ta
     # Manifests before the base version: this order must not change (ADR 5).
     found = read_latest_manifests(storage, list_regions(storage), known={})
     manifests = [one for one in found if one is not None]
-    unflushed = _unflushed(storage, manifests)
+    unflushed = _count_unflushed(storage, manifests)
     dataset = table.dataset()
     base = read_base_manifest(storage, dataset.version)
     merged = merged_generations(base.details)
@@ -219,7 +219,7 @@ def _waiting(storage: Storage, regions: list[RegionState], now: float) -> dict[s
     return found
 
 
-def _unflushed(storage: Storage, manifests: list[RegionManifest]) -> dict[str, int]:
+def _count_unflushed(storage: Storage, manifests: list[RegionManifest]) -> dict[str, int]:
     """How many entries each region's log has that no generation has; regions that have none are left out."""
     first = [wal_entry_path(one.region_id, one.replay_after_wal_entry_position + 1) for one in manifests]
     is_longer = storage.exists(*first) if first else ()

@@ -94,7 +94,7 @@ class StatusCollector(Collector):
             yield gauge
 
 
-def exposition(statuses: Iterable[TableStatus], *, regions: bool) -> str:
+def format_exposition(statuses: Iterable[TableStatus], *, regions: bool) -> str:
     """All gauges in Prometheus's text format."""
     registry = CollectorRegistry()
     registry.register(StatusCollector(lambda: statuses, regions=regions))
@@ -105,7 +105,7 @@ FORMAT = 1
 """Number of the schema; keys may be added to it, but none leaves it."""
 
 
-def document(statuses: list[TableStatus], failures: dict[str, str], *, regions: bool) -> dict[str, Any]:
+def build_document(statuses: list[TableStatus], failures: dict[str, str], *, regions: bool) -> dict[str, Any]:
     """All tables as one JSON object."""
     tables = [_table(one, regions=regions) for one in statuses]
     tables += [{"table": name, "error": reason} for name, reason in failures.items()]
@@ -200,7 +200,7 @@ def _of(region: RegionStatus) -> tuple[str, ...]:
 
 
 def _short(region: RegionStatus, status: TableStatus) -> str:
-    """As much of the id as tells the regions of a table apart, and all of it where that is not enough."""
+    """Shorten a region id if it stays unique in the table."""
     start = region.region_id[:8]
     others = sum(one.region_id.startswith(start) for one in status.regions)
     return start if others == 1 else region.region_id

@@ -180,7 +180,7 @@ def test_a_merge_that_dies_is_finished_by_the_next_one(
                 Claim, "append", lambda *a, **b: append(*a, **b) if left and left.pop() else die()
             )
         elif dies_in == "record":
-            patched.setattr(uniting, "_record", die)
+            patched.setattr(uniting, "_record_as_merged", die)
         else:
             close = Claim.close
             patched.setattr(Claim, "close", lambda one: close(one) if one.region_id == own else die())
@@ -194,16 +194,16 @@ def test_a_merge_that_dies_is_finished_by_the_next_one(
 def test_what_lancedb_writes_while_rows_are_moved_stays(both: Making, monkeypatch: pytest.MonkeyPatch):
     table = both("bucket")
     double(table)
-    read, written = uniting.key_times, []
+    read, written = uniting.read_key_times, []
 
-    def key_times(*given: Any) -> Any:
+    def read_key_times(*given: Any) -> Any:
         found = read(*given)
         if len(written) < 4:
             # The region is claimed by LanceDB, and its newest row is one of those that are about to be moved.
             written.append(table.by_lancedb("ann", (2, 70 + len(written)), (6, 70), flush=True))
         return found
 
-    monkeypatch.setattr(uniting, "key_times", key_times)
+    monkeypatch.setattr(uniting, "read_key_times", read_key_times)
     merge(table.lake_table)
     assert len(written) == 4
     table.check()

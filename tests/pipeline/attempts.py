@@ -19,11 +19,11 @@ EAGER = IngestOptions(hold_ms=0)
 def routed(table: LakeTable, rows: pa.Table, options: IngestOptions = EAGER) -> tuple[Columns, pa.Table]:
     """What arrives at the writers' tasks: all rows, those of one region and key after one another."""
     opened = OpenTable.open(table.name, table.storage)
-    columns = Columns.fitting(rows.schema, opened, options)
+    columns = Columns.match_schema(rows.schema, opened, options)
     output = pa.schema([*rows.schema, pa.field(REGION, pa.int64())])
     numbers = {one: at for at, one in enumerate(opened.regions.existing())}
     router = Router(table, columns, output, numbers, versions())
-    found = router.routed(opened, rows) if rows.num_rows else output.empty_table()
+    found = router.route(opened, rows) if rows.num_rows else output.empty_table()
     order = [REGION, *columns.key, *options.order_by]
     return columns, found.sort_by([(one, "ascending") for one in order])
 
@@ -38,7 +38,7 @@ def write(
 ) -> tuple[RegionReport, ...]:
     """One attempt, from beginning to end."""
     columns, found = routed(table, rows, options)
-    return task(table, columns, options, batch).written(iter(found.to_batches()))
+    return task(table, columns, options, batch).write(iter(found.to_batches()))
 
 
 def write_in_steps(
@@ -56,4 +56,4 @@ def write_in_steps(
             yield found.slice(at, 1).to_batches()[0]
         next(steps, None)
 
-    return task(table, columns, replace(options, chunk_rows=1)).written(batches())
+    return task(table, columns, replace(options, chunk_rows=1)).write(batches())

@@ -22,10 +22,10 @@ class DyingWriter(RegionsWriter):
 
     notes: Path = Path()
 
-    def written(self, batches: Iterator[pa.RecordBatch]) -> tuple[RegionReport, ...]:
+    def write(self, batches: Iterator[pa.RecordBatch]) -> tuple[RegionReport, ...]:
         attempt = note(self.notes)
         columns = Dying(**plain(self.columns), chunks=1 if attempt == 0 else 1 << 30)
-        return RegionsWriter(**{**plain(self), "columns": columns}).written(batches)
+        return RegionsWriter(**{**plain(self), "columns": columns}).write(batches)
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class FailingWriter(RegionsWriter):
 
     notes: Path = Path()
 
-    def written(self, batches: Iterator[pa.RecordBatch]) -> tuple[RegionReport, ...]:
+    def write(self, batches: Iterator[pa.RecordBatch]) -> tuple[RegionReport, ...]:
         attempt = note(self.notes)
-        found = RegionsWriter(**plain(self)).written(batches)
+        found = RegionsWriter(**plain(self)).write(batches)
         if attempt == 0:
             raise UnavailableError("the answer was lost")
         return found

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError, UnavailableError
 from memwal.writing import FencedError
-from pipeline.spark.runner import OnSpark, Versions, told, versions
+from pipeline.spark.runner import OnSpark, Versions, translate_error, versions
 
 
 def square(number: int) -> int:
@@ -66,13 +66,15 @@ Traceback (most recent call last):
 ZeroDivisionError: division by zero
 
 \tat org.apache.spark.api.python.BasePythonRunner(PythonRunner.scala:1)"""
-    found = told(RuntimeError(text), "quotients")
+    found = translate_error(RuntimeError(text), "quotients")
     assert type(found) is LanceGatewayError
     assert str(found) == "quotients: a task failed on Spark: ZeroDivisionError: division by zero"
 
 
 def test_executors_without_the_package_are_told_apart():
-    found = told(RuntimeError("ModuleNotFoundError: No module named 'pipeline.jobs.lake'"), "merge")
+    found = translate_error(
+        RuntimeError("ModuleNotFoundError: No module named 'pipeline.jobs.lake'"), "merge"
+    )
     assert type(found) is PreconditionError
     assert str(found).startswith(
         "merge: Spark executors have no module 'pipeline.jobs.lake': install lance-gateway"
@@ -80,7 +82,7 @@ def test_executors_without_the_package_are_told_apart():
 
 
 def test_executors_that_were_lost_for_good():
-    found = told(RuntimeError("ExecutorLostFailure (executor 3 exited)"), "merge")
+    found = translate_error(RuntimeError("ExecutorLostFailure (executor 3 exited)"), "merge")
     assert type(found) is UnavailableError
 
 

@@ -12,7 +12,7 @@ from memwal.errors import LanceGatewayError
 from pipeline.cleaning import CleanPolicy, clean
 from pipeline.indexing import IndexPolicy, maintain
 from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.runners import Advance, Threads, silent
+from pipeline.jobs.runners import Advance, Threads, ignore_progress
 from pipeline.merging import merge
 from pipeline.snapshotting import SnapshotPolicy, snapshot
 from tests.pipeline.scenario import Rows, Scenario, built, shown
@@ -170,7 +170,7 @@ def test_whatever_comes_between_looking_and_merging(tmp_path: Path, scenario: Sc
     def overtaken(_title: str, _total: int) -> AbstractContextManager[Advance]:
         nonlocal rows
         rows = change(table, rows)
-        return silent(_title, _total)
+        return ignore_progress(_title, _total)
 
     merge(table, runner=Threads(1), progress=overtaken)
     assert shown(table) == rows

@@ -54,7 +54,7 @@ class Others:
     def complete(self) -> None:
         """And the driver notes that the batch is complete."""
         self.write()
-        BatchMarkers(self.table.storage, JOB).complete(0)
+        BatchMarkers(self.table.storage, JOB).mark_complete(0)
 
     def go_on(self) -> None:
         """And users change the rows."""
@@ -70,7 +70,7 @@ class Others:
         )
         write(self.table, rows, IngestOptions(deleted_column="gone", hold_ms=0), batch=1)
         markers = BatchMarkers(self.table.storage, JOB)
-        markers.complete(1)
+        markers.mark_complete(1)
         self.table.storage.delete(markers.path(0))
 
 
@@ -164,7 +164,7 @@ def test_attempts_that_race(table: LakeTable, gateway: EngineGateway, *, flush: 
     def attempt() -> None:
         start.wait()
         try:
-            task(table, columns, options).written(iter(rows.to_batches()))
+            task(table, columns, options).write(iter(rows.to_batches()))
         except UnavailableError as error:
             failures.append(error)
 

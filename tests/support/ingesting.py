@@ -31,13 +31,13 @@ class Batch:
     def route_tasks(self) -> list[pa.Table]:
         """Routed rows, of one task each, as the shuffle brings them together."""
         opened = OpenTable.open(self.table.name, self.table.storage)
-        columns = Columns.fitting(self.rows.schema, opened, self.options)
+        columns = Columns.match_schema(self.rows.schema, opened, self.options)
         output = self.rows.schema.append(pa.field(REGION, pa.int64()))
         numbers = {region: number for number, region in enumerate(opened.regions.existing())}
         router = Router(self.table, columns, output, numbers, versions())
         if not self.rows.num_rows:
             return []
-        routed = router.routed(opened, self.rows)
+        routed = router.route(opened, self.rows)
         keys = [*columns.key, *self.options.order_by] if self.options.keeps_last else []
         ordered = routed.sort_by([(name, "ascending") for name in (REGION, *keys)])
         found = ordered.column(REGION).unique().to_pylist()
@@ -46,9 +46,9 @@ class Batch:
     def write(self, task: pa.Table) -> tuple[RegionReport, ...]:
         """Write the rows of a task, as one attempt does."""
         opened = OpenTable.open(self.table.name, self.table.storage)
-        columns = Columns.fitting(self.rows.schema, opened, self.options)
+        columns = Columns.match_schema(self.rows.schema, opened, self.options)
         writer = RegionsWriter(self.table, columns, self.job, self.number, self.options, versions())
-        return writer.written(iter(task.to_batches()))
+        return writer.write(iter(task.to_batches()))
 
     def run(self) -> tuple[RegionReport, ...]:
         """Run all tasks, then mark the batch as complete, as the driver does."""

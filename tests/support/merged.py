@@ -87,7 +87,7 @@ def run_between(
     monkeypatch: pytest.MonkeyPatch, action: Callable[[], object], *, before_pass: int = 1
 ) -> None:
     """Run `action` once, after a pass of a merge has chosen its version and before it commits."""
-    pinned = committing._Work._pinned
+    pinned = committing._Work._pin_base
     passes = 0
 
     def first_act(work: committing._Work) -> Any:
@@ -98,4 +98,4 @@ def run_between(
             action()
         return base
 
-    monkeypatch.setattr(committing._Work, "_pinned", first_act)
+    monkeypatch.setattr(committing._Work, "_pin_base", first_act)

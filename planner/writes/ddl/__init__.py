@@ -1,7 +1,7 @@
-"""Statements that change what a table is: CREATE, ALTER, DROP, indexes, and its upkeep.
+"""Statements that define tables, views and indexes, and that maintain tables.
 
-- `statement`: read a statement word by word; what is prepared, rights, and the commit of a change.
-- `types`, `options`: of columns, tables and indexes, as they stand in statements.
-- `create` decides by the second word: `create_table`, views and `indexes`. `drop` likewise.
+- `statement`: the reader of these statements, prepared definitions, checks of rights, and commits.
+- `types`, `options`: types of columns; options of tables and indexes.
+- `create` dispatches by the second word to `create_table`, views and `indexes`; `drop` likewise.
 - `alter`: ALTER TABLE. `maintenance`: OPTIMIZE and ANALYZE.
 """

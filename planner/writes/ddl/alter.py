@@ -1,7 +1,7 @@
-"""``ALTER TABLE t ..``: a MemWAL for a table, and columns that come, go, and get other names.
+"""``ALTER TABLE t ..``: enable a MemWAL; add, drop, rename and retype columns.
 
-Lance and this gateway match columns by field id, so writers that are open, generations and log entries go on
-meaning what they meant. `memwal.creating.fields` sees to it that no id is given twice.
+Lance and this gateway match columns by field id, so open writers, generations and log entries stay valid.
+`memwal.creating.fields` ensures that no id is used twice.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from planner.scans.settings import SessionSettings
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.table import Table
 from planner.writes.ddl.indexes import check_column
-from planner.writes.ddl.options import table_options, truth
-from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, check_writable, committed
+from planner.writes.ddl.options import parse_boolean, read_table_options
+from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, check_writable, commit_change
 from planner.writes.ddl.types import read_column, read_type
 from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.statement.target import check_may_write
@@ -39,52 +39,52 @@ DISCARD_REGIONS: Final = "discard_regions"
 
 @dataclass(frozen=True)
 class AddColumn:
-    """A column whose value is NULL in all rows that there are."""
+    """ADD COLUMN; the column is NULL in existing rows."""
 
     field: pa.Field
-    skips: bool
+    if_not_exists: bool
 
     def check(self, table: Table) -> bool:
-        """Refuse a name that is taken."""
+        """Refuse a name that exists."""
         if self.field.name in table.base().dataset.schema.names:
-            if self.skips:
+            if self.if_not_exists:
                 return False
-            raise self._taken(table)
+            raise self._column_exists_error(table)
         return True
 
     def apply(self, table: Table) -> None:
-        """Commit a schema with one more column; no data file changes."""
+        """Commit a schema with the column; no data file changes."""
 
         def add(dataset: Any) -> None:  # noqa: ANN401 (lance types)
             if self.field.name in dataset.schema.names:  # since it was checked
-                raise self._taken(table)
-            schema = with_fields(dataset, [self.field], last_field_id(dataset, _ids_elsewhere(table)))
-            fragments = [one.metadata for one in dataset.get_fragments()]
+                raise self._column_exists_error(table)
+            schema = with_fields(dataset, [self.field], last_field_id(dataset, _list_stored_field_ids(table)))
+            fragments = [fragment.metadata for fragment in dataset.get_fragments()]
             operation = lance.LanceOperation.Merge(fragments, schema, preserves_nullability=True)
             _commit(dataset, operation)
 
-        committed(table, f"add column {self.field.name!r}", add)
+        commit_change(table, f"add column {self.field.name!r}", add)
 
-    def _taken(self, table: Table) -> AlreadyExistsError:
+    def _column_exists_error(self, table: Table) -> AlreadyExistsError:
         msg = f"table {table.name!r} has a column {self.field.name!r} already: use IF NOT EXISTS"
         return AlreadyExistsError(msg)
 
 
 @dataclass(frozen=True)
 class DropColumn:
-    """A column that nobody sees any more; indexes on it go with it, and its field id stays in use."""
+    """DROP COLUMN; indexes on the column are dropped too, and its field id is not used again."""
 
     name: str
-    skips: bool
+    if_exists: bool
 
     def check(self, table: Table) -> bool:
-        """Refuse columns that say which row, or which region, it is."""
+        """Refuse columns of the primary key or the region spec, the only column, and maintained indexes."""
         base = table.base()
-        if self.skips and self.name not in base.schema.names:
+        if self.if_exists and self.name not in base.schema.names:
             return False
         check_column(base, self.name)
-        _refuse(base, self.name, "dropped", base.primary_key, "it is part of the primary key")
-        _refuse(base, self.name, "dropped", _region_columns(base), "regions are made of it")
+        _check_not_in(base, self.name, "dropped", base.primary_key, "it is part of the primary key")
+        _check_not_in(base, self.name, "dropped", _find_region_columns(base), "regions are made of it")
         if len(base.schema) == 1:
             msg = f"column {self.name!r} is the only one of table {table.name!r}: DROP TABLE drops both"
             raise PreconditionError(msg)
@@ -103,53 +103,55 @@ class DropColumn:
         return True
 
     def apply(self, table: Table) -> None:
-        """Commit a schema without it."""
+        """Commit a schema without the column."""
 
         def remember(dataset: Any) -> None:  # noqa: ANN401 (lance types)
-            record_last_field_id(dataset, last_field_id(dataset, _ids_elsewhere(table)))
+            record_last_field_id(dataset, last_field_id(dataset, _list_stored_field_ids(table)))
 
         def drop(dataset: Any) -> None:  # noqa: ANN401 (lance types)
             schema = without_field(dataset, self.name)
             _commit(dataset, lance.LanceOperation.Project(schema, preserves_nullability=True))
 
-        committed(table, "record field ids", remember)
-        committed(table, f"drop column {self.name!r}", drop)
+        commit_change(table, "record field ids", remember)
+        commit_change(table, f"drop column {self.name!r}", drop)
 
 
 @dataclass(frozen=True)
 class RenameColumn:
-    """A column under another name."""
+    """RENAME COLUMN."""
 
     name: str
     new_name: str
 
     def check(self, table: Table) -> bool:
-        """Refuse a name that is taken, and keys, by whose names writers tell rows apart."""
+        """Refuse a name that exists, and key columns, which writers find by name."""
         base = table.base()
         check_column(base, self.name)
         if self.new_name in base.schema.names:
             msg = f"table {table.name!r} has a column {self.new_name!r} already: choose another name"
             raise AlreadyExistsError(msg)
-        declared_schema(pa.schema([(self.new_name, pa.int64())]))  # whether a column can be called so
+        declared_schema(pa.schema([(self.new_name, pa.int64())]))  # checks the name
         if base.details is not None:
-            _refuse(base, self.name, "renamed", base.primary_key, "it is part of the primary key")
+            _check_not_in(base, self.name, "renamed", base.primary_key, "it is part of the primary key")
         return True
 
     def apply(self, table: Table) -> None:
-        """Commit a schema in which the field has another name."""
+        """Commit a schema in which the field is renamed."""
         alteration = {"path": self.name, "name": self.new_name}
-        committed(table, f"rename column {self.name!r}", lambda dataset: dataset.alter_columns(alteration))
+        commit_change(
+            table, f"rename column {self.name!r}", lambda dataset: dataset.alter_columns(alteration)
+        )
 
 
 @dataclass(frozen=True)
 class RetypeColumn:
-    """A column of another type."""
+    """ALTER COLUMN .. TYPE."""
 
     name: str
     kind: pa.DataType
 
     def check(self, table: Table) -> bool:
-        """Refuse it where rows may be written under the old type."""
+        """Refuse tables with a MemWAL, whose log may have rows of the old type."""
         base = table.base()
         check_column(base, self.name)
         if base.schema.field(self.name).type.equals(self.kind):
@@ -163,15 +165,17 @@ class RetypeColumn:
         return True
 
     def apply(self, table: Table) -> None:
-        """Write the column anew."""
+        """Rewrite the column."""
         alteration = {"path": self.name, "data_type": self.kind}
-        committed(table, f"change column {self.name!r}", lambda dataset: dataset.alter_columns(alteration))
+        commit_change(
+            table, f"change column {self.name!r}", lambda dataset: dataset.alter_columns(alteration)
+        )
 
 
-def adding(reader: Reader) -> Change:
-    """``ADD [COLUMN] [IF NOT EXISTS] name type [COMMENT 'text']``."""
+def read_add(reader: Reader) -> Change:
+    """Read ``ADD [COLUMN] [IF NOT EXISTS] name type [COMMENT 'text']``."""
     reader.take("COLUMN")
-    skips = reader.take("IF", "NOT", "EXISTS")
+    if_not_exists = reader.take("IF", "NOT", "EXISTS")
     if reader.word in ("PRIMARY", "CONSTRAINT"):
         raise reader.unsupported_error(
             "The key of a table is given when it is made: CREATE TABLE .. AS SELECT; it stands"
@@ -186,20 +190,20 @@ def adding(reader: Reader) -> Change:
             "Rows that exist have NULL in a new column, so it can't be NOT NULL; it ends"
         )
     (field,) = declared_schema(pa.schema([column.field]))
-    return AddColumn(field, skips)
+    return AddColumn(field, if_not_exists)
 
 
-def dropping(reader: Reader) -> Change:
-    """``DROP [COLUMN] [IF EXISTS] name``."""
+def read_drop(reader: Reader) -> Change:
+    """Read ``DROP [COLUMN] [IF EXISTS] name``."""
     reader.take("COLUMN")
-    skips = reader.take("IF", "EXISTS")
+    if_exists = reader.take("IF", "EXISTS")
     name = reader.name("The name of a column")
     reader.take("CASCADE") or reader.take("RESTRICT")
-    return DropColumn(name, skips)
+    return DropColumn(name, if_exists)
 
 
-def renaming(reader: Reader) -> Change:
-    """``RENAME [COLUMN] name TO name``."""
+def read_rename(reader: Reader) -> Change:
+    """Read ``RENAME [COLUMN] name TO name``."""
     if reader.take("TO"):
         raise reader.unsupported_error(
             "Tables can't be renamed, since object stores move no directories: CREATE TABLE .. AS SELECT, "
@@ -211,8 +215,8 @@ def renaming(reader: Reader) -> Change:
     return RenameColumn(name, reader.name("Its new name"))
 
 
-def retyping(reader: Reader) -> Change:
-    """``ALTER [COLUMN] name [SET DATA] TYPE type``."""
+def read_retype(reader: Reader) -> Change:
+    """Read ``ALTER [COLUMN] name [SET DATA] TYPE type``."""
     reader.take("COLUMN")
     name = reader.name("The name of a column")
     if reader.word in ("SET", "DROP") and reader.next_word in ("NOT", "DEFAULT"):
@@ -226,53 +230,53 @@ def _commit(dataset: Any, operation: Any) -> None:  # noqa: ANN401 (lance types)
     lance.LanceDataset.commit(dataset, operation, read_version=dataset.version, max_retries=0)
 
 
-def _refuse(base: BaseTable, name: str, done: str, columns: tuple[str, ...], reason: str) -> None:
+def _check_not_in(base: BaseTable, name: str, done: str, columns: tuple[str, ...], reason: str) -> None:
     if name in columns:
         msg = f"column {name!r} of table {base.name!r} can't be {done}: {reason}"
         raise PreconditionError(msg)
 
 
-def _region_columns(base: BaseTable) -> tuple[str, ...]:
+def _find_region_columns(base: BaseTable) -> tuple[str, ...]:
     specs = () if base.details is None else base.details.region_specs
-    ids = {one for spec in specs for one in region_columns(spec)}
+    ids = {field_id for spec in specs for field_id in region_columns(spec)}
     return tuple(name for at, name in base.field_names.items() if at in ids)
 
 
-def _ids_elsewhere(table: Table) -> Iterator[int]:
-    """Field ids in generations and log entries, which the base table may not know any more."""
+def _list_stored_field_ids(table: Table) -> Iterator[int]:
+    """Yield the field ids of generations and log entries, which the base table may have dropped."""
     if table.base().details is None:
         return
     for manifest in table.read_manifests():
         for flushed in manifest.flushed_generations:
             dataset = table.generation(manifest.region_id, flushed).dataset
-            yield from (one.field_id for field in fields_of_dataset(dataset) for one in field.walk())
+            yield from (nested.field_id for field in fields_of_dataset(dataset) for nested in field.walk())
         for entry in table.read_unflushed(manifest):
             if entry.rows is not None:
                 fields = fields_of_entry(entry.rows.schema)
-                yield from (one.field_id for field in fields for one in field.walk())
+                yield from (nested.field_id for field in fields for nested in field.walk())
 
 
 @dataclass(frozen=True)
 class EnableMemWal:
-    """A MemWAL for a table that has none.
+    """SET (memwal = true, ..): a MemWAL for a table that has none.
 
     Attributes:
-        options: how it is set up.
-        given: what was said of it.
-        discards: whether regions of an earlier MemWAL are given up; without that they are in the way.
+        options: options of the MemWAL.
+        option_values: options as they are written in the statement.
+        discards: whether regions of an earlier MemWAL are discarded; without that they are an error.
     """
 
     options: MemWalOptions
-    given: Mapping[str, str]
+    option_values: Mapping[str, str]
     discards: bool = False
 
     def check(self, table: Table) -> bool:
-        """Refuse a second one, options that don't fit the table, and regions that would get into it."""
-        # Before the base: they are not of a MemWAL that others just set up.
-        left = list_regions(table.storage)
+        """Refuse a second MemWAL, options that don't fit the table, and regions of an earlier MemWAL."""
+        # Listed before the base is read, so that they are not those of a MemWAL just enabled by others.
+        leftover = list_regions(table.storage)
         base = table.base()
         if base.details is not None:
-            if self.given.keys() == {"memwal"}:
+            if self.option_values.keys() == {"memwal"}:
                 return False
             msg = (
                 f"table {table.name!r} has a MemWAL already, and its regions may have rows: its options "
@@ -280,50 +284,50 @@ class EnableMemWal:
             )
             raise AlreadyExistsError(msg)
         mem_wal_index(base.dataset, self.options)
-        if left and not self.discards:
-            raise _left(table, left)
+        if leftover and not self.discards:
+            raise _leftover_regions_error(table, leftover)
         return True
 
     def apply(self, table: Table) -> None:
-        """Commit the index; of several gateways that try at once one does it, and the others find it done."""
-        left = list_regions(table.storage)
+        """Commit the MemWAL index, unless another gateway has committed it meanwhile."""
+        leftover = list_regions(table.storage)
         if table.base().details is not None:
             return
-        if left and not self.discards:
-            raise _left(table, left)
+        if leftover and not self.discards:
+            raise _leftover_regions_error(table, leftover)
         # Regions are sealed before the index records them as merged: this order must not change (ADR 33).
-        given_up = give_up_regions(table.storage, left)
+        given_up = give_up_regions(table.storage, leftover)
 
         def enable(dataset: Any) -> None:  # noqa: ANN401 (lance types)
             if read_index_details(table.storage, dataset.version) is not None:
                 return
             index = mem_wal_index(dataset, self.options, given_up)
             operation = lance.LanceOperation.CreateIndex([index], [])
-            # Not on top of anything else that was committed meanwhile: it could be the same.
+            # No retries: another commit could be the same one.
             lance.LanceDataset.commit(dataset, operation, read_version=dataset.version, max_retries=0)
 
-        committed(table, "set up the MemWAL", enable)
+        commit_change(table, "set up the MemWAL", enable)
 
 
-def enabling(reader: Reader) -> EnableMemWal:
-    """``SET (option = value, ..)``."""
+def read_set(reader: Reader) -> EnableMemWal:
+    """Read ``SET (option = value, ..)``."""
     reader.take("TBLPROPERTIES")
-    given = dict(reader.options())
-    discards = truth(DISCARD_REGIONS, given.pop(DISCARD_REGIONS, "false"))
-    read = table_options(given)
-    if read.primary_key is not None:
+    option_values = dict(reader.options())
+    discards = parse_boolean(DISCARD_REGIONS, option_values.pop(DISCARD_REGIONS, "false"))
+    options = read_table_options(option_values)
+    if options.primary_key is not None:
         msg = "the primary key of a table does not change: CREATE TABLE .. AS SELECT makes another table"
         raise UnsupportedError(msg)
-    if read.mem_wal is None:
+    if options.mem_wal is None:
         msg = "a MemWAL can't be taken away: CREATE TABLE .. WITH (memwal = false) AS SELECT copies the rows"
         raise UnsupportedError(msg)
-    if "memwal" not in given and "region_by" not in given:
-        msg = f"SET ({', '.join(given)}) changes nothing: give memwal = true, and region_by = '..'"
+    if "memwal" not in option_values and "region_by" not in option_values:
+        msg = f"SET ({', '.join(option_values)}) changes nothing: give memwal = true, and region_by = '..'"
         raise InvalidInputError(msg)
-    return EnableMemWal(read.mem_wal, given, discards)
+    return EnableMemWal(options.mem_wal, option_values, discards)
 
 
-def _left(table: Table, region_ids: Sequence[str]) -> PreconditionError:
+def _leftover_regions_error(table: Table, region_ids: Sequence[str]) -> PreconditionError:
     return PreconditionError(
         f"table {table.name!r} has no MemWAL, but {len(region_ids)} regions of an earlier one, such as "
         f"{region_ids[0]}: the table was overwritten, restored, or its MemWAL was taken away. Their rows "
@@ -334,22 +338,22 @@ def _left(table: Table, region_ids: Sequence[str]) -> PreconditionError:
 
 
 Change: TypeAlias = AddColumn | DropColumn | RenameColumn | RetypeColumn | EnableMemWal
-"""One form of ALTER TABLE: `check` tells whether there is anything to do, and refuses what can't be done."""
+"""One form of ALTER TABLE: `check` returns whether there is anything to do, and refuses invalid changes."""
 _FORMS: Mapping[str, Callable[[Reader], Change]] = MappingProxyType(
-    {"ADD": adding, "DROP": dropping, "RENAME": renaming, "ALTER": retyping, "SET": enabling}
+    {"ADD": read_add, "DROP": read_drop, "RENAME": read_rename, "ALTER": read_retype, "SET": read_set}
 )
 
 
 def prepare_alter(
     engine: QueryPlanner,
     sql: str,
-    settings: SessionSettings,  # noqa: ARG001 - a family's face
+    settings: SessionSettings,  # noqa: ARG001 - same signature as other statements
     access: Access,
 ) -> PreparedDefinition:
-    """Check a statement that changes a table.
+    """Prepare an ALTER statement.
 
     Raises:
-        LanceGatewayError: what is wrong with it.
+        LanceGatewayError: the statement is invalid.
     """
     reader = Reader.of(sql, "ALTER")
     what = reader.choose("what is altered", "TABLE", "VIEW", "INDEX")
@@ -375,8 +379,8 @@ def prepare_alter(
         table = engine.catalog.table(name)
         if not change.check(table):
             return DONE
-        # Rows that were acknowledged are flushed under the columns that they were written with. Whoever wrote
-        # meanwhile still has the old columns, and begins anew.
+        # Acknowledged rows are flushed with the columns that they were written with. Writers that opened
+        # meanwhile have the old columns, so they are flushed and opened again.
         writer = table.writer()
         writer.flush()
         try:

@@ -1,4 +1,4 @@
-"""``CREATE ..``: what is created decides who reads the rest; views are files named ``<name>.view.sql``."""
+"""``CREATE ..``, and views, which are files named ``<name>.view.sql``."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ _REFUSED = {
 def prepare_create(
     engine: QueryPlanner, sql: str, settings: SessionSettings, access: Access
 ) -> PreparedDefinition:
-    """Check a statement that creates something.
+    """Prepare a CREATE statement.
 
     Raises:
-        LanceGatewayError: what is wrong with it.
+        LanceGatewayError: the statement is invalid.
     """
     reader = Reader.of(sql, "CREATE")
     replaces = reader.take("OR", "REPLACE")
@@ -56,30 +56,30 @@ def prepare_create(
     return prepare_create_index(engine, reader, access, replaces=replaces)
 
 
-class _WithView:
-    """What names mean once there is one more view."""
+class _CatalogWithView:
+    """A catalog with one more view."""
 
-    def __init__(self, known: VisibleCatalog, name: str, select: str) -> None:
-        self._known = known
+    def __init__(self, catalog: VisibleCatalog, name: str, select: str) -> None:
+        self._catalog = catalog
         self._name = name
         self._select = select
-        self.names = known.names
-        self.system_tables = known.system_tables
+        self.names = catalog.names
+        self.system_tables = catalog.system_tables
 
     def find(self, name: str) -> SecuredTable | None:
-        return None if name == self._name else self._known.find(name)
+        return None if name == self._name else self._catalog.find(name)
 
     def view_sql(self, name: str) -> str | None:
-        return self._select if name == self._name else self._known.view_sql(name)
+        return self._select if name == self._name else self._catalog.view_sql(name)
 
 
 def prepare_create_view(
     engine: QueryPlanner, reader: Reader, settings: SessionSettings, access: Access, *, replaces: bool
 ) -> PreparedDefinition:
-    """Check a statement whose words up to VIEW are taken; its SELECT must run for the principal.
+    """Prepare CREATE VIEW, read up to VIEW; the principal must be able to run its SELECT.
 
     Raises:
-        LanceGatewayError: what is wrong with it.
+        LanceGatewayError: the statement is invalid.
     """
     skips = reader.take("IF", "NOT", "EXISTS")
     if skips and replaces:
@@ -99,9 +99,9 @@ def prepare_create_view(
 
     def check() -> None:
         engine.prepare(select, replace(settings, types="arrow"), access)
-        # The view as others will find it: one that reads itself is found out so.
+        # Binds a query of the view too, which finds a view that reads itself.
         sql = f"SELECT * FROM {quote(name)}"  # noqa: S608 - quoted
-        bind(sql, _WithView(engine.visible_catalog(access), name, select))
+        bind(sql, _CatalogWithView(engine.visible_catalog(access), name, select))
 
     check()
 

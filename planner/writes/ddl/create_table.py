@@ -26,11 +26,11 @@ from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
 from planner.sql.references import QUERY_STARTS
 from planner.tables.state.catalog import Catalog
-from planner.writes.ddl.options import region_text, table_options
+from planner.writes.ddl.options import format_region_spec, read_table_options
 from planner.writes.ddl.statement import PreparedDefinition, Reader, check_may_create
 from planner.writes.ddl.types import COMMENT, ColumnDefinition, read_column
 from planner.writes.dml.prepared_write import WriteResult
-from planner.writes.dml.reading.read_rows import distinct_keys, key_text, repeated_key
+from planner.writes.dml.reading.read_rows import find_repeated_key, format_key, select_distinct_keys
 
 Mode = Literal["fail", "skip", "replace"]
 _NO_OPTIONS: Mapping[str, str] = {}
@@ -52,32 +52,32 @@ def create_table(
     mode: Mode = "fail",
     rows: Callable[[], Iterator[pa.RecordBatch]] | None = None,
 ) -> bool:
-    """Make a table, whole and in one step; the first of several that try at once makes it.
+    """Create a table in one atomic step; of several concurrent calls the first creates it.
 
-    A table that is replaced is dropped first: a moment without either is possible, a mixture of both is not.
+    A table that is replaced is dropped first. Readers may find no table in between, but never a mixture.
 
     Args:
-        catalog: of the table.
-        name: in the catalog; no view may have it.
-        schema: names and types; columns that are not nullable there are NOT NULL.
+        catalog: catalog of the table.
+        name: name in the catalog; must not be that of a view.
+        schema: names and types; columns that are not nullable are NOT NULL.
         primary_key: columns in key order; () for none, or for the option of that name.
         options: see `planner.writes.ddl.options.TABLE_OPTIONS`.
-        mode: what to do where there is a table: "fail", "skip" it, or "replace" it.
-        rows: gives the first rows, in columns of `schema` by position; they are there when the table is. Not
-            called where nothing is made.
+        mode: what to do if the table exists: "fail", "skip" or "replace".
+        rows: yields the first rows, with columns of `schema` by position; the table is created with them. Not
+            called if no table is created.
 
     Returns:
-        Whether this call made it.
+        Whether this call created the table.
 
     Raises:
-        AlreadyExistsError: there is a table or a view of that name.
-        LanceGatewayError: the columns, key or options make no sense.
+        AlreadyExistsError: a table or view of that name exists.
+        LanceGatewayError: the columns, key or options are invalid.
     """
-    read = table_options(options)
-    if primary_key and read.primary_key is not None and tuple(primary_key) != read.primary_key:
+    parsed = read_table_options(options)
+    if primary_key and parsed.primary_key is not None and tuple(primary_key) != parsed.primary_key:
         msg = f"the primary key is given twice: ({', '.join(primary_key)}) and {options['primary_key']!r}"
         raise InvalidInputError(msg)
-    key = tuple(primary_key) or read.primary_key or ()
+    key = tuple(primary_key) or parsed.primary_key or ()
     declared = declared_schema(schema, key)
     storage = catalog.locate_table(name)
     if catalog.view_sql(name) is not None:
@@ -85,58 +85,58 @@ def create_table(
         raise AlreadyExistsError(msg)
     exists = table_exists(storage)
     if exists and mode != "replace":
-        return _skipped(name, mode)
-    # What doesn't fit is found out before anything is written, let alone dropped.
-    create_dataset(storage, declared, options=read.mem_wal, rehearse=True)
+        return _skip_existing(name, mode)
+    # A rehearsal finds errors before anything is written or dropped.
+    create_dataset(storage, declared, options=parsed.mem_wal, rehearse=True)
     fragments: list[FragmentMetadata] = []
     if rows is not None:
-        fragments = _written(storage, rows(), declared, key)
+        fragments = _write_rows(storage, rows(), declared, key)
     if exists:
         catalog.forget(name)
-        delete_table(storage, keep=_files(fragments))
-    if not create_dataset(storage, declared, fragments, read.mem_wal):
+        delete_table(storage, keep=_list_files(fragments))
+    if not create_dataset(storage, declared, fragments, parsed.mem_wal):
         _discard(storage, fragments)
-        return _skipped(name, mode)
+        return _skip_existing(name, mode)
     catalog.forget(name)
     return True
 
 
-def _skipped(name: str, mode: Mode) -> bool:
+def _skip_existing(name: str, mode: Mode) -> bool:
     if mode == "skip":
         return False
     msg = f"table {name!r} exists already: use IF NOT EXISTS to leave it, or OR REPLACE to drop it first"
     raise AlreadyExistsError(msg)
 
 
-def _files(fragments: Sequence[FragmentMetadata]) -> list[str]:
+def _list_files(fragments: Sequence[FragmentMetadata]) -> list[str]:
     return [f"data/{file.path}" for fragment in fragments for file in fragment.files]
 
 
 def _discard(storage: Storage, fragments: Sequence[FragmentMetadata]) -> None:
-    for path in _files(fragments):
+    for path in _list_files(fragments):
         storage.delete(path)
 
 
-def _written(
+def _write_rows(
     storage: Storage, rows: Iterator[pa.RecordBatch], schema: pa.Schema, key: Sequence[str]
 ) -> list[FragmentMetadata]:
-    """Write rows as the table stores them.
+    """Write the data files of the first rows.
 
     Raises:
-        InvalidInputError: NULL where it is refused, or two rows of one key.
+        InvalidInputError: a NOT NULL column has a NULL, or two rows have the same key.
     """
     keys: list[pa.Table] = []
     failures: list[Exception] = []
 
     def batches() -> Iterator[pa.RecordBatch]:
         try:
-            yield from stored()
+            yield from convert_batches()
         except Exception as error:
-            # Lance would tell of it in words of its own.
+            # Lance would wrap the error.
             failures.append(error)
             raise
 
-    def stored() -> Iterator[pa.RecordBatch]:
+    def convert_batches() -> Iterator[pa.RecordBatch]:
         for batch in rows:
             columns = [
                 column if column.type.equals(field.type) else column.cast(field.type)
@@ -151,10 +151,10 @@ def _written(
                 keys.append(pa.Table.from_batches([kept.select(list(key))]))
             yield kept
         every = pa.concat_tables(keys) if keys else None
-        twice = None if every is None else repeated_key(every, key)
+        twice = None if every is None else find_repeated_key(every, key)
         if every is not None and twice is not None:
-            count = every.num_rows - distinct_keys(every, key).num_rows
-            msg = f"{count} row(s) have the key of another one, such as {key_text(twice)}"
+            count = every.num_rows - select_distinct_keys(every, key).num_rows
+            msg = f"{count} row(s) have the key of another one, such as {format_key(twice)}"
             raise InvalidInputError(msg)
 
     try:
@@ -168,16 +168,16 @@ def _written(
 
 @dataclass
 class _Definition:
-    """What the statement says before AS.
+    """The statement up to AS.
 
     Attributes:
-        name: of the table.
-        mode: what to do where there is one.
-        columns: between the parentheses.
-        primary_key: of a constraint.
-        like: table whose columns are taken.
-        options: of WITH.
-        metadata: of the schema.
+        name: name of the table.
+        mode: what to do if the table exists.
+        columns: definitions of columns.
+        primary_key: columns of the PRIMARY KEY constraint.
+        like: table of LIKE.
+        options: options of WITH.
+        metadata: metadata of the schema.
     """
 
     name: str
@@ -190,17 +190,17 @@ class _Definition:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Key columns of a constraint, or those that say so of themselves."""
-        return self.primary_key or tuple(one.field.name for one in self.columns if one.is_key)
+        """Key columns of the constraint, or those declared PRIMARY KEY."""
+        return self.primary_key or tuple(column.field.name for column in self.columns if column.is_key)
 
 
 def prepare_create_table(
     engine: QueryPlanner, reader: Reader, settings: SessionSettings, access: Access, *, replaces: bool
 ) -> PreparedDefinition:
-    """Check a statement whose words up to TABLE are taken.
+    """Prepare CREATE TABLE, read up to TABLE.
 
     Raises:
-        LanceGatewayError: what is wrong with it.
+        LanceGatewayError: the statement is invalid.
     """
     skips = reader.take("IF", "NOT", "EXISTS")
     if skips and replaces:
@@ -211,27 +211,27 @@ def prepare_create_table(
     _read_properties(reader, definition)
     check_may_create(engine, definition.name, access)
     if reader.take("AS"):
-        return _as_select(engine, reader, settings, access, definition)
+        return _prepare_as_select(engine, reader, settings, access, definition)
     reader.expect_end()
     if definition.like is not None:
-        schema = _like(engine, access, definition)
+        schema = _read_like_schema(engine, access, definition)
     elif definition.columns:
-        schema = pa.schema([one.field for one in definition.columns])
+        schema = pa.schema([column.field for column in definition.columns])
     else:
         raise reader.error("Columns (name type, ..), (LIKE table) or AS SELECT are missing")
-    return _prepare(engine, reader, definition, schema.with_metadata(definition.metadata))
+    return _prepare_definition(engine, reader, definition, schema.with_metadata(definition.metadata))
 
 
-def _prepare(
+def _prepare_definition(
     engine: QueryPlanner,
     reader: Reader,
     definition: _Definition,
     schema: pa.Schema,
     rows: Callable[[RunControl | None], Iterator[pa.RecordBatch]] | None = None,
 ) -> PreparedDefinition:
-    """Find out now what makes no sense; what exists when it is executed is found out then."""
-    read = table_options(definition.options)
-    declared_schema(schema, definition.key or read.primary_key or ())
+    """Check schema and options; whether the table exists is checked by each execution."""
+    options = read_table_options(definition.options)
+    declared_schema(schema, definition.key or options.primary_key or ())
 
     def create(control: RunControl | None) -> WriteResult:
         count = -1 if rows is None else 0
@@ -256,27 +256,27 @@ def _prepare(
     return PreparedDefinition(reader.text.sql, create, definition.name)
 
 
-def _as_select(
+def _prepare_as_select(
     engine: QueryPlanner, reader: Reader, settings: SessionSettings, access: Access, definition: _Definition
 ) -> PreparedDefinition:
     if definition.columns or definition.like is not None:
         raise reader.error("A table made AS SELECT takes its columns from there: name them by AS; it stands")
     if reader.word not in QUERY_STARTS | {"("}:
         raise reader.error(f"A table is made of one SELECT, and this begins with {reader.shown}: it stands")
-    own = replace(settings, types="arrow", endpoints=1)
-    source = engine.prepare(reader.rest(), own, access)
-    for one in source.schema:
-        if pa.types.is_null(one.type):
-            msg = f"column {one.name!r} is always NULL, so its type is unknown: write CAST(NULL AS type)"
+    read_settings = replace(settings, types="arrow", endpoints=1)
+    source = engine.prepare(reader.rest(), read_settings, access)
+    for column in source.schema:
+        if pa.types.is_null(column.type):
+            msg = f"column {column.name!r} is always NULL, so its type is unknown: write CAST(NULL AS type)"
             raise InvalidInputError(msg)
-    schema = pa.schema([pa.field(one.name, one.type) for one in source.schema], definition.metadata)
-    return _prepare(
-        engine, reader, definition, schema, lambda control: iter(source.execute((), own, control))
+    schema = pa.schema([pa.field(column.name, column.type) for column in source.schema], definition.metadata)
+    return _prepare_definition(
+        engine, reader, definition, schema, lambda control: iter(source.execute((), read_settings, control))
     )
 
 
 def _read_body(reader: Reader, definition: _Definition) -> None:
-    """Take columns and constraints, and the parenthesis behind them."""
+    """Read columns and constraints up to the closing parenthesis."""
     if reader.take("LIKE"):
         definition.like = reader.table()
         while reader.take("INCLUDING"):
@@ -286,7 +286,7 @@ def _read_body(reader: Reader, definition: _Definition) -> None:
         while reader.take(","):
             _read_element(reader, definition)
     reader.expect(")")
-    marked = [one.field.name for one in definition.columns if one.is_key]
+    marked = [column.field.name for column in definition.columns if column.is_key]
     if len(marked) > 1 or (marked and definition.primary_key):
         names = ", ".join([*marked, *definition.primary_key])
         msg = f"a table has one primary key, and there are several ({names}): write PRIMARY KEY (a, b) once"
@@ -319,8 +319,8 @@ def _read_properties(reader: Reader, definition: _Definition) -> None:
             raise reader.error(f"Expected WITH (..), COMMENT or AS SELECT, not {reader.shown}: it stands")
 
 
-def _like(engine: QueryPlanner, access: Access, definition: _Definition) -> pa.Schema:
-    """Columns of another table; its key and regions too, where the definition says nothing of them."""
+def _read_like_schema(engine: QueryPlanner, access: Access, definition: _Definition) -> pa.Schema:
+    """Return the columns of another table; add its key and region spec if the definition has none."""
     secured = engine.visible_catalog(access).table(definition.like or "")
     declared = secured.declared_schema
     required = not_null_columns(declared)
@@ -332,9 +332,9 @@ def _like(engine: QueryPlanner, access: Access, definition: _Definition) -> pa.S
         definition.options.setdefault("memwal", "false")
     elif (
         details.region_specs
-        and secured.access.is_unrestricted  # regions tell of values that may be hidden
+        and secured.access.is_unrestricted  # a region spec reveals values that may be hidden
         and set(key_columns(declared)) == set(definition.key)
     ):
         spec = details.region_specs[-1]
-        definition.options.setdefault("region_by", region_text(spec, base.field_names))
-    return pa.schema([one.with_nullable(one.name not in required) for one in declared])
+        definition.options.setdefault("region_by", format_region_spec(spec, base.field_names))
+    return pa.schema([column.with_nullable(column.name not in required) for column in declared])

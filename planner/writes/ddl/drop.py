@@ -18,13 +18,13 @@ from planner.writes.dml.statement.target import check_may_write
 def prepare_drop(
     engine: QueryPlanner,
     sql: str,
-    settings: SessionSettings,  # noqa: ARG001 - a family's face
+    settings: SessionSettings,  # noqa: ARG001 - same signature as other statements
     access: Access,
 ) -> PreparedDefinition:
-    """Check a statement that drops something.
+    """Prepare a DROP statement.
 
     Raises:
-        LanceGatewayError: what is wrong with it.
+        LanceGatewayError: the statement is invalid.
     """
     reader = Reader.of(sql, "DROP")
     what = reader.choose("what is dropped", "TABLE", "VIEW", "INDEX")
@@ -34,17 +34,17 @@ def prepare_drop(
     name = reader.table("a table" if what == "TABLE" else "a view")
     if reader.word == ",":
         raise reader.unsupported_error("One table at a time is dropped; a second one follows")
-    # Nothing hangs on a table that would have to go with it: views are read by name.
+    # Both mean the same: nothing depends on a table, since views are resolved by name.
     reader.take("CASCADE") or reader.take("RESTRICT")
     reader.expect_end()
     check_writable(engine, name)
     if what == "VIEW":
-        return _drop_view(engine, reader, access, name, if_exists=if_exists)
-    if _is_there(engine, access, name) or not if_exists:
+        return _prepare_drop_view(engine, reader, access, name, if_exists=if_exists)
+    if _has_table(engine, access, name) or not if_exists:
         check_may_write(engine, name, access)
 
     def drop(_control: RunControl | None) -> WriteResult:
-        if if_exists and not _is_there(engine, access, name):
+        if if_exists and not _has_table(engine, access, name):
             return DONE
         check_may_write(engine, name, access)
         drop_table(engine, name)
@@ -54,11 +54,11 @@ def prepare_drop(
 
 
 def drop_table(engine: QueryPlanner, name: str) -> None:
-    """Drop a table: from here on this gateway knows nothing of it, and its files are gone.
+    """Drop a table: remove it from the catalog and delete its files.
 
     Raises:
-        NotFoundError: there is none any more.
-        UnavailableError: storage failed; dropping it again goes on.
+        NotFoundError: the table does not exist.
+        UnavailableError: storage failed; dropping the table again continues.
     """
     catalog = engine.catalog
     storage = catalog.locate_table(name)
@@ -66,15 +66,15 @@ def drop_table(engine: QueryPlanner, name: str) -> None:
     if not table_exists(storage):
         raise unknown_table_error(name, catalog.names())
     delete_table(storage)
-    # Whoever asked for it while it went away holds what it was.
+    # Another statement may have opened the table while it was being deleted.
     catalog.forget(name)
 
 
-def _is_there(engine: QueryPlanner, access: Access, name: str) -> bool:
-    """Whether there is such a table for the principal.
+def _has_table(engine: QueryPlanner, access: Access, name: str) -> bool:
+    """Whether the principal sees a table of that name.
 
     Raises:
-        InvalidInputError: it is a view.
+        InvalidInputError: the name is that of a view.
     """
     visible = engine.visible_catalog(access)
     if visible.view_sql(name) is not None:
@@ -83,7 +83,7 @@ def _is_there(engine: QueryPlanner, access: Access, name: str) -> bool:
     return visible.has_table(name) and table_exists(engine.catalog.locate_table(name))
 
 
-def _drop_view(
+def _prepare_drop_view(
     engine: QueryPlanner, reader: Reader, access: Access, name: str, *, if_exists: bool
 ) -> PreparedDefinition:
     def check() -> bool:

@@ -22,62 +22,64 @@ from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.tables.sources.base_table import BaseTable
-from planner.writes.ddl.options import check_names, number, truth
-from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, check_writable, committed
+from planner.writes.ddl.options import check_option_names, parse_boolean, parse_number
+from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, check_writable, commit_change
 from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.statement.target import check_may_write
 
 Parse = Callable[[str, str], Any]
 
 
-def _word(*known: str) -> Parse:
+def _choice_parser(*choices: str) -> Parse:
     def parse(name: str, value: str) -> str:
         folded = value.strip().lower()
-        if folded not in known:
-            msg = f"option {name} is {value!r}, but must be one of {', '.join(known)}"
+        if folded not in choices:
+            msg = f"option {name} is {value!r}, but must be one of {', '.join(choices)}"
             raise InvalidInputError(msg)
         return folded
 
     return parse
 
 
-def _language(_name: str, value: str) -> str:
+def _parse_language(_name: str, value: str) -> str:
     return value.strip().capitalize()
 
 
-def _words(_name: str, value: str) -> list[str]:
+def _parse_words(_name: str, value: str) -> list[str]:
     return [part.strip() for part in value.split(",") if part.strip()]
 
 
 _TEXT: Final[Mapping[str, Parse]] = MappingProxyType(
     {
-        "with_position": truth,
-        "base_tokenizer": _word("simple", "whitespace", "raw", "ngram", "icu", "icu/split"),
-        "language": _language,
-        "max_token_length": number,
-        "lower_case": truth,
-        "stem": truth,
-        "remove_stop_words": truth,
-        "custom_stop_words": _words,
-        "ascii_folding": truth,
-        "ngram_min_length": number,
-        "ngram_max_length": number,
-        "prefix_only": truth,
+        "with_position": parse_boolean,
+        "base_tokenizer": _choice_parser("simple", "whitespace", "raw", "ngram", "icu", "icu/split"),
+        "language": _parse_language,
+        "max_token_length": parse_number,
+        "lower_case": parse_boolean,
+        "stem": parse_boolean,
+        "remove_stop_words": parse_boolean,
+        "custom_stop_words": _parse_words,
+        "ascii_folding": parse_boolean,
+        "ngram_min_length": parse_number,
+        "ngram_max_length": parse_number,
+        "prefix_only": parse_boolean,
     }
 )
 _IVF: Final[Mapping[str, Parse]] = MappingProxyType(
     {
-        "metric": _word("l2", "cosine", "dot", "hamming"),
-        "num_partitions": number,
-        "target_partition_size": number,
-        "sample_rate": number,
-        "max_iters": number,
+        "metric": _choice_parser("l2", "cosine", "dot", "hamming"),
+        "num_partitions": parse_number,
+        "target_partition_size": parse_number,
+        "sample_rate": parse_number,
+        "max_iters": parse_number,
     }
 )
-_PQ: Final[Mapping[str, Parse]] = MappingProxyType({"num_sub_vectors": number, "num_bits": number})
-_SQ: Final[Mapping[str, Parse]] = MappingProxyType({"num_bits": number})
+_PQ: Final[Mapping[str, Parse]] = MappingProxyType(
+    {"num_sub_vectors": parse_number, "num_bits": parse_number}
+)
+_SQ: Final[Mapping[str, Parse]] = MappingProxyType({"num_bits": parse_number})
 _HNSW: Final[Mapping[str, Parse]] = MappingProxyType(
-    {"m": number, "ef_construction": number, "max_level": number}
+    {"m": parse_number, "ef_construction": parse_number, "max_level": parse_number}
 )
 _BITS: Final = frozenset({4, 8})
 
@@ -119,11 +121,11 @@ class IndexType:
     options: Mapping[str, Parse] = field(default_factory=lambda: MappingProxyType({}))
 
 
-def _scalar(name: str) -> IndexType:
+def _scalar_type(name: str) -> IndexType:
     return IndexType(_is_plain, "plain values", name)
 
 
-def _vector(name: str, *options: Mapping[str, Parse]) -> IndexType:
+def _vector_type(name: str, *options: Mapping[str, Parse]) -> IndexType:
     merged = {key: parse for group in (_IVF, *options) for key, parse in group.items()}
     return IndexType(_is_vector, "vectors (lists of fixed size)", name, merged)
 
@@ -131,33 +133,33 @@ def _vector(name: str, *options: Mapping[str, Parse]) -> IndexType:
 _INVERTED: Final = IndexType(_is_texts, "text", "INVERTED", _TEXT)
 INDEX_TYPES: Final[Mapping[str, IndexType]] = MappingProxyType(
     {
-        "BTREE": _scalar("BTREE"),
-        "BITMAP": _scalar("BITMAP"),
-        "ZONEMAP": _scalar("ZONEMAP"),
-        "BLOOMFILTER": _scalar("BLOOMFILTER"),
+        "BTREE": _scalar_type("BTREE"),
+        "BITMAP": _scalar_type("BITMAP"),
+        "ZONEMAP": _scalar_type("ZONEMAP"),
+        "BLOOMFILTER": _scalar_type("BLOOMFILTER"),
         "LABEL_LIST": IndexType(_is_list, "lists", "LABEL_LIST"),
         "NGRAM": IndexType(_is_text, "text", "NGRAM"),
         "INVERTED": _INVERTED,
         "FTS": _INVERTED,
-        "IVF_FLAT": _vector("IVF_FLAT"),
-        "IVF_PQ": _vector("IVF_PQ", _PQ),
-        "IVF_SQ": _vector("IVF_SQ", _SQ),
-        "IVF_RQ": _vector("IVF_RQ", _SQ),
-        "IVF_HNSW_FLAT": _vector("IVF_HNSW_FLAT", _HNSW),
-        "IVF_HNSW_PQ": _vector("IVF_HNSW_PQ", _PQ, _HNSW),
-        "IVF_HNSW_SQ": _vector("IVF_HNSW_SQ", _SQ, _HNSW),
+        "IVF_FLAT": _vector_type("IVF_FLAT"),
+        "IVF_PQ": _vector_type("IVF_PQ", _PQ),
+        "IVF_SQ": _vector_type("IVF_SQ", _SQ),
+        "IVF_RQ": _vector_type("IVF_RQ", _SQ),
+        "IVF_HNSW_FLAT": _vector_type("IVF_HNSW_FLAT", _HNSW),
+        "IVF_HNSW_PQ": _vector_type("IVF_HNSW_PQ", _PQ, _HNSW),
+        "IVF_HNSW_SQ": _vector_type("IVF_HNSW_SQ", _SQ, _HNSW),
     }
 )
 
 
 @dataclass(frozen=True, slots=True)
 class IndexCall:
-    """An index that can be built.
+    """The call of Lance that builds an index.
 
     Attributes:
-        kind: of `INDEX_TYPES`.
-        needs_rows: whether it is trained on rows.
-        arguments: as Lance takes them.
+        kind: type of the index.
+        needs_rows: whether the index is trained on rows.
+        arguments: arguments of Lance's function.
     """
 
     kind: IndexType
@@ -165,19 +167,19 @@ class IndexCall:
     arguments: Mapping[str, Any]
 
     def build(self, dataset: Any, column: str, name: str, replace: bool) -> None:  # noqa: ANN401, FBT001 (lance types)
-        """Build and commit it."""
+        """Build and commit the index."""
         if self.needs_rows:
             dataset.create_index(column, self.kind.lance_name, name, replace=replace, **self.arguments)
         else:
             dataset.create_scalar_index(column, self.kind.lance_name, name, replace=replace, **self.arguments)
 
 
-def index_options(name: str, column: pa.Field, given: Mapping[str, str]) -> IndexCall:
-    """Read the options of an index, and whether the column can have it.
+def read_index_options(name: str, column: pa.Field, given: Mapping[str, str]) -> IndexCall:
+    """Parse the options of an index, and check that the column can have it.
 
     Raises:
-        UnsupportedError: not a column of that type.
-        InvalidInputError: an unknown option, or a value that makes no sense.
+        UnsupportedError: the index does not support the column's type.
+        InvalidInputError: an option is unknown, or a value is invalid.
     """
     kind = INDEX_TYPES[name]
     if not kind.takes(column.type):
@@ -186,7 +188,7 @@ def index_options(name: str, column: pa.Field, given: Mapping[str, str]) -> Inde
     if not kind.options and given:
         msg = f"an index of type {name} has no options, and {', '.join(given)} is given: leave it out"
         raise InvalidInputError(msg)
-    check_names(given, tuple(kind.options), f"an index of type {name}")
+    check_option_names(given, tuple(kind.options), f"an index of type {name}")
     is_vector = kind.takes is _is_vector
     arguments = {option: kind.options[option](option, value) for option, value in given.items()}
     if is_vector:
@@ -212,10 +214,10 @@ def _check_vector(name: str, column: pa.Field, arguments: dict[str, Any]) -> Non
 def prepare_create_index(
     engine: QueryPlanner, reader: Reader, access: Access, *, replaces: bool
 ) -> PreparedDefinition:
-    """Check a statement whose words up to INDEX are taken.
+    """Prepare CREATE INDEX, read up to INDEX.
 
     Raises:
-        LanceGatewayError: what is wrong with it.
+        LanceGatewayError: the statement is invalid.
     """
     reader.take("CONCURRENTLY")
     skips = reader.take("IF", "NOT", "EXISTS")
@@ -225,7 +227,7 @@ def prepare_create_index(
     kind = "BTREE"
     if reader.take("USING"):
         kind = reader.choose("a type of index", *INDEX_TYPES)
-    columns = [one for one, _ in reader.read_name_list("A column")]
+    columns = [column for column, _ in reader.read_name_list("A column")]
     if len(columns) > 1:
         raise reader.unsupported_error("An index has one column; the list of columns ends")
     if kind == "BTREE" and reader.take("USING"):
@@ -238,12 +240,12 @@ def prepare_create_index(
     base = engine.catalog.table(table_name).base()
     check_column(base, column)
     index_name = name or f"{column}_idx"
-    call = index_options(kind, base.schema.field(column), options)
+    call = read_index_options(kind, base.schema.field(column), options)
 
     def create(_control: RunControl | None) -> WriteResult:
         check_may_write(engine, table_name, access)
         table = engine.catalog.table(table_name)
-        if index_name in index_names(table.base()) and not replaces:
+        if index_name in list_index_names(table.base()) and not replaces:
             if skips:
                 return DONE
             msg = f"table {table_name!r} has an index {index_name!r} already: use IF NOT EXISTS"
@@ -254,12 +256,12 @@ def prepare_create_index(
                 "none there yet: merge its generations first"
             )
             raise PreconditionError(msg)
-        committed(
+        commit_change(
             table,
             f"make index {index_name!r}",
             lambda dataset: call.build(dataset, column, index_name, replaces),
         )
-        # Writers that are open don't know the index: the next ones maintain it.
+        # Open writers don't maintain the index; those opened after the flush do.
         table.writer().flush()
         return DONE
 
@@ -269,21 +271,21 @@ def prepare_create_index(
 def prepare_drop_index(
     engine: QueryPlanner, reader: Reader, access: Access, *, if_exists: bool
 ) -> PreparedDefinition:
-    """Check a statement whose words up to INDEX [IF EXISTS] are taken.
+    """Prepare DROP INDEX, read up to INDEX [IF EXISTS].
 
     Raises:
-        LanceGatewayError: what is wrong with it.
+        LanceGatewayError: the statement is invalid.
     """
     name = reader.name("The name of an index")
-    given = reader.table() if reader.take("ON") or reader.take("FROM") else None
+    table_name = reader.table() if reader.take("ON") or reader.take("FROM") else None
     reader.expect_end()
 
     def find() -> str | None:
-        """The table that has the index; None where nothing is to be done."""
-        owners = [given] if given is not None else _tables_with(engine, access, name)
-        if given is not None:
-            check_may_write(engine, given, access)
-            if name not in index_names(engine.catalog.table(given).base()):
+        """Find the table that has the index; returns None if there is none and IF EXISTS is set."""
+        owners = [table_name] if table_name is not None else _find_tables_with_index(engine, access, name)
+        if table_name is not None:
+            check_may_write(engine, table_name, access)
+            if name not in list_index_names(engine.catalog.table(table_name).base()):
                 owners = []
         if len(owners) > 1:
             msg = f"tables {', '.join(sorted(owners))} all have an index {name!r}: DROP INDEX {name} ON one"
@@ -291,7 +293,7 @@ def prepare_drop_index(
         if not owners:
             if if_exists:
                 return None
-            raise _unknown_index(engine, name, given)
+            raise _unknown_index_error(engine, name, table_name)
         check_may_write(engine, owners[0], access)
         check_writable(engine, owners[0])
         return owners[0]
@@ -311,22 +313,22 @@ def prepare_drop_index(
             )
             raise PreconditionError(msg)
         table.writer().flush()
-        committed(table, f"drop index {name!r}", lambda dataset: dataset.drop_index(name))
+        commit_change(table, f"drop index {name!r}", lambda dataset: dataset.drop_index(name))
         return DONE
 
     return PreparedDefinition(reader.text.sql, drop, target)
 
 
-def index_names(base: BaseTable) -> tuple[str, ...]:
-    """Names of a table's indexes, its MemWAL left out."""
-    return tuple(one.name for one in base.indexes)
+def list_index_names(base: BaseTable) -> tuple[str, ...]:
+    """Return the names of a table's indexes, without the MemWAL index."""
+    return tuple(index.name for index in base.indexes)
 
 
 def check_column(base: BaseTable, column: str) -> None:
-    """Refuse a column that a table does not have.
+    """Check that a table has a column.
 
     Raises:
-        NotFoundError: names those that come close.
+        NotFoundError: it has not; suggests similar names.
     """
     if column not in base.schema.names:
         close = get_close_matches(column, base.schema.names, n=3)
@@ -335,22 +337,22 @@ def check_column(base: BaseTable, column: str) -> None:
         raise NotFoundError(msg)
 
 
-def _tables_with(engine: QueryPlanner, access: Access, name: str) -> list[str]:
-    found = []
+def _find_tables_with_index(engine: QueryPlanner, access: Access, name: str) -> list[str]:
+    tables = []
     visible = engine.visible_catalog(access)
     for table in visible.table_names():
         try:
-            if name in index_names(visible.table(table).base):
-                found.append(table)
+            if name in list_index_names(visible.table(table).base):
+                tables.append(table)
         except LanceGatewayError:
-            continue  # One that can't be read hides no other.
-    return found
+            continue  # A table that can't be read does not fail the others.
+    return tables
 
 
-def _unknown_index(engine: QueryPlanner, name: str, table: str | None) -> NotFoundError:
+def _unknown_index_error(engine: QueryPlanner, name: str, table: str | None) -> NotFoundError:
     if table is None:
         return NotFoundError(f"no table has an index {name!r}")
-    names = index_names(engine.catalog.table(table).base())
+    names = list_index_names(engine.catalog.table(table).base())
     close = get_close_matches(name, names, n=1)
     hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(names) or 'none'}"
     return NotFoundError(f"table {table!r} has no index {name!r}: {hint}")

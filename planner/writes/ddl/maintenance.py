@@ -1,4 +1,4 @@
-"""``OPTIMIZE t [COMPACT | INDEXES]`` and ``ANALYZE t``: a base table is tidied, or looked at."""
+"""``OPTIMIZE t [COMPACT | INDEXES]`` and ``ANALYZE t``."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
 from planner.sql.tokens import quote
 from planner.tables.state.table import Table
-from planner.writes.ddl.indexes import index_names
-from planner.writes.ddl.statement import PreparedDefinition, Reader, check_writable, committed
+from planner.writes.ddl.indexes import list_index_names
+from planner.writes.ddl.statement import PreparedDefinition, Reader, check_writable, commit_change
 from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.statement.target import check_may_write
 
@@ -39,13 +39,13 @@ _ANALYZED = pa.schema([("table_name", pa.string()), *((name, pa.int64()) for nam
 def prepare_optimize(
     engine: QueryPlanner,
     sql: str,
-    settings: SessionSettings,  # noqa: ARG001 - a family's face
+    settings: SessionSettings,  # noqa: ARG001 - same signature as other statements
     access: Access,
 ) -> PreparedDefinition:
-    """Check a statement that tidies a base table; it does not merge generations, which is a job of its own.
+    """Prepare OPTIMIZE, which compacts a base table and updates its indexes; it does not merge generations.
 
     Raises:
-        LanceGatewayError: what is wrong with it.
+        LanceGatewayError: the statement is invalid.
     """
     reader = Reader.of(sql, "OPTIMIZE")
     reader.take("TABLE")
@@ -74,23 +74,23 @@ def _optimize(table: Table, parts: tuple[str, ...]) -> dict[str, Any]:
         "files_added": 0,
         "indexes": [],
     }
-    names = index_names(before)
+    names = list_index_names(before)
     if "INDEXES" in parts and names:
-        _bring_up_to_date(table)  # Files are put together only where the same indexes cover them.
+        _optimize_indexes(table)  # Only fragments that the same indexes cover are compacted together.
         row["indexes"] = list(names)
     if "COMPACT" in parts:
-        metrics = committed(table, "compact files", lambda dataset: dataset.optimize.compact_files())
+        metrics = commit_change(table, "compact files", lambda dataset: dataset.optimize.compact_files())
         row |= {"files_removed": metrics.files_removed, "files_added": metrics.files_added}
         if names and metrics.files_removed:
-            # Compaction makes indexes forget how far they have caught up with merges.
-            _bring_up_to_date(table)
+            # Compaction resets how far indexes have caught up with merges.
+            _optimize_indexes(table)
             row["indexes"] = list(names)
     after = table.base()
     return row | {"version": after.version, "fragments_after": len(after.fragments)}
 
 
-def _bring_up_to_date(table: Table) -> None:
-    committed(table, "bring indexes up to date", lambda dataset: dataset.optimize.optimize_indices())
+def _optimize_indexes(table: Table) -> None:
+    commit_change(table, "bring indexes up to date", lambda dataset: dataset.optimize.optimize_indices())
 
 
 def prepare_analyze(
@@ -99,39 +99,39 @@ def prepare_analyze(
     settings: SessionSettings,
     access: Access,
 ) -> PreparedDefinition:
-    """Check a statement that looks at a table. Nothing of the table changes.
+    """Prepare ANALYZE, which counts rows and files and changes nothing.
 
     Raises:
-        LanceGatewayError: what is wrong with it.
+        LanceGatewayError: the statement is invalid.
     """
     reader = Reader.of(sql, "ANALYZE")
     reader.take("TABLE")
     name = reader.table()
     reader.expect_end()
     check_may_write(engine, name, access)
-    # Counting needs to know which rows newer ones supersede, as every scan does: it is kept for them.
+    # Counting computes which rows are superseded, which later scans reuse.
     count = engine.prepare(f"SELECT count(*) FROM {quote(name)}", settings, access)  # noqa: S608 - quoted
 
     def analyze(control: RunControl | None) -> WriteResult:
         check_may_write(engine, name, access)
         rows = count.execute((), settings, control).read_all()
-        row = {"rows": rows.column(0)[0].as_py(), **_statistics(engine.catalog.table(name))}
+        row = {"rows": rows.column(0)[0].as_py(), **_collect_statistics(engine.catalog.table(name))}
         return WriteResult(-1, pa.Table.from_pylist([row], _ANALYZED))
 
     return PreparedDefinition(sql, analyze, name, _ANALYZED)
 
 
-def _statistics(table: Table) -> dict[str, Any]:
+def _collect_statistics(table: Table) -> dict[str, Any]:
     base = table.base()
     manifests = () if base.details is None else table.read_manifests()
     merged = merged_generations(base.details)
     generations = [
-        table.generation(one.region_id, flushed)
-        for one in manifests
-        for flushed in one.unmerged(merged.get(one.region_id, 0))
+        table.generation(manifest.region_id, flushed)
+        for manifest in manifests
+        for flushed in manifest.unmerged(merged.get(manifest.region_id, 0))
     ]
-    unflushed = [entry for one in manifests for entry in table.read_unflushed(one)]
-    files = [file for one in base.dataset.get_fragments() for file in one.metadata.files]
+    unflushed = [entry for manifest in manifests for entry in table.read_unflushed(manifest)]
+    files = [file for fragment in base.dataset.get_fragments() for file in fragment.metadata.files]
     return {
         "table_name": table.name,
         "base_rows": base.dataset.count_rows(),
@@ -139,6 +139,6 @@ def _statistics(table: Table) -> dict[str, Any]:
         "base_fragments": len(base.fragments),
         "regions": len(manifests),
         "generations": len(generations),
-        "generation_rows": sum(one.rows for one in generations),
+        "generation_rows": sum(generation.rows for generation in generations),
         "unflushed_rows": sum(0 if entry.rows is None else entry.rows.num_rows for entry in unflushed),
     }

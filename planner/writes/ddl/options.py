@@ -1,4 +1,4 @@
-"""What stands in ``WITH (..)`` and ``SET (..)``: names, values, and messages where they make no sense."""
+"""Options of ``WITH (..)`` and ``SET (..)``."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from memwal.errors import InvalidInputError
 from planner.sql.tokens import fold, quote
 
 
-def region_text(spec: RegionSpec, names: Mapping[int, str]) -> str:
-    """What makes the same spec again.
+def format_region_spec(spec: RegionSpec, names: Mapping[int, str]) -> str:
+    """Format a region spec as the value of the option region_by.
 
     Args:
-        spec: of a table.
+        spec: region spec of a table.
         names: Lance field id -> column.
     """
-    return ", ".join(_field_text(one, names) for one in spec.fields) or "unsharded"
+    return ", ".join(_format_field(field, names) for field in spec.fields) or "unsharded"
 
 
-def _field_text(field: RegionField, names: Mapping[int, str]) -> str:
-    columns = [_spelt(names.get(source, f"field {source}")) for source in field.source_ids]
+def _format_field(field: RegionField, names: Mapping[int, str]) -> str:
+    columns = [_format_name(names.get(source, f"field {source}")) for source in field.source_ids]
     if field.expression is not None:
         text = "'" + field.expression.replace("'", "''") + "'"
         return f"expression({', '.join([text, *columns])})"
@@ -33,7 +33,7 @@ def _field_text(field: RegionField, names: Mapping[int, str]) -> str:
     return f"{field.transform}({', '.join([*columns, *field.parameters.values()])})"
 
 
-def _spelt(name: str) -> str:
+def _format_name(name: str) -> str:
     return name if name.isidentifier() and name == fold(name) else quote(name)
 
 
@@ -56,66 +56,66 @@ TABLE_OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """What was said of a table that is made or changed.
+    """Parsed options of a table.
 
     Attributes:
-        primary_key: columns in key order; None where nothing was said.
-        mem_wal: how its MemWAL is set up; None for a table without.
+        primary_key: columns in key order; None without the option.
+        mem_wal: options of the MemWAL; None for a table without MemWAL.
     """
 
     primary_key: tuple[str, ...] | None
     mem_wal: MemWalOptions | None
 
 
-def check_names(given: Mapping[str, str], known: tuple[str, ...], what: str) -> None:
-    """Refuse options that nothing is called.
+def check_option_names(options: Mapping[str, str], names: tuple[str, ...], what: str) -> None:
+    """Check the names of options.
 
     Raises:
-        InvalidInputError: names those that come close.
+        InvalidInputError: an option is unknown; suggests a similar name.
     """
-    for name in given:
-        if name not in known:
-            close = get_close_matches(name, known, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"there are: {', '.join(known)}"
+    for name in options:
+        if name not in names:
+            close = get_close_matches(name, names, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"there are: {', '.join(names)}"
             msg = f"{what} has no option {name!r}; {hint}"
             raise InvalidInputError(msg)
 
 
-def table_options(given: Mapping[str, str]) -> TableOptions:
-    """Read the options of a table.
+def read_table_options(given: Mapping[str, str]) -> TableOptions:
+    """Parse the options of a table.
 
     Raises:
-        InvalidInputError: an unknown name, or a value that makes no sense.
+        InvalidInputError: a name is unknown, or a value is invalid.
     """
-    check_names(given, TABLE_OPTIONS, "a table")
-    key = None if "primary_key" not in given else names_of(given["primary_key"])
-    if not truth("memwal", given.get("memwal", "true")):
+    check_option_names(given, TABLE_OPTIONS, "a table")
+    key = None if "primary_key" not in given else parse_names(given["primary_key"])
+    if not parse_boolean("memwal", given.get("memwal", "true")):
         useless = [name for name in given if name not in ("memwal", "primary_key")]
         if useless:
             msg = f"{', '.join(useless)} means nothing with memwal = false: leave one of the two out"
             raise InvalidInputError(msg)
         return TableOptions(key, None)
-    maintained = None if "maintained_indexes" not in given else names_of(given["maintained_indexes"])
-    defaults = {name: str(number(name, given[name])) for name in WRITER_DEFAULTS if name in given}
+    maintained = None if "maintained_indexes" not in given else parse_names(given["maintained_indexes"])
+    defaults = {name: str(parse_number(name, given[name])) for name in WRITER_DEFAULTS if name in given}
     mem_wal = MemWalOptions(
         region_by=given.get("region_by", UNSHARDED),
         maintained_indexes=maintained,
-        keys_never_move=truth("keys_never_move", given.get("keys_never_move", "false")),
+        keys_never_move=parse_boolean("keys_never_move", given.get("keys_never_move", "false")),
         writer_defaults=defaults,
     )
     return TableOptions(key, mem_wal)
 
 
-def names_of(text: str) -> tuple[str, ...]:
-    """Names separated by commas, in double quotes where they are not to be folded."""
-    return tuple(_unquoted(part.strip()) for part in text.split(",") if part.strip())
+def parse_names(text: str) -> tuple[str, ...]:
+    """Parse names separated by commas; names in double quotes are not folded."""
+    return tuple(_unquote(part.strip()) for part in text.split(",") if part.strip())
 
 
-def truth(name: str, value: str) -> bool:
-    """Whether an option is on.
+def parse_boolean(name: str, value: str) -> bool:
+    """Parse the value of a Boolean option.
 
     Raises:
-        InvalidInputError: it says neither.
+        InvalidInputError: the value is not Boolean.
     """
     folded = value.strip().lower()
     if folded in ("true", "on", "yes", "1"):
@@ -126,11 +126,11 @@ def truth(name: str, value: str) -> bool:
     raise InvalidInputError(msg)
 
 
-def number(name: str, value: str) -> int:
-    """The number that an option is.
+def parse_number(name: str, value: str) -> int:
+    """Parse the value of a numeric option.
 
     Raises:
-        InvalidInputError: it is none, or less than 1.
+        InvalidInputError: the value is not a whole number, or less than 1.
     """
     try:
         parsed = int(value)
@@ -142,7 +142,7 @@ def number(name: str, value: str) -> int:
     return parsed
 
 
-def _unquoted(name: str) -> str:
+def _unquote(name: str) -> str:
     if len(name) > 1 and name.startswith('"') and name.endswith('"'):
         return name[1:-1].replace('""', '"')
     return fold(name)

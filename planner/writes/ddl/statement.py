@@ -1,4 +1,4 @@
-"""A statement that defines something: read word by word, checked, and ready to be executed."""
+"""Reads, checks and executes statements that define tables, views and indexes."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from planner.sql.statement_reader import StatementReader
 from planner.sql.tokens import QUOTED, STRING, tokenize
 from planner.tables.state.table import Table
 from planner.writes.dml.prepared_write import PreparedWrite, WriteResult
-from planner.writes.dml.statement.target import named_table
+from planner.writes.dml.statement.target import resolve_table_name
 
 _NUMBER = "0"
 _NO_COLUMNS = pa.schema([])
 
 
 class Reader(StatementReader):
-    """Reads the statements of this folder."""
+    """Reads statements that define tables, views and indexes."""
 
     @staticmethod
     def of(sql: str, *words: str) -> Reader:
-        """Behind the words with which a statement begins.
+        """Return a reader behind the first words of a statement.
 
         Raises:
-            LanceGatewayError: it can't be taken apart, has parameters, or begins with something else.
+            LanceGatewayError: the text can't be tokenized, has parameters, or begins with other words.
         """
         text = tokenize(sql)
         for index, word in enumerate(text.words):
@@ -45,29 +45,29 @@ class Reader(StatementReader):
 
     @property
     def next_word(self) -> str:
-        """The word behind the one that stands here."""
+        """The word behind the current one."""
         return self.words[self.at + 1] if self.word else ""
 
     def choose(self, what: str, *words: str) -> str:
-        """Move past one of some words.
+        """Take one of several words.
 
         Raises:
-            InvalidInputError: something else is next; names the one that comes close.
+            InvalidInputError: another word is next; suggests a similar one.
         """
-        found = next((word for word in words if self.take(word)), None)
-        if found is not None:
-            return found
+        word = next((word for word in words if self.take(word)), None)
+        if word is not None:
+            return word
         close = get_close_matches(self.word, words, n=1)
         hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(words)}"
         raise self.error(f"Expected {what} ({hint})")
 
     def table(self, what: str = "a table") -> str:
-        """Take the name of a table or view, with catalog and schema or without.
+        """Take the name of a table or view, optionally qualified.
 
         Raises:
-            LanceGatewayError: something else is next, or there is no such schema.
+            LanceGatewayError: no name is next, or the schema does not exist.
         """
-        return named_table(self.read_qualified_name(f"The name of {what}"))
+        return resolve_table_name(self.read_qualified_name(f"The name of {what}"))
 
     def string(self, what: str) -> str:
         """Take a string literal."""
@@ -85,30 +85,30 @@ class Reader(StatementReader):
         return int(token.text)
 
     def options(self) -> dict[str, str]:
-        """Take ``(name = value, ..)``; names and values that are words are folded to lower case."""
+        """Take ``(name = value, ..)``; unquoted names and values are folded to lower case."""
         self.expect("(")
-        found: dict[str, str] = {}
+        options: dict[str, str] = {}
         while not self.take(")"):
-            if found:
+            if options:
                 self.expect(",")
             place = self.at
             name = self.string("an option") if self.word == STRING else self.name("The name of an option")
             while self.take("."):
                 name += "." + self.name("The name of an option")
             self.take("=")
-            if name in found:
+            if name in options:
                 self.at = place
                 raise self.error(f"Option {name} is given twice: it stands")
-            found[name] = self._value(name)
-        return found
+            options[name] = self._read_option_value(name)
+        return options
 
     def rest(self) -> str:
-        """Take everything that is left, as it stands."""
+        """Take the rest of the text."""
         text = self.text.sql[self.text.start(self.at) :]
         self.at = len(self.text.tokens)
         return text
 
-    def _value(self, name: str) -> str:
+    def _read_option_value(self, name: str) -> str:
         if self.word == STRING:
             return self.string(name)
         negative = "-" if self.take("-") else ""
@@ -121,12 +121,12 @@ class Reader(StatementReader):
 
 
 def check_may_create(engine: QueryPlanner, name: str, access: Access) -> None:
-    """The one check of all that make a table or a view, whether or not there is one.
+    """Check that the principal may create a table or view of a name, which may exist or not.
 
     Raises:
-        PermissionDeniedError: the principal may not; nothing is told of what exists.
-        PreconditionError: the gateway only reads.
-        InvalidInputError: nothing can have that name.
+        PermissionDeniedError: the principal may not; does not reveal whether the name exists.
+        PreconditionError: the gateway is read-only.
+        InvalidInputError: the name is not valid.
     """
     engine.catalog.check_name(name)
     rights = access.of(name)
@@ -137,52 +137,52 @@ def check_may_create(engine: QueryPlanner, name: str, access: Access) -> None:
 
 
 def check_writable(engine: QueryPlanner, name: str) -> None:
-    """Refuse changes where the gateway only reads.
+    """Check that the gateway is not read-only.
 
     Raises:
-        PreconditionError: it does.
+        PreconditionError: the gateway is read-only.
     """
     if engine.catalog.writing is None:
         msg = f"{name!r} can't be made, changed or dropped: this gateway was started read-only"
         raise PreconditionError(msg)
 
 
-def committed(table: Table, what: str, change: Callable[[Any], Outcome]) -> Outcome:
-    """Apply a change to the newest version of a base table, again if a merge or another change came first.
+def commit_change(table: Table, what: str, change: Callable[[Any], Outcome]) -> Outcome:
+    """Commit a change to the newest version of a base table, and retry it if another commit came first.
 
     Args:
-        table: that is changed.
-        what: is done, for messages: "add a column".
+        table: table to change.
+        what: description of the change for messages, such as "add a column".
         change: takes the `lance.LanceDataset` and commits.
 
     Raises:
-        PreconditionError: Lance refuses it; says why.
-        UnavailableError: others were first, time after time.
+        PreconditionError: Lance refuses the change; names its reason.
+        UnavailableError: another commit came first in every attempt.
     """
 
     def attempt() -> Outcome:
         dataset = table.base().dataset
         outcome = change(dataset.checkout_version(dataset.latest_version))
-        table.base()  # This gateway's next statement knows, also where versions are looked for rarely.
+        table.base()  # So the next statement sees the change, even if versions are rarely checked.
         return outcome
 
     return versions.committed(f"can't {what} of table {table.name!r}", attempt)
 
 
 DONE = WriteResult(-1)
-"""Of a statement that writes no rows and returns none."""
+"""Result of a statement that writes and returns no rows."""
 Action = Callable[[RunControl | None], WriteResult]
 
 
 @dataclass(frozen=True, eq=False)
 class PreparedDefinition(PreparedWrite):
-    """A statement that defines something, checked.
+    """A checked statement that defines or maintains something.
 
     Attributes:
-        sql: as given.
-        action: what it does, each time it is executed.
-        target: name of the table or view that it makes, changes or drops.
-        schema: of the rows that it returns.
+        sql: text of the statement.
+        action: executes the statement.
+        target: name of the table or view that it creates, changes or drops.
+        schema: schema of the returned rows.
     """
 
     sql: str
@@ -193,12 +193,12 @@ class PreparedDefinition(PreparedWrite):
     parameter_schema = _NO_COLUMNS
 
     def execute(self, parameters: Sequence[pa.Scalar] = (), control: RunControl | None = None) -> WriteResult:
-        """Do it once."""
+        """Execute the statement once."""
         if parameters:
             msg = f"statements that define tables take no parameters, and {len(parameters)} were bound"
             raise InvalidInputError(msg)
         return self.action(control)
 
     def execute_many(self, parameters: pa.Table, control: RunControl | None = None) -> WriteResult:
-        """Do it once: there are no parameters that could differ."""
+        """Execute the statement once, since it has no parameters."""
         return self.execute(parameters.columns, control)

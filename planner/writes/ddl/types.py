@@ -1,4 +1,4 @@
-"""Types of columns, by the names that DataFusion, Postgres and their clients have for them.
+"""Types of columns, by their names in DataFusion, Postgres and their clients.
 
 BIGINT, DECIMAL(10, 2), TIMESTAMP WITH TIME ZONE, TEXT[]
 FLOAT[128], VECTOR(128), HALFVEC(128), FIXED_SIZE_LIST(FLOAT, 128)
@@ -60,23 +60,23 @@ _REFUSED: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def read_type(reader: Reader) -> pa.DataType:
-    """Take a type.
+    """Read a type.
 
     Raises:
-        InvalidInputError: there is no such type, or it lacks something.
-        UnsupportedError: a type that tables can't store; the message says what else there is.
+        InvalidInputError: the type is unknown or incomplete.
+        UnsupportedError: tables can't store the type; the message names an alternative.
     """
-    kind = _element(reader)
+    kind = _read_element(reader)
     while reader.take("["):
         if reader.take("]"):
             kind = pa.list_(kind)
         else:
-            kind = _vector(reader, kind, _dimension(reader))
+            kind = _make_vector_type(reader, kind, _read_dimension(reader))
             reader.expect("]")
     return kind
 
 
-def _element(reader: Reader) -> pa.DataType:
+def _read_element(reader: Reader) -> pa.DataType:
     word = reader.word
     special = _SPECIAL.get(word)
     if special is not None:
@@ -95,7 +95,7 @@ def _element(reader: Reader) -> pa.DataType:
     if word in ("CHAR", "CHARACTER"):
         reader.take("VARYING")
     if word in _WITH_LENGTH and reader.take("("):
-        # As in Postgres' own clients: a length that is not enforced would promise too much.
+        # A length is refused, since it would not be enforced.
         reader.number("a length")
         raise reader.unsupported_error(f"Lengths of {word} are not enforced: leave it out; it ends")
     if word == "FLOAT" and reader.take("("):
@@ -109,7 +109,7 @@ def _element(reader: Reader) -> pa.DataType:
     return kind
 
 
-def _decimal(reader: Reader) -> pa.DataType:
+def _read_decimal(reader: Reader) -> pa.DataType:
     precision, scale = _LARGEST_PRECISION, 10
     if reader.take("("):
         precision = reader.number("a precision")
@@ -122,7 +122,7 @@ def _decimal(reader: Reader) -> pa.DataType:
     return pa.decimal128(precision, scale)
 
 
-def _binary(reader: Reader) -> pa.DataType:
+def _read_binary(reader: Reader) -> pa.DataType:
     if not reader.take("("):
         return pa.binary()
     width = reader.number("a width")
@@ -130,9 +130,9 @@ def _binary(reader: Reader) -> pa.DataType:
     return pa.binary(width) if width else pa.binary()
 
 
-def _moment(zone: str | None) -> Callable[[Reader], pa.DataType]:
+def _timestamp_reader(zone: str | None) -> Callable[[Reader], pa.DataType]:
     def read(reader: Reader) -> pa.DataType:
-        unit = _precision(reader, "us")
+        unit = _read_precision(reader, "us")
         named = zone
         if reader.take("WITH", "TIME", "ZONE"):
             named = "UTC"
@@ -143,8 +143,8 @@ def _moment(zone: str | None) -> Callable[[Reader], pa.DataType]:
     return read
 
 
-def _time(reader: Reader) -> pa.DataType:
-    unit = _precision(reader, "us")
+def _read_time(reader: Reader) -> pa.DataType:
+    unit = _read_precision(reader, "us")
     if reader.take("WITH", "TIME", "ZONE"):
         raise reader.unsupported_error(
             "Times of day with a zone are not offered: use TIME or TIMESTAMPTZ; it ends"
@@ -153,8 +153,8 @@ def _time(reader: Reader) -> pa.DataType:
     return pa.time32(unit) if unit in ("s", "ms") else pa.time64(unit)
 
 
-def _precision(reader: Reader, default: str) -> str:
-    """The unit that ``(3)`` says: digits after the second."""
+def _read_precision(reader: Reader, default: str) -> str:
+    """Read the number of digits after the second, such as ``(3)``, and return the unit."""
     if not reader.take("("):
         return default
     digits = reader.number("a number of digits")
@@ -164,43 +164,43 @@ def _precision(reader: Reader, default: str) -> str:
     return _UNITS[digits // 3]
 
 
-def _sized(element: pa.DataType) -> Callable[[Reader], pa.DataType]:
+def _vector_reader(element: pa.DataType) -> Callable[[Reader], pa.DataType]:
     def read(reader: Reader) -> pa.DataType:
         reader.expect("(")
-        size = _dimension(reader)
+        size = _read_dimension(reader)
         kind = read_type(reader) if reader.take(",") else element
         reader.expect(")")
-        return _vector(reader, kind, size)
+        return _make_vector_type(reader, kind, size)
 
     return read
 
 
-def _fixed_size_list(reader: Reader) -> pa.DataType:
+def _read_fixed_size_list(reader: Reader) -> pa.DataType:
     reader.expect("(")
     kind = read_type(reader)
     reader.expect(",")
-    size = _dimension(reader)
+    size = _read_dimension(reader)
     reader.expect(")")
-    return _vector(reader, kind, size)
+    return _make_vector_type(reader, kind, size)
 
 
-def _open(reader: Reader) -> str:
-    """Take the bracket before types; what closes it."""
+def _read_opening(reader: Reader) -> str:
+    """Read the bracket before types, and return the closing one."""
     if reader.take("("):
         return ")"
     reader.expect("<")
     return ">"
 
 
-def _list(reader: Reader) -> pa.DataType:
-    close = _open(reader)
+def _read_list(reader: Reader) -> pa.DataType:
+    close = _read_opening(reader)
     kind = read_type(reader)
     reader.expect(close)
     return pa.list_(kind)
 
 
-def _struct(reader: Reader) -> pa.DataType:
-    close = _open(reader)
+def _read_struct(reader: Reader) -> pa.DataType:
+    close = _read_opening(reader)
     fields: list[pa.Field] = []
     while not fields or reader.take(","):
         name = reader.name("The name of a field")
@@ -210,14 +210,14 @@ def _struct(reader: Reader) -> pa.DataType:
     return pa.struct(fields)
 
 
-def _dimension(reader: Reader) -> int:
+def _read_dimension(reader: Reader) -> int:
     size = reader.number("a dimension")
     if not 1 <= size <= _LARGEST_VECTOR:
         raise reader.error(f"Vectors have 1 to {_LARGEST_VECTOR} dimensions, not {size}; it ends")
     return size
 
 
-def _vector(reader: Reader, kind: pa.DataType, size: int) -> pa.DataType:
+def _make_vector_type(reader: Reader, kind: pa.DataType, size: int) -> pa.DataType:
     if not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
         raise reader.error(f"A vector holds numbers, not {kind}; of other lists, leave the size out: it ends")
     return pa.list_(kind, size)
@@ -225,27 +225,27 @@ def _vector(reader: Reader, kind: pa.DataType, size: int) -> pa.DataType:
 
 _SPECIAL: Final[Mapping[str, Callable[[Reader], pa.DataType]]] = MappingProxyType(
     {
-        "DECIMAL": _decimal,
-        "NUMERIC": _decimal,
-        "DEC": _decimal,
-        "BINARY": _binary,
-        "TIMESTAMP": _moment(None),
-        "DATETIME": _moment(None),
-        "TIMESTAMPTZ": _moment("UTC"),
-        "TIME": _time,
+        "DECIMAL": _read_decimal,
+        "NUMERIC": _read_decimal,
+        "DEC": _read_decimal,
+        "BINARY": _read_binary,
+        "TIMESTAMP": _timestamp_reader(None),
+        "DATETIME": _timestamp_reader(None),
+        "TIMESTAMPTZ": _timestamp_reader("UTC"),
+        "TIME": _read_time,
         "DURATION": lambda _reader: pa.duration("us"),
-        "VECTOR": _sized(pa.float32()),
-        "HALFVEC": _sized(pa.float16()),
-        "FIXED_SIZE_LIST": _fixed_size_list,
-        "ARRAY": _list,
-        "LIST": _list,
-        "STRUCT": _struct,
+        "VECTOR": _vector_reader(pa.float32()),
+        "HALFVEC": _vector_reader(pa.float16()),
+        "FIXED_SIZE_LIST": _read_fixed_size_list,
+        "ARRAY": _read_list,
+        "LIST": _read_list,
+        "STRUCT": _read_struct,
     }
 )
 
 
 COMMENT = b"comment"
-"""In the metadata of a column or schema: what people say of it."""
+"""Metadata key of the comment on a column or schema."""
 _REFUSED_CLAUSES = {
     "DEFAULT": "Defaults are not offered: give the value when you insert",
     "GENERATED": "Generated columns are not offered: make a view that computes them",
@@ -259,11 +259,11 @@ _REFUSED_CLAUSES = {
 
 @dataclass(frozen=True, slots=True)
 class ColumnDefinition:
-    """A column.
+    """The definition of a column.
 
     Attributes:
-        field: name, type, whether NULL is taken, and a comment.
-        is_key: whether it was said to be the primary key.
+        field: name, type, nullability and comment.
+        is_key: whether the column is declared PRIMARY KEY.
     """
 
     field: pa.Field
@@ -271,10 +271,10 @@ class ColumnDefinition:
 
 
 def read_column(reader: Reader) -> ColumnDefinition:
-    """Take the definition of a column.
+    """Read the definition of a column.
 
     Raises:
-        LanceGatewayError: what is wrong with it.
+        LanceGatewayError: the definition is invalid.
     """
     name = reader.name("The name of a column")
     kind = read_type(reader)

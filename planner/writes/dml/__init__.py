@@ -1,8 +1,8 @@
 """Statements that write rows: each is prepared once, reads through the planner, and writes through MemWAL.
 
-- `statement`: tokens, clauses and parameters of a text, its target, and the queries that it reads with.
+- `statement`: tokens, clauses and parameters of the text, the target, and the queries that it reads with.
 - `values`: literals, VALUES, SET, defaults and casts, as columns of the table's types.
-- `reading`: rows of the target by queries or by keys, and expressions over rows in memory.
-- `prepared_write`: what prepared statements have in common; reading and writing as one step, with retries.
-- `insert` with `on_conflict`, `update` (DELETE too), `merge`, `ingest`: the statements. `explain`: of them.
+- `reading`: reads rows of the target by queries or by keys, and evaluates expressions over rows in memory.
+- `prepared_write`: base classes of prepared statements; the step that reads and writes, with retries.
+- `insert` with `on_conflict`, `update` (also DELETE), `merge`, `ingest`, and `explain` for all of them.
 """

@@ -1,4 +1,4 @@
-"""EXPLAIN of a statement that writes: the plan of what it reads, and what it would write."""
+"""EXPLAIN of a statement that writes."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
-from planner.writes.dml.prepared_write import PreparedRows, PreparedWrite, WriteResult, check_count
+from planner.writes.dml.prepared_write import PreparedRows, PreparedWrite, WriteResult, check_parameter_count
 from planner.writes.dml.statement.text import read_statement
 
-__all__ = ["PreparedExplain", "behind_explain", "refuse_analyze"]
+__all__ = ["PreparedExplain", "analyze_error", "split_explain"]
 
 _PLAN = pa.schema([pa.field("plan_type", pa.string()), pa.field("plan", pa.string())])
 
 
 @dataclass(frozen=True, eq=False)
 class PreparedExplain(PreparedWrite):
-    """EXPLAIN of a statement that writes. Writes nothing."""
+    """EXPLAIN of a statement that writes; shows the plan of its query, and writes nothing."""
 
     sql: str
     statement: PreparedRows
@@ -32,37 +32,37 @@ class PreparedExplain(PreparedWrite):
 
     @property
     def schema(self) -> pa.Schema:
-        """Of EXPLAIN."""
+        """Schema of the result of EXPLAIN."""
         return _PLAN
 
     @property
     def parameter_schema(self) -> pa.Schema:
-        """Of the statement."""
+        """Parameters of the explained statement."""
         return self.statement.parameter_schema
 
     def execute(self, parameters: Sequence[pa.Scalar] = (), control: RunControl | None = None) -> WriteResult:
-        """Show the plan.
+        """Return the plan.
 
         Raises:
-            LanceGatewayError: what is wrong with the statement or its parameters.
+            LanceGatewayError: the parameters don't fit the statement.
         """
-        check_count(parameters, self.parameter_schema)
+        check_parameter_count(parameters, self.parameter_schema)
         kinds, plans = ["write_plan"], [self.statement.summary]
-        shown = self.statement.shown
-        if shown is not None:
-            explain = self.engine.prepare(f"EXPLAIN {shown.query.sql}", self.settings, self.access)
-            rows = explain.execute(shown.query.values(parameters), None, control).read_all()
+        source = self.statement.explained_query
+        if source is not None:
+            explain = self.engine.prepare(f"EXPLAIN {source.query.sql}", self.settings, self.access)
+            rows = explain.execute(source.query.values(parameters), None, control).read_all()
             kinds += rows.column(0).to_pylist()
             plans += rows.column(1).to_pylist()
         return WriteResult(-1, pa.table([kinds, plans], schema=_PLAN))
 
     def execute_many(self, parameters: pa.Table, control: RunControl | None = None) -> WriteResult:
-        """Show the plan for the first set of parameters."""
+        """Return the plan for the first set of parameters."""
         return self.execute([column[0] for column in parameters.columns], control)
 
 
-def behind_explain(sql: str) -> tuple[str, bool]:
-    """The text behind EXPLAIN and its options, and whether ANALYZE is among them."""
+def split_explain(sql: str) -> tuple[str, bool]:
+    """Return the statement behind EXPLAIN and its options, and whether ANALYZE is one of them."""
     statement = read_statement(sql)
     reader = statement.reader()
     reader.expect("EXPLAIN")
@@ -73,7 +73,7 @@ def behind_explain(sql: str) -> tuple[str, bool]:
     return statement.source(range(reader.at, len(statement.text.tokens))), analyzes
 
 
-def refuse_analyze(what: str) -> UnsupportedError:
-    """What is said of EXPLAIN ANALYZE."""
+def analyze_error(what: str) -> UnsupportedError:
+    """Return the error for EXPLAIN ANALYZE of a statement that writes."""
     msg = f"EXPLAIN ANALYZE would execute the {what}: use EXPLAIN, which writes nothing, or run it"
     return UnsupportedError(msg)

@@ -1,4 +1,4 @@
-"""Bulk loads: many rows, written in parts as they come; one is written while the next is read and checked."""
+"""Bulk loads: rows are written in parts; one part is written while the next one is read and checked."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
-from planner.writes.dml.prepared_write import WriteResult, again_if_fenced
+from planner.writes.dml.prepared_write import WriteResult, retry_if_fenced
 from planner.writes.dml.statement.target import Target, find_target
-from planner.writes.dml.statement.text import ReadSession, retold
-from planner.writes.dml.values.assignment import check_assignable, check_given, filled_batch
+from planner.writes.dml.statement.text import ReadSession, replace_message
+from planner.writes.dml.values.assignment import check_assignable, check_required_columns, fill_batch
 
-__all__ = ["PART_BYTES", "PART_ROWS", "PreparedIngest", "in_parts", "prepare_ingest", "write_parts"]
+__all__ = ["PART_BYTES", "PART_ROWS", "PreparedIngest", "prepare_ingest", "split_into_parts", "write_parts"]
 
 PART_ROWS = 65_536
 PART_BYTES = 32 << 20
@@ -29,10 +29,10 @@ _SHOWN_REGIONS = 8
 Write = Callable[[pa.Table], WriteReceipt]
 
 
-def in_parts(
+def split_into_parts(
     tables: Iterable[pa.Table], rows: int | None = None, nbytes: int | None = None
 ) -> Iterator[pa.Table]:
-    """Tables of one schema as fewer and larger ones, within limits; larger ones are cut."""
+    """Combine and split tables of one schema into tables of at most `rows` rows and about `nbytes` bytes."""
     rows, nbytes = rows or PART_ROWS, nbytes or PART_BYTES
     held: list[pa.Table] = []
     held_rows = held_bytes = 0
@@ -57,12 +57,12 @@ def write_parts(write: Write, parts: Iterator[pa.Table], control: RunControl) ->
     """Write parts one after another.
 
     Args:
-        write: writes one part, whole in each region.
+        write: writes one part, atomically in each region.
         parts: checked rows.
-        control: stops between two parts.
+        control: cancels the execution between two parts.
 
     Raises:
-        LanceGatewayError: what went wrong; it says what had been written before, if anything.
+        LanceGatewayError: writing failed; the message says what had been written before.
     """
     first = next(parts, None)
     if first is None:
@@ -71,14 +71,14 @@ def write_parts(write: Write, parts: Iterator[pa.Table], control: RunControl) ->
     control.check()
     if second is None:
         return write(first)
-    written = _Written()
+    written = _WrittenParts()
     with ThreadPoolExecutor(1, thread_name_prefix="write") as pool:
         pending: Future[WriteReceipt] | None = pool.submit(write, first)
         part: pa.Table | None = second
         try:
             while part is not None:
                 control.check()
-                assert pending is not None  # noqa: S101 - one is always under way here
+                assert pending is not None  # noqa: S101 - a part is always being written here
                 done, pending = pending, None
                 written.add(done.result())
                 pending = pool.submit(write, part)
@@ -92,16 +92,16 @@ def write_parts(write: Write, parts: Iterator[pa.Table], control: RunControl) ->
                 try:
                     written.add(pending.result())
                 except LanceGatewayError as later:
-                    # The rows that were on their way have met a trouble of their own.
-                    raise written.told(later) from error
+                    # The part that was being written failed too.
+                    raise written.add_progress(later) from error
             if isinstance(error, LanceGatewayError):
-                raise written.told(error) from error
+                raise written.add_progress(error) from error
             raise
     return written.receipt
 
 
-class _Written:
-    """What was acknowledged so far."""
+class _WrittenParts:
+    """Counts the rows that were acknowledged so far."""
 
     def __init__(self) -> None:
         self._regions: dict[str, int] = {}
@@ -109,84 +109,84 @@ class _Written:
 
     @property
     def receipt(self) -> WriteReceipt:
-        """Of all parts together."""
+        """Receipt of all parts together."""
         return WriteReceipt(self._regions, self._is_durable)
 
     def add(self, receipt: WriteReceipt) -> None:
-        """One more part."""
+        """Add the receipt of a part."""
         for region_id, rows in receipt.regions.items():
             self._regions[region_id] = self._regions.get(region_id, 0) + rows
         self._is_durable = self._is_durable and receipt.is_durable
 
-    def told(self, error: LanceGatewayError) -> LanceGatewayError:
-        """The error, with what was written before it."""
+    def add_progress(self, error: LanceGatewayError) -> LanceGatewayError:
+        """Return the error with the rows that were written before it in its message."""
         if not self._regions:
             return error
         rows = self.receipt.num_rows
-        shown = [f"{region_id[:8]}: {count}" for region_id, count in self._regions.items()]
-        listed = ", ".join(shown[:_SHOWN_REGIONS]) + (", .." if len(shown) > _SHOWN_REGIONS else "")
+        counts = [f"{region_id[:8]}: {count}" for region_id, count in self._regions.items()]
+        listed = ", ".join(counts[:_SHOWN_REGIONS]) + (", .." if len(counts) > _SHOWN_REGIONS else "")
         msg = f"{error}; {rows} rows had been written before that (by region: {listed}), and stay"
         if isinstance(error, PartlyWrittenError):
             self.add(error.receipt)
             return PartlyWrittenError(msg, self.receipt)
-        return retold(error, msg)
+        return replace_message(error, msg)
 
 
 @dataclass(frozen=True, eq=False)
 class PreparedIngest:
-    """A bulk load that was checked.
+    """A checked bulk load.
 
     Attributes:
-        into: table that it writes to.
-        columns: of the stream, in its order.
-        settings: of the session.
+        write_target: table that is written.
+        columns: target column of each column of the stream.
+        settings: session settings.
     """
 
-    into: Target
+    write_target: Target
     columns: tuple[str, ...]
     settings: SessionSettings
 
     @property
     def target(self) -> str:
         """Name of the table."""
-        return self.into.name
+        return self.write_target.name
 
     def execute(self, batches: Iterator[pa.RecordBatch], control: RunControl) -> WriteResult:
         """Write the rows of a stream in parts, each durable before the next.
 
         Args:
-            batches: of the schema that was prepared; columns whose types are the table's are not copied.
-            control: stops between two parts.
+            batches: batches of the prepared schema; columns of the table's types are not copied.
+            control: cancels the execution between two parts.
 
         Raises:
-            LanceGatewayError: what went wrong; it says how many rows had been written before.
-            Exception: what reading `batches` raises, after the part that was under way.
+            LanceGatewayError: writing failed; the message says how many rows had been written before.
+            Exception: reading `batches` failed; parts read before are written.
         """
-        writer, durable = self.into.table.writer(), self.settings.durable_writes
+        writer, durable = self.write_target.table.writer(), self.settings.durable_writes
 
         def write(rows: pa.Table) -> WriteReceipt:
-            return again_if_fenced(lambda: writer.write(Changes(rows), durable=durable), control, self.target)
+            return retry_if_fenced(lambda: writer.write(Changes(rows), durable=durable), control, self.target)
 
-        receipt = write_parts(write, in_parts(self._rows(batches)), control)
+        receipt = write_parts(write, split_into_parts(self._read_rows(batches)), control)
         return WriteResult(receipt.num_rows, is_durable=receipt.is_durable and durable)
 
-    def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    def _read_rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         row = 1
         for batch in batches:
-            yield filled_batch(self.into, self.columns, batch, row)
+            yield fill_batch(self.write_target, self.columns, batch, row)
             row += batch.num_rows
 
 
 def prepare_ingest(
     engine: QueryPlanner, table: str, schema: pa.Schema, settings: SessionSettings, access: Access
 ) -> PreparedIngest:
-    """Check a bulk load; columns find the table's by their names.
+    """Prepare a bulk load; columns of the stream match the table's by name.
 
     Args:
-        engine: whose table is written.
-        table: its name.
-        schema: of the stream.
-        settings: of the session.
+        engine: engine of the table.
+        table: name of the table.
+        schema: schema of the stream.
+        settings: session settings.
         access: rights of the principal.
 
     Raises:
@@ -209,5 +209,5 @@ def prepare_ingest(
             msg = f"the stream has column {name!r} twice"
             raise InvalidInputError(msg)
         check_assignable(schema.field(name).type, target.schema.field(name))
-    check_given(target, columns, "the stream")
+    check_required_columns(target, columns, "the stream")
     return PreparedIngest(target, columns, settings)

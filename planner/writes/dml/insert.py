@@ -19,28 +19,33 @@ from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
 from planner.sql.statement_reader import NO_PART, Part
-from planner.writes.dml.ingest import in_parts, write_parts
-from planner.writes.dml.on_conflict import Conflict, ConflictText, OnConflict, conflict, read_conflict
+from planner.writes.dml.ingest import split_into_parts, write_parts
+from planner.writes.dml.on_conflict import Conflict, ConflictText, OnConflict, prepare_conflict, read_conflict
 from planner.writes.dml.prepared_write import (
     Outcome,
     PreparedRows,
     WriteResult,
-    again_if_fenced,
-    check_count,
-    parameter_schema,
+    build_parameter_schema,
+    check_parameter_count,
+    retry_if_fenced,
 )
-from planner.writes.dml.reading.rows_query import read_returning, returning
+from planner.writes.dml.reading.rows_query import prepare_returning, read_returning
 from planner.writes.dml.statement.target import Target, find_target
 from planner.writes.dml.statement.text import (
-    Read,
     ReadSession,
+    SourceQuery,
     Splice,
     SplicedQuery,
     WriteText,
     read_statement,
 )
-from planner.writes.dml.values.assignment import check_assignable, check_given, filled, filled_batch
-from planner.writes.dml.values.values_rows import ValuesRows, read_rows, values_rows
+from planner.writes.dml.values.assignment import (
+    check_assignable,
+    check_required_columns,
+    fill_batch,
+    fill_columns,
+)
+from planner.writes.dml.values.values_rows import ValuesRows, prepare_values_rows, read_values_rows
 
 __all__ = ["PreparedInsert", "prepare_insert"]
 
@@ -50,16 +55,18 @@ _QUERY = frozenset({"SELECT", "WITH", "FROM", "(", "TABLE"})
 
 @dataclass(frozen=True, slots=True)
 class InsertText:
-    """The clauses.
+    """The clauses of an INSERT.
 
     Attributes:
         target: parts of the table's name.
-        alias: of the table.
-        columns: that are given, each with its token; None for all.
-        by_name: whether the query's columns find the table's by their names.
-        rows: of VALUES; None for a query. An empty row is DEFAULT VALUES.
+        alias: alias of the table.
+        columns: column list, each name with its token; None for all columns.
+        by_name: whether the query's columns match the table's by name.
+        rows: rows of VALUES; None for a query. An empty row is DEFAULT VALUES.
         common_tables: WITH before INSERT.
-        query: the query.
+        query: the query whose rows are inserted.
+        conflict: ON CONFLICT.
+        returning: expressions of RETURNING.
     """
 
     target: tuple[str, ...]
@@ -74,11 +81,11 @@ class InsertText:
 
 
 def read_insert(statement: WriteText) -> InsertText:
-    """Read an INSERT.
+    """Parse an INSERT.
 
     Raises:
-        InvalidInputError: a syntax error, with its place.
-        UnsupportedError: a clause that is not offered.
+        InvalidInputError: the statement has a syntax error; names its position.
+        UnsupportedError: a clause is not supported.
     """
     reader = statement.reader()
     common_tables = reader.common_tables()
@@ -112,7 +119,7 @@ def read_insert(statement: WriteText) -> InsertText:
     if reader.take("DEFAULT", "VALUES"):
         rows = [[]]
     elif reader.word == "VALUES" and not by_name:
-        rows = read_rows(reader)
+        rows = read_values_rows(reader)
     else:
         query = reader.until(*_ENDS)
         if not query or statement.text.words[query.start] not in _QUERY | {"VALUES"}:
@@ -128,143 +135,148 @@ def read_insert(statement: WriteText) -> InsertText:
 
 @dataclass(frozen=True, eq=False)
 class PreparedInsert(PreparedRows):
-    """An INSERT that was checked.
+    """A checked INSERT.
 
     Attributes:
-        columns: that the rows of `source` give, in their order.
+        columns: target columns of `source`, in its order.
         source: the values or query.
-        conflict: what becomes of rows whose key is there.
+        conflict: handles rows whose key exists.
     """
 
     columns: tuple[str, ...]
-    source: ValuesRows | Read
+    source: ValuesRows | SourceQuery
     conflict: Conflict
 
     @property
-    def reads(self) -> tuple[Read, ...]:
-        """Queries that it reads with."""
-        return (self.source,) if isinstance(self.source, Read) else self.source.computed.reads
+    def source_queries(self) -> tuple[SourceQuery, ...]:
+        """Queries that the statement reads with."""
+        return (self.source,) if isinstance(self.source, SourceQuery) else self.source.computed.source_queries
 
     @property
-    def shown(self) -> Read | None:
-        """The query whose rows are inserted."""
-        return self.source if isinstance(self.source, Read) else None
+    def explained_query(self) -> SourceQuery | None:
+        """The query whose rows are inserted; None for VALUES."""
+        return self.source if isinstance(self.source, SourceQuery) else None
 
     @property
     def summary(self) -> str:
-        """What would be written."""
+        """One line for EXPLAIN that describes the write."""
         given = (
-            "rows of a query" if isinstance(self.source, Read) else f"{self.source.count} row(s) of values"
+            "rows of a query"
+            if isinstance(self.source, SourceQuery)
+            else f"{self.source.count} row(s) of values"
         )
         looks = {
-            OnConflict.REPLACE: "replacing rows of the same key" if self.into.key else "appending",
+            OnConflict.REPLACE: "replacing rows of the same key" if self.write_target.key else "appending",
             OnConflict.NOTHING: "leaving rows of the same key",
             OnConflict.UPDATE: "updating rows of the same key",
         }[self.conflict.action]
         return f"InsertExec: table={self.target}, columns=[{', '.join(self.columns)}], {given}, {looks}"
 
     def execute(self, parameters: Sequence[pa.Scalar] = (), control: RunControl | None = None) -> WriteResult:
-        """Write the rows."""
-        check_count(parameters, self.parameter_schema)
-        columns = [pa.chunked_array([pa.repeat(one, 1)]) for one in parameters]
-        return self._execute(columns, 1, control or RunControl())
+        """Insert the rows."""
+        check_parameter_count(parameters, self.parameter_schema)
+        columns = [pa.chunked_array([pa.repeat(value, 1)]) for value in parameters]
+        return self._execute_sets(columns, 1, control or RunControl())
 
     def execute_many(self, parameters: pa.Table, control: RunControl | None = None) -> WriteResult:
-        """Write the rows of all sets of parameters, in order, as few writes."""
-        check_count(parameters.columns, self.parameter_schema)
+        """Insert the rows of all sets of parameters, in order, in few writes."""
+        check_parameter_count(parameters.columns, self.parameter_schema)
         if self.conflict.parameter_types or self.returning.parameter_types:
-            # Each set decides for itself what becomes of its rows.
+            # ON CONFLICT and RETURNING have parameters of their own in each set.
             return super().execute_many(parameters, control)
-        return self._execute(parameters.columns, parameters.num_rows, control or RunControl())
+        return self._execute_sets(parameters.columns, parameters.num_rows, control or RunControl())
 
-    def _execute(self, columns: Sequence[pa.ChunkedArray], sets: int, control: RunControl) -> WriteResult:
-        self.into.check_unaltered(self.sql)
+    def _execute_sets(
+        self, columns: Sequence[pa.ChunkedArray], sets: int, control: RunControl
+    ) -> WriteResult:
+        self.write_target.check_schema_unchanged(self.sql)
         scalars = [column[0] for column in columns] if sets else []
-        affected, shown = 0, [self.into.schema.empty_table()]
+        affected, shown = 0, [self.write_target.schema.empty_table()]
 
         def write_once(rows: pa.Table) -> WriteReceipt:
             nonlocal affected
-            outcome, receipt = self._written(rows, scalars, control)
+            outcome, receipt = self._write_part(rows, scalars, control)
             affected += outcome.affected
             if self.returning.query is not None:
-                shown.append(outcome.shown)
+                shown.append(outcome.returned_rows)
             return receipt
 
         def write(rows: pa.Table) -> WriteReceipt:
-            return again_if_fenced(lambda: write_once(rows), control, self.target)
+            return retry_if_fenced(lambda: write_once(rows), control, self.target)
 
-        receipt = write_parts(write, in_parts(self._rows(columns, sets, control)), control)
-        answer = self.returning.rows(pa.concat_tables(shown), scalars, control)
+        receipt = write_parts(write, split_into_parts(self._read_rows(columns, sets, control)), control)
+        answer = self.returning.execute(pa.concat_tables(shown), scalars, control)
         return WriteResult(affected, answer, receipt.is_durable and self.settings.durable_writes)
 
-    def _written(
+    def _write_part(
         self, rows: pa.Table, parameters: Sequence[pa.Scalar], control: RunControl
     ) -> tuple[Outcome, WriteReceipt]:
-        """One part."""
-        if self.conflict.looks_first:
-            return self.conflict.written(rows, parameters, control)
-        receipt = self.into.table.writer().write(Changes(rows), durable=self.settings.durable_writes)
+        """Write one part of the rows."""
+        if self.conflict.is_lookup_required:
+            return self.conflict.write_rows(rows, parameters, control)
+        receipt = self.write_target.table.writer().write(Changes(rows), durable=self.settings.durable_writes)
         return Outcome(rows.num_rows, None, rows), receipt
 
-    def _rows(self, columns: Sequence[pa.ChunkedArray], sets: int, control: RunControl) -> Iterator[pa.Table]:
-        """Whole rows, checked."""
+    def _read_rows(
+        self, columns: Sequence[pa.ChunkedArray], sets: int, control: RunControl
+    ) -> Iterator[pa.Table]:
+        """Yield checked rows with all columns of the target."""
         source, row = self.source, 1
         if isinstance(source, ValuesRows):
             if sets:
-                given = source.table(columns, sets, control)
-                yield filled(self.into, given)
+                yield fill_columns(self.write_target, source.build_table(columns, sets, control))
             return
-        for one in range(sets):
-            batches = source.batches([column[one] for column in columns], control)
-            with source.query.telling():
+        for parameter_set in range(sets):
+            batches = source.execute([column[parameter_set] for column in columns], control)
+            with source.query.relocate_errors():
                 for batch in batches:
-                    yield filled_batch(self.into, self.columns, batch, row)
+                    yield fill_batch(self.write_target, self.columns, batch, row)
                     row += batch.num_rows
 
 
 def prepare_insert(
     engine: QueryPlanner, sql: str, settings: SessionSettings, access: Access
 ) -> PreparedInsert:
-    """Check an INSERT.
+    """Prepare an INSERT.
 
     Raises:
-        LanceGatewayError: what is wrong with it.
+        LanceGatewayError: the statement is invalid.
     """
     session, statement = ReadSession(engine, settings, access), read_statement(sql)
     text = read_insert(statement)
     target = find_target(session, text.target)
-    source: ValuesRows | Read
+    source: ValuesRows | SourceQuery
     if text.rows is not None:
-        columns = _named_columns(statement, text, target)
+        columns = _resolve_columns(statement, text, target)
         if text.rows == [[]]:
             columns = ()
         fields = [target.schema.field(name) for name in columns]
-        source = values_rows(session, statement, text.rows, fields, text.common_tables)
+        source = prepare_values_rows(session, statement, text.rows, fields, text.common_tables)
     else:
-        source = session.prepare(_query(statement, text))
-        columns = _query_columns(statement, text, target, source.schema)
-    check_given(target, columns, "the INSERT")
-    answered = returning(statement, text.returning, target, text.alias, settings)
-    resolved = conflict(session, statement, text.conflict, target, text.alias)
+        source = session.prepare(_build_query(statement, text))
+        columns = _match_query_columns(statement, text, target, source.schema)
+    check_required_columns(target, columns, "the INSERT")
+    answered = prepare_returning(statement, text.returning, target, text.alias, settings)
+    resolved = prepare_conflict(session, statement, text.conflict, target, text.alias)
     types = (source.parameter_types, resolved.parameter_types, answered.parameter_types)
-    schema = parameter_schema(statement.parameter_count, *types)
+    schema = build_parameter_schema(statement.parameter_count, *types)
     return PreparedInsert(sql, target, answered, schema, settings, columns, source, resolved)
 
 
-def _query(statement: WriteText, text: InsertText) -> SplicedQuery:
-    """The query whose rows are inserted; TABLE x is all of x."""
+def _build_query(statement: WriteText, text: InsertText) -> SplicedQuery:
+    """Build the query whose rows are inserted; TABLE x becomes SELECT * FROM x."""
     splice = Splice(statement).copy(text.common_tables).add(" ")
     part = text.query
     if statement.text.words[part.start] == "TABLE":
-        return splice.add("SELECT * FROM ").copy(part[1:]).query()
-    return splice.copy(part).query()
+        return splice.add("SELECT * FROM ").copy(part[1:]).build()
+    return splice.copy(part).build()
 
 
-def _named_columns(statement: WriteText, text: InsertText, target: Target) -> tuple[str, ...]:
-    """The columns that are given values: those that are listed, or all.
+def _resolve_columns(statement: WriteText, text: InsertText, target: Target) -> tuple[str, ...]:
+    """Return the columns of the column list, or all columns without one.
 
     Raises:
-        InvalidInputError: one is unknown, or listed twice.
+        InvalidInputError: a column is unknown, or listed twice.
     """
     if text.columns is None:
         return tuple(target.schema.names)
@@ -280,15 +292,15 @@ def _named_columns(statement: WriteText, text: InsertText, target: Target) -> tu
     return tuple(name for name, _ in text.columns)
 
 
-def _query_columns(
+def _match_query_columns(
     statement: WriteText, text: InsertText, target: Target, schema: pa.Schema
 ) -> tuple[str, ...]:
-    """The columns that a query's columns are for.
+    """Return the target column of each column of a query.
 
     Raises:
-        InvalidInputError: their number or their types don't fit.
+        InvalidInputError: the number or the types of the columns don't fit.
     """
-    columns = tuple(schema.names) if text.by_name else _named_columns(statement, text, target)
+    columns = tuple(schema.names) if text.by_name else _resolve_columns(statement, text, target)
     if text.by_name:
         for name in columns:
             target.check_column(name)

@@ -1,4 +1,4 @@
-"""ON CONFLICT: what becomes of rows whose key is in the table already."""
+"""ON CONFLICT: what to do with rows whose key exists in the table."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from memwal.writing import Changes, WriteReceipt
 from planner.bridge.run_control import RunControl
 from planner.sql.statement_reader import NO_PART, Part, StatementReader
 from planner.sql.tokens import quote
-from planner.writes.dml.merge import Clause, joined_query, merged
-from planner.writes.dml.prepared_write import Compute, Outcome, rewritten
+from planner.writes.dml.merge import Clause, build_merge, splice_join
+from planner.writes.dml.prepared_write import Compute, Outcome, read_and_write
 from planner.writes.dml.read_merge import Action, Match
-from planner.writes.dml.reading.read_rows import ReadStep, distinct_keys, not_among, rows_of_keys
+from planner.writes.dml.reading.read_rows import ReadStep, exclude_keys, rows_of_keys, select_distinct_keys
 from planner.writes.dml.reading.rows_query import RowsQuery
 from planner.writes.dml.statement.target import Target
 from planner.writes.dml.statement.text import ReadSession, Splice, WriteText
-from planner.writes.dml.values.set_clause import SetColumns, read_assignments, set_columns
+from planner.writes.dml.values.set_clause import SetColumns, prepare_set_columns, read_assignments
 
-__all__ = ["Conflict", "ConflictText", "OnConflict", "conflict", "read_conflict"]
+__all__ = ["Conflict", "ConflictText", "OnConflict", "prepare_conflict", "read_conflict"]
 
 _EXCLUDED = "excluded"
 
 
 class OnConflict(Enum):
-    """What becomes of a row whose key is there already."""
+    """What to do with a row whose key exists."""
 
     REPLACE = "replace"
     NOTHING = "nothing"
@@ -36,13 +36,13 @@ class OnConflict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConflictText:
-    """ON CONFLICT.
+    """The text of ON CONFLICT.
 
     Attributes:
         action: what to do.
-        columns: of the conflict's target, each with its token; () without one.
-        assignments: behind SET.
-        condition: behind WHERE.
+        columns: column list, each name with its token; () without one.
+        assignments: assignments of SET.
+        condition: condition of WHERE.
     """
 
     action: OnConflict
@@ -52,11 +52,11 @@ class ConflictText:
 
 
 def read_conflict(reader: StatementReader) -> ConflictText:
-    """The clause that stands next, if one does.
+    """Parse ON CONFLICT or ON DUPLICATE KEY UPDATE, if it comes next.
 
     Raises:
-        InvalidInputError: a syntax error, with its place.
-        UnsupportedError: a clause that is not offered.
+        InvalidInputError: the clause has a syntax error; names its position.
+        UnsupportedError: the clause is not supported.
     """
     if reader.is_at("ON", "DUPLICATE"):
         reader.expect("ON", "DUPLICATE", "KEY", "UPDATE")
@@ -80,13 +80,13 @@ def read_conflict(reader: StatementReader) -> ConflictText:
 
 @dataclass(frozen=True, eq=False)
 class Conflict:
-    """How keys are looked up before rows are written.
+    """A checked ON CONFLICT.
 
     Attributes:
-        action: what becomes of rows whose key is there.
-        session: that reads.
+        action: what to do with rows whose key exists.
+        session: session that reads.
         target: table.
-        joined: for DO UPDATE: given rows beside those that have their keys, and what they come to.
+        joined: for DO UPDATE: the join of new and existing rows, and the computation of changes from it.
         parameter_types: ordinal -> type that DO UPDATE expects.
     """
 
@@ -97,44 +97,44 @@ class Conflict:
     parameter_types: Mapping[int, pa.DataType] = field(default_factory=dict)
 
     @property
-    def looks_first(self) -> bool:
-        """Whether it matters which keys are there."""
+    def is_lookup_required(self) -> bool:
+        """Whether keys must be looked up before rows are written."""
         return self.action is not OnConflict.REPLACE
 
-    def written(
+    def write_rows(
         self, rows: pa.Table, parameters: Sequence[pa.Scalar], control: RunControl
     ) -> tuple[Outcome, WriteReceipt]:
-        """Write rows, after a look at the keys that there are.
+        """Look up the keys of rows, then write the rows.
 
         Raises:
-            LanceGatewayError: what went wrong; nothing was written, then.
+            LanceGatewayError: reading or writing failed; nothing was written.
         """
-        target, keys = self.target, distinct_keys(rows, self.target.key)
+        target, keys = self.target, select_distinct_keys(rows, self.target.key)
         wanted = target.key if self.joined is None else target.schema.names
 
-        def compute(found: pa.Table) -> Outcome:
+        def compute(existing: pa.Table) -> Outcome:
             if self.joined is None:
-                fresh = not_among(rows, found, target.key)
+                fresh = exclude_keys(rows, existing, target.key)
                 return Outcome(fresh.num_rows, Changes(fresh) if fresh.num_rows else None, fresh)
             query, merge = self.joined
-            both = query.rows({_EXCLUDED: rows, target.name: found}, parameters, control)
-            return merge(both, parameters, control)
+            joined_rows = query.execute({_EXCLUDED: rows, target.name: existing}, parameters, control)
+            return merge(joined_rows, parameters, control)
 
         places = rows.select(list(target.place_columns))
         step = ReadStep(
             lambda writer: writer.regions_of(places),
-            lambda: rows_of_keys(self.session.strong(), target, keys, wanted, control),
+            lambda: rows_of_keys(self.session.with_strong_consistency(), target, keys, wanted, control),
         )
-        return rewritten(target, step, compute, control, durable=self.session.settings.durable_writes)
+        return read_and_write(target, step, compute, control, durable=self.session.settings.durable_writes)
 
 
-def conflict(
+def prepare_conflict(
     session: ReadSession, statement: WriteText, text: ConflictText, target: Target, alias: str | None
 ) -> Conflict:
-    """Check ON CONFLICT.
+    """Prepare ON CONFLICT.
 
     Raises:
-        LanceGatewayError: what is wrong with it.
+        LanceGatewayError: the clause is invalid.
     """
     if text.action is not OnConflict.REPLACE:
         target.check_key("ON CONFLICT")
@@ -147,20 +147,20 @@ def conflict(
     if text.action is not OnConflict.UPDATE:
         return Conflict(text.action, session, target)
     name = alias or target.name
-    found = read_assignments(statement, text.assignments, frozenset({name}))
-    columns = set_columns(statement, target, found)
-    every = SetColumns(target, taken=tuple(target.schema.names))
+    assignments = read_assignments(statement, text.assignments, frozenset({name}))
+    columns = prepare_set_columns(statement, target, assignments)
+    all_columns = SetColumns(target, source_columns=tuple(target.schema.names))
     clauses = (
         Clause(0, Match.MATCHED, Action.UPDATE, text.condition, columns),
-        Clause(1, Match.NOT_BY_TARGET, Action.INSERT, NO_PART, every),
+        Clause(1, Match.NOT_BY_TARGET, Action.INSERT, NO_PART, all_columns),
     )
     condition = " AND ".join(
         f"{quote(name)}.{quote(one)} = {quote(_EXCLUDED)}.{quote(one)}" for one in target.key
     )
     splice = Splice(statement)
-    query = joined_query(splice, target, name, quote(_EXCLUDED), _EXCLUDED, condition, clauses).query()
-    made = RowsQuery(query, {_EXCLUDED: target.schema, target.name: target.schema})
+    query = splice_join(splice, target, name, quote(_EXCLUDED), _EXCLUDED, condition, clauses).build()
+    joined = RowsQuery(query, {_EXCLUDED: target.schema, target.name: target.schema})
     for clause in clauses:
-        clause.columns.check_types(made.schema, clause.prefix)
-    types = made.parameter_types | columns.parameter_types
-    return Conflict(text.action, session, target, (made, merged(target, clauses, _EXCLUDED)), types)
+        clause.columns.check_types(joined.schema, clause.prefix)
+    types = joined.parameter_types | columns.parameter_types
+    return Conflict(text.action, session, target, (joined, build_merge(target, clauses, _EXCLUDED)), types)

@@ -1,6 +1,6 @@
-"""What every statement that changes something looks like to the gateway, and those that change rows.
+"""Prepared statements that change data, and the step that reads rows, computes changes and writes them.
 
-Most of these read rows and write what becomes of them, as one step that begins anew if need be.
+The step holds the regions that it writes, and is repeated if another writer claims one of them.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from planner.writes.dml.reading.key_rows import Rows
 from planner.writes.dml.reading.read_rows import ReadStep
 from planner.writes.dml.reading.rows_query import NO_COLUMNS, Returning
 from planner.writes.dml.statement.target import Target
-from planner.writes.dml.statement.text import Read, retold
+from planner.writes.dml.statement.text import SourceQuery, replace_message
 
 ATTEMPTS = 12
-"""Each of them claims the regions anew; more would only add to a fight between writers."""
+"""Attempts per statement. Each claims the regions again, so more of them would slow other writers."""
 _PAUSE_SECONDS = 0.005
 _MAX_PAUSE_SECONDS = 0.5
 
@@ -37,12 +37,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class WriteResult:
-    """What a statement did.
+    """The result of a statement.
 
     Attributes:
-        affected: rows that were inserted, updated or deleted; -1 where that means nothing.
-        rows: what RETURNING asked for; None without it.
-        is_durable: whether what was acknowledged survives the end of this process.
+        affected: number of rows inserted, updated or deleted; -1 if the statement has no such number.
+        rows: rows of RETURNING; None without it.
+        is_durable: whether acknowledged rows survive the end of this process.
     """
 
     affected: int
@@ -51,12 +51,10 @@ class WriteResult:
 
 
 class PreparedWrite(ABC):
-    """A statement that was checked and changes something each time it is executed; safe to share.
-
-    Preparing and describing it changes nothing.
+    """A checked statement that changes data each time it is executed; safe to share between threads.
 
     Attributes:
-        sql: as given.
+        sql: text of the statement.
         parameter_schema: name and type of each parameter, in order.
     """
 
@@ -65,60 +63,60 @@ class PreparedWrite(ABC):
 
     @property
     def target(self) -> str:
-        """Name of the table that is changed; "" for none."""
+        """Name of the table that is changed; "" if there is none."""
         return ""
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the rows that it returns; without columns where nothing is returned."""
+        """Schema of the returned rows; without columns if no rows are returned."""
         return NO_COLUMNS
 
     @cached_property
     def digest(self) -> bytes:
-        """8 bytes that tell the result's schema."""
+        """8-byte digest of the result's schema."""
         return blake2b(bytes(self.schema.serialize()), digest_size=8).digest()
 
     @abstractmethod
     def execute(self, parameters: Sequence[pa.Scalar] = (), control: RunControl | None = None) -> WriteResult:
-        """Do it once.
+        """Execute the statement once.
 
         Raises:
-            LanceGatewayError: what went wrong, and what of it was written.
+            LanceGatewayError: execution failed; the message says what was written.
         """
 
     @abstractmethod
     def execute_many(self, parameters: pa.Table, control: RunControl | None = None) -> WriteResult:
-        """Do it once for each row of parameters, in order, in as few writes as that allows.
+        """Execute the statement for each row of parameters, in order, in as few writes as possible.
 
         Args:
             parameters: one column per parameter, of the types of `parameter_schema`.
-            control: stops it.
+            control: cancels the execution.
 
         Raises:
-            LanceGatewayError: what went wrong, and what of it was written.
+            LanceGatewayError: execution failed; the message says what was written.
         """
 
 
-def parameter_schema(count: int, *known: Mapping[int, pa.DataType]) -> pa.Schema:
-    """One nullable field per parameter.
+def build_parameter_schema(count: int, *inferred_types: Mapping[int, pa.DataType]) -> pa.Schema:
+    """Build a schema with one nullable field per parameter.
 
     Args:
-        count: of parameters.
-        known: ordinal -> type; earlier ones count for more.
+        count: number of parameters.
+        inferred_types: ordinal -> type; earlier mappings take precedence.
     """
     types: dict[int, pa.DataType] = {}
-    for one in reversed(known):
-        types |= one
+    for mapping in reversed(inferred_types):
+        types |= mapping
     kinds = [types.get(at, pa.string()) for at in range(count)]
     stored = [kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind for kind in kinds]
     return pa.schema([pa.field(f"${at}", plain_type(kind)) for at, kind in enumerate(stored, start=1)])
 
 
-def check_count(values: Sequence[object], schema: pa.Schema) -> None:
-    """As many values as parameters.
+def check_parameter_count(values: Sequence[object], schema: pa.Schema) -> None:
+    """Check that there is one value per parameter.
 
     Raises:
-        InvalidInputError: too few or too many.
+        InvalidInputError: there are too few or too many values.
     """
     if len(values) != len(schema):
         msg = f"the statement has {len(schema)} parameter(s), but {len(values)} were bound"
@@ -127,30 +125,30 @@ def check_count(values: Sequence[object], schema: pa.Schema) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What was computed from rows that were read.
+    """Changes computed from rows that were read.
 
     Attributes:
-        affected: rows that the statement counts.
-        changes: to be written; None for none.
-        shown: rows that RETURNING is about.
+        affected: number of rows that the statement reports.
+        changes: rows and keys to write; None if there are none.
+        returned_rows: rows that RETURNING is evaluated over.
     """
 
     affected: int
     changes: Changes | None
-    shown: pa.Table
+    returned_rows: pa.Table
 
 
-def again_if_fenced(step: Callable[[], T], control: RunControl, table: str) -> T:
-    """Do something until no other writer comes between.
+def retry_if_fenced(step: Callable[[], T], control: RunControl, table: str) -> T:
+    """Run a step, and run it again if another writer fenced it.
 
     Args:
-        step: writes all or nothing, and raises `FencedError` where it wrote nothing.
-        control: may stop it between two attempts.
-        table: for the message.
+        step: writes all or nothing, and raises `FencedError` if it wrote nothing.
+        control: cancels the execution between two attempts.
+        table: name of the table, for messages.
 
     Raises:
-        FencedError: others came between every time; nothing was written.
-        LanceGatewayError: whatever the step raises.
+        FencedError: every attempt was fenced; nothing was written.
+        LanceGatewayError: an error of the step.
     """
     for attempt in range(ATTEMPTS):
         control.check()
@@ -167,7 +165,7 @@ def again_if_fenced(step: Callable[[], T], control: RunControl, table: str) -> T
     raise AssertionError
 
 
-def rewritten(
+def read_and_write(
     target: Target,
     step: ReadStep,
     compute: Callable[[pa.Table], Outcome],
@@ -175,18 +173,18 @@ def rewritten(
     *,
     durable: bool,
 ) -> tuple[Outcome, WriteReceipt]:
-    """Read rows and write what becomes of them, with nobody in between.
+    """Read rows, compute changes and write them while holding the regions exclusively.
 
     Args:
         target: table.
-        step: reads at consistency "strong"; anew for every attempt.
-        compute: from the rows that were read.
-        control: may stop it before it writes.
-        durable: whether what is acknowledged survives the end of this process.
+        step: reads at consistency "strong", once per attempt.
+        compute: computes the changes from the rows.
+        control: cancels the execution before it writes.
+        durable: whether acknowledged rows must survive the end of this process.
 
     Raises:
-        FencedError: others came between every time; nothing was written.
-        LanceGatewayError: what went wrong.
+        FencedError: every attempt was fenced by another writer; nothing was written.
+        LanceGatewayError: reading, computing or writing failed.
     """
     writer = target.table.writer()
     held_ids: set[str] = set()
@@ -197,44 +195,45 @@ def rewritten(
             outcome = compute(step.rows())
             if outcome.changes is None:
                 return outcome, WriteReceipt({}, durable)
-            needed = set() if step.is_whole else _regions_of(target, writer, outcome.changes)
+            needed = set() if step.is_whole else _find_regions(target, writer, outcome.changes)
             if not needed <= held_ids:
-                # Rows of the base table whose region did not exist yet, or that only the rows tell.
+                # Some rows lie in regions that were created meanwhile, or that only their values tell.
                 held_ids.update(needed)
                 return None
             control.check()
             return outcome, held.write(outcome.changes, durable=durable)
 
-    while (done := again_if_fenced(attempt, control, target.name)) is None:
+    while (result := retry_if_fenced(attempt, control, target.name)) is None:
         pass
-    return done
+    return result
 
 
-def _regions_of(target: Target, writer: TableWriter, changes: Changes) -> set[str]:
+def _find_regions(target: Target, writer: TableWriter, changes: Changes) -> set[str]:
     written = [rows for rows in (changes.upserts, changes.deletes) if rows is not None]
-    return {one for rows in written for one in writer.regions_of(rows.select(list(target.place_columns)))}
+    places = [rows.select(list(target.place_columns)) for rows in written]
+    return {region_id for rows in places for region_id in writer.regions_of(rows)}
 
 
 def _pause(attempt: int) -> None:
-    """Wait a little, differently long in every process, so that two don't fence each other in step."""
+    """Sleep for a random time, so that two processes don't keep fencing each other."""
     longest = min(_PAUSE_SECONDS * 2**attempt, _MAX_PAUSE_SECONDS)
     threading.Event().wait(random.uniform(0, longest))  # noqa: S311 - no secret
 
 
 @dataclass(frozen=True, eq=False)
 class PreparedRows(PreparedWrite):
-    """A statement that was checked and changes rows.
+    """A checked statement that changes rows.
 
     Attributes:
-        sql: as given.
-        into: table that it writes to.
-        returning: what is answered.
+        sql: text of the statement.
+        write_target: table that the statement writes to.
+        returning: evaluates RETURNING.
         parameter_schema: name and type of each parameter.
-        settings: of the session.
+        settings: session settings.
     """
 
     sql: str
-    into: Target
+    write_target: Target
     returning: Returning
     parameter_schema: pa.Schema
     settings: SessionSettings
@@ -242,31 +241,31 @@ class PreparedRows(PreparedWrite):
     @property
     def target(self) -> str:
         """Name of the table."""
-        return self.into.name
+        return self.write_target.name
 
     @property
     def schema(self) -> pa.Schema:
-        """Of what RETURNING gives."""
+        """Schema of the rows of RETURNING."""
         return self.returning.schema
 
     @property
     @abstractmethod
-    def reads(self) -> tuple[Read, ...]:
-        """Queries on which it depends that the statement means what it meant."""
+    def source_queries(self) -> tuple[SourceQuery, ...]:
+        """Queries that the statement reads with; it must be prepared again if one of them was replanned."""
 
     @property
     @abstractmethod
-    def shown(self) -> Read | None:
-        """The query whose plan tells most; None where nothing is read."""
+    def explained_query(self) -> SourceQuery | None:
+        """The query that EXPLAIN shows; None if the statement reads nothing."""
 
     @property
     @abstractmethod
     def summary(self) -> str:
-        """What would be written, in a line."""
+        """One line for EXPLAIN that describes the write."""
 
     def execute_many(self, parameters: pa.Table, control: RunControl | None = None) -> WriteResult:
-        """Do it for one set of parameters after another; those before an error were done."""
-        check_count(parameters.columns, self.parameter_schema)
+        """Execute each set of parameters in order; sets before an error stay written."""
+        check_parameter_count(parameters.columns, self.parameter_schema)
         affected, is_durable, answers = 0, True, []
         for row in range(parameters.num_rows):
             try:
@@ -276,7 +275,7 @@ class PreparedRows(PreparedWrite):
                     raise
                 count = f"set {row + 1} of {parameters.num_rows} sets of parameters"
                 msg = f"{error}; this was {count}, and the {row} before it were done"
-                raise retold(error, msg) from error
+                raise replace_message(error, msg) from error
             affected += done.affected
             is_durable = is_durable and done.is_durable
             if done.rows is not None:
@@ -288,55 +287,55 @@ class PreparedRows(PreparedWrite):
 
 
 Compute = Callable[[pa.Table, Sequence[pa.Scalar], RunControl], Outcome]
-"""From rows that were read, and parameters, what is written."""
+"""Computes the outcome from rows and parameters."""
 
 
 @dataclass(frozen=True, eq=False)
 class PreparedChange(PreparedRows):
-    """An UPDATE, DELETE or MERGE that was checked.
+    """A checked UPDATE, DELETE or MERGE.
 
     Attributes:
-        what: its name.
-        rows: that it reads.
-        compute: what becomes of them.
+        operation: "UPDATE", "DELETE" or "MERGE".
+        rows: rows that the statement reads.
+        compute: computes the changes from them.
     """
 
-    what: str
+    operation: str
     rows: Rows
     compute: Compute
 
     @property
-    def reads(self) -> tuple[Read, ...]:
-        """Queries that its rows come from."""
-        return self.rows.reads
+    def source_queries(self) -> tuple[SourceQuery, ...]:
+        """Queries that the rows come from."""
+        return self.rows.source_queries
 
     @property
-    def shown(self) -> Read:
-        """The query whose rows are changed."""
-        return self.rows.shown
+    def explained_query(self) -> SourceQuery:
+        """The query that reads the rows to change."""
+        return self.rows.explained_query
 
     @property
     def summary(self) -> str:
-        """What would be written."""
-        key = ", ".join(self.into.key)
-        return f"{self.what.capitalize()}Exec: table={self.target}, key=[{key}], {self.rows.summary}"
+        """One line for EXPLAIN that describes the write."""
+        key = ", ".join(self.write_target.key)
+        return f"{self.operation.capitalize()}Exec: table={self.target}, key=[{key}], {self.rows.summary}"
 
     def execute(self, parameters: Sequence[pa.Scalar] = (), control: RunControl | None = None) -> WriteResult:
-        """Read, and write."""
-        check_count(parameters, self.parameter_schema)
-        self.into.check_unaltered(self.sql)
-        asked = control or RunControl()
-        outcome, receipt = rewritten(
-            self.into,
-            self.rows.begin(parameters, asked),
-            lambda rows: self.compute(rows, parameters, asked),
-            asked,
+        """Read the rows, compute the changes and write them."""
+        check_parameter_count(parameters, self.parameter_schema)
+        self.write_target.check_schema_unchanged(self.sql)
+        run_control = control or RunControl()
+        outcome, receipt = read_and_write(
+            self.write_target,
+            self.rows.begin(parameters, run_control),
+            lambda rows: self.compute(rows, parameters, run_control),
+            run_control,
             durable=self.settings.durable_writes,
         )
-        answer = self.returning.rows(outcome.shown, parameters, asked)
+        answer = self.returning.execute(outcome.returned_rows, parameters, run_control)
         return WriteResult(outcome.affected, answer, receipt.is_durable)
 
 
-def no_change(target: Target) -> Outcome:
-    """Nothing was found that is to be changed."""
+def empty_outcome(target: Target) -> Outcome:
+    """Return the outcome of a statement that found no rows to change."""
     return Outcome(0, None, target.schema.empty_table())

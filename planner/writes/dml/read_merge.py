@@ -23,7 +23,7 @@ _NEXT = (("WHEN",), ("RETURNING",))
 
 
 class Match(Enum):
-    """Which rows a clause is for."""
+    """Which rows a clause matches."""
 
     MATCHED = "MATCHED"
     NOT_BY_TARGET = "NOT MATCHED"
@@ -31,7 +31,7 @@ class Match(Enum):
 
 
 class Action(Enum):
-    """What becomes of them."""
+    """What a clause does with the rows."""
 
     UPDATE = "UPDATE"
     DELETE = "DELETE"
@@ -44,12 +44,12 @@ class ClauseText:
     """One WHEN clause.
 
     Attributes:
-        match: which rows it is for.
-        condition: behind AND; may be empty.
-        action: what becomes of them.
-        assignments: behind SET; empty for `SET *`.
-        columns: of INSERT, each with its token; None for all.
-        values: of INSERT; None for `INSERT *`.
+        match: which rows the clause matches.
+        condition: condition behind AND; may be empty.
+        action: what to do with the rows.
+        assignments: assignments of SET; empty for `SET *`.
+        columns: column list of INSERT, each name with its token; None for all columns.
+        values: values of INSERT; None for `INSERT *`.
     """
 
     match: Match
@@ -62,17 +62,17 @@ class ClauseText:
 
 @dataclass(frozen=True, slots=True)
 class MergeText:
-    """The clauses.
+    """The clauses of a MERGE.
 
     Attributes:
         target: parts of the table's name.
-        alias: of the table.
+        alias: alias of the table.
         common_tables: WITH before MERGE.
-        source: with its alias.
-        source_name: what the source is called.
-        condition: behind ON.
-        clauses: in order.
-        returning: expressions.
+        source: the source with its alias.
+        source_name: name or alias of the source.
+        condition: condition behind ON.
+        clauses: WHEN clauses, in order.
+        returning: expressions of RETURNING.
     """
 
     target: tuple[str, ...]
@@ -86,10 +86,10 @@ class MergeText:
 
 
 def read_merge(statement: WriteText) -> MergeText:
-    """Read a MERGE.
+    """Parse a MERGE.
 
     Raises:
-        InvalidInputError: a syntax error, with its place.
+        InvalidInputError: the statement has a syntax error; names its position.
     """
     reader = statement.reader()
     common_tables = reader.common_tables()
@@ -98,14 +98,14 @@ def read_merge(statement: WriteText) -> MergeText:
     target = reader.read_qualified_name("The name of a table")
     alias = reader.alias("USING")
     reader.expect("USING")
-    source, source_name = _source(reader)
+    source, source_name = _read_source(reader)
     reader.expect("ON")
     condition = reader.until(("WHEN",))
     if not condition:
         raise reader.unexpected_error("A condition is expected behind ON")
     clauses = []
     while reader.take("WHEN"):
-        clauses.append(_clause(reader))
+        clauses.append(_read_clause(reader))
     if not clauses:
         raise reader.unexpected_error("WHEN [NOT] MATCHED .. THEN .. is expected")
     answer = read_returning(reader)
@@ -113,8 +113,8 @@ def read_merge(statement: WriteText) -> MergeText:
     return MergeText(target, alias, common_tables, source, source_name, condition, tuple(clauses), answer)
 
 
-def _source(reader: StatementReader) -> tuple[Part, str]:
-    """A table, function or query, and what it is called."""
+def _read_source(reader: StatementReader) -> tuple[Part, str]:
+    """Read a table, function or query, and return it with its name."""
     first, name = reader.at, "source"
     if reader.word == "(":
         reader.at = reader.closing() + 1
@@ -130,7 +130,7 @@ def _source(reader: StatementReader) -> tuple[Part, str]:
     return range(first, reader.at), name
 
 
-def _clause(reader: StatementReader) -> ClauseText:
+def _read_clause(reader: StatementReader) -> ClauseText:
     match = Match.MATCHED
     if reader.take("NOT"):
         match = Match.NOT_BY_TARGET
@@ -149,7 +149,7 @@ def _clause(reader: StatementReader) -> ClauseText:
     if reader.take("DO", "NOTHING"):
         return ClauseText(match, condition, Action.NOTHING)
     if match is Match.NOT_BY_TARGET:
-        return _insert(reader, condition)
+        return _read_insert(reader, condition)
     if reader.take("DELETE"):
         return ClauseText(match, condition, Action.DELETE)
     if not reader.take("UPDATE"):
@@ -160,7 +160,7 @@ def _clause(reader: StatementReader) -> ClauseText:
     return ClauseText(match, condition, Action.UPDATE, reader.until(*_NEXT))
 
 
-def _insert(reader: StatementReader, condition: Part) -> ClauseText:
+def _read_insert(reader: StatementReader, condition: Part) -> ClauseText:
     if not reader.take("INSERT"):
         raise reader.unexpected_error("INSERT or DO NOTHING is expected: there is no row of the table")
     if reader.take("*") or reader.take("ROW"):

@@ -19,14 +19,20 @@ from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings, Shortcut
 from planner.sql.statement_reader import Part
 from planner.sql.tokens import quote
-from planner.writes.dml.prepared_write import Compute, Outcome, PreparedChange, no_change, parameter_schema
-from planner.writes.dml.reading.key_rows import Rows, key_rows
-from planner.writes.dml.reading.read_rows import PlannedRows, key_text, last_of_key, repeated_key
-from planner.writes.dml.reading.rows_query import read_returning, returning
+from planner.writes.dml.prepared_write import (
+    Compute,
+    Outcome,
+    PreparedChange,
+    build_parameter_schema,
+    empty_outcome,
+)
+from planner.writes.dml.reading.key_rows import Rows, plan_key_rows
+from planner.writes.dml.reading.read_rows import PlannedRows, find_repeated_key, format_key, keep_last_of_key
+from planner.writes.dml.reading.rows_query import prepare_returning, read_returning
 from planner.writes.dml.statement.target import Target, find_target
 from planner.writes.dml.statement.text import ReadSession, Splice, WriteText, read_statement
-from planner.writes.dml.values.assignment import assigned
-from planner.writes.dml.values.set_clause import SetColumns, read_assignments, set_columns
+from planner.writes.dml.values.assignment import assign
+from planner.writes.dml.values.set_clause import SetColumns, prepare_set_columns, read_assignments
 
 __all__ = ["prepare_delete", "prepare_truncate", "prepare_update"]
 
@@ -36,10 +42,10 @@ _SET = "set#"
 def prepare_update(
     engine: QueryPlanner, sql: str, settings: SessionSettings, access: Access
 ) -> PreparedChange:
-    """Check an UPDATE.
+    """Prepare an UPDATE.
 
     Raises:
-        LanceGatewayError: what is wrong with it.
+        LanceGatewayError: the statement is invalid.
     """
     session, statement = ReadSession(engine, settings, access), read_statement(sql)
     reader = statement.reader()
@@ -58,24 +64,24 @@ def prepare_update(
     name = alias or target.name
     found = read_assignments(statement, assignments, frozenset({name}))
     directly = Shortcut.LITERAL_VALUES in settings.shortcuts
-    columns = set_columns(statement, target, found, directly=directly)
+    columns = prepare_set_columns(statement, target, found, directly=directly)
     wanted = target.schema.names
     rows = _find_rows(session, statement, target, name, wanted, columns, common_tables, others, condition)
     columns.check_types(rows.schema, _SET)
-    answered = returning(statement, answer, target, alias, settings)
+    answered = prepare_returning(statement, answer, target, alias, settings)
     types = (columns.parameter_types, rows.parameter_types, answered.parameter_types)
-    schema = parameter_schema(statement.parameter_count, *types)
-    compute = _update(target, columns, "FROM" if others else "")
+    schema = build_parameter_schema(statement.parameter_count, *types)
+    compute = _build_update(target, columns, "FROM" if others else "")
     return PreparedChange(sql, target, answered, schema, settings, "UPDATE", rows, compute)
 
 
 def prepare_delete(
     engine: QueryPlanner, sql: str, settings: SessionSettings, access: Access
 ) -> PreparedChange:
-    """Check a DELETE.
+    """Prepare a DELETE.
 
     Raises:
-        LanceGatewayError: what is wrong with it.
+        LanceGatewayError: the statement is invalid.
     """
     session, statement = ReadSession(engine, settings, access), read_statement(sql)
     reader = statement.reader()
@@ -94,19 +100,19 @@ def prepare_delete(
     wanted = target.schema.names if answer else target.place_columns
     columns = SetColumns(target)
     rows = _find_rows(session, statement, target, name, wanted, columns, common_tables, others, condition)
-    answered = returning(statement, answer, target, alias, settings)
-    schema = parameter_schema(statement.parameter_count, rows.parameter_types, answered.parameter_types)
-    compute = _delete(target, joined=bool(others), whole=bool(answer))
+    answered = prepare_returning(statement, answer, target, alias, settings)
+    schema = build_parameter_schema(statement.parameter_count, rows.parameter_types, answered.parameter_types)
+    compute = _build_delete(target, joined=bool(others), whole=bool(answer))
     return PreparedChange(sql, target, answered, schema, settings, "DELETE", rows, compute)
 
 
 def prepare_truncate(
     engine: QueryPlanner, sql: str, settings: SessionSettings, access: Access
 ) -> PreparedChange:
-    """Check a TRUNCATE.
+    """Prepare a TRUNCATE.
 
     Raises:
-        LanceGatewayError: what is wrong with it.
+        LanceGatewayError: the statement is invalid.
     """
     reader = read_statement(sql).reader()
     reader.expect("TRUNCATE")
@@ -128,20 +134,20 @@ def _find_rows(
     others: Part,
     condition: Part,
 ) -> Rows:
-    """The rows that a statement is about.
+    """Plan how to read the rows to change: by their keys if possible, otherwise by a query.
 
     Args:
-        session: that reads.
+        session: session that reads.
         statement: text of the statement.
         target: table that is written.
-        name: what the statement calls it.
-        wanted: columns of the target.
-        columns: expressions that are computed of them.
+        name: name or alias of the target in the statement.
+        wanted: columns of the target to read.
+        columns: expressions of SET.
         common_tables: WITH.
-        others: what the target is joined with.
-        condition: behind WHERE.
+        others: tables that the target is joined with.
+        condition: condition of WHERE.
     """
-    strong = session.strong()
+    strong = session.with_strong_consistency()
 
     def plan() -> PlannedRows:
         splice = Splice(statement).copy(common_tables).add(" SELECT ")
@@ -152,53 +158,53 @@ def _find_rows(
             splice.add(", ").copy(others)
         if condition:
             splice.add(" WHERE (").copy(condition).add(")")
-        return PlannedRows(target, strong.prepare(splice.query()))
+        return PlannedRows(target, strong.prepare(splice.build()))
 
     if condition and not others and not common_tables:
-        rows = key_rows(strong, statement, target, name, condition, columns, _SET, wanted, plan)
+        rows = plan_key_rows(strong, statement, target, name, condition, columns, _SET, wanted, plan)
         if rows is not None:
             return rows
     return plan()
 
 
-def _update(target: Target, columns: SetColumns, joined: str) -> Compute:
-    def outcome(rows: pa.Table, parameters: Sequence[pa.Scalar], _control: RunControl) -> Outcome:
+def _build_update(target: Target, columns: SetColumns, joined: str) -> Compute:
+    def compute(rows: pa.Table, parameters: Sequence[pa.Scalar], _control: RunControl) -> Outcome:
         if not rows.num_rows:
-            return no_change(target)
+            return empty_outcome(target)
         if joined:
             check_matched_once(target, rows, joined)
-        new = columns.applied(rows, _SET, parameters)
+        new = columns.apply(rows, _SET, parameters)
         return Outcome(new.num_rows, Changes(new), new)
 
-    return outcome
+    return compute
 
 
-def _delete(target: Target, *, joined: bool, whole: bool) -> Compute:
-    def outcome(rows: pa.Table, _parameters: Sequence[pa.Scalar], _control: RunControl) -> Outcome:
+def _build_delete(target: Target, *, joined: bool, whole: bool) -> Compute:
+    def compute(rows: pa.Table, _parameters: Sequence[pa.Scalar], _control: RunControl) -> Outcome:
         if not rows.num_rows:
-            return no_change(target)
+            return empty_outcome(target)
         fields = [target.schema.field(name) for name in rows.column_names]
-        columns = [assigned(column, field) for column, field in zip(rows.columns, fields, strict=True)]
-        found = pa.table(columns, schema=pa.schema(fields))
+        columns = [assign(column, field) for column, field in zip(rows.columns, fields, strict=True)]
+        old_rows = pa.table(columns, schema=pa.schema(fields))
         if joined:
-            found = last_of_key(found, target.key)
-        shown = found if whole else target.schema.empty_table()
-        deleted = Changes(deletes=found.select(list(target.place_columns)))
-        return Outcome(found.num_rows, deleted, shown)
+            old_rows = keep_last_of_key(old_rows, target.key)
+        returned = old_rows if whole else target.schema.empty_table()
+        changes = Changes(deletes=old_rows.select(list(target.place_columns)))
+        return Outcome(old_rows.num_rows, changes, returned)
 
-    return outcome
+    return compute
 
 
 def check_matched_once(target: Target, rows: pa.Table, joined: str) -> None:
-    """Refuse rows that are matched more than once: which of the new values is meant?
+    """Refuse a join that matches a row of the target more than once.
 
     Raises:
-        InvalidInputError: names one of them.
+        InvalidInputError: a row is matched more than once; names its key.
     """
-    twice = repeated_key(rows, target.key)
+    twice = find_repeated_key(rows, target.key)
     if twice is not None:
         msg = (
-            f"the row of table {target.name!r} with {key_text(twice)} matches several rows of {joined}, so "
+            f"the row of table {target.name!r} with {format_key(twice)} matches several rows of {joined}, so "
             "what it becomes is not clear, and nothing was written: make at most one row match"
         )
         raise InvalidInputError(msg)

@@ -13,9 +13,9 @@ from memwal.base.index_details import read_index_details
 from memwal.errors import PreconditionError, UnavailableError
 from pipeline.indexing import IndexPolicy, job, maintain, needs, optimising
 from pipeline.indexing.indexes import DIRECTORY
-from pipeline.indexing.optimising import Optimised
+from pipeline.indexing.optimising import OptimiseResult
 from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.runners import Threads, silent
+from pipeline.jobs.runners import Threads, ignore_progress
 from tests.pipeline.indexed_table import IndexedTable, check_lance, rows
 from tests.planner.search.replayed import Ask
 from tests.support.writer_process import WriterProcess
@@ -294,22 +294,22 @@ def test_an_index_lags_where_others_change_the_table_all_the_time_and_fails_wher
     names = ("n_index",)
     turns = iter(range(2, 100))
 
-    def nothing(_: Any, upkeep: Any, *__: Any) -> tuple[Optimised, ...]:
-        return tuple(map(Optimised, upkeep))
+    def nothing(_: Any, upkeep: Any, *__: Any) -> tuple[OptimiseResult, ...]:
+        return tuple(map(OptimiseResult, upkeep))
 
-    def nothing_beside_a_merge(*arguments: Any) -> tuple[Optimised, ...]:
+    def nothing_beside_a_merge(*arguments: Any) -> tuple[OptimiseResult, ...]:
         plain_table.turn(range(300, 305), next(turns))
         return nothing(*arguments)
 
     with monkeypatch.context() as patch:
         patch.setattr(optimising, "optimise", nothing_beside_a_merge)
-        optimising.caught_up(plain_table.lake_table, names, Threads(), silent)
+        optimising.catch_up(plain_table.lake_table, names, Threads(), ignore_progress)
     assert not plain_table.index("n_index").is_current
     with monkeypatch.context() as patch:
         patch.setattr(optimising, "optimise", nothing)
         with pytest.raises(PreconditionError, match=r"'n_index' can't catch up .* they still lack rows"):
-            optimising.caught_up(plain_table.lake_table, names, Threads(), silent)
-    optimising.caught_up(plain_table.lake_table, names, Threads(), silent)
+            optimising.catch_up(plain_table.lake_table, names, Threads(), ignore_progress)
+    optimising.catch_up(plain_table.lake_table, names, Threads(), ignore_progress)
     assert plain_table.index("n_index").is_current
 
 

@@ -5,7 +5,7 @@ import pytest
 from memwal.errors import InvalidInputError
 from pipeline.indexing import IndexPolicy
 from pipeline.indexing.indexes import Fragment, IndexState, Segment, TableIndexes, Training
-from pipeline.indexing.planning import folded, gathering, spare_fragments
+from pipeline.indexing.planning import count_folded_segments, count_spare_fragments, plan_gathering
 
 
 class Base:
@@ -40,7 +40,7 @@ def index(*segment_rows: int, unindexed: int, kind: str = "BTree") -> IndexState
 )
 def test_segments_are_folded_that_are_no_larger(segments: tuple[int, ...], unindexed: int, expected: int):
     state = index(*segments, unindexed=unindexed)
-    assert folded(state, indexes(state)) == expected
+    assert count_folded_segments(state, indexes(state)) == expected
 
 
 def test_many_small_additions_leave_few_segments_and_rewrite_each_row_rarely():
@@ -48,7 +48,7 @@ def test_many_small_additions_leave_few_segments_and_rewrite_each_row_rarely():
     written = 0
     for _ in range(1000):
         state = index(*segments, unindexed=1)
-        count = folded(state, indexes(state))
+        count = count_folded_segments(state, indexes(state))
         taken = segments[len(segments) - count :]
         del segments[len(segments) - count :]
         segments.append(1 + sum(taken))
@@ -60,7 +60,7 @@ def test_many_small_additions_leave_few_segments_and_rewrite_each_row_rarely():
 @pytest.mark.parametrize(("kind", "expected"), [("BTree", 3), ("Inverted", 3), ("IVF_PQ", 0)])
 def test_where_rows_have_stable_ids_scalar_indexes_are_written_whole(kind: str, expected: int):
     state = index(1000, 400, 100, unindexed=1, kind=kind)
-    assert folded(state, indexes(state, stable=True)) == expected
+    assert count_folded_segments(state, indexes(state, stable=True)) == expected
 
 
 @pytest.mark.parametrize(
@@ -78,27 +78,32 @@ def test_where_rows_have_stable_ids_scalar_indexes_are_written_whole(kind: str, 
 )
 def test_what_putting_files_together_spares(rows: tuple[int, ...], expected: int):
     fragments = [Fragment(number, one, 0) for number, one in enumerate(rows)]
-    assert spare_fragments(fragments, 100) == expected
+    assert count_spare_fragments(fragments, 100) == expected
 
 
 def test_deleted_rows_do_not_make_a_large_fragment_small():
-    assert spare_fragments([Fragment(0, 100, 90), Fragment(1, 100, 90)], 100) == 0
-    assert spare_fragments([Fragment(0, 90, 80), Fragment(1, 90, 80)], 100) == 1
+    assert count_spare_fragments([Fragment(0, 100, 90), Fragment(1, 100, 90)], 100) == 0
+    assert count_spare_fragments([Fragment(0, 90, 80), Fragment(1, 90, 80)], 100) == 1
 
 
 def test_small_fragments_are_gathered_in_one_segment():
     fragments = tuple(Fragment(number, rows, 0) for number, rows in enumerate((200, 10, 10)))
     apart, together = index(200, 10, 10, unindexed=0), index(200, 10, unindexed=0)
-    (found,) = gathering(indexes(apart, together, fragments=fragments), 100)
+    (found,) = plan_gathering(indexes(apart, together, fragments=fragments), 100)
     assert found.fold == 2
-    assert gathering(indexes(together, fragments=fragments[:2]), 100) == ()
+    assert plan_gathering(indexes(together, fragments=fragments[:2]), 100) == ()
 
 
 def test_vector_indexes_wear_out():
     policy = IndexPolicy(retrain_after=3, retrain_growth=2)
-    assert Training(1, 100, 2).worn(200, policy) is None
-    assert Training(1, 100, 3).worn(200, policy) == "rows were added 3 times since it was trained"
-    assert Training(1, 100, 0).worn(201, policy) == "it was trained on 100 rows, and there are 201"
+    assert Training(1, 100, 2).find_retrain_reason(200, policy) is None
+    assert (
+        Training(1, 100, 3).find_retrain_reason(200, policy) == "rows were added 3 times since it was trained"
+    )
+    assert (
+        Training(1, 100, 0).find_retrain_reason(201, policy)
+        == "it was trained on 100 rows, and there are 201"
+    )
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from pipeline.ingesting import IngestOptions, ingest, job
 from pipeline.ingesting.columns import Router
 from pipeline.ingesting.writing import BatchMarkers
 from pipeline.jobs.lake import LakeTable, TableState
-from pipeline.spark.runner import CarriedError, told, versions
+from pipeline.spark.runner import CarriedError, translate_error, versions
 from tests.pipeline.attempts import routed, task, write
 from tests.pipeline.failing_tasks import DyingWriter, FailingWriter
 from tests.support.gateways import EngineGateway
@@ -141,7 +141,7 @@ def test_an_executor_with_another_pylance_writes_nothing(table: LakeTable):
             list(one(iter(rows.to_batches())))
         message = r"^a Spark executor on .* has pylance [\d.]+, but the driver has 99.0.0: install the same"
         with pytest.raises(PreconditionError, match=message):
-            raise told(caught.value, "ingest")
+            raise translate_error(caught.value, "ingest")
 
 
 def test_a_frame_that_does_not_fit_starts_no_job(spark: SparkSession, table: LakeTable):
@@ -160,7 +160,7 @@ def test_markers_that_later_ones_vouch_for_go(table: LakeTable):
     markers = BatchMarkers(table.storage, "stream-1")
     for one in range(5):
         assert not markers.is_complete(one)
-        markers.complete(one)
+        markers.mark_complete(one)
     assert markers.batches() == (2, 3, 4)
     assert all(markers.is_complete(one) for one in range(5))
     assert not markers.is_complete(5)
@@ -175,7 +175,7 @@ def test_tables_on_s3(s3_location: tuple[str, dict[str, str]]):
     table = LakeTable.at(f"{root}/notes.lance", options)
     rows = pa.Table.from_pylist([{"id": one, "text": "s3"} for one in range(10)], schema=NOTES)
     assert sum(one.rows for one in write(table, rows)) == 10
-    BatchMarkers(table.storage, "stream-7").complete(0)
+    BatchMarkers(table.storage, "stream-7").mark_complete(0)
     assert write(table, rows) == ()
     state = TableState.read(table)
     assert sum(one.physical_rows or 0 for each in state.regions.values() for one in each.pending) == 10

@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.ingesting.chunks import chunks, last_of_keys
+from pipeline.ingesting.chunks import keep_last_rows, split_into_chunks
 
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from("abc")), max_size=30).map(sorted)
 CUTS = st.lists(st.integers(0, 30), max_size=6)
@@ -30,7 +30,7 @@ def batches(rows: list[tuple[int, str]], cuts: list[int]) -> list[pa.RecordBatch
 
 @given(ROWS, CUTS, st.integers(1, 8), st.sampled_from([1, 100, 1 << 20]))
 def test_pieces_are_the_rows_in_order(rows: list[tuple[int, str]], cuts: list[int], most: int, nbytes: int):
-    found = list(chunks(batches(rows, cuts), "region", rows=most, nbytes=nbytes))
+    found = list(split_into_chunks(batches(rows, cuts), "region", rows=most, nbytes=nbytes))
     assert [at for one in found for at in one.rows.column("at").to_pylist()] == list(range(len(rows)))
     for one in found:
         assert 1 <= one.rows.num_rows <= most
@@ -39,13 +39,13 @@ def test_pieces_are_the_rows_in_order(rows: list[tuple[int, str]], cuts: list[in
 
 @given(ROWS, CUTS)
 def test_pieces_are_as_large_as_they_may_be(rows: list[tuple[int, str]], cuts: list[int]):
-    found = list(chunks(batches(rows, cuts), "region", rows=1000, nbytes=1 << 30))
+    found = list(split_into_chunks(batches(rows, cuts), "region", rows=1000, nbytes=1 << 30))
     assert [one.number for one in found] == [region for region, _ in groupby(rows, key=lambda row: row[0])]
 
 
 @given(ROWS, CUTS)
 def test_the_last_row_of_each_key_stays(rows: list[tuple[int, str]], cuts: list[int]):
     found = [
-        at for one in last_of_keys(batches(rows, cuts), "region", ["key"]) for at in one["at"].to_pylist()
+        at for one in keep_last_rows(batches(rows, cuts), "region", ["key"]) for at in one["at"].to_pylist()
     ]
     assert found == sorted({row: at for at, row in enumerate(rows)}.values())

@@ -10,7 +10,7 @@ import pytest
 
 from memwal.errors import InvalidInputError, PreconditionError
 from memwal.writing import OpenTable
-from pipeline.ingesting.columns import Columns, first_failing
+from pipeline.ingesting.columns import Columns, find_failing_row
 from pipeline.ingesting.options import IngestOptions
 from pipeline.jobs.lake import LakeTable
 from tests.pipeline.attempts import routed, write
@@ -196,10 +196,10 @@ def test_the_row_at_fault_is_found(bad: int):
         if start <= bad < start + length:
             raise ValueError
 
-    assert first_failing(9, attempt) == bad
+    assert find_failing_row(9, attempt) == bad
 
 
 def test_columns_travel_to_executors(table: LakeTable):
     opened = OpenTable.open(table.name, table.storage)
-    columns = Columns.fitting(rows({}).schema, opened, IngestOptions())
+    columns = Columns.match_schema(rows({}).schema, opened, IngestOptions())
     assert pickle.loads(pickle.dumps(columns)) == columns

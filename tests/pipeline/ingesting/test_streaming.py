@@ -71,7 +71,7 @@ def test_a_query_goes_on_where_it_was(feed: Feed, gateway: EngineGateway):
 def test_a_driver_that_dies_between_rows_and_checkpoint(
     feed: Feed, gateway: EngineGateway, monkeypatch: pytest.MonkeyPatch, *, is_noted: bool
 ):
-    complete = BatchMarkers.complete
+    complete = BatchMarkers.mark_complete
 
     def dying(markers: BatchMarkers, batch: int) -> None:
         if is_noted:
@@ -79,7 +79,7 @@ def test_a_driver_that_dies_between_rows_and_checkpoint(
         raise UnavailableError("the driver is gone")
 
     feed.add("a", {"id": 1, "text": "a"}, {"id": 2, "text": "a"})
-    monkeypatch.setattr(BatchMarkers, "complete", dying)
+    monkeypatch.setattr(BatchMarkers, "mark_complete", dying)
     with pytest.raises(UnavailableError, match=r"^the driver is gone$"):
         feed.run()
     monkeypatch.undo()

@@ -24,7 +24,7 @@ from pipeline.cli import app
 from pipeline.jobs.lake import Lake, LakeTable, TableState
 from pipeline.jobs.runners import Progress, Runner
 from pipeline.keeping import Keeper, Policies, RunPolicy
-from pipeline.keeping.keeper import STEPS, Done
+from pipeline.keeping.keeper import STEPS, StepResult
 from pipeline.keeping.metrics import HttpServer, KeeperMetrics
 from pipeline.keeping.running import run_until
 from pipeline.merging import MergePolicy
@@ -106,9 +106,9 @@ class TestWhatIsDue:
         new_table("t")
         clock, cleaned = Clock(), []
 
-        def clean(*_: object) -> Done:
+        def clean(*_: object) -> StepResult:
             cleaned.append(clock())
-            return Done()
+            return StepResult()
 
         policies = Policies(run=RunPolicy(delete=True, clean_interval_seconds=600))
         keeper = Keeper(Lake.open(str(root)), policies, steps={**STEPS, "clean": clean}, clock=clock)
@@ -170,11 +170,11 @@ class TestWhatIsDue:
 
 class TestWhatFails:
     @pytest.fixture
-    def steps(self) -> dict[str, Callable[[LakeTable, Policies, Runner, Progress], Done]]:
-        def merge(table: LakeTable, *_: object) -> Done:
+    def steps(self) -> dict[str, Callable[[LakeTable, Policies, Runner, Progress], StepResult]]:
+        def merge(table: LakeTable, *_: object) -> StepResult:
             if table.name == "bad":
                 raise UnavailableError("storage is away")
-            return Done("did it", {"generations": 2})
+            return StepResult("did it", {"generations": 2})
 
         return {"merge": merge}
 
@@ -182,7 +182,7 @@ class TestWhatFails:
         self,
         root: Path,
         new_table: Callable[[str], LsmTable],
-        steps: dict[str, Callable[..., Done]],
+        steps: dict[str, Callable[..., StepResult]],
         caplog: pytest.LogCaptureFixture,
         monkeypatch: pytest.MonkeyPatch,
     ):
@@ -222,7 +222,7 @@ class TestWhatFails:
     ):
         new_table("t")
 
-        def merge(*_: object) -> Done:
+        def merge(*_: object) -> StepResult:
             raise RuntimeError("a bug")
 
         found = Keeper(Lake.open(str(root)), Policies(), steps={"merge": merge}).round()
@@ -235,7 +235,7 @@ class TestWhatFails:
     ):
         new_table("t")
 
-        def merge(table: LakeTable, *_: object) -> Done:
+        def merge(table: LakeTable, *_: object) -> StepResult:
             shutil.rmtree(table.uri)
             raise NotFoundError("it is gone")
 
@@ -260,14 +260,14 @@ class TestEnding:
             new_table(name)
         stop, began = threading.Event(), []
 
-        def merge(table: LakeTable, *_: object) -> Done:
+        def merge(table: LakeTable, *_: object) -> StepResult:
             began.append(("merge", table.name))
             stop.set()
-            return Done("did it")
+            return StepResult("did it")
 
-        def index(table: LakeTable, *_: object) -> Done:
+        def index(table: LakeTable, *_: object) -> StepResult:
             began.append(("index", table.name))
-            return Done()
+            return StepResult()
 
         keeper = Keeper(Lake.open(str(root)), Policies(), steps={"merge": merge, "index": index}, stop=stop)
         run_until(keeper, stop, 3600.0)

@@ -11,7 +11,7 @@ from memwal.errors import UnavailableError
 from pipeline.jobs.lake import Lake, LakeTable
 from pipeline.jobs.runners import Progress, Runner
 from pipeline.keeping import Keeper, Policies
-from pipeline.keeping.keeper import STEPS, Done
+from pipeline.keeping.keeper import STEPS, StepResult
 from pipeline.keeping.running import QUERY, stream_until
 from pipeline.status import read_status
 from tests.support.tables import LsmTable, bucketed, key_field
@@ -30,12 +30,12 @@ def test_each_trigger_is_a_look_at_all_tables(root: Path, writers: WriterProcess
     stop = threading.Event()
     looks: list[int] = []
 
-    def last(table: LakeTable, policies: Policies, runner: Runner, progress: Progress) -> Done:
+    def last(table: LakeTable, policies: Policies, runner: Runner, progress: Progress) -> StepResult:
         del policies, runner, progress
         looks.append(read_status(table).pending_generations)
         if len(looks) == 2:
             stop.set()
-        return Done("looked")
+        return StepResult("looked")
 
     written.put([{"id": 1, "v": "new"}, {"id": 2, "v": "new"}, {"id": 3, "v": "new"}])
     written.close_writers()

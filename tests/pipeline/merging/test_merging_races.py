@@ -259,7 +259,7 @@ def test_a_merge_gives_up_when_the_table_never_rests(kept: MergedTable, monkeypa
     kept.put(row(3, "new"), row(50, "new"))
     kept.flush()
     monkeypatch.setattr(committing.time, "sleep", lambda _: None)
-    pinned = committing._Work._pinned
+    pinned = committing._Work._pin_base
 
     def restless(work: committing._Work) -> object:
         base = pinned(work)
@@ -267,7 +267,7 @@ def test_a_merge_gives_up_when_the_table_never_rests(kept: MergedTable, monkeypa
         lance.write_dataset(rows, kept.table.path, mode="append")
         return base
 
-    monkeypatch.setattr(committing._Work, "_pinned", restless)
+    monkeypatch.setattr(committing._Work, "_pin_base", restless)
     with pytest.raises(UnavailableError, match="others changed it during each of 12 attempts"):
         merge(kept.lake_table)
 

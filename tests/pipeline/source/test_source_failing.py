@@ -15,7 +15,7 @@ from memwal.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from pipeline.source.client import LanceGatewaySourceError, told_first, translated
+from pipeline.source.client import LanceGatewaySourceError, raise_first, translate_error
 
 FIRST = "memwal.errors.NotFoundError: table 'x' does not exist\n"
 
@@ -28,7 +28,7 @@ def shown() -> str:
     """What a worker sends to the JVM."""
     sent = io.BytesIO()
     try:
-        with told_first():
+        with raise_first():
             refuse()
     except LanceGatewaySourceError as error:
         handle_worker_exception(error, sent)
@@ -44,7 +44,7 @@ def test_our_words_stand_in_front_of_the_traceback(monkeypatch: pytest.MonkeyPat
 
 
 def test_errors_of_others_pass() -> None:
-    with pytest.raises(ZeroDivisionError), told_first():
+    with pytest.raises(ZeroDivisionError), raise_first():
         raise ZeroDivisionError
 
 
@@ -63,7 +63,7 @@ def test_errors_of_others_pass() -> None:
     ],
 )
 def test_flight_errors_keep_their_meaning(error: Exception, kind: type[LanceGatewayError]) -> None:
-    made = translated(error, "gateway grpc://a:1")
+    made = translate_error(error, "gateway grpc://a:1")
     assert type(made) is kind
     assert str(made).startswith("gateway grpc://a:1: ")
     assert "Detail" not in str(made)

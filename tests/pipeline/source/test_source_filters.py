@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyspark.sql import datasource as of
 
 from gateway.server import GatewayServer
-from pipeline.source.filters import condition
+from pipeline.source.filters import translate_filter
 from tests.gateway.conftest import serving
 from tests.support.sources import get_url, plan_read
 from tests.support.tables import LsmTable, bucketed, key_field
@@ -181,7 +181,7 @@ def test_pushed_and_handed_back_filters_give_what_spark_gives(
     ],
 )
 def test_conditions_are_plain_sql(one: of.Filter, sql: str) -> None:
-    made = condition(one, SCHEMA)
+    made = translate_filter(one, SCHEMA)
     assert made is not None
     assert (made.sql, made.is_exact) == (sql, True)
 
@@ -206,10 +206,10 @@ def test_conditions_are_plain_sql(one: of.Filter, sql: str) -> None:
     ],
 )
 def test_what_may_differ_stays_with_spark(one: of.Filter) -> None:
-    assert condition(one, SCHEMA) is None
+    assert translate_filter(one, SCHEMA) is None
 
 
 def test_floats_are_looked_at_again() -> None:
-    made = condition(of.GreaterThan(("double",), 1.5), SCHEMA)
+    made = translate_filter(of.GreaterThan(("double",), 1.5), SCHEMA)
     assert made is not None
     assert not made.is_exact

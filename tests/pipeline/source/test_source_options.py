@@ -5,7 +5,7 @@ import re
 import pytest
 
 from memwal.errors import InvalidInputError
-from pipeline.source.options import Login, Options, is_wrapped, refuse, selecting
+from pipeline.source.options import Login, Options, build_select, is_wrapped, refuse
 
 
 def test_little_needs_to_be_said() -> None:
@@ -95,10 +95,12 @@ def test_secrets_may_stand_in_the_environment(monkeypatch: pytest.MonkeyPatch) -
 def test_columns_and_conditions_become_part_of_the_statement(given: dict[str, str], sql: str | None) -> None:
     options = Options.of(given)
     assert is_wrapped(options)
-    assert selecting(options, ["a"], ["x"]) == (sql or f'SELECT "a" FROM (\n{given["query"]}\n) AS q WHERE x')
+    assert build_select(options, ["a"], ["x"]) == (
+        sql or f'SELECT "a" FROM (\n{given["query"]}\n) AS q WHERE x'
+    )
 
 
 @pytest.mark.parametrize("given", [{"query": "SHOW TABLES"}, {"query": "SELECT 1", "dialect": "spark"}])
 def test_other_statements_are_sent_as_they_are(given: dict[str, str]) -> None:
     assert not is_wrapped(Options.of(given))
-    assert re.sub(r"\s", " ", selecting(Options.of(given), ["a"], ["x"])) == given["query"]
+    assert re.sub(r"\s", " ", build_select(Options.of(given), ["a"], ["x"])) == given["query"]

@@ -142,7 +142,7 @@ def test_a_task_that_comes_late_renews_its_ticket(server: GatewayServer) -> None
         for number, one in enumerate(planned.partitions):
             assert isinstance(one, Parts)
             late = tuple(dataclasses.replace(end, expires_at=time.time() - 1000) for end in one.endpoints)
-            assert all(gateway.renewed(end).expires_at > time.time() + 500 for end in late)  # type: ignore[operator]
+            assert all(gateway.renew(end).expires_at > time.time() + 500 for end in late)  # type: ignore[operator]
             planned.partitions[number] = Parts(number, late)
     assert pairs(planned.rows()) == EXPECTED
 

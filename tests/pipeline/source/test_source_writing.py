@@ -15,7 +15,7 @@ from gateway.cli.client import GatewayClient
 from gateway.server import GatewayServer
 from pipeline.source.client import LanceGatewaySourceError
 from pipeline.source.types import arrow_schema, spark_schema
-from pipeline.source.writing import GatewayStreamWriter, GatewayWriter, Written
+from pipeline.source.writing import GatewayStreamWriter, GatewayWriter, WrittenRows
 from tests.gateway.conftest import serving
 from tests.support.sources import get_url, open_source
 
@@ -62,8 +62,8 @@ def writer(
 def test_rows_arrive_in_the_types_of_the_table(server: GatewayServer) -> None:
     schema = schema_of(server)
     made = writer(server, schema)
-    assert made.write(batches([ROW, {"id": 2}], schema)) == Written(2)
-    made.commit([Written(2)])
+    assert made.write(batches([ROW, {"id": 2}], schema)) == WrittenRows(2)
+    made.commit([WrittenRows(2)])
     nothing = dict.fromkeys(ROW)
     assert stored(server) == [{**ROW, "u": 2**64 - 1}, {**nothing, "id": 2}]
 
@@ -72,14 +72,14 @@ def test_a_task_that_is_repeated_changes_nothing(server: GatewayServer) -> None:
     schema = schema_of(server, "id", "price")
     rows = [{"id": number, "price": Decimal(number)} for number in range(5)]
     made = writer(server, schema)
-    assert [made.write(batches(rows, schema)) for _ in range(2)] == [Written(5)] * 2
-    made.abort([None, Written(5)])
+    assert [made.write(batches(rows, schema)) for _ in range(2)] == [WrittenRows(5)] * 2
+    made.abort([None, WrittenRows(5)])
     assert stored(server, "id, price") == rows
 
 
 def test_tasks_without_rows_send_nothing(server: GatewayServer) -> None:
     schema = schema_of(server)
-    assert writer(server, schema).write(iter([])) == Written(0)
+    assert writer(server, schema).write(iter([])) == WrittenRows(0)
 
 
 def test_a_stream_writes_batch_by_batch(server: GatewayServer) -> None:

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from memwal.errors import InvalidInputError, PreconditionError
-from pipeline.spark.session import check_java, find_session, opened_session, quiet_jvm
+from pipeline.spark.session import check_java, find_session, open_session, quiet_jvm
 
 
 def pretend_java(folder: Path, text: str) -> None:
@@ -74,7 +74,7 @@ def test_packages_that_are_missing(monkeypatch: pytest.MonkeyPatch, missing: str
 
 
 def test_a_session_that_is_there_is_used_and_stays(spark: SparkSession):
-    with opened_session("local[1]") as found:
+    with open_session("local[1]") as found:
         assert found is spark
     assert spark.range(3).count() == 3
 

@@ -20,7 +20,7 @@ from pipeline.jobs.lake import Lake, LakeTable
 from pipeline.merging import merge
 from pipeline.snapshotting import snapshot
 from pipeline.status import read_status
-from pipeline.status.shown import document, exposition, render
+from pipeline.status.shown import build_document, format_exposition, render
 from tests.support import manifests
 from tests.support.tables import LsmTable, bucketed, key_field
 from tests.support.writer_process import WriterProcess
@@ -133,7 +133,7 @@ class TestTelling:
 
     def test_programs_read_json_whose_keys_stay(self, table: LakeTable, written: LsmTable):
         flushed(written, 1)
-        found = json.loads(json.dumps(document([read_status(table)], {"bad": "why"}, regions=True)))
+        found = json.loads(json.dumps(build_document([read_status(table)], {"bad": "why"}, regions=True)))
         assert found["format"] == 1
         bad, good = found["tables"]
         assert bad == {"table": "bad", "error": "why"}
@@ -151,7 +151,7 @@ class TestTelling:
 
     def test_prometheus_reads_its_own_format(self, table: LakeTable, written: LsmTable):
         flushed(written, 1, 2, 3)
-        text = exposition([read_status(table)], regions=True)
+        text = format_exposition([read_status(table)], regions=True)
         families = {one.name: one for one in text_string_to_metric_families(text)}
         assert all(name.startswith("lance_pipeline_") for name in families)
         (sample,) = families["lance_pipeline_table_pending_rows"].samples
@@ -159,7 +159,9 @@ class TestTelling:
         regions = families["lance_pipeline_region_pending_generations"].samples
         assert sorted(one.labels["region"] for one in regions) == sorted(written.regions.values())
         assert families["lance_pipeline_table_snapshot_age_seconds"].samples == []
-        assert "lance_pipeline_region_pending_rows" not in exposition([read_status(table)], regions=False)
+        assert "lance_pipeline_region_pending_rows" not in format_exposition(
+            [read_status(table)], regions=False
+        )
 
 
 class TestTheCommand:

@@ -1,1 +1,1 @@
-"""What a statement reads before it writes."""
+"""Reads the rows that a statement needs before it writes."""

@@ -1,4 +1,4 @@
-"""Rows that conditions name by their keys, and what else the conditions say; no plan is needed to find them.
+"""Rows that a condition names by their keys. They are looked up without a plan, then filtered.
 
 WHERE id = $1 AND revision = 7      the row with that key, if its revision is 7
 """
@@ -22,11 +22,11 @@ from planner.sql.tokens import quote
 from planner.writes.dml.reading.read_rows import PlannedRows, ReadStep, rows_of_keys
 from planner.writes.dml.reading.rows_query import RowsQuery
 from planner.writes.dml.statement.target import Target
-from planner.writes.dml.statement.text import Read, ReadSession, Splice, WriteText
+from planner.writes.dml.statement.text import ReadSession, SourceQuery, Splice, WriteText
 from planner.writes.dml.values.assignment import read_constant
 from planner.writes.dml.values.set_clause import SetColumns
 
-__all__ = ["KeyRows", "Rows", "key_rows"]
+__all__ = ["KeyRows", "Rows", "plan_key_rows"]
 
 # These bind in ways that taking conditions apart could change.
 _BINDING = frozenset({"OR", "XOR", "DISTINCT", "BETWEEN", "CASE", "ESCAPE", "?|"})
@@ -35,71 +35,71 @@ _SHORTCUTS = frozenset({Shortcut.WRITE_LOOKUPS, Shortcut.KEY_QUERIES, Shortcut.K
 
 @dataclass(frozen=True, eq=False)
 class KeyRows:
-    """Rows that are named by their keys.
+    """Rows that are looked up by their keys.
 
     Attributes:
-        session: that reads.
-        target: table that is written; the regions of its rows follow from the key.
-        wanted: what the key equals; a number is a place in `ordinals`.
-        ordinals: of the parameters that the key equals.
-        columns: of the target, that are read.
-        expressions: what is computed of them, and which of the rows are meant; None where that is all.
-        plan: finds the same by a query, where a value is not exactly of the key's type.
+        session: session that reads.
+        target: table that is written; the key decides about the region of a row.
+        key_query: values of the key; a number is an index into `ordinals`.
+        ordinals: ordinals of the parameters that the key equals.
+        columns: columns of the target that are read.
+        expressions: evaluates SET and filters the rows; None if there is neither.
+        plan: plans a query for the same rows, for values that are not exactly of the key's type.
     """
 
     session: ReadSession
     target: Target
-    wanted: KeyQuery
+    key_query: KeyQuery
     ordinals: tuple[int, ...]
     columns: tuple[str, ...]
     expressions: RowsQuery | None
     plan: Callable[[], PlannedRows]
 
-    reads = ()
+    source_queries = ()
 
     @property
-    def shown(self) -> Read:
-        """The plan that would find them."""
+    def explained_query(self) -> SourceQuery:
+        """The query that finds the same rows."""
         return self.plan().read
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the rows, with the expressions."""
+        """Schema of the rows and the expressions."""
         if self.expressions is not None:
             return self.expressions.schema
         return pa.schema([self.target.base.schema.field(name) for name in self.columns])
 
     @property
     def parameter_types(self) -> dict[int, pa.DataType]:
-        """Ordinal in the statement -> type that is expected."""
+        """Ordinal in the statement -> expected type."""
         types = {} if self.expressions is None else self.expressions.parameter_types
-        return types | dict(zip(self.ordinals, self._key_types(), strict=True))
+        return types | dict(zip(self.ordinals, self._list_key_types(), strict=True))
 
     @property
     def summary(self) -> str:
-        """How they are found."""
+        """Description for EXPLAIN."""
         return "the region of each key is claimed"
 
     def begin(self, parameters: Sequence[pa.Scalar], control: RunControl) -> ReadStep:
-        """Look the keys up."""
-        types = zip(self.ordinals, self._key_types(), strict=True)
+        """Return the step that looks up the keys."""
+        types = zip(self.ordinals, self._list_key_types(), strict=True)
         values = [bind_value(at + 1, parameters[at], kind) for at, kind in types]
-        keys = self.wanted.find_keys(values, self.target.base.schema)
+        keys = self.key_query.find_keys(values, self.target.base.schema)
         if keys is None:
             return self.plan().begin(parameters, control)
 
         def rows() -> pa.Table:
-            found = rows_of_keys(self.session, self.target, keys, self.columns, control)
-            if self.expressions is None or not found.num_rows:
-                return found
-            return self.expressions.rows({self.target.name: found}, parameters, control)
+            matches = rows_of_keys(self.session, self.target, keys, self.columns, control)
+            if self.expressions is None or not matches.num_rows:
+                return matches
+            return self.expressions.execute({self.target.name: matches}, parameters, control)
 
         return ReadStep(lambda writer: writer.regions_of(keys), rows, is_whole=True)
 
-    def _key_types(self) -> list[pa.DataType]:
+    def _list_key_types(self) -> list[pa.DataType]:
         places = {
             place: self.target.base.schema.field(name).type
-            for name, constants in self.wanted.constants
+            for name, constants in self.key_query.constants
             for place in constants
             if isinstance(place, int)
         }
@@ -110,7 +110,7 @@ Rows: TypeAlias = PlannedRows | KeyRows
 """Rows that a statement reads."""
 
 
-def key_rows(
+def plan_key_rows(
     session: ReadSession,
     statement: WriteText,
     target: Target,
@@ -121,25 +121,28 @@ def key_rows(
     wanted: Sequence[str],
     plan: Callable[[], PlannedRows],
 ) -> KeyRows | None:
-    """The rows of a condition by their keys; None where it takes a plan, to find them or what is wrong.
+    """Plan a lookup of the rows of a condition by their keys.
 
     Args:
-        session: that reads, at consistency "strong".
-        statement: that the condition is part of.
+        session: session that reads, at consistency "strong".
+        statement: statement that the condition is part of.
         target: table that is written.
-        name: what the statement calls it.
-        condition: behind WHERE.
-        columns: expressions behind SET.
-        prefix: of their names.
-        wanted: columns of the target.
-        plan: finds the same by a query.
+        name: name or alias of the target in the statement.
+        condition: condition of WHERE.
+        columns: expressions of SET.
+        prefix: prefix of their names.
+        wanted: columns of the target to read.
+        plan: plans a query for the same rows.
+
+    Returns:
+        None if the rows must be read by a query, which also reports errors in the condition.
     """
-    apart = None
+    conditions = None
     if session.settings.shortcuts >= _SHORTCUTS and not target.region_columns:
-        apart = _key_conditions(statement, target, name, condition)
-    if apart is None:
+        conditions = _split_key_conditions(statement, target, name, condition)
+    if conditions is None:
         return None
-    found, ordinals, rest = apart
+    key_query, ordinals, rest = conditions
     needed = tuple(target.schema.names if rest else wanted)
     expressions = None
     if columns.expressions or rest:
@@ -148,26 +151,26 @@ def key_rows(
         splice.add(f" FROM {quote(target.name)} AS {quote(name)} WHERE TRUE")
         for part in rest:
             splice.add(" AND ").copy(part)
-        computed = splice.query()
+        computed = splice.build()
         if set(ordinals).intersection(computed.ordinals):
-            return None  # One value, and two types that it may have.
+            return None  # The parameter would be compared as two types.
         schema = normalize_schema(pa.schema([target.base.schema.field(one) for one in needed]))
         try:
             expressions = RowsQuery(computed, {target.name: schema})
         except LanceGatewayError:
-            # Subqueries, most often: planned with the rest of the statement, they can be read.
+            # Mostly subqueries, which work in a planned query.
             return None
-    return KeyRows(session, target, found, ordinals, needed, expressions, plan)
+    return KeyRows(session, target, key_query, ordinals, needed, expressions, plan)
 
 
-def _key_conditions(
+def _split_key_conditions(
     statement: WriteText, target: Target, name: str, condition: Part
 ) -> tuple[KeyQuery, tuple[int, ...], list[Part]] | None:
-    """The keys that a condition names by = or IN, the parameters among them, and all other conditions."""
+    """Split a condition into keys given by = or IN, ordinals of their parameters, and the other conjuncts."""
     equals: dict[str, list[Part]] = {}
     rest: list[Part] = []
-    for part in _conjuncts(statement, condition):
-        column, values = _compared(statement, part, name)
+    for part in _split_conjuncts(statement, condition):
+        column, values = _read_comparison(statement, part, name)
         if column not in target.key:
             rest.append(part)
         elif column in equals or (len(values) > 1 < len(target.key)):
@@ -179,34 +182,37 @@ def _key_conditions(
     ordinals: list[int] = []
     constants: list[tuple[str, tuple[pa.Scalar | int, ...]]] = []
     for column in target.key:
-        found: list[pa.Scalar | int] = []
+        key_values: list[pa.Scalar | int] = []
         if not equals[column] or not all(equals[column]):
             return None
         for value in equals[column]:
             ordinal = statement.parameter(value)
             constant = read_constant(statement, value) if ordinal is None else None
             if ordinal is not None:
-                found.append(len(ordinals))
+                key_values.append(len(ordinals))
                 ordinals.append(ordinal)
             elif constant is not None and constant.scalar is not None:
-                found.append(constant.scalar)
+                key_values.append(constant.scalar)
             else:
                 return None
-        constants.append((column, tuple(found)))
+        constants.append((column, tuple(key_values)))
     query = KeyQuery(target.name, (), tuple(constants))
-    # A literal of another type is compared by a plan.
-    if len(set(ordinals)) < len(ordinals) or query.find_keys(_nulls(ordinals), target.base.schema) is None:
+    # A literal of another type must be compared by a query.
+    if (
+        len(set(ordinals)) < len(ordinals)
+        or query.find_keys(_make_nulls(ordinals), target.base.schema) is None
+    ):
         return None
     return query, tuple(ordinals), rest
 
 
-def _nulls(values: Sequence[object]) -> list[pa.Scalar]:
+def _make_nulls(values: Sequence[object]) -> list[pa.Scalar]:
     return [pa.scalar(None)] * len(values)
 
 
-def _conjuncts(statement: WriteText, condition: Part) -> list[Part]:
-    """The conditions that AND joins; none where that can't be told."""
-    reader, found, first = statement.reader(condition.start), [], condition.start
+def _split_conjuncts(statement: WriteText, condition: Part) -> list[Part]:
+    """Split a condition at its top-level ANDs; returns nothing if other operators make that uncertain."""
+    reader, conjuncts, first = statement.reader(condition.start), [], condition.start
     while reader.at < condition.stop:
         word = reader.words[reader.at]
         if word in _BINDING:
@@ -215,15 +221,15 @@ def _conjuncts(statement: WriteText, condition: Part) -> list[Part]:
             reader.at = reader.closing() + 1
             continue
         if word == "AND":
-            found.append(range(first, reader.at))
+            conjuncts.append(range(first, reader.at))
             first = reader.at + 1
         reader.at += 1
-    found.append(range(first, condition.stop))
-    return found if all(found) else []
+    conjuncts.append(range(first, condition.stop))
+    return conjuncts if all(conjuncts) else []
 
 
-def _compared(statement: WriteText, part: Part, table: str) -> tuple[str, list[Part]]:
-    """The column of a condition like `id = ..`, `t.id IN (..)`, and the values that it may equal."""
+def _read_comparison(statement: WriteText, part: Part, table: str) -> tuple[str, list[Part]]:
+    """Read `id = ..` or `t.id IN (..)`: return the column and its values, or "" for other conditions."""
     text, at = statement.text, part.start
     if text.is_name(at) and text.words[at + 1] == "." and text.name(at) == table:
         at += 2

@@ -1,4 +1,4 @@
-"""Expressions over rows in memory: SET over the rows of a key, RETURNING over what was written."""
+"""Expressions over rows in memory: SET over looked-up rows, RETURNING over changed rows."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from planner.sql.tokens import quote
 from planner.writes.dml.statement.target import Target
 from planner.writes.dml.statement.text import Splice, SplicedQuery, WriteText
 
-__all__ = ["NO_COLUMNS", "Returning", "RowsQuery", "read_returning", "returning"]
+__all__ = ["NO_COLUMNS", "Returning", "RowsQuery", "prepare_returning", "read_returning"]
 
 NO_COLUMNS = pa.schema([])
 
 
 class _Tables:
-    """Resolves the names of tables in memory, and nothing else."""
+    """A catalog of tables in memory."""
 
     def __init__(self, schemas: Mapping[str, pa.Schema]) -> None:
         self._schemas = schemas
@@ -48,8 +48,8 @@ class _Tables:
         return ()
 
 
-class _Run:
-    """Keeps why a distance could not be computed."""
+class _QueryRun:
+    """Keeps the error of a distance function, which DataFusion would replace by its own."""
 
     failure: LanceGatewayError | None = None
 
@@ -58,16 +58,16 @@ class RowsQuery:
     """A query over tables in memory; safe to share between threads.
 
     Attributes:
-        schema: of the result.
+        schema: schema of the result.
         parameter_types: ordinal in the statement -> type that the query expects.
 
     Args:
-        query: spliced from the statement; names the tables as they are called in `schemas`.
-        schemas: of the tables.
-        types: for whom the result's types are plain.
+        query: query over the tables of `schemas`.
+        schemas: table name -> schema.
+        types: set of types that the result may have.
 
     Raises:
-        LanceGatewayError: what is wrong with the query, shown in the statement.
+        LanceGatewayError: the query is invalid; positions are those in the statement.
     """
 
     def __init__(
@@ -75,58 +75,59 @@ class RowsQuery:
     ) -> None:
         self._query = query
         self._schemas = {
-            name: pa.schema([pa.field(one.name, one.type) for one in schema])
+            name: pa.schema([pa.field(field.name, field.type) for field in schema])
             for name, schema in schemas.items()
         }
-        with query.telling():
+        with query.relocate_errors():
             try:
                 self._bound = bind(query.sql, _Tables(self._schemas))
             except NotFoundError as error:
                 msg = f"{error}; only rows of the statement itself can be used here"
                 raise NotFoundError(msg) from error
             if len(self._bound.references) > len(self._schemas):
-                # A subquery is about all rows of the table, and those in memory are but some.
+                # A subquery would need all rows of the table, and only some are in memory.
                 msg = "a subquery can't read tables here: only rows of the statement itself can be used"
                 raise UnsupportedError(msg)
-            nothing = {name: schema.empty_table() for name, schema in self._schemas.items()}
-            frame = self._frame(nothing, None, _Run())
+            empty_tables = {name: schema.empty_table() for name, schema in self._schemas.items()}
+            frame = self._plan_frame(empty_tables, None, _QueryRun())
             count = self._bound.parameter_count
-            found = infer_parameter_types(frame.logical_plan(), count) if count else ()
+            types_of_parameters = infer_parameter_types(frame.logical_plan(), count) if count else ()
             self._parameters = pa.schema(
-                [pa.field(f"${number}", kind) for number, kind in enumerate(found, start=1)]
+                [pa.field(f"${number}", kind) for number, kind in enumerate(types_of_parameters, start=1)]
             )
-            self.parameter_types = dict(zip(query.ordinals, found, strict=True))
+            self.parameter_types = dict(zip(query.ordinals, types_of_parameters, strict=True))
             if count:
-                frame = self._frame(nothing, [pa.scalar(None, kind) for kind in found], _Run())
-            self.schema = normalize_schema(self._typed(frame), types)
+                nulls = [pa.scalar(None, kind) for kind in types_of_parameters]
+                frame = self._plan_frame(empty_tables, nulls, _QueryRun())
+            self.schema = normalize_schema(self._infer_schema(frame), types)
 
-    def _typed(self, frame: DataFrame) -> pa.Schema:
-        """The schema of the result; as it is written, a CASE would have the type of its first THEN."""
+    def _infer_schema(self, frame: DataFrame) -> pa.Schema:
+        """Return the schema of the optimized plan; unoptimized, a CASE has the type of its first THEN."""
         try:
             plan = frame.optimized_logical_plan()
             return policy_context().create_dataframe_from_logical_plan(plan).schema()
         except Exception as error:
             raise translate_error(error, self._bound, None) from error
 
-    def rows(
+    def execute(
         self, tables: Mapping[str, pa.Table], parameters: Sequence[pa.Scalar], control: RunControl
     ) -> pa.Table:
         """Run the query.
 
         Args:
-            tables: by name.
-            parameters: all of the statement.
-            control: stops it.
+            tables: table name -> rows.
+            parameters: all parameters of the statement.
+            control: cancels the execution.
 
         Raises:
-            LanceGatewayError: what went wrong.
+            LanceGatewayError: the query failed.
         """
-        with self._query.telling():
+        with self._query.relocate_errors():
             values = bind_values(self._query.values(parameters), self._parameters)
-            run = _Run()
-            frame = self._frame(tables, values, run)
+            run = _QueryRun()
+            frame = self._plan_frame(tables, values, run)
             try:
-                # Not torn: what is read lies in memory.
+                # No snapshot can change under the query: its tables are in memory.
                 batches = control.run_uninterrupted(frame.collect)
             except LanceGatewayError:
                 raise
@@ -135,25 +136,25 @@ class RowsQuery:
             if not batches:
                 return self.schema.empty_table()
             try:
-                return conformed(pa.Table.from_batches(batches, batches[0].schema), self.schema)
+                return conform(pa.Table.from_batches(batches, batches[0].schema), self.schema)
             except pa.ArrowInvalid as error:
                 refuse_untyped(values, self._parameters)
                 raise InvalidInputError(str(error)) from error
 
-    def _frame(
-        self, tables: Mapping[str, pa.Table], values: Sequence[pa.Scalar] | None, run: _Run
+    def _plan_frame(
+        self, tables: Mapping[str, pa.Table], values: Sequence[pa.Scalar] | None, run: _QueryRun
     ) -> DataFrame:
         bound = self._bound
         context = policy_context()
         for reference in bound.references:
             schema = self._schemas[reference.table]
-            rows = conformed(tables[reference.table], schema)
+            rows = conform(tables[reference.table], schema)
             batches = rows.to_batches() or [pa.RecordBatch.from_pylist([], schema)]
             context.register_record_batches(f'"{reference.private_name}"', [batches])
         register_distances(context, bound.distances, run)
-        text, given = (bound.render(), {}) if values is None else bound.with_values(values)
+        text, param_values = (bound.render(), {}) if values is None else bound.with_values(values)
         try:
-            frame = context.sql(text, param_values=given or None)
+            frame = context.sql(text, param_values=param_values or None)
             is_typed = values is not None or not bound.parameter_count
             if is_typed and may_lose_fractions(text, instants_of(self._schemas.values())):
                 refuse_lost_fractions(frame)
@@ -162,8 +163,8 @@ class RowsQuery:
         return frame
 
 
-def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows under the names and types of a schema, column by column."""
+def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Cast rows to the names and types of a schema, column by column."""
     columns = [
         column if column.type.equals(field.type) else column.cast(field.type)
         for column, field in zip(rows.columns, schema, strict=True)
@@ -173,12 +174,12 @@ def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 @dataclass(frozen=True, eq=False)
 class Returning:
-    """What a statement answers, besides how many rows it changed.
+    """A checked RETURNING.
 
     Attributes:
-        query: over the rows; None where nothing is returned.
-        table: what the rows are called in it.
-        schema: of the answer; without columns where there is none.
+        query: query over the changed rows; None without RETURNING.
+        table: name of the rows in the query.
+        schema: schema of the result; without columns if there is no RETURNING.
     """
 
     query: RowsQuery | None = None
@@ -190,13 +191,15 @@ class Returning:
         """Ordinal in the statement -> type that the expressions expect."""
         return {} if self.query is None else self.query.parameter_types
 
-    def rows(self, rows: pa.Table, parameters: Sequence[pa.Scalar], control: RunControl) -> pa.Table | None:
-        """The answer; None where nothing is returned."""
-        return None if self.query is None else self.query.rows({self.table: rows}, parameters, control)
+    def execute(
+        self, rows: pa.Table, parameters: Sequence[pa.Scalar], control: RunControl
+    ) -> pa.Table | None:
+        """Evaluate the expressions over changed rows; returns None without RETURNING."""
+        return None if self.query is None else self.query.execute({self.table: rows}, parameters, control)
 
 
 def read_returning(reader: StatementReader) -> Part:
-    """The expressions behind RETURNING; an empty part without it."""
+    """Read the expressions of RETURNING; returns an empty part without it."""
     if not reader.take("RETURNING"):
         return NO_PART
     part = reader.until()
@@ -205,24 +208,24 @@ def read_returning(reader: StatementReader) -> Part:
     return part
 
 
-def returning(
+def prepare_returning(
     statement: WriteText, part: Part, target: Target, alias: str | None, settings: SessionSettings
 ) -> Returning:
-    """Check what is returned.
+    """Prepare RETURNING.
 
     Args:
-        statement: that the part belongs to.
+        statement: statement that the part belongs to.
         part: expressions; may be empty.
-        target: table whose rows they are of.
-        alias: what the statement calls it.
-        settings: of the session.
+        target: table whose rows are returned.
+        alias: alias of the target.
+        settings: session settings.
 
     Raises:
-        LanceGatewayError: what is wrong with an expression.
+        LanceGatewayError: an expression is invalid.
     """
     if not part:
         return Returning()
-    shown = quote(target.name) + ("" if alias is None else f" AS {quote(alias)}")
-    query = Splice(statement).add("SELECT ").copy(part).add(f" FROM {shown}").query()
-    made = RowsQuery(query, {target.name: target.schema}, settings.type_set)
-    return Returning(made, target.name, made.schema)
+    relation = quote(target.name) + ("" if alias is None else f" AS {quote(alias)}")
+    splice = Splice(statement).add("SELECT ").copy(part).add(f" FROM {relation}")
+    query = RowsQuery(splice.build(), {target.name: target.schema}, settings.type_set)
+    return Returning(query, target.name, query.schema)

@@ -1,4 +1,4 @@
-"""The table that a statement writes to, and whether the principal may."""
+"""The table that a statement writes to, and the check of the right to write it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from planner.tables.state.catalog import CATALOG, SCHEMA
 from planner.tables.state.table import Table
 from planner.writes.dml.statement.text import ReadSession
 
-__all__ = ["Target", "check_may_write", "find_target", "named_table"]
+__all__ = ["Target", "check_may_write", "find_target", "resolve_table_name"]
 
 _NOT_WRITABLE = frozenset({SYSTEM_SCHEMA, "information_schema"})
 
@@ -37,12 +37,12 @@ class Target:
     """A table that may be written.
 
     Attributes:
-        name: in the catalog.
-        table: of the catalog.
-        secured: the same, as the principal sees it.
-        base: its newest version when the statement was prepared.
+        name: name in the catalog.
+        table: the table.
+        secured: the table with the rights of the principal.
+        base: newest version of the base table when the statement was prepared.
         key: key columns, in key order.
-        schema: of rows as they are written: columns in the table's order, with its own types.
+        schema: schema of rows as they are written: columns in the table's order, with its types.
         required: columns that must not be NULL.
     """
 
@@ -56,17 +56,17 @@ class Target:
 
     @cached_property
     def region_columns(self) -> tuple[str, ...]:
-        """Columns from which the region of a row follows, besides the key."""
+        """Columns outside of the key that decide about the region of a row."""
         details = self.base.details
         if details is None or not details.region_specs:
             return ()
-        sources = {source for one in details.region_specs[-1].fields for source in one.source_ids}
-        found = [self.base.field_names[source] for source in sources if source in self.base.field_names]
-        return tuple(name for name in self.schema.names if name in found and name not in self.key)
+        sources = {source for field in details.region_specs[-1].fields for source in field.source_ids}
+        names = [self.base.field_names[source] for source in sources if source in self.base.field_names]
+        return tuple(name for name in self.schema.names if name in names and name not in self.key)
 
     @cached_property
     def place_columns(self) -> tuple[str, ...]:
-        """The key, and what else it takes to find the region of a row."""
+        """The key, and the other columns that decide about the region of a row."""
         return (*self.key, *self.region_columns)
 
     def has_column(self, name: str) -> bool:
@@ -74,10 +74,10 @@ class Target:
         return bool(self.schema.get_field_index(name) >= 0)
 
     def check_column(self, name: str) -> None:
-        """Refuse a column that the table does not have.
+        """Check that the table has a column.
 
         Raises:
-            InvalidInputError: names those that come close.
+            InvalidInputError: it has not; suggests similar names.
         """
         if self.has_column(name):
             return
@@ -93,7 +93,7 @@ class Target:
         raise InvalidInputError(msg)
 
     def check_key(self, what: str) -> None:
-        """Refuse what needs a primary key.
+        """Check that the table has a primary key.
 
         Raises:
             PreconditionError: the table has none.
@@ -105,35 +105,35 @@ class Target:
             )
             raise PreconditionError(msg)
 
-    def check_unaltered(self, sql: str) -> None:
-        """Make sure that the table still has the columns that the statement was prepared for.
+    def check_schema_unchanged(self, sql: str) -> None:
+        """Check that the table still has the columns that the statement was prepared for.
 
         Raises:
-            PreconditionError: it was altered.
+            PreconditionError: the table was altered.
         """
         newest = self.table.find_recent_base()
-        if newest is not self.base and not self.is_like(newest):
+        if newest is not self.base and not self.is_compatible(newest):
             raise schema_changed_error(sql)
 
-    def is_like(self, base: BaseTable) -> bool:
-        """Whether rows for this table fit another version of it, or one that was made anew."""
-        known = self.base.details
+    def is_compatible(self, base: BaseTable) -> bool:
+        """Whether rows for this target fit another version of the table, or a table created again."""
+        details = self.base.details
         return (
             base.dataset.schema.equals(self.schema)
             and base.primary_key == self.key
             and base.details is not None
-            and known is not None
-            and base.details.region_specs == known.region_specs
+            and details is not None
+            and base.details.region_specs == details.region_specs
         )
 
 
-def named_table(parts: Sequence[str]) -> str:
-    """The table that a name with dots means.
+def resolve_table_name(parts: Sequence[str]) -> str:
+    """Return the table's name in the catalog for a qualified name.
 
     Raises:
-        NotFoundError: a catalog or schema that does not exist.
-        UnsupportedError: tables of a schema that nobody writes.
-        InvalidInputError: too many parts.
+        NotFoundError: the catalog or schema does not exist.
+        UnsupportedError: the schema is read-only.
+        InvalidInputError: the name has too many parts.
     """
     *qualifiers, name = parts
     if len(qualifiers) > 2:
@@ -152,20 +152,20 @@ def named_table(parts: Sequence[str]) -> str:
 
 
 def check_may_write(engine: QueryPlanner, name: str, access: Access) -> TableAccess:
-    """The one check of all that write to a table, change it or drop it.
+    """Check that the principal may write to a table, change it or drop it.
 
     Args:
-        engine: that the statement came to.
-        name: of the table.
+        engine: engine of the table.
+        name: name of the table.
         access: rights of the principal.
 
     Returns:
-        What the principal sees of the table: all of it.
+        The unrestricted rights of the principal on the table.
 
     Raises:
-        NotFoundError: there is no such table for this principal.
-        PermissionDeniedError: the principal may read it, and not write it.
-        UnsupportedError: it is a view.
+        NotFoundError: the table does not exist for this principal.
+        PermissionDeniedError: the principal may not write to the table.
+        UnsupportedError: the name is that of a view.
     """
     rights, may_write = access.of(name), access.can_write(name)
     sees_all = rights is not None and rights.is_unrestricted
@@ -178,7 +178,7 @@ def check_may_write(engine: QueryPlanner, name: str, access: Access) -> TableAcc
         msg = f"user {access.user!r} may not write to table {name!r}: an administrator must grant it"
         raise PermissionDeniedError(msg)
     if not sees_all:
-        # What can't be seen would be lost, or could be guessed from what happens.
+        # Hidden values would be lost, or could be inferred from the effects of the statement.
         msg = (
             f"user {access.user!r} may not write to table {name!r}, since a policy hides some of its rows or "
             "columns from them: only those who see all of it can write it"
@@ -188,22 +188,22 @@ def check_may_write(engine: QueryPlanner, name: str, access: Access) -> TableAcc
 
 
 def find_target(session: ReadSession, parts: Sequence[str]) -> Target:
-    """The table that a statement names as its target.
+    """Find the target of a statement, and check that it can be written.
 
     Args:
-        session: of the statement.
-        parts: of the name.
+        session: session of the statement.
+        parts: parts of the table's name.
 
     Raises:
-        LanceGatewayError: there is no such table, or it can't be written.
+        LanceGatewayError: the table does not exist, or can't be written.
     """
-    name = named_table(parts)
+    name = resolve_table_name(parts)
     catalog = session.engine.catalog
     rights = check_may_write(session.engine, name, session.access)
     table = catalog.table(name)
     base = table.find_recent_base()
     if catalog.writing is None:
-        table.writer()  # says why not
+        table.writer()  # raises the error that says why
     if base.details is None:
         msg = (
             f"table {name!r} has no MemWAL, so it takes no streaming writes: "

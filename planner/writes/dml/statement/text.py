@@ -1,7 +1,7 @@
-"""The text of a statement that writes, and the queries that it reads with, spliced from it.
+"""The text of a statement that writes, and the queries that it reads with, spliced from that text.
 
-What the client wrote is copied token by token into that query, never regenerated, so that all of DataFusion's
-syntax survives and errors find their way back to the place that they are about.
+Tokens of the client's text are copied into the queries, never regenerated. So all of DataFusion's syntax
+works, and positions in errors can be mapped back to the client's text.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from planner.sql.statement_reader import Part, StatementReader
 from planner.sql.tokens import SqlText, at_position, number_parameters, quote, tokenize
 
 __all__ = [
-    "Computed",
-    "Read",
+    "ComputedValues",
     "ReadSession",
+    "SourceQuery",
     "Splice",
     "SplicedQuery",
     "WriteText",
-    "computed",
+    "prepare_computed_values",
     "read_statement",
-    "retold",
+    "replace_message",
 ]
 
 _AT_ONCE = 256
@@ -49,7 +49,7 @@ class WriteText:
     Attributes:
         text: tokens.
         slots: first token of each parameter -> its ordinal, from 0.
-        parameter_count: values that it takes.
+        parameter_count: number of parameters.
     """
 
     text: SqlText
@@ -58,30 +58,30 @@ class WriteText:
 
     @property
     def sql(self) -> str:
-        """As given, without a trailing semicolon."""
+        """Text of the statement, without a trailing semicolon."""
         return self.text.sql
 
     def reader(self, at: int = 0) -> StatementReader:
-        """Reads it from a token on."""
+        """Return a reader that starts at a token."""
         return StatementReader(self.text, at)
 
     def parameter(self, part: Part) -> int | None:
-        """The parameter's ordinal where a part is one and nothing else."""
+        """Return the ordinal of the parameter that a part consists of; None if it is something else."""
         ordinal = self.slots.get(part.start)
         if ordinal is None or len(part) != 1 + (self.text.words[part.start] == "$"):
             return None
         return ordinal
 
     def source(self, part: Part) -> str:
-        """The part as it stands in the text."""
+        """Return the text of a part."""
         return self.sql[self.text.start(part.start) : self.text.end(part.stop - 1)] if part else ""
 
 
 def read_statement(sql: str) -> WriteText:
-    """Take a statement apart into tokens.
+    """Split a statement into tokens.
 
     Raises:
-        LanceGatewayError: what is wrong with it, and where.
+        LanceGatewayError: the text can't be tokenized; names the position.
     """
     text = tokenize(sql)
     check_literal_sizes(text)
@@ -92,21 +92,21 @@ def read_statement(sql: str) -> WriteText:
     return WriteText(text, slots, count)
 
 
-def retold(error: LanceGatewayError, message: str) -> LanceGatewayError:
-    """The same error with another message; what else it carries stays."""
+def replace_message(error: LanceGatewayError, message: str) -> LanceGatewayError:
+    """Return a copy of an error with another message."""
     kind = type(error)
-    # Not called like a class: some take more than a message.
-    made = kind.__new__(kind, message)
-    made.__dict__.update(error.__dict__)
-    return made
+    # Not constructed by a call: some classes take more than a message.
+    copy = kind.__new__(kind, message)
+    copy.__dict__.update(error.__dict__)
+    return copy
 
 
 _PLACE = re.compile(r" at line (\d+), column (\d+):\n.*?\n *\^", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class _Copied:
-    """Characters `start` to `end` of the query are those of the statement from `origin` on."""
+class _CopiedText:
+    """Characters `start` to `end` of the query are copied from position `origin` of the statement."""
 
     start: int
     end: int
@@ -118,69 +118,70 @@ class SplicedQuery:
     """A query made of parts of a statement.
 
     Attributes:
-        sql: its text, with parameters numbered anew.
-        ordinals: of its parameters in the statement.
-        original: the statement's text.
+        sql: text of the query, with parameters renumbered.
+        ordinals: ordinals in the statement of the query's parameters.
+        original: text of the statement.
+        copied: ranges of the query that are copied from the statement.
     """
 
     sql: str
     ordinals: tuple[int, ...]
     original: str
-    copied: tuple[_Copied, ...] = ()
+    copied: tuple[_CopiedText, ...] = ()
 
     def values(self, parameters: Sequence[T]) -> list[T]:
-        """Those of the statement's parameters that it has, in its order."""
-        return [parameters[one] for one in self.ordinals]
+        """Select the query's parameters from those of the statement."""
+        return [parameters[ordinal] for ordinal in self.ordinals]
 
     @contextmanager
-    def telling(self) -> Iterator[None]:
-        """Errors that show a place in the query show it in the statement."""
+    def relocate_errors(self) -> Iterator[None]:
+        """Map positions in errors from the query to the statement."""
         try:
             yield
         except WrongParameterError as error:
             raise error.renumber(self.ordinals[error.number - 1] + 1) from error
         except LanceGatewayError as error:
-            told = self._show(str(error))
-            if told == str(error):
+            message = self._relocate_message(str(error))
+            if message == str(error):
                 raise
-            raise retold(error, told) from error
+            raise replace_message(error, message) from error
 
-    def _show(self, message: str) -> str:
+    def _relocate_message(self, message: str) -> str:
         message = message.replace(self.sql, self.original)
-        found = _PLACE.search(message)
-        if found is None:
+        match = _PLACE.search(message)
+        if match is None:
             return message
         lines = self.sql.split("\n")
-        line, column = int(found[1]), int(found[2])
-        place = sum(len(one) + 1 for one in lines[: line - 1]) + column - 1
-        origin = self._origin(place)
-        return at_position(self.original, origin, message[: found.start()]) + message[found.end() :]
+        line, column = int(match[1]), int(match[2])
+        place = sum(len(text) + 1 for text in lines[: line - 1]) + column - 1
+        origin = self._find_origin(place)
+        return at_position(self.original, origin, message[: match.start()]) + message[match.end() :]
 
-    def _origin(self, place: int) -> int:
-        """The place in the statement, or the nearest copied one before it."""
+    def _find_origin(self, place: int) -> int:
+        """Return the position in the statement of the nearest copied character at or before a position."""
         nearest = 0
-        for one in self.copied:
-            if one.start <= place:
-                nearest = one.origin + min(place, one.end) - one.start
+        for copy in self.copied:
+            if copy.start <= place:
+                nearest = copy.origin + min(place, copy.end) - copy.start
         return nearest
 
 
 class Splice:
-    """Builds a query.
+    """Builds a query from parts of a statement and other text.
 
     Args:
-        statement: whose parts are copied.
+        statement: statement whose parts are copied.
     """
 
     def __init__(self, statement: WriteText) -> None:
         self._statement = statement
         self._texts: list[str] = []
         self._length = 0
-        self._copied: list[_Copied] = []
+        self._copied: list[_CopiedText] = []
         self._ordinals: list[int] = []
 
     def add(self, text: str) -> Splice:
-        """Append text of our own."""
+        """Append SQL text."""
         self._texts.append(text)
         self._length += len(text)
         return self
@@ -195,10 +196,10 @@ class Splice:
         for at in part:
             ordinal = slots.get(at)
             if ordinal is not None:
-                self._verbatim(position, tokens[at].start)
+                self._copy_characters(position, tokens[at].start)
                 position = tokens[at + (text.words[at] == "$")].end + 1
                 self.parameter(ordinal)
-        self._verbatim(position, tokens[part.stop - 1].end + 1)
+        self._copy_characters(position, tokens[part.stop - 1].end + 1)
         return self
 
     def parameter(self, ordinal: int) -> Splice:
@@ -207,25 +208,25 @@ class Splice:
             self._ordinals.append(ordinal)
         return self.add(f"${self._ordinals.index(ordinal) + 1}")
 
-    def query(self) -> SplicedQuery:
-        """What was built."""
+    def build(self) -> SplicedQuery:
+        """Return the query."""
         return SplicedQuery(
             "".join(self._texts), tuple(self._ordinals), self._statement.sql, tuple(self._copied)
         )
 
-    def _verbatim(self, start: int, end: int) -> None:
+    def _copy_characters(self, start: int, end: int) -> None:
         if end > start:
-            self._copied.append(_Copied(self._length, self._length + end - start, start))
+            self._copied.append(_CopiedText(self._length, self._length + end - start, start))
             self.add(self._statement.sql[start:end])
 
 
 @dataclass(frozen=True, eq=False)
 class ReadSession:
-    """For whom a statement reads, and by what.
+    """The engine, settings and rights that a statement reads with.
 
     Attributes:
-        engine: that the statement came to.
-        settings: of the session.
+        engine: prepares the queries.
+        settings: session settings.
         access: rights of the principal.
     """
 
@@ -233,29 +234,33 @@ class ReadSession:
     settings: SessionSettings
     access: Access
 
-    def strong(self) -> ReadSession:
-        """The same, for reading what is about to be changed: the newest rows."""
-        chosen = replace(self.settings, consistency="strong", max_staleness_ms=0, endpoints=1, types="arrow")
-        return ReadSession(self.engine, chosen, self.access)
+    def with_strong_consistency(self) -> ReadSession:
+        """Return a session that reads the newest rows, which a statement that changes them needs."""
+        settings = replace(
+            self.settings, consistency="strong", max_staleness_ms=0, endpoints=1, types="arrow"
+        )
+        return ReadSession(self.engine, settings, self.access)
 
-    def prepare(self, query: SplicedQuery) -> Read:
-        """Check a query.
+    def prepare(self, query: SplicedQuery) -> SourceQuery:
+        """Prepare a query.
 
         Raises:
-            LanceGatewayError: what is wrong with it, shown in the statement.
+            LanceGatewayError: the query is invalid; positions are those in the statement.
         """
-        with query.telling():
-            return Read(query, self.engine.prepare(query.sql, self.settings, self.access), self.settings)
+        with query.relocate_errors():
+            return SourceQuery(
+                query, self.engine.prepare(query.sql, self.settings, self.access), self.settings
+            )
 
 
 @dataclass(frozen=True, eq=False)
-class Read:
-    """A query that a statement reads with.
+class SourceQuery:
+    """A prepared query that a statement reads with.
 
     Attributes:
-        query: spliced from the statement.
-        prepared: the same, checked.
-        settings: under which it was, and runs.
+        query: the query, spliced from the statement.
+        prepared: the prepared query.
+        settings: settings under which it was prepared, and runs.
     """
 
     query: SplicedQuery
@@ -264,7 +269,7 @@ class Read:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the result."""
+        """Schema of the result."""
         return self.prepared.schema
 
     @property
@@ -272,50 +277,50 @@ class Read:
         """Ordinal in the statement -> type that the query expects."""
         return dict(zip(self.query.ordinals, self.prepared.parameter_schema.types, strict=True))
 
-    def batches(self, parameters: Sequence[pa.Scalar], control: RunControl) -> pa.RecordBatchReader:
-        """Run it with the statement's parameters; lazily.
+    def execute(self, parameters: Sequence[pa.Scalar], control: RunControl) -> pa.RecordBatchReader:
+        """Run the query lazily with the statement's parameters.
 
         Raises:
-            LanceGatewayError: what went wrong, shown in the statement.
+            LanceGatewayError: the query failed; positions are those in the statement.
         """
-        with self.query.telling():
+        with self.query.relocate_errors():
             return self.prepared.execute(self.query.values(parameters), self.settings, control)
 
 
 @dataclass(frozen=True, eq=False)
-class Computed:
-    """Expressions that are computed once for each execution, each a single value."""
+class ComputedValues:
+    """Expressions that are evaluated once for each execution, each to a single value."""
 
-    reads: tuple[Read, ...] = ()
+    source_queries: tuple[SourceQuery, ...] = ()
 
     def types(self) -> list[pa.DataType]:
-        """Of the expressions, in order."""
-        return [kind for read in self.reads for kind in read.schema.types]
+        """Return the types of the expressions, in order."""
+        return [kind for read in self.source_queries for kind in read.schema.types]
 
     def values(self, parameters: Sequence[pa.Scalar], control: RunControl) -> list[pa.Array]:
-        """One array of one value for each expression."""
-        rows = [read.batches(parameters, control).read_all() for read in self.reads]
-        return [column.combine_chunks() for one in rows for column in one.columns]
+        """Evaluate the expressions; returns an array of one value for each."""
+        rows = [read.execute(parameters, control).read_all() for read in self.source_queries]
+        return [column.combine_chunks() for table in rows for column in table.columns]
 
 
-def computed(
+def prepare_computed_values(
     session: ReadSession, statement: WriteText, parts: Sequence[Part], common_tables: Part
-) -> Computed:
-    """Check expressions that name no row.
+) -> ComputedValues:
+    """Prepare expressions that refer to no row.
 
     Args:
-        session: that computes them.
-        statement: they are parts of.
+        session: session that evaluates them.
+        statement: statement that they are parts of.
         parts: the expressions.
         common_tables: WITH, which they may use.
 
     Raises:
-        LanceGatewayError: what is wrong with one.
+        LanceGatewayError: an expression is invalid.
     """
     reads = []
     for first in range(0, len(parts), _AT_ONCE):
         splice = Splice(statement).copy(common_tables).add(" SELECT ")
         for number, part in enumerate(parts[first : first + _AT_ONCE]):
             splice.add(", (" if number else "(").copy(part).add(f") AS {quote(f'value {number}')}")
-        reads.append(session.prepare(splice.query()))
-    return Computed(tuple(reads))
+        reads.append(session.prepare(splice.build()))
+    return ComputedValues(tuple(reads))

@@ -1,7 +1,6 @@
-"""Writing statements of other dialects, as they are written here.
+"""Translates INSERT, UPDATE, DELETE and MERGE from other dialects.
 
-sqlglot parses them; what is said in other words elsewhere becomes a clause of ours, and expressions are
-translated as those of queries are.
+sqlglot parses them. Clauses become those of this gateway; expressions are translated like those of queries.
 
     mysql      INSERT .. ON DUPLICATE KEY UPDATE a = VALUES(a)     ON CONFLICT .. DO UPDATE SET a = excluded.a
     mysql      REPLACE INTO t ..                                   INSERT INTO t ..
@@ -26,7 +25,7 @@ from planner.sql.dialects.translate import (
     write_native,
 )
 
-__all__ = ["is_dml", "native_dml"]
+__all__ = ["is_dml", "translate_dml"]
 
 _WRITES = re.compile(r"\b(?:insert|replace|update|delete|merge|truncate)\b", re.IGNORECASE)
 _WORDS = frozenset({"insert", "replace", "update", "delete", "merge", "truncate"})
@@ -41,24 +40,24 @@ def is_dml(word: str, sql: str) -> bool:
     return word in _WORDS or (word in _MAYBE_QUERY and _WRITES.search(sql) is not None)
 
 
-def native_dml(sql: str, dialect: str, known: KnownNames) -> str | None:
-    """Translate one statement that writes.
+def translate_dml(sql: str, dialect: str, known: KnownNames) -> str | None:
+    """Translate a statement that writes.
 
     Args:
-        sql: in the dialect.
-        dialect: its name.
-        known: the tables that there are: decides about capitals in dialects that don't.
+        sql: text in the dialect.
+        dialect: name of the dialect.
+        known: names of the tables that exist; they decide about case in dialects that ignore it.
 
     Returns:
-        None for a query, which only looks like a statement that writes.
+        The translated text; None for a query.
 
     Raises:
-        InvalidInputError: a syntax error, with line and excerpt.
-        UnsupportedError: a construct that can't be said, with line and excerpt.
+        InvalidInputError: the text has a syntax error; names line and excerpt.
+        UnsupportedError: a construct can't be translated; names line and excerpt.
     """
     explain = _EXPLAIN.match(sql)
     if explain is not None:
-        text = native_dml(sql[explain.end() :], dialect, known)
+        text = translate_dml(sql[explain.end() :], dialect, known)
         return None if text is None else explain[0] + text
     with report_translation_errors(dialect):
         # sqlglot does not read REPLACE; of the same length, so that places stay as they are.
@@ -73,12 +72,12 @@ def native_dml(sql: str, dialect: str, known: KnownNames) -> str | None:
             msg = f"{dialect} SQL: one INSERT, UPDATE, DELETE or MERGE is expected; write it in postgres SQL"
             raise InvalidInputError(msg) if len(trees) != 1 else UnsupportedError(msg)
         (tree,) = trees
-        _reworded(tree)
+        _rewrite_expressions(tree)
         return write_native(tree, source, *look_up_names(names.find_tables(tree), dialect, known))
 
 
-def _reworded(tree: exp.Expr) -> None:
-    """Say in our words what has others."""
+def _rewrite_expressions(tree: exp.Expr) -> None:
+    """Replace VALUES(column) by excluded.column, and the column DEFAULT by the keyword."""
     for call in list(tree.find_all(exp.Anonymous)):
         if call.name.upper() == "VALUES" and len(call.expressions) == 1:
             column = call.expressions[0]

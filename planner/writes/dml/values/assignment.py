@@ -1,4 +1,4 @@
-"""Literals, and columns of any type, become columns of a table; an error names column, row and value."""
+"""Converts literals and arrays to columns of a table; errors name column, row and value."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from memwal.errors import InvalidInputError
 from planner.sql.statement_reader import Part
 from planner.writes.dml.statement.target import Target
 from planner.writes.dml.statement.text import WriteText
-from planner.writes.dml.values.casting import MISFITS, converted
+from planner.writes.dml.values.casting import MISFITS, convert
 
 __all__ = [
     "NULL",
     "Constant",
-    "assigned",
+    "assign",
+    "build_constant_column",
     "check_assignable",
-    "check_given",
-    "check_required",
-    "constant_column",
-    "filled",
-    "filled_batch",
+    "check_not_null",
+    "check_required_columns",
+    "fill_batch",
+    "fill_columns",
     "read_constant",
 ]
 
@@ -38,23 +38,23 @@ _INT64 = 1 << 63
 _TYPED: dict[str, Kind] = {"DATE": "date", "TIMESTAMP": "timestamp", "TIME": "time"}
 
 
-def assigned(
+def assign(
     values: pa.Array | pa.ChunkedArray,
     field: pa.Field,
     first_row: int = 1,
     *,
     rows: Sequence[int] | None = None,
 ) -> pa.ChunkedArray:
-    """Values as ones of a column.
+    """Convert values to the type of a column.
 
     Args:
-        values: of any type; handed through without a copy where it is the column's own.
+        values: values of any type; not copied if they have the column's type.
         field: the column.
-        first_row: number of the first value, for messages.
-        rows: number of each value, where they do not follow one another.
+        first_row: row number of the first value, for messages.
+        rows: row number of each value, if the numbers are not consecutive.
 
     Raises:
-        InvalidInputError: one of them does not fit; names the column, the row and the value.
+        InvalidInputError: a value does not fit; names the column, the row and the value.
     """
     column = values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
     if column.type.equals(field.type):
@@ -62,34 +62,34 @@ def assigned(
     chunks, row = [], first_row
     for chunk in column.chunks:
         try:
-            chunks.append(converted(chunk, field.type))
+            chunks.append(convert(chunk, field.type))
         except MISFITS as error:
             numbers = range(row, row + len(chunk)) if rows is None else rows[row - first_row :]
-            raise _misfit(chunk, field, numbers, error) from error
+            raise _misfit_error(chunk, field, numbers, error) from error
         row += len(chunk)
     return pa.chunked_array(chunks, field.type)
 
 
 def check_assignable(kind: pa.DataType, field: pa.Field) -> None:
-    """Refuse a type whose values never fit a column.
+    """Check that values of a type may fit a column.
 
     Raises:
-        InvalidInputError: names the column and both types.
+        InvalidInputError: they never fit; names the column and both types.
     """
     if kind.equals(field.type) or pa.types.is_null(kind):
         return
     try:
-        converted(pa.array([], kind), field.type)
+        convert(pa.array([], kind), field.type)
     except MISFITS as error:
-        msg = f"column {field.name!r} is {_type_text(field.type)}, and is given {_type_text(kind)}"
-        raise InvalidInputError(f"{msg}: {_reason(error)}") from error
+        msg = f"column {field.name!r} is {_format_type(field.type)}, and is given {_format_type(kind)}"
+        raise InvalidInputError(f"{msg}: {_format_error(error)}") from error
 
 
-def check_required(rows: pa.Table, required: Sequence[str] | frozenset[str], first_row: int = 1) -> None:
-    """Refuse NULL where it must not be.
+def check_not_null(rows: pa.Table, required: Sequence[str] | frozenset[str], first_row: int = 1) -> None:
+    """Check that NOT NULL columns have no NULL.
 
     Raises:
-        InvalidInputError: names the column and the row.
+        InvalidInputError: a column has one; names the column and the row.
     """
     for name in rows.column_names:
         if name not in required or not rows.column(name).null_count:
@@ -99,29 +99,31 @@ def check_required(rows: pa.Table, required: Sequence[str] | frozenset[str], fir
         raise InvalidInputError(msg)
 
 
-def _misfit(values: pa.Array, field: pa.Field, rows: Sequence[int], error: Exception) -> InvalidInputError:
-    """Which value it was: the end of the shortest beginning that does not fit."""
+def _misfit_error(
+    values: pa.Array, field: pa.Field, rows: Sequence[int], error: Exception
+) -> InvalidInputError:
+    """Build the error for the first value that does not fit, which a binary search finds."""
     low, high = 0, len(values)
     while high - low > 1:
         middle = (low + high) // 2
         try:
-            converted(values.slice(low, middle - low), field.type)
-        except MISFITS as found:
-            high, error = middle, found
+            convert(values.slice(low, middle - low), field.type)
+        except MISFITS as misfit:
+            high, error = middle, misfit
         else:
             low = middle
     try:
-        converted(values.slice(low, 1), field.type)
-    except MISFITS as found:
-        error = found
-    shown = "nothing" if not len(values) else _shown(values[low])
+        convert(values.slice(low, 1), field.type)
+    except MISFITS as misfit:
+        error = misfit
+    text = "nothing" if not len(values) else _format_value(values[low])
     return InvalidInputError(
-        f"column {field.name!r} ({_type_text(field.type)}), row {rows[low]}: {shown} does not fit: "
-        f"{_reason(error)}"
+        f"column {field.name!r} ({_format_type(field.type)}), row {rows[low]}: {text} does not fit: "
+        f"{_format_error(error)}"
     )
 
 
-def _shown(value: pa.Scalar) -> str:
+def _format_value(value: pa.Scalar) -> str:
     try:
         text = repr(value.as_py())
     except (ValueError, OverflowError, pa.ArrowException):
@@ -129,67 +131,67 @@ def _shown(value: pa.Scalar) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
-def _type_text(kind: pa.DataType) -> str:
+def _format_type(kind: pa.DataType) -> str:
     text = str(kind)
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
-def _reason(error: Exception) -> str:
+def _format_error(error: Exception) -> str:
     return str(error).strip().rstrip(".").split("\n")[0]
 
 
-def filled(target: Target, given: pa.Table, first_row: int = 1) -> pa.Table:
-    """Whole rows of a table: columns that are not given are NULL.
+def fill_columns(target: Target, rows: pa.Table, first_row: int = 1) -> pa.Table:
+    """Add the missing columns of a table to rows, as NULL.
 
     Args:
         target: the table.
-        given: some of its columns, in its types.
+        rows: some of its columns, in its types.
         first_row: number of the first row, for messages.
 
     Raises:
-        InvalidInputError: NULL where it must not be.
+        InvalidInputError: a NOT NULL column has a NULL.
     """
-    places = {name: at for at, name in enumerate(given.column_names)}
+    places = {name: at for at, name in enumerate(rows.column_names)}
     columns = [
-        given.column(places[field.name])
+        rows.column(places[field.name])
         if field.name in places
-        else pa.chunked_array([pa.nulls(given.num_rows, field.type)])
+        else pa.chunked_array([pa.nulls(rows.num_rows, field.type)])
         for field in target.schema
     ]
-    # Before the schema, which promises that there are no NULLs in some columns.
-    check_required(pa.Table.from_arrays(columns, names=target.schema.names), target.required, first_row)
+    # Checked before the schema is applied, which declares that some columns have no NULLs.
+    check_not_null(pa.Table.from_arrays(columns, names=target.schema.names), target.required, first_row)
     return pa.Table.from_arrays(columns, schema=target.schema)
 
 
-def filled_batch(target: Target, columns: Sequence[str], batch: pa.RecordBatch, first_row: int) -> pa.Table:
-    """Whole rows of a table from values of any type that can be assigned to its columns.
+def fill_batch(target: Target, columns: Sequence[str], batch: pa.RecordBatch, first_row: int) -> pa.Table:
+    """Convert a batch to the table's types, and add the missing columns as NULL.
 
     Args:
         target: the table.
-        columns: what each column of the batch is in the table.
+        columns: target column of each column of the batch.
         batch: the values.
         first_row: number of the first row, for messages.
 
     Raises:
-        InvalidInputError: a value that doesn't fit, or NULL where it must not be.
+        InvalidInputError: a value does not fit, or a NOT NULL column has a NULL.
     """
     arrays = [
-        assigned(values, target.schema.field(name), first_row)
+        assign(values, target.schema.field(name), first_row)
         for name, values in zip(columns, batch.columns, strict=True)
     ]
-    return filled(target, pa.table(arrays, list(columns)), first_row)
+    return fill_columns(target, pa.table(arrays, list(columns)), first_row)
 
 
-def check_given(target: Target, columns: Sequence[str], giver: str) -> None:
-    """Refuse rows without a column that must not be NULL.
+def check_required_columns(target: Target, columns: Sequence[str], giver: str) -> None:
+    """Check that all NOT NULL columns get values.
 
     Args:
         target: the table.
-        columns: that are given.
-        giver: who gives them, for the message.
+        columns: columns that get values.
+        giver: source of the values, for the message.
 
     Raises:
-        InvalidInputError: one is missing.
+        InvalidInputError: a column is missing.
     """
     missing = [name for name in target.schema.names if name in target.required and name not in columns]
     if missing:
@@ -201,20 +203,20 @@ def check_given(target: Target, columns: Sequence[str], giver: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A literal; `value` is an int, str, bool, bytes, list or None, numbers with a point are text."""
+    """A literal; `value` is an int, str, bool, bytes, list or None; numbers with a point are text."""
 
     kind: Kind
     value: object
 
     @property
     def scalar(self) -> pa.Scalar | None:
-        """What it equals; None where that depends on what it is compared with."""
-        is_exact = self.kind in ("null", "text", "boolean") or (self.kind == "integer" and self.is_read_alike)
+        """The value; None if it depends on what the literal is compared with."""
+        is_exact = self.kind in ("null", "text", "boolean") or (self.kind == "integer" and self.is_native)
         return pa.scalar(self.value) if is_exact else None
 
     @property
-    def is_read_alike(self) -> bool:
-        """Whether DataFusion reads it in the same way; numbers with a point, for example, it would round."""
+    def is_native(self) -> bool:
+        """Whether DataFusion reads the literal as the same value; it would round numbers with a point."""
         if self.kind == "integer":
             return isinstance(self.value, int) and abs(self.value) < _INT64
         return self.kind in ("text", "boolean", "bytes")
@@ -224,37 +226,37 @@ NULL = Constant("null", None)
 
 
 def read_constant(statement: WriteText, part: Part, *, directly: bool = True) -> Constant | None:
-    """The literal that a part is; None where it is something else.
+    """Read a part as a literal; returns None for other expressions.
 
     Args:
-        statement: that the part belongs to.
+        statement: statement that the part belongs to.
         part: an expression.
-        directly: whether literals that DataFusion reads in the same way are read here.
+        directly: whether to read literals that DataFusion reads as the same value.
     """
-    found = _literal(statement, part)
-    return found if directly or found is None or not found.is_read_alike else None
+    constant = _read_literal(statement, part)
+    return constant if directly or constant is None or not constant.is_native else None
 
 
-def _literal(statement: WriteText, part: Part) -> Constant | None:
+def _read_literal(statement: WriteText, part: Part) -> Constant | None:
     text = statement.text
     size, start = len(part), part.start
     token, word = text.tokens[start], text.words[start]
     if size == 1:
-        return _single(token.token_type, token.text, word)
+        return _read_token(token.token_type, token.text, word)
     if word in ("-", "+") and size == 2:
-        found = _literal(statement, part[1:])
-        if found is None or found.kind not in ("integer", "number"):
+        constant = _read_literal(statement, part[1:])
+        if constant is None or constant.kind not in ("integer", "number"):
             return None
-        return _negative(found) if word == "-" else found
+        return _negate(constant) if word == "-" else constant
     if size == 2 and text.tokens[start + 1].token_type is TokenType.STRING:
         return Constant(_TYPED[word], text.tokens[start + 1].text) if word in _TYPED else None
     first = start + (word == "ARRAY")
     if text.words[first] == "[" and text.words[part.stop - 1] == "]":
-        return _list(statement, range(first, part.stop))
+        return _read_list(statement, range(first, part.stop))
     return None
 
 
-def _single(kind: TokenType, text: str, word: str) -> Constant | None:
+def _read_token(kind: TokenType, text: str, word: str) -> Constant | None:
     if kind is TokenType.NUMBER:
         if text.isdecimal():
             return Constant("integer", int(text))
@@ -281,37 +283,37 @@ def _is_number(text: str) -> bool:
         return False
 
 
-def _negative(constant: Constant) -> Constant:
+def _negate(constant: Constant) -> Constant:
     if constant.kind == "integer":
         assert isinstance(constant.value, int)  # noqa: S101 - by its kind
         return Constant("integer", -constant.value)
     return Constant("number", f"-{constant.value}")
 
 
-def _list(statement: WriteText, part: Part) -> Constant | None:
-    """A list of literals of one kind; where an element is anything else, DataFusion must read it."""
+def _read_list(statement: WriteText, part: Part) -> Constant | None:
+    """Read a list of literals; returns None if an element must be read by DataFusion."""
     inner = part[1:-1]
     values = []
     for piece in statement.reader(inner.start).split_at_commas(inner) if inner else ():
-        found = _literal(statement, piece)
-        if found is None or found.kind in ("date", "timestamp", "time", "bytes"):
+        element = _read_literal(statement, piece)
+        if element is None or element.kind in ("date", "timestamp", "time", "bytes"):
             return None
-        values.append(float(str(found.value)) if found.kind == "number" else found.value)
+        values.append(float(str(element.value)) if element.kind == "number" else element.value)
     return Constant("list", values)
 
 
-def constant_column(
+def build_constant_column(
     constants: Sequence[Constant], field: pa.Field, rows: Sequence[int] | None = None
 ) -> pa.Array:
-    """Literals as values of a column.
+    """Convert literals to an array of a column's type.
 
     Args:
         constants: the literals.
         field: the column.
-        rows: number of the row of each, for messages; by default they are counted from 1.
+        rows: row number of each literal, for messages; by default counted from 1.
 
     Raises:
-        InvalidInputError: one does not fit.
+        InvalidInputError: a literal does not fit.
     """
     numbers = range(1, len(constants) + 1) if rows is None else rows
     groups: dict[Kind, list[int]] = {}
@@ -319,8 +321,8 @@ def constant_column(
         groups.setdefault(constant.kind, []).append(at)
     arrays, order = [], []
     for kind, places in groups.items():
-        values = _natural(kind, [constants[at].value for at in places], field.type)
-        arrays += assigned(values, field, rows=[numbers[at] for at in places]).chunks
+        values = _build_array(kind, [constants[at].value for at in places], field.type)
+        arrays += assign(values, field, rows=[numbers[at] for at in places]).chunks
         order += places
     if len(groups) == 1:
         return arrays[0] if len(arrays) == 1 else pa.chunked_array(arrays, field.type).combine_chunks()
@@ -330,44 +332,44 @@ def constant_column(
     return pa.concat_arrays(arrays).take(pa.array(places, pa.int64()))
 
 
-def _natural(kind: Kind, values: list[object], target: pa.DataType) -> pa.Array:
-    """Literals of one kind as the array that they are by themselves."""
+def _build_array(kind: Kind, values: list[object], target: pa.DataType) -> pa.Array:
+    """Build an array of literals of one kind, in the type that keeps their digits."""
     if kind == "null":
         return pa.nulls(len(values))
     if kind == "integer":
-        return _integers(values)
+        return _build_integers(values)
     if kind == "number":
-        # Decimals and text keep every digit.
+        # Decimals and text keep all digits.
         if pa.types.is_floating(target) or pa.types.is_integer(target):
-            return pa.array([float(str(one)) for one in values], pa.float64())
+            return pa.array([float(str(value)) for value in values], pa.float64())
         if pa.types.is_decimal(target):
-            return pa.array([decimal.Decimal(str(one)) for one in values])
-        return pa.array([str(one) for one in values])
+            return pa.array([decimal.Decimal(str(value)) for value in values])
+        return pa.array([str(value) for value in values])
     if kind == "list":
-        return _lists(values)
-    found = pa.array(values)
+        return _build_lists(values)
+    array = pa.array(values)
     exact = {"date": pa.date32(), "time": pa.time64("us")}.get(kind)
     try:
-        return found if exact is None else converted(found, exact)
+        return array if exact is None else convert(array, exact)
     except MISFITS:
-        return found
+        return array
 
 
-def _integers(values: list[object]) -> pa.Array:
-    if all(isinstance(one, int) and -_INT64 <= one < _INT64 for one in values):
+def _build_integers(values: list[object]) -> pa.Array:
+    if all(isinstance(value, int) and -_INT64 <= value < _INT64 for value in values):
         return pa.array(values, pa.int64())
-    return pa.array([decimal.Decimal(str(one)) for one in values])
+    return pa.array([decimal.Decimal(str(value)) for value in values])
 
 
-def _lists(values: list[object]) -> pa.Array:
+def _build_lists(values: list[object]) -> pa.Array:
     try:
         return pa.array(values)
     except pa.ArrowInvalid:
         # 1 and 2.5 in one list.
-        return pa.array([_with_points(one) for one in values])
+        return pa.array([_convert_to_floats(value) for value in values])
 
 
-def _with_points(value: object) -> object:
+def _convert_to_floats(value: object) -> object:
     if isinstance(value, list):
-        return [_with_points(one) for one in value]
+        return [_convert_to_floats(element) for element in value]
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value

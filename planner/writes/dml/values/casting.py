@@ -1,7 +1,7 @@
-"""Values of one type as values of another, by SQL's rules of assignment: nothing is lost, or it is refused.
+"""Converts arrays between types by SQL's rules of assignment: a conversion that would lose a value fails.
 
-Every function here works on whole arrays and raises `pa.ArrowInvalid`, `pa.ArrowNotImplementedError` or
-`MisfitError` where some value does not fit; `assignment` finds out which.
+All functions work on whole arrays and raise `pa.ArrowInvalid`, `pa.ArrowNotImplementedError` or `MisfitError`
+if a value does not fit; `assignment` finds the value.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from planner.sql.vector_text import read_vector
 
-__all__ = ["MISFITS", "MisfitError", "converted"]
+__all__ = ["MISFITS", "MisfitError", "convert"]
 
 _ZONE = r"(?i)([0-9]z|utc|:[0-9.:]*[+-][0-9]{2}(:?[0-9]{2})?)$"
 _MAX_DECIMAL = 38
@@ -24,17 +24,17 @@ _types = pa.types
 
 
 class MisfitError(ValueError):
-    """A value that does not fit, and why; or a type whose values never do."""
+    """A value does not fit a type, or values of its type never do."""
 
 
 MISFITS = (MisfitError, pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OverflowError)
 
 
-def converted(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The values as ones of another type.
+def convert(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Convert values to another type.
 
     Raises:
-        MisfitError: one of them does not fit; so do Arrow's own errors.
+        MisfitError: a value does not fit; may also raise the errors of Arrow in `MISFITS`.
     """
     source = values.type
     if source.equals(kind):
@@ -42,74 +42,74 @@ def converted(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if _types.is_null(source):
         return pa.nulls(len(values), kind)
     if isinstance(source, pa.BaseExtensionType):
-        return converted(values.storage, kind)
+        return convert(values.storage, kind)
     if _types.is_dictionary(source):
-        return converted(values.dictionary_decode(), kind)
+        return convert(values.dictionary_decode(), kind)
     if _types.is_run_end_encoded(source):
-        return converted(pc.run_end_decode(values), kind)
+        return convert(pc.run_end_decode(values), kind)
     if _types.is_string_view(source) or _types.is_binary_view(source):
-        return converted(values.cast(pa.large_string() if _is_text(source) else pa.large_binary()), kind)
+        return convert(values.cast(pa.large_string() if _is_text(source) else pa.large_binary()), kind)
     if isinstance(kind, pa.BaseExtensionType):
-        return pa.ExtensionArray.from_storage(kind, converted(values, kind.storage_type))
+        return pa.ExtensionArray.from_storage(kind, convert(values, kind.storage_type))
     if _types.is_dictionary(kind):
-        encoded = converted(values, kind.value_type).dictionary_encode()
+        encoded = convert(values, kind.value_type).dictionary_encode()
         return encoded.cast(kind)
-    return _rule(source, kind)(values, kind)
+    return _find_rule(source, kind)(values, kind)
 
 
-def _rule(source: pa.DataType, kind: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.Array]:
-    """How values of one type become ones of another."""
+def _find_rule(source: pa.DataType, kind: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.Array]:
+    """Return the function that converts values of one type to another."""
     if _is_list(kind):
         if _is_text(source):
-            return _parsed_lists
-        return _lists if _is_list(source) or _is_view(source) else _never
+            return _parse_lists
+        return _cast_lists if _is_list(source) or _is_view(source) else _refuse
     if _types.is_struct(kind):
-        return _structs if _types.is_struct(source) else _never
+        return _cast_structs if _types.is_struct(source) else _refuse
     if _types.is_nested(source) or _types.is_nested(kind):
-        return _cast if _types.is_map(kind) and _types.is_map(source) else _never
+        return _cast if _types.is_map(kind) and _types.is_map(source) else _refuse
     if _is_text(source):
-        return _from_text(kind)
+        return _find_text_rule(kind)
     if _is_text(kind):
-        # Numbers and times have a text; bytes are one if they are UTF-8.
+        # Arrow formats numbers and times; bytes must be UTF-8.
         return _cast
-    return _between_scalars(source, kind)
+    return _find_scalar_rule(source, kind)
 
 
-def _between_scalars(source: pa.DataType, kind: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.Array]:
+def _find_scalar_rule(source: pa.DataType, kind: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.Array]:
     if _is_binary(source) or _is_binary(kind):
         if not (_is_binary(source) and _is_binary(kind)):
-            return _never
-        return _fixed_bytes if _types.is_fixed_size_binary(kind) else _cast
+            return _refuse
+        return _cast_fixed_bytes if _types.is_fixed_size_binary(kind) else _cast
     if _types.is_boolean(kind) or _types.is_boolean(source):
-        return _zero_or_one if _types.is_integer(source) else _never
+        return _cast_booleans if _types.is_integer(source) else _refuse
     if _types.is_floating(kind):
-        return _floats if _is_number(source) else _never
+        return _cast_floats if _is_number(source) else _refuse
     if _types.is_decimal(kind):
-        return _decimals if _is_number(source) else _never
+        return _cast_decimals if _is_number(source) else _refuse
     if _is_number(source) or _is_number(kind):
-        return _cast if _is_number(source) and _is_number(kind) else _never
+        return _cast if _is_number(source) and _is_number(kind) else _refuse
     if _types.is_timestamp(source) and _types.is_date(kind):
-        return _dates
-    return _moments if _is_moment(source) and _is_moment(kind) else _cast
+        return _cast_dates
+    return _cast_times if _is_temporal(source) and _is_temporal(kind) else _cast
 
 
-def _from_text(kind: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.Array]:
+def _find_text_rule(kind: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.Array]:
     if _types.is_timestamp(kind):
-        return _parsed_timestamps
+        return _parse_timestamps
     if _types.is_time(kind):
-        return _parsed_times
+        return _parse_times
     if _types.is_fixed_size_binary(kind):
-        return lambda values, wanted: _fixed_bytes(values.cast(pa.binary()), wanted)
+        return lambda values, wanted: _cast_fixed_bytes(values.cast(pa.binary()), wanted)
     if _types.is_decimal(kind):
-        return _parsed_decimals
+        return _parse_decimals
     if _is_number(kind) or _types.is_boolean(kind) or _types.is_date(kind):
         return lambda values, wanted: _cast(pc.utf8_trim_whitespace(values), wanted)
     if _types.is_duration(kind) or _types.is_interval(kind):
-        return _never
+        return _refuse
     return _cast
 
 
-def _never(values: pa.Array, kind: pa.DataType) -> pa.Array:
+def _refuse(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if values.null_count == len(values) and len(values):
         return pa.nulls(len(values), kind)
     msg = f"values of type {values.type} can't be stored as {kind}"
@@ -120,54 +120,54 @@ def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
     return values.cast(kind)
 
 
-def _floats(values: pa.Array, kind: pa.DataType) -> pa.Array:
+def _cast_floats(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if _types.is_decimal(values.type):
         values = values.cast(pa.float64())
-    # Rounding is what floating point does; becoming infinite is not.
-    found = values.cast(kind, safe=False) if _types.is_floating(values.type) else values.cast(kind)
+    # Rounding is allowed; overflow to infinity is not.
+    floats = values.cast(kind, safe=False) if _types.is_floating(values.type) else values.cast(kind)
     if _types.is_floating(values.type) and kind.bit_width < values.type.bit_width:
-        wide = found.cast(pa.float64()) if kind == pa.float16() else found
-        grown = pc.and_(pc.is_inf(wide), pc.invert(pc.is_inf(values)))
-        if pc.any(grown).as_py():
+        wide = floats.cast(pa.float64()) if kind == pa.float16() else floats
+        overflows = pc.and_(pc.is_inf(wide), pc.invert(pc.is_inf(values)))
+        if pc.any(overflows).as_py():
             msg = f"out of range for {kind}"
             raise MisfitError(msg)
-    return found
+    return floats
 
 
-def _decimals(values: pa.Array, kind: pa.DataType) -> pa.Array:
+def _cast_decimals(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if _types.is_integer(values.type):
         width = (
             pa.decimal256(76, kind.scale) if kind.bit_width > 128 else pa.decimal128(_MAX_DECIMAL, kind.scale)
         )
         return values.cast(width).cast(kind)
     if _types.is_decimal(values.type) and values.type.scale > kind.scale:
-        # As SQL says; more digits before the point than there is room for are refused.
+        # SQL rounds digits behind the point, and refuses too many digits before it.
         values = pc.round(values, kind.scale, "half_towards_infinity")
     return values.cast(kind)
 
 
-def _zero_or_one(values: pa.Array, kind: pa.DataType) -> pa.Array:
+def _cast_booleans(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if not _types.is_boolean(kind):
-        return _never(values, kind)
+        return _refuse(values, kind)
     if not pc.all(pc.is_in(values, value_set=pa.array([0, 1, None], values.type))).as_py():
         msg = "neither 0 nor 1"
         raise MisfitError(msg)
     return values.cast(kind)
 
 
-def _dates(values: pa.Array, kind: pa.DataType) -> pa.Array:
+def _cast_dates(values: pa.Array, kind: pa.DataType) -> pa.Array:
     naive = values.cast(pa.timestamp(values.type.unit))
     return pc.floor_temporal(naive, unit="day").cast(kind)
 
 
-def _moments(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Times in other units: what is finer than the column's unit is cut off."""
+def _cast_times(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Cast times to another unit; digits finer than the unit are truncated."""
     if _UNITS.index(values.type.unit) > _UNITS.index(kind.unit):
         return values.cast(kind, safe=False)
     return values.cast(kind)
 
 
-def _fixed_bytes(values: pa.Array, kind: pa.DataType) -> pa.Array:
+def _cast_fixed_bytes(values: pa.Array, kind: pa.DataType) -> pa.Array:
     wrong = pc.not_equal(pc.binary_length(values), kind.byte_width)
     if pc.any(wrong).as_py():
         msg = f"it has not {kind.byte_width} bytes"
@@ -175,81 +175,83 @@ def _fixed_bytes(values: pa.Array, kind: pa.DataType) -> pa.Array:
     return values.cast(kind)
 
 
-def _parsed_timestamps(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Text as points in time; without a zone they are taken as UTC where the column has one."""
+def _parse_timestamps(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Parse timestamps; text without a time zone is UTC if the column has a time zone."""
     text = pc.utf8_trim_whitespace(_cast(values, pa.string()))
     zoned = pc.fill_null(pc.match_substring_regex(text, _ZONE), False)  # noqa: FBT003
     naive_kind = pa.timestamp(kind.unit)
     if not pc.any(zoned).as_py():
-        return _read_moments(text, naive_kind).cast(kind)
+        return _parse_unit(text, naive_kind).cast(kind)
     if kind.tz is None:
         msg = "it has a time zone, and the column has none"
         raise MisfitError(msg)
     utc = pa.timestamp(kind.unit, "UTC")
-    nothing = pa.scalar(None, pa.string())
-    with_zone = _read_moments(pc.if_else(zoned, text, nothing), utc)
-    without = _read_moments(pc.if_else(zoned, nothing, text), naive_kind).cast(utc)
+    null = pa.scalar(None, pa.string())
+    with_zone = _parse_unit(pc.if_else(zoned, text, null), utc)
+    without = _parse_unit(pc.if_else(zoned, null, text), naive_kind).cast(utc)
     return pc.coalesce(with_zone, without).cast(kind)
 
 
-def _read_moments(text: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Arrow refuses more digits than the unit has."""
+def _parse_unit(text: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Parse timestamps of any precision, where Arrow refuses more digits than the unit has."""
     try:
         return text.cast(kind)
     except pa.ArrowInvalid:
         if kind.unit == "ns":
             raise
-    return _moments(text.cast(pa.timestamp("ns", kind.tz)), kind)
+    return _cast_times(text.cast(pa.timestamp("ns", kind.tz)), kind)
 
 
-def _parsed_decimals(values: pa.Array, kind: pa.DataType) -> pa.Array:
+def _parse_decimals(values: pa.Array, kind: pa.DataType) -> pa.Array:
     text = pc.utf8_trim_whitespace(values)
     try:
         return text.cast(kind)
     except pa.ArrowInvalid:
         try:
-            numbers = pa.array([None if one is None else decimal.Decimal(one) for one in text.to_pylist()])
+            numbers = pa.array(
+                [None if value is None else decimal.Decimal(value) for value in text.to_pylist()]
+            )
         except decimal.InvalidOperation as error:
             msg = "no number"
             raise MisfitError(msg) from error
-    return converted(numbers, kind)
+    return convert(numbers, kind)
 
 
-def _parsed_times(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Text such as '12:30:00' as times of day."""
+def _parse_times(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Parse times of day such as '12:30:00'."""
     text = pc.utf8_trim_whitespace(_cast(values, pa.string()))
     moments = pc.binary_join_element_wise(pa.scalar("1970-01-01 "), text, "").cast(pa.timestamp(kind.unit))
     return moments.cast(kind)
 
 
-def _parsed_lists(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Text such as '[0.1, 2]' as lists of numbers."""
+def _parse_lists(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Parse lists of numbers such as '[0.1, 2]'."""
     if not _is_number(kind.value_type):
-        return _never(values, kind)
-    found = []
+        return _refuse(values, kind)
+    lists = []
     for text in values.to_pylist():
         numbers = None if text is None else read_vector(text)
         if numbers is None and text is not None:
             msg = "no list of numbers such as '[0.1, 2]'"
             raise MisfitError(msg)
-        found.append(numbers)
-    return converted(pa.array(found, pa.list_(pa.float64())), kind)
+        lists.append(numbers)
+    return convert(pa.array(lists, pa.list_(pa.float64())), kind)
 
 
-def _lists(values: pa.Array, kind: pa.DataType) -> pa.Array:
+def _cast_lists(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if _types.is_fixed_size_list(kind):
-        return _vectors(values, kind)
-    made = pa.ListArray if _types.is_list(kind) else pa.LargeListArray
-    inner = converted(values.flatten(), kind.value_type)
+        return _cast_vectors(values, kind)
+    list_array = pa.ListArray if _types.is_list(kind) else pa.LargeListArray
+    inner = convert(values.flatten(), kind.value_type)
     lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
     ends = np.zeros(len(values) + 1, np.int32 if _types.is_list(kind) else np.int64)
     np.cumsum(lengths, out=ends[1:])
     mask = pc.is_null(values) if values.null_count else None
-    return made.from_arrays(pa.array(ends), inner, type=kind, mask=mask)
+    return list_array.from_arrays(pa.array(ends), inner, type=kind, mask=mask)
 
 
-def _vectors(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Lists as lists of one length, which must have it."""
+def _cast_vectors(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Convert lists to vectors; each must have the vector's length."""
     size = kind.list_size
     lengths = pc.list_value_length(values)
     if _types.is_fixed_size_list(values.type):
@@ -260,8 +262,8 @@ def _vectors(values: pa.Array, kind: pa.DataType) -> pa.Array:
         wrong = pc.filter(lengths, pc.not_equal(lengths, size))[0].as_py()
         msg = f"it has {wrong} dimensions, and {size} are needed"
         raise MisfitError(msg)
-    flat = values.flatten()  # of those that are not NULL
-    inner = converted(flat, kind.value_type)
+    flat = values.flatten()  # without the elements of NULLs
+    inner = convert(flat, kind.value_type)
     if _types.is_floating(kind.value_type) and inner.null_count:
         msg = "a vector has no NULLs"
         raise MisfitError(msg)
@@ -271,20 +273,19 @@ def _vectors(values: pa.Array, kind: pa.DataType) -> pa.Array:
     places = np.repeat(np.where(valid, np.cumsum(valid) - 1, 0) * size, size) + np.tile(
         np.arange(size), len(values)
     )
-    filled = inner if len(inner) else pa.nulls(size, kind.value_type)
-    return pa.FixedSizeListArray.from_arrays(filled.take(pa.array(places)), type=kind, mask=pa.array(~valid))
+    padded = inner if len(inner) else pa.nulls(size, kind.value_type)
+    return pa.FixedSizeListArray.from_arrays(padded.take(pa.array(places)), type=kind, mask=pa.array(~valid))
 
 
-def _structs(values: pa.Array, kind: pa.DataType) -> pa.Array:
+def _cast_structs(values: pa.Array, kind: pa.DataType) -> pa.Array:
     names = [field.name for field in kind]
     for field in values.type:
         if field.name not in names:
             msg = f"it has a field {field.name!r}, and the column has {', '.join(names)}"
             raise MisfitError(msg)
-    given = {field.name: at for at, field in enumerate(values.type)}
-    children = dict(zip(given, values.flatten(), strict=True))
+    children = dict(zip([field.name for field in values.type], values.flatten(), strict=True))
     arrays = [
-        converted(children[field.name], field.type)
+        convert(children[field.name], field.type)
         if field.name in children
         else pa.nulls(len(values), field.type)
         for field in kind
@@ -310,7 +311,7 @@ def _is_list(kind: pa.DataType) -> bool:
     return bool(_types.is_list(kind) or _types.is_large_list(kind) or _types.is_fixed_size_list(kind))
 
 
-def _is_moment(kind: pa.DataType) -> bool:
+def _is_temporal(kind: pa.DataType) -> bool:
     return bool(_types.is_timestamp(kind) or _types.is_time(kind) or _types.is_duration(kind))
 
 

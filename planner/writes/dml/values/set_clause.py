@@ -1,4 +1,4 @@
-"""SET: which columns get which values."""
+"""The assignments of SET."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from planner.writes.dml.statement.target import Target
 from planner.writes.dml.statement.text import Splice, WriteText
 from planner.writes.dml.values.assignment import (
     NULL,
-    assigned,
+    assign,
+    build_constant_column,
     check_assignable,
-    check_required,
-    constant_column,
+    check_not_null,
     read_constant,
 )
 
-__all__ = ["Assignment", "SetColumns", "read_assignments", "set_columns"]
+__all__ = ["Assignment", "SetColumns", "prepare_set_columns", "read_assignments"]
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """One column, and the expression that it is set to."""
+    """A column, and the expression that it is set to."""
 
     column: str
     part: Part
@@ -34,26 +34,26 @@ class Assignment:
 
 @dataclass(frozen=True, eq=False)
 class SetColumns:
-    """Columns that are set, checked.
+    """Checked assignments.
 
     Attributes:
         target: table.
-        constants: column -> one value of its type.
-        parameters: column -> ordinal.
+        constants: column -> array of one value of its type.
+        parameters: column -> ordinal of the parameter.
         expressions: column -> expression.
-        taken: columns that a source gives under the same names.
+        source_columns: columns that are set to the source's columns of the same names.
     """
 
     target: Target
     constants: dict[str, pa.Array] = field(default_factory=dict)
     parameters: dict[str, int] = field(default_factory=dict)
     expressions: dict[str, Part] = field(default_factory=dict)
-    taken: tuple[str, ...] = ()
+    source_columns: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """All that are set."""
-        return (*self.constants, *self.parameters, *self.expressions, *self.taken)
+        """All columns that are set."""
+        return (*self.constants, *self.parameters, *self.expressions, *self.source_columns)
 
     @property
     def parameter_types(self) -> dict[int, pa.DataType]:
@@ -61,104 +61,101 @@ class SetColumns:
         return {ordinal: self.target.schema.field(name).type for name, ordinal in self.parameters.items()}
 
     def add_to(self, splice: Splice, prefix: str) -> None:
-        """Append the expressions to a SELECT list, in which something stands already.
+        """Append the expressions to a SELECT list that is not empty.
 
         Args:
             splice: the SELECT so far.
-            prefix: of the names of the columns.
+            prefix: prefix of the names of the columns.
         """
         for name, part in self.expressions.items():
             splice.add(", (").copy(part).add(f") AS {quote(prefix + name)}")
 
     def check_types(self, schema: pa.Schema, prefix: str) -> None:
         """Refuse expressions whose values never fit their column."""
-        for name in (*self.expressions, *self.taken):
+        for name in (*self.expressions, *self.source_columns):
             check_assignable(schema.field(prefix + name).type, self.target.schema.field(name))
 
-    def value(
+    def build_column(
         self, name: str, rows: pa.Table, prefix: str, parameters: Sequence[pa.Scalar]
     ) -> pa.ChunkedArray:
-        """What a column is set to, in each of some rows."""
+        """Build the new values of a column for all rows."""
         column = self.target.schema.field(name)
-        if name in self.expressions or name in self.taken:
-            return assigned(rows.column(prefix + name), column)
+        if name in self.expressions or name in self.source_columns:
+            return assign(rows.column(prefix + name), column)
         if name in self.constants:
-            one = self.constants[name]
+            value = self.constants[name]
         else:
-            one = assigned(pa.repeat(parameters[self.parameters[name]], 1), column).combine_chunks()
-        return pa.chunked_array([one.take(pa.nulls(rows.num_rows, pa.int64()).fill_null(0))])
+            value = assign(pa.repeat(parameters[self.parameters[name]], 1), column).combine_chunks()
+        return pa.chunked_array([value.take(pa.nulls(rows.num_rows, pa.int64()).fill_null(0))])
 
-    def applied(
+    def apply(
         self, rows: pa.Table, prefix: str, parameters: Sequence[pa.Scalar], columns: str = ""
     ) -> pa.Table:
-        """Whole rows with their new values.
+        """Build complete rows with the new values.
 
         Args:
             rows: the table's columns, and those of the expressions.
-            prefix: of the names of the latter.
-            parameters: of the statement.
-            columns: prefix of the names of the former.
+            prefix: prefix of the names of the expressions.
+            parameters: parameters of the statement.
+            columns: prefix of the names of the table's columns.
 
         Raises:
-            InvalidInputError: a value does not fit, or is NULL where it must not be.
+            InvalidInputError: a value does not fit its column, or is NULL in a NOT NULL column.
         """
-        set_here, made = self.columns, []
-        for one in self.target.schema:
-            if one.name in set_here:
-                made.append(self.value(one.name, rows, prefix, parameters))
+        names, arrays = self.columns, []
+        for target_field in self.target.schema:
+            if target_field.name in names:
+                arrays.append(self.build_column(target_field.name, rows, prefix, parameters))
                 continue
-            column = rows.column(columns + one.name)
-            made.append(column if column.type.equals(one.type) else assigned(column, one))
-        whole = pa.Table.from_arrays(made, names=self.target.schema.names)
-        check_required(whole, self.target.required)
-        return pa.Table.from_arrays(made, schema=self.target.schema)
+            column = rows.column(columns + target_field.name)
+            arrays.append(column if column.type.equals(target_field.type) else assign(column, target_field))
+        check_not_null(pa.Table.from_arrays(arrays, names=self.target.schema.names), self.target.required)
+        return pa.Table.from_arrays(arrays, schema=self.target.schema)
 
 
 def read_assignments(statement: WriteText, part: Part, names: frozenset[str]) -> list[Assignment]:
-    """Read what stands behind SET.
+    """Parse the assignments of SET.
 
     Args:
-        statement: that the part belongs to.
+        statement: statement that the part belongs to.
         part: the assignments.
-        names: of the table, that a column may carry.
+        names: names of the table that may qualify a column.
 
     Raises:
-        InvalidInputError: a syntax error.
-        UnsupportedError: several columns that are set to one subquery.
+        InvalidInputError: the assignments have a syntax error.
+        UnsupportedError: several columns are set to one subquery.
     """
-    found: list[Assignment] = []
+    assignments: list[Assignment] = []
     if not part:
         raise statement.text.error(part.start, "An assignment is expected: column = value; here")
     for piece in statement.reader(part.start).split_at_commas(part):
         reader = statement.reader(piece.start)
         if reader.word == "(":
-            found += _several(statement, reader, piece, names)
+            assignments += _read_row_assignment(statement, reader, piece, names)
             continue
-        column = _column(reader, names)
+        column = _read_column(reader, names)
         reader.expect("=")
         value = range(reader.at, piece.stop)
         if not value:
             raise reader.unexpected_error(f"A value for column {column!r} is expected")
-        found.append(Assignment(column, value))
-    return found
+        assignments.append(Assignment(column, value))
+    return assignments
 
 
-def _column(reader: StatementReader, names: frozenset[str]) -> str:
+def _read_column(reader: StatementReader, names: frozenset[str]) -> str:
     first = reader.at
     *qualifiers, column = reader.read_qualified_name("The name of a column")
     if qualifiers and qualifiers[-1] not in names:
-        shown = ".".join(qualifiers)
-        raise reader.text.error(
-            first, f"Only columns of the table that is written can be set, not of {shown!r};"
-        )
+        message = f"Only columns of the table that is written can be set, not of {'.'.join(qualifiers)!r};"
+        raise reader.text.error(first, message)
     return column
 
 
-def _several(
+def _read_row_assignment(
     statement: WriteText, reader: StatementReader, piece: Part, names: frozenset[str]
 ) -> list[Assignment]:
     """Read (a, b) = (1, 2)."""
-    columns = [_column(statement.reader(one.start), names) for one in reader.read_bracketed_list()]
+    columns = [_read_column(statement.reader(part.start), names) for part in reader.read_bracketed_list()]
     reader.expect("=")
     reader.take("ROW")
     if reader.word != "(" or reader.words[reader.at + 1] in {"SELECT", "WITH", "VALUES"}:
@@ -172,57 +169,59 @@ def _several(
     return [Assignment(column, value) for column, value in zip(columns, values, strict=True)]
 
 
-def set_columns(
+def prepare_set_columns(
     statement: WriteText,
     target: Target,
     assignments: Sequence[Assignment],
     *,
-    key_too: bool = False,
+    allow_key: bool = False,
     directly: bool = True,
 ) -> SetColumns:
     """Check assignments.
 
     Args:
-        statement: that they belong to.
+        statement: statement that they belong to.
         target: table.
-        assignments: column and expression of each.
-        key_too: whether key and region columns may be set, as in an INSERT.
+        assignments: the assignments.
+        allow_key: whether key and region columns may be set, as in an INSERT.
         directly: see `read_constant`.
 
     Raises:
-        InvalidInputError: an unknown column, one that is set twice, or a literal that does not fit.
-        UnsupportedError: a column of the key, or one that decides about the region.
+        InvalidInputError: a column is unknown or set twice, or a literal does not fit.
+        UnsupportedError: a column belongs to the key, or decides about the region.
     """
-    made = SetColumns(target)
-    for one in assignments:
+    columns = SetColumns(target)
+    for assignment in assignments:
         try:
-            target.check_column(one.column)
+            target.check_column(assignment.column)
         except InvalidInputError as error:
-            raise statement.text.error(one.part.start, f"{error}; its value stands") from error
-        if one.column in made.columns:
-            msg = f"column {one.column!r} is set twice; its value stands"
-            raise statement.text.error(one.part.start, msg)
-        if not key_too:
-            check_movable(target, one.column)
-        ordinal = statement.parameter(one.part)
-        is_default = len(one.part) == 1 and statement.text.words[one.part.start] == "DEFAULT"
+            raise statement.text.error(assignment.part.start, f"{error}; its value stands") from error
+        if assignment.column in columns.columns:
+            msg = f"column {assignment.column!r} is set twice; its value stands"
+            raise statement.text.error(assignment.part.start, msg)
+        if not allow_key:
+            check_settable(target, assignment.column)
+        ordinal = statement.parameter(assignment.part)
+        is_default = len(assignment.part) == 1 and statement.text.words[assignment.part.start] == "DEFAULT"
         constant = NULL if is_default else None
         if constant is None and ordinal is None:
-            constant = read_constant(statement, one.part, directly=directly)
+            constant = read_constant(statement, assignment.part, directly=directly)
         if constant is not None:
-            made.constants[one.column] = constant_column([constant], target.schema.field(one.column))
-            if constant is NULL and one.column in target.required:
-                msg = f"column {one.column!r} must not be NULL; its value stands"
-                raise statement.text.error(one.part.start, msg)
+            columns.constants[assignment.column] = build_constant_column(
+                [constant], target.schema.field(assignment.column)
+            )
+            if constant is NULL and assignment.column in target.required:
+                msg = f"column {assignment.column!r} must not be NULL; its value stands"
+                raise statement.text.error(assignment.part.start, msg)
         elif ordinal is not None:
-            made.parameters[one.column] = ordinal
+            columns.parameters[assignment.column] = ordinal
         else:
-            made.expressions[one.column] = one.part
-    return made
+            columns.expressions[assignment.column] = assignment.part
+    return columns
 
 
-def check_movable(target: Target, column: str) -> None:
-    """Refuse to set a column that says which row it is, or where it lies.
+def check_settable(target: Target, column: str) -> None:
+    """Check that a column belongs neither to the key nor to the region spec.
 
     Raises:
         UnsupportedError: it does.

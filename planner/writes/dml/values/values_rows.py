@@ -1,4 +1,4 @@
-"""VALUES as columns: literals are typed once, parameters cast as whole columns, the rest is computed."""
+"""VALUES as columns: literals are typed once, parameters are cast as columns, other expressions evaluated."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from memwal.errors import InvalidInputError
 from planner.bridge.run_control import RunControl
 from planner.scans.settings import Shortcut
 from planner.sql.statement_reader import Part, StatementReader
-from planner.writes.dml.statement.text import Computed, ReadSession, WriteText, computed
+from planner.writes.dml.statement.text import ComputedValues, ReadSession, WriteText, prepare_computed_values
 from planner.writes.dml.values.assignment import (
     NULL,
     Constant,
-    assigned,
+    assign,
+    build_constant_column,
     check_assignable,
-    constant_column,
     read_constant,
 )
 
-__all__ = ["ValuesColumn", "ValuesRows", "read_rows", "values_rows"]
+__all__ = ["ValuesColumn", "ValuesRows", "prepare_values_rows", "read_values_rows"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,11 +30,11 @@ class ValuesColumn:
     """One column of VALUES.
 
     Attributes:
-        field: of the table, that it is for.
-        constants: its literals, in the table's type.
-        places: per row: number of its literal, or -1.
-        parameters: row -> ordinal of the parameter that stands there.
-        computed: row -> number of the expression that stands there.
+        field: column of the table.
+        constants: literals, in the table's type.
+        places: per row, the index of its literal in `constants`, or -1.
+        parameters: row -> ordinal of its parameter.
+        computed: row -> number of its expression.
     """
 
     field: pa.Field
@@ -45,31 +45,31 @@ class ValuesColumn:
 
     @property
     def is_constant(self) -> bool:
-        """Whether it has nothing but literals."""
+        """Whether all values are literals."""
         return not self.parameters and not self.computed
 
-    def values(
-        self, sets: int, parameters: Sequence[pa.ChunkedArray], found: Sequence[pa.Array]
+    def build_array(
+        self, sets: int, parameters: Sequence[pa.ChunkedArray], computed_values: Sequence[pa.Array]
     ) -> pa.ChunkedArray:
-        """The column for some sets of parameters: all rows of the first set, then those of the second.
+        """Build the column: all rows of the first set of parameters, then those of the second, and so on.
 
         Args:
-            sets: how many sets of parameters there are.
+            sets: number of sets of parameters.
             parameters: a column for each parameter.
-            found: what was computed, for one set of parameters.
+            computed_values: values of the expressions, for one set of parameters.
         """
         field, rows = self.field, len(self.places)
         if self.is_constant and sets == 1:
             return pa.chunked_array([self.constants])
         if rows == 1 and self.parameters:
-            return assigned(parameters[self.parameters[0]], field)
+            return assign(parameters[self.parameters[0]], field)
         arrays, first = [self.constants], {}
         at = len(self.constants)
         for row in (*self.parameters, *self.computed):
             ordinal = self.parameters.get(row)
-            given = found[self.computed[row]] if ordinal is None else parameters[ordinal]
+            values = computed_values[self.computed[row]] if ordinal is None else parameters[ordinal]
             numbers = range(row + 1, row + 1 + sets * rows, rows)
-            chunks = assigned(given, field, rows=numbers).chunks
+            chunks = assign(values, field, rows=numbers).chunks
             arrays += chunks
             first[row] = at
             at += sum(map(len, chunks))
@@ -81,23 +81,23 @@ class ValuesColumn:
 
 @dataclass(frozen=True, eq=False)
 class ValuesRows:
-    """VALUES, checked.
+    """Checked VALUES.
 
     Attributes:
-        count: rows.
-        columns: as many as each row has values.
+        count: number of rows.
+        columns: one column for each value of a row.
         computed: expressions that are neither literals nor parameters.
     """
 
     count: int
     columns: tuple[ValuesColumn, ...]
-    computed: Computed
+    computed: ComputedValues
 
     @property
     def parameter_types(self) -> dict[int, pa.DataType]:
-        """Ordinal -> type that suits it best: of the column that it is written to."""
+        """Ordinal -> type; for a parameter that is a value by itself, the type of its column."""
         types: dict[int, pa.DataType] = {}
-        for read in self.computed.reads:
+        for read in self.computed.source_queries:
             types |= read.parameter_types
         direct: dict[int, pa.DataType] = {}
         for column in self.columns:
@@ -105,28 +105,29 @@ class ValuesRows:
                 direct.setdefault(ordinal, column.field.type)
         return types | direct
 
-    def table(self, parameters: Sequence[pa.ChunkedArray], sets: int, control: RunControl) -> pa.Table:
-        """The rows for some sets of parameters, in order.
+    def build_table(self, parameters: Sequence[pa.ChunkedArray], sets: int, control: RunControl) -> pa.Table:
+        """Build the rows for sets of parameters, in order.
 
         Raises:
             InvalidInputError: a value does not fit its column.
         """
-        if self.computed.reads and sets > 1:
-            each = [
-                self.table([column.slice(one, 1) for column in parameters], 1, control) for one in range(sets)
+        if self.computed.source_queries and sets > 1:
+            tables = [
+                self.build_table([column.slice(at, 1) for column in parameters], 1, control)
+                for at in range(sets)
             ]
-            return pa.concat_tables(each)
-        scalars = [column[0] for column in parameters] if self.computed.reads else []
-        found = self.computed.values(scalars, control)
-        columns = [one.values(sets, parameters, found) for one in self.columns]
-        return pa.Table.from_arrays(columns, schema=pa.schema([one.field for one in self.columns]))
+            return pa.concat_tables(tables)
+        scalars = [column[0] for column in parameters] if self.computed.source_queries else []
+        computed_values = self.computed.values(scalars, control)
+        arrays = [column.build_array(sets, parameters, computed_values) for column in self.columns]
+        return pa.Table.from_arrays(arrays, schema=pa.schema([column.field for column in self.columns]))
 
 
-def read_rows(reader: StatementReader) -> list[list[Part]]:
-    """VALUES with its rows, as far as they reach.
+def read_values_rows(reader: StatementReader) -> list[list[Part]]:
+    """Read VALUES and its rows.
 
     Raises:
-        InvalidInputError: a row that is none.
+        InvalidInputError: a row is not in brackets.
     """
     reader.expect("VALUES")
     rows = []
@@ -139,24 +140,24 @@ def read_rows(reader: StatementReader) -> list[list[Part]]:
             return rows
 
 
-def values_rows(
+def prepare_values_rows(
     session: ReadSession,
     statement: WriteText,
     rows: Sequence[Sequence[Part]],
     fields: Sequence[pa.Field],
     common_tables: Part,
 ) -> ValuesRows:
-    """Check rows of values.
+    """Prepare the rows of VALUES.
 
     Args:
-        session: computes what is neither literal nor parameter.
-        statement: that the rows are part of.
+        session: evaluates expressions that are neither literals nor parameters.
+        statement: statement that the rows are part of.
         rows: one part per value.
-        fields: columns that they are for.
+        fields: columns of the table that the values are for.
         common_tables: WITH of the statement.
 
     Raises:
-        LanceGatewayError: what is wrong with them.
+        LanceGatewayError: a row has the wrong number of values, or a value does not fit its column.
     """
     for number, row in enumerate(rows, start=1):
         if len(row) != len(fields):
@@ -176,7 +177,7 @@ def values_rows(
         for number, parts in enumerate(rows):
             part = parts[at]
             ordinal = statement.parameter(part)
-            constant = None if ordinal is not None else _constant(statement, part, directly=directly)
+            constant = None if ordinal is not None else _read_constant(statement, part, directly=directly)
             places.append(len(constants) if constant is not None else -1)
             if constant is not None:
                 constants.append(constant)
@@ -186,11 +187,11 @@ def values_rows(
             else:
                 found[number] = len(expressions)
                 expressions.append(part)
-        typed = constant_column(constants, field, numbers) if constants else pa.array([], field.type)
+        typed = build_constant_column(constants, field, numbers) if constants else pa.array([], field.type)
         columns.append(ValuesColumn(field, typed, places, parameters, found))
-    made = Computed()
+    made = ComputedValues()
     if expressions:
-        made = computed(session, statement, expressions, common_tables)
+        made = prepare_computed_values(session, statement, expressions, common_tables)
         types = made.types()
         for column in columns:
             for place in column.computed.values():
@@ -198,8 +199,8 @@ def values_rows(
     return ValuesRows(len(rows), tuple(columns), made)
 
 
-def _constant(statement: WriteText, part: Part, *, directly: bool) -> Constant | None:
-    """DEFAULT is NULL: columns have no other."""
+def _read_constant(statement: WriteText, part: Part, *, directly: bool) -> Constant | None:
+    """Read a literal; DEFAULT is NULL, since columns have no other default."""
     if not part:
         msg = "a value is missing between two commas of VALUES"
         raise InvalidInputError(msg)

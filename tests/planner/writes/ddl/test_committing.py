@@ -11,7 +11,7 @@ from memwal.base.versions import ATTEMPTS
 from memwal.creating.fields import last_field_id, with_fields
 from memwal.errors import AlreadyExistsError, PreconditionError, UnavailableError
 from planner.writes.ddl.alter import AddColumn
-from planner.writes.ddl.statement import committed
+from planner.writes.ddl.statement import commit_change
 
 Sql = Any
 
@@ -42,7 +42,7 @@ def test_a_change_that_another_came_before_is_done_on_top_of_it(sql: Sql, root: 
             other(path)
         lance.LanceDataset.commit(dataset, operation, read_version=dataset.version, max_retries=0)
 
-    committed(table, "add a column", change)
+    commit_change(table, "add a column", change)
     assert len(tries) == 2
     assert sql("SELECT count(*), count(m) FROM t") == [(sql.dataset("t").count_rows(), 0)]
 
@@ -58,14 +58,14 @@ def test_a_change_that_always_loses_is_given_up(sql: Sql, monkeypatch: pytest.Mo
         raise OSError(message)
 
     with pytest.raises(UnavailableError, match="another change came first; try again later"):
-        committed(sql.engine.catalog.table("t"), "add a column", change)
+        commit_change(sql.engine.catalog.table("t"), "add a column", change)
     assert len(tries) == ATTEMPTS
 
 
 def test_what_lance_refuses_is_told_in_one_line(sql: Sql) -> None:
     sql("CREATE TABLE t (n INT)")
     with pytest.raises(PreconditionError) as caught:
-        committed(
+        commit_change(
             sql.engine.catalog.table("t"), "drop a column", lambda dataset: dataset.drop_columns(["missing"])
         )
     assert "can't drop a column of table 't'" in str(caught.value)
@@ -75,7 +75,7 @@ def test_what_lance_refuses_is_told_in_one_line(sql: Sql) -> None:
 def test_of_two_columns_of_one_name_that_are_added_at_once_one_comes(sql: Sql) -> None:
     sql("CREATE TABLE t (n INT)")
     table = sql.engine.catalog.table("t")
-    change = AddColumn(pa.field("m", pa.int32()), skips=False)
+    change = AddColumn(pa.field("m", pa.int32()), if_not_exists=False)
     assert change.check(table)
     change.apply(table)
     with pytest.raises(AlreadyExistsError, match="has a column 'm' already"):

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import InvalidInputError
-from planner.writes.dml.values.assignment import assigned, check_assignable
+from planner.writes.dml.values.assignment import assign, check_assignable
 
 VECTOR = pa.list_(pa.float32(), 3)
 MOMENT = datetime(2023, 11, 14, 22, 13, 20, 123456)
@@ -76,7 +76,7 @@ FITTING: list[tuple[list[Any], pa.DataType | None, pa.DataType, list[Any]]] = [
     ids=[f"{i}: {pa.array(one[0], one[1]).type} -> {one[2]}" for i, one in enumerate(FITTING)],
 )
 def test_fits(given: list[Any], kind: pa.DataType | None, column: pa.DataType, expected: list[Any]) -> None:
-    made = assigned(pa.array(given, kind), pa.field("c", column))
+    made = assign(pa.array(given, kind), pa.field("c", column))
     made.validate(full=True)
     assert made.type == column
     assert made.to_pylist() == expected
@@ -109,19 +109,19 @@ def test_fits(given: list[Any], kind: pa.DataType | None, column: pa.DataType, e
 )
 def test_does_not_fit(given: list[Any], column: pa.DataType, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message) as refused:
-        assigned(pa.array(given), pa.field("c", column))
+        assign(pa.array(given), pa.field("c", column))
     assert str(refused.value).startswith(f"column 'c' ({column}), row ")
 
 
 def test_columns_of_the_right_type_are_not_copied() -> None:
     given = pa.chunked_array([[1, 2], [3]], pa.int64())
-    assert assigned(given, pa.field("c", pa.int64())) is given
+    assert assign(given, pa.field("c", pa.int64())) is given
 
 
 def test_rows_are_counted_across_chunks_and_batches() -> None:
     given = pa.chunked_array([["1", "2"], ["3", "x"]])
     with pytest.raises(InvalidInputError, match="row 14: 'x'"):
-        assigned(given, pa.field("c", pa.int64()), first_row=11)
+        assign(given, pa.field("c", pa.int64()), first_row=11)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from planner.access.rights import FULL_ACCESS
 from planner.bridge.run_control import RunControl
 from planner.engine import DEFAULT_SETTINGS, QueryEngine
 from planner.writes.dml import ingest as stream
-from planner.writes.dml.ingest import in_parts, prepare_ingest, write_parts
+from planner.writes.dml.ingest import prepare_ingest, split_into_parts, write_parts
 from tests.planner.writes.dml.lake import PEOPLE, Lake, make_lake
 
 
@@ -33,21 +33,21 @@ def ingest(lake: Lake, rows: pa.Table, batch_rows: int = 1000) -> int:
 
 class TestParts:
     def test_small_tables_are_joined_up_to_the_limit(self) -> None:
-        parts = list(in_parts([numbers(4), numbers(4), numbers(4), numbers(1)], rows=9))
+        parts = list(split_into_parts([numbers(4), numbers(4), numbers(4), numbers(1)], rows=9))
         assert [part.num_rows for part in parts] == [8, 5]
 
     def test_large_tables_are_cut(self) -> None:
-        parts = list(in_parts([numbers(25)], rows=10))
+        parts = list(split_into_parts([numbers(25)], rows=10))
         assert [part.num_rows for part in parts] == [9, 9, 7]
         assert pa.concat_tables(parts).equals(numbers(25))
 
     def test_large_rows_are_cut_by_their_bytes(self) -> None:
-        parts = list(in_parts([numbers(100)], nbytes=200))
+        parts = list(split_into_parts([numbers(100)], nbytes=200))
         assert sum(part.num_rows for part in parts) == 100
         assert max(part.num_rows for part in parts) <= 25
 
     def test_no_rows_are_no_parts(self) -> None:
-        assert list(in_parts([numbers(0), numbers(0)])) == []
+        assert list(split_into_parts([numbers(0), numbers(0)])) == []
 
     def test_parts_are_written_in_order_while_the_next_is_read(self) -> None:
         written: list[int] = []
@@ -155,7 +155,7 @@ class TestIngest:
     def test_rows_that_are_like_the_table_are_not_copied(self, lake: Lake) -> None:
         rows = pa.Table.from_pylist([{"id": 1, "name": "x", "age": 1, "score": 1.0}], PEOPLE)
         prepared = prepare_ingest(lake.engine, "people", rows.schema, DEFAULT_SETTINGS, FULL_ACCESS)
-        (made,) = prepared._rows(iter(rows.to_batches()))
+        (made,) = prepared._read_rows(iter(rows.to_batches()))
         assert (
             made.column("id").chunk(0).buffers()[1].address == rows.column("id").chunk(0).buffers()[1].address
         )

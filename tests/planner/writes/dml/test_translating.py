@@ -8,7 +8,7 @@ import pytest
 from memwal.errors import InvalidInputError, UnsupportedError
 from planner.access.rights import FULL_ACCESS
 from planner.engine import PreparedQuery
-from planner.writes.dml.statement.translate import native_dml
+from planner.writes.dml.statement.translate import translate_dml
 from tests.planner.writes.dml.lake import Lake, open_lake
 from tests.planner.writes.dml.titled import Case, read_titled
 
@@ -24,7 +24,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
 @pytest.mark.parametrize("case", read_titled("dialects.txt"), ids=str)
 def test_is_translated(case: Case, lake: Lake) -> None:
     dialect, statement, expected = case.parts
-    assert native_dml(statement, dialect, lake.engine.visible_catalog(FULL_ACCESS)) == expected
+    assert translate_dml(statement, dialect, lake.engine.visible_catalog(FULL_ACCESS)) == expected
     prepared = lake.engine.prepare_statement(statement, lake.speaking(dialect).settings)
     assert not isinstance(prepared, PreparedQuery)
 

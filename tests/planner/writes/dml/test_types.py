@@ -13,7 +13,7 @@ from memwal.errors import InvalidInputError, UnsupportedError
 from memwal.writing import PartlyWrittenError, WriteReceipt
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
-from planner.writes.dml.statement.text import retold
+from planner.writes.dml.statement.text import replace_message
 from tests.planner.writes.dml.lake import Lake
 from tests.support.tables import key_field
 
@@ -149,6 +149,6 @@ def test_a_column_that_decides_about_the_region_can_not_be_set(lake: Lake) -> No
 
 def test_an_error_that_is_told_anew_keeps_what_it_carries() -> None:
     error = PartlyWrittenError("some", WriteReceipt({"r": 3}))
-    again = retold(error, "some more")
+    again = replace_message(error, "some more")
     assert isinstance(again, PartlyWrittenError)
     assert (str(again), again.receipt.num_rows, again.status) == ("some more", 3, "UNAVAILABLE")
