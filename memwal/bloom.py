@@ -113,7 +113,7 @@ class LookupKey:
         None if Lance hashes no such key.
         """
         try:
-            hashed = lance_key_hash(self.values, self.types)
+            hashed = hash_key(self.values, self.types)
         except InvalidInputError:
             return None
         low = hashed & 0xFFFFFFFF
@@ -126,7 +126,7 @@ class LookupKey:
     def text(self) -> str | None:
         """What stands for the key in filters of our own; None if a value does not fit its column."""
         try:
-            return "\x1f".join(map(_text, self.values, self.types))
+            return "\x1f".join(map(_format_value, self.values, self.types))
         except (pa.ArrowException, OverflowError, TypeError, ValueError):
             return None
 
@@ -264,16 +264,16 @@ def build_key_filter(keys: pa.Table) -> KeyFilter:
     Args:
         keys: the key columns in key order, one row per row of the generation.
     """
-    columns = [_plain(column) for column in keys.columns]
+    columns = [_decode_dictionary(column) for column in keys.columns]
     # Duplicates of a key count towards the capacity, so the number of rows is always enough.
     bloom = pybloom_live.BloomFilter(max(keys.num_rows, 1), OWN_FALSE_POSITIVE_RATE)
-    texts = [_texts(column) for column in columns]
+    texts = [_format_values(column) for column in columns]
     for text in texts[0] if len(texts) == 1 else map("\x1f".join, zip(*texts, strict=True)):
         bloom.add(text, skip_check=True)
     return OwnFilter(bloom, tuple(column.type for column in columns))
 
 
-def lance_key_hash(values: Sequence[object], types: Sequence[pa.DataType]) -> int:
+def hash_key(values: Sequence[object], types: Sequence[pa.DataType]) -> int:
     """Returns the 64-bit hash under which Lance puts a key into its filters.
 
     Raises:
@@ -287,14 +287,14 @@ def lance_key_hash(values: Sequence[object], types: Sequence[pa.DataType]) -> in
             continue
         message += b"\x00"
         try:
-            message += _hashed_form(value, data_type)
+            message += _encode_for_hash(value, data_type)
         except (struct.error, TypeError, ValueError) as error:
             msg = f"Key value {value!r} is none of a {data_type} column: {error}"
             raise InvalidInputError(msg) from error
     return siphash13(bytes(message))
 
 
-def _hashed_form(value: object, data_type: pa.DataType) -> bytes:
+def _encode_for_hash(value: object, data_type: pa.DataType) -> bytes:
     if pa.types.is_int64(data_type):
         return struct.pack("<q", value)
     if pa.types.is_int32(data_type):
@@ -315,12 +315,12 @@ def _is_hashed_by_lance(data_type: pa.DataType) -> bool:
     )
 
 
-def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _decode_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
     is_encoded = pa.types.is_dictionary(column.type)
     return column.cast(column.type.value_type) if is_encoded else column
 
 
-def _text(value: object, data_type: pa.DataType) -> str:
+def _format_value(value: object, data_type: pa.DataType) -> str:
     """Stands for a value: equal values of a column have equal texts."""
     if value is None:
         return _NULL_TEXT
@@ -328,10 +328,10 @@ def _text(value: object, data_type: pa.DataType) -> str:
         return value
     if type(value) is int and pa.types.is_integer(data_type):
         return str(value)
-    return _texts(pa.array([value.as_py() if isinstance(value, pa.Scalar) else value], data_type))[0]
+    return _format_values(pa.array([value.as_py() if isinstance(value, pa.Scalar) else value], data_type))[0]
 
 
-def _texts(column: pa.Array | pa.ChunkedArray) -> list[str]:
+def _format_values(column: pa.Array | pa.ChunkedArray) -> list[str]:
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         return [_NULL_TEXT if value is None else value for value in column.to_pylist()]
     if pa.types.is_integer(column.type):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 
-def brief(error: BaseException) -> str:
+def shorten_error(error: BaseException) -> str:
     """The text of an error, without the place in Lance's source code that stands behind it."""
     return str(error).split(", /")[0].split(", rust/")[0].strip()
 

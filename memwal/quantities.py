@@ -26,7 +26,7 @@ def parse_seconds(value: object) -> object:
     Raises:
         ValueError: the text is no duration.
     """
-    return _amount(value, _SECONDS, "duration") if isinstance(value, str) else value
+    return _parse_amount(value, _SECONDS, "duration") if isinstance(value, str) else value
 
 
 def parse_size(value: object) -> object:
@@ -38,10 +38,10 @@ def parse_size(value: object) -> object:
     Raises:
         ValueError: the text is no size.
     """
-    return int(_amount(value.lower(), _BYTES, "size")) if isinstance(value, str) else value
+    return int(_parse_amount(value.lower(), _BYTES, "size")) if isinstance(value, str) else value
 
 
-def _amount(text: str, units: Mapping[str, float], what: str) -> float:
+def _parse_amount(text: str, units: Mapping[str, float], what: str) -> float:
     found = _AMOUNT.fullmatch(text)
     if found is None or found[2] not in units:
         msg = f"it is no {what}"

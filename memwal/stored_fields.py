@@ -29,12 +29,12 @@ class StoredField:
     type: pa.DataType
     children: tuple[StoredField, ...]
 
-    def named_as(self, names: Mapping[int, str]) -> pa.DataType:
+    def rename_children(self, names: Mapping[int, str]) -> pa.DataType:
         """The type with its children named by their ids; a child that was dropped since matches none."""
         if not self.children:
             return self.type
         children = [
-            pa.field(names.get(child.field_id, f"dropped {child.field_id}"), child.named_as(names))
+            pa.field(names.get(child.field_id, f"dropped {child.field_id}"), child.rename_children(names))
             for child in self.children
         ]
         if pa.types.is_struct(self.type):
@@ -52,36 +52,40 @@ class StoredField:
             yield from child.walk()
 
 
-def fields_of_dataset(dataset: Any) -> tuple[StoredField, ...]:  # noqa: ANN401 (lance types)
+def read_dataset_fields(dataset: Any) -> tuple[StoredField, ...]:  # noqa: ANN401 (lance types)
     """Top-level fields of a `lance.LanceDataset`, `_tombstone` left out.
 
     Lance numbers `_tombstone` as it would the next column: its id may since have been given to one.
     """
     schema = dataset.schema
     return tuple(
-        _of_lance(field, schema.field(field.name()).type)
+        _convert_lance_field(field, schema.field(field.name()).type)
         for field in dataset.lance_schema.fields()
         if field.name() != TOMBSTONE
     )
 
 
-def fields_of_entry(schema: pa.Schema) -> tuple[StoredField, ...]:
+def read_entry_fields(schema: pa.Schema) -> tuple[StoredField, ...]:
     """Top-level fields of a WAL entry, `_tombstone` left out; ids stand in the fields' metadata."""
-    return tuple(_of_arrow(field) for field in schema if field.name != TOMBSTONE)
+    return tuple(_convert_arrow_field(field) for field in schema if field.name != TOMBSTONE)
 
 
-def _of_lance(field: Any, kind: pa.DataType) -> StoredField:  # noqa: ANN401 (lance types)
-    below = _child_fields(kind)
-    children = tuple(_of_lance(child, one.type) for child, one in zip(field.children(), below, strict=False))
+def _convert_lance_field(field: Any, kind: pa.DataType) -> StoredField:  # noqa: ANN401 (lance types)
+    below = _list_child_fields(kind)
+    children = tuple(
+        _convert_lance_field(child, one.type) for child, one in zip(field.children(), below, strict=False)
+    )
     return StoredField(field.id(), field.name(), kind, children)
 
 
-def _of_arrow(field: pa.Field) -> StoredField:
+def _convert_arrow_field(field: pa.Field) -> StoredField:
     field_id = int((field.metadata or {}).get(FIELD_ID, b"-1"))
-    return StoredField(field_id, field.name, field.type, tuple(map(_of_arrow, _child_fields(field.type))))
+    return StoredField(
+        field_id, field.name, field.type, tuple(map(_convert_arrow_field, _list_child_fields(field.type)))
+    )
 
 
-def _child_fields(kind: pa.DataType) -> list[pa.Field]:
+def _list_child_fields(kind: pa.DataType) -> list[pa.Field]:
     if pa.types.is_struct(kind):
         return list(kind)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):

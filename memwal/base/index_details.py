@@ -124,11 +124,11 @@ class MemWalIndexDetails:
             writer_config_defaults=self.writer_config_defaults,
         )
         for spec in self.region_specs:
-            message.region_specs.append(_spec_message(spec))
-        message.merged_generations.extend(_progress_messages(self.merged_generations))
+            message.region_specs.append(_encode_region_spec(spec))
+        message.merged_generations.extend(_encode_progress(self.merged_generations))
         for name, generations in self.index_catchup.items():
             catchup = message.index_catchup.add(index_name=name)
-            catchup.caught_up_generations.extend(_progress_messages(generations))
+            catchup.caught_up_generations.extend(_encode_progress(generations))
         return message.SerializeToString()
 
     def encode_with_snapshots(
@@ -160,12 +160,12 @@ class MemWalIndexDetails:
                 snapshot_ts_millis=message.snapshot_ts_millis,
                 num_regions=message.num_regions,
                 inline_snapshots=message.inline_snapshots if message.HasField("inline_snapshots") else None,
-                region_specs=tuple(map(_region_spec, message.region_specs)),
+                region_specs=tuple(map(_decode_region_spec, message.region_specs)),
                 maintained_indexes=tuple(message.maintained_indexes),
                 maintain_all_indexes=message.maintain_all_indexes,
-                merged_generations=dict(map(_progress, message.merged_generations)),
+                merged_generations=dict(map(_decode_progress, message.merged_generations)),
                 index_catchup={
-                    catchup.index_name: dict(map(_progress, catchup.caught_up_generations))
+                    catchup.index_name: dict(map(_decode_progress, catchup.caught_up_generations))
                     for catchup in message.index_catchup
                 },
                 writer_config_defaults=dict(message.writer_config_defaults),
@@ -199,7 +199,7 @@ class BaseManifest:
     is_inherited: bool = False
 
 
-def merged_generations(details: MemWalIndexDetails | None) -> Mapping[str, int]:
+def list_merged_generations(details: MemWalIndexDetails | None) -> Mapping[str, int]:
     """Return, by region id, the newest generation that a base version contains; none where it has no MemWAL.
 
     MemWAL specification, "MemWAL Index Details": the record is committed with the rows.
@@ -223,7 +223,7 @@ def read_base_manifest(table: Storage, version: int) -> BaseManifest:
     data, path = _read_base_manifest(table, version)
     source = table.locate(path)
     try:
-        section = _index_section(data)
+        section = _find_index_section(data)
     except (DecodeError, ValueError, struct.error) as error:
         msg = (
             f"{source} ({len(data)} bytes) is not a whole base table manifest: {error}. It ends with a "
@@ -242,19 +242,19 @@ def read_base_manifest(table: Storage, version: int) -> BaseManifest:
 
 def _read_base_manifest(table: Storage, version: int) -> tuple[bytes, str]:
     paths = base_manifest_paths(version)
-    found = _read_first(table, paths)
+    found = _read_first_existing(table, paths)
     if found is None and table.committed_by:
         # Decided on, but not under its own name yet: Lance renames it for whoever opens that version.
         with suppress(ValueError, OSError):
             lance.dataset(table.uri, version=version, storage_options=dict(table.options))
-        found = _read_first(table, paths)
+        found = _read_first_existing(table, paths)
     if found is not None:
         return found
     msg = f"{table.uri} has no version {version} (neither {paths[0]} nor {paths[1]} exists): use a newer one"
     raise NotFoundError(msg)
 
 
-def _read_first(table: Storage, paths: Iterable[str]) -> tuple[bytes, str] | None:
+def _read_first_existing(table: Storage, paths: Iterable[str]) -> tuple[bytes, str] | None:
     for path in paths:
         try:
             return table.read(path), path
@@ -263,18 +263,18 @@ def _read_first(table: Storage, paths: Iterable[str]) -> tuple[bytes, str] | Non
     return None
 
 
-def _index_section(data: bytes) -> mem_wal_pb2.IndexSection:
+def _find_index_section(data: bytes) -> mem_wal_pb2.IndexSection:
     position, _, _, magic = _FOOTER.unpack(data[-_FOOTER.size :])
     if magic != _MAGIC:
         msg = f"it ends with {magic!r} instead of {_MAGIC!r}"
         raise ValueError(msg)
-    manifest = mem_wal_pb2.BaseManifest.FromString(_message_at(data, position))
+    manifest = mem_wal_pb2.BaseManifest.FromString(_read_message(data, position))
     if not manifest.HasField("index_section"):  # 0 is a position like any other.
         return mem_wal_pb2.IndexSection()
-    return mem_wal_pb2.IndexSection.FromString(_message_at(data, manifest.index_section))
+    return mem_wal_pb2.IndexSection.FromString(_read_message(data, manifest.index_section))
 
 
-def _message_at(data: bytes, position: int) -> bytes:
+def _read_message(data: bytes, position: int) -> bytes:
     """Returns the message at a position: a length in 4 bytes, then that many bytes."""
     start = position + _LENGTH.size
     if start > len(data):
@@ -287,11 +287,11 @@ def _message_at(data: bytes, position: int) -> bytes:
     return data[start : start + length]
 
 
-def _region_spec(message: mem_wal_pb2.RegionSpec) -> RegionSpec:
-    return RegionSpec(message.spec_id, tuple(map(_region_field, message.fields)))
+def _decode_region_spec(message: mem_wal_pb2.RegionSpec) -> RegionSpec:
+    return RegionSpec(message.spec_id, tuple(map(_decode_region_field, message.fields)))
 
 
-def _region_field(message: mem_wal_pb2.RegionField) -> RegionField:
+def _decode_region_field(message: mem_wal_pb2.RegionField) -> RegionField:
     return RegionField(
         field_id=message.field_id,
         source_ids=tuple(message.source_ids),
@@ -302,7 +302,7 @@ def _region_field(message: mem_wal_pb2.RegionField) -> RegionField:
     )
 
 
-def _spec_message(spec: RegionSpec) -> mem_wal_pb2.RegionSpec:
+def _encode_region_spec(spec: RegionSpec) -> mem_wal_pb2.RegionSpec:
     message = mem_wal_pb2.RegionSpec(spec_id=spec.spec_id)
     for one in spec.fields:
         message.fields.add(
@@ -316,7 +316,7 @@ def _spec_message(spec: RegionSpec) -> mem_wal_pb2.RegionSpec:
     return message
 
 
-def _progress_messages(generations: Mapping[str, int]) -> list[mem_wal_pb2.MergedGeneration]:
+def _encode_progress(generations: Mapping[str, int]) -> list[mem_wal_pb2.MergedGeneration]:
     return [
         mem_wal_pb2.MergedGeneration(
             region_id=mem_wal_pb2.Uuid(uuid=UUID(region_id).bytes), generation=generation
@@ -325,5 +325,5 @@ def _progress_messages(generations: Mapping[str, int]) -> list[mem_wal_pb2.Merge
     ]
 
 
-def _progress(message: mem_wal_pb2.MergedGeneration) -> tuple[str, int]:
+def _decode_progress(message: mem_wal_pb2.MergedGeneration) -> tuple[str, int]:
     return str(UUID(bytes=message.region_id.uuid)), message.generation

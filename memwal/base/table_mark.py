@@ -14,7 +14,7 @@ from memwal.storage.files import FileIdentity, Storage
 _MARK: Final = "_gateway/table"
 
 
-def table_mark(table: Storage) -> FileIdentity | None:
+def read_table_mark(table: Storage) -> FileIdentity | None:
     """What tells the table from another one in its directory; None where nobody has marked it yet.
 
     A table that is made anew has another mark or none. A copy has a mark of its own: the file is another.

@@ -10,11 +10,11 @@ from memwal.creating.columns import (
     KEY_TYPES,
     NOT_NULL,
     TABLE_ID,
-    declared_schema,
-    key_columns,
-    not_null_columns,
+    build_stored_schema,
+    list_key_columns,
+    list_not_null_columns,
 )
-from memwal.creating.region_by import MemWalOptions, region_columns, region_fields
+from memwal.creating.region_by import MemWalOptions, list_region_columns, parse_region_fields
 from memwal.creating.tables import create_dataset, delete_table, table_exists, write_fragments
 
 __all__ = [
@@ -22,13 +22,13 @@ __all__ = [
     "NOT_NULL",
     "TABLE_ID",
     "MemWalOptions",
+    "build_stored_schema",
     "create_dataset",
-    "declared_schema",
     "delete_table",
-    "key_columns",
-    "not_null_columns",
-    "region_columns",
-    "region_fields",
+    "list_key_columns",
+    "list_not_null_columns",
+    "list_region_columns",
+    "parse_region_fields",
     "table_exists",
     "write_fragments",
 ]

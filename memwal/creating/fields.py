@@ -24,7 +24,7 @@ Not in the schema's metadata: Lance takes log entries for those of another table
 """
 
 
-def last_field_id(dataset: Any, found: Iterable[int] = ()) -> int:  # noqa: ANN401 (lance types)
+def find_last_field_id(dataset: Any, found: Iterable[int] = ()) -> int:  # noqa: ANN401 (lance types)
     """The highest field id that was ever in use, as far as is known.
 
     Args:
@@ -48,7 +48,7 @@ def record_last_field_id(dataset: Any, last_id: int) -> None:  # noqa: ANN401 (l
         dataset.update_config({LAST_FIELD_ID: str(last_id)})
 
 
-def with_fields(dataset: Any, fields: Sequence[pa.Field], after: int) -> LanceSchema:  # noqa: ANN401 (lance types)
+def add_fields(dataset: Any, fields: Sequence[pa.Field], after: int) -> LanceSchema:  # noqa: ANN401 (lance types)
     """The schema of a dataset with more columns at its end.
 
     Args:
@@ -56,36 +56,36 @@ def with_fields(dataset: Any, fields: Sequence[pa.Field], after: int) -> LanceSc
         fields: the columns.
         after: the highest id that they may not have.
     """
-    metadata, known = _taken_apart(dataset.lance_schema)
-    _, added = _taken_apart(LanceSchema.from_pyarrow(pa.schema(fields)))
+    metadata, known = _unpack_schema(dataset.lance_schema)
+    _, added = _unpack_schema(LanceSchema.from_pyarrow(pa.schema(fields)))
     for one in added:
         one.id += after + 1
         if one.parent_id >= 0:
             one.parent_id += after + 1
-    return _put_together(metadata, [*known, *added])
+    return _pack_schema(metadata, [*known, *added])
 
 
-def without_field(dataset: Any, name: str) -> LanceSchema:  # noqa: ANN401 (lance types)
+def remove_field(dataset: Any, name: str) -> LanceSchema:  # noqa: ANN401 (lance types)
     """The schema of a dataset without one of its columns.
 
     Args:
         dataset: the base table.
         name: of the column.
     """
-    metadata, known = _taken_apart(dataset.lance_schema)
+    metadata, known = _unpack_schema(dataset.lance_schema)
     gone = {one.id for one in known if one.name == name and one.parent_id < 0}
     for one in known:  # Children come after their parents.
         if one.parent_id in gone:
             gone.add(one.id)
-    return _put_together(metadata, [one for one in known if one.id not in gone])
+    return _pack_schema(metadata, [one for one in known if one.id not in gone])
 
 
-def _taken_apart(schema: LanceSchema) -> tuple[dict[str, list[int]], list[mem_wal_pb2.SchemaField]]:
+def _unpack_schema(schema: LanceSchema) -> tuple[dict[str, list[int]], list[mem_wal_pb2.SchemaField]]:
     """Metadata as lists of bytes, and fields as messages: what pickling a schema shows of it."""
     _, (metadata, *encoded) = schema.__reduce__()
     return json.loads(metadata), [mem_wal_pb2.SchemaField.FromString(one) for one in encoded]
 
 
-def _put_together(metadata: dict[str, list[int]], fields: Sequence[mem_wal_pb2.SchemaField]) -> LanceSchema:
+def _pack_schema(metadata: dict[str, list[int]], fields: Sequence[mem_wal_pb2.SchemaField]) -> LanceSchema:
     encoded = [one.SerializeToString() for one in fields]
     return LanceSchema._from_protos(json.dumps(metadata), *encoded)  # noqa: SLF001 - unpickling

@@ -26,7 +26,7 @@ class RegionMismatchError(PreconditionError):
     """A region's manifest and the base table contradict each other, so which rows are newer is not known."""
 
 
-def first_generation(details: MemWalIndexDetails, region_id: str) -> int:
+def choose_first_generation(details: MemWalIndexDetails, region_id: str) -> int:
     """Number of the first generation of a region that is to be created.
 
     Args:
@@ -132,7 +132,7 @@ def check_listed(table: Storage, manifest: RegionManifest, merged: int) -> None:
     flushed = range(merged + 1, manifest.current_generation)
     if not flushed:
         return
-    unmerged = manifest.unmerged(merged) if merged else manifest.flushed_generations
+    unmerged = manifest.unmerged_generations(merged) if merged else manifest.flushed_generations
     listed = [one.generation for one in unmerged]
     if len(listed) >= len(flushed):
         return

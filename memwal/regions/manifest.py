@@ -13,7 +13,7 @@ from uuid import UUID
 from google.protobuf.message import DecodeError
 
 from memwal.errors import CorruptDataError, InvalidInputError, UnavailableError
-from memwal.storage.files import MEM_WAL, Storage, last_in_sequence
+from memwal.storage.files import MEM_WAL, Storage, find_last_in_sequence
 from protos import mem_wal_pb2
 
 _REGION_ID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -130,7 +130,7 @@ class RegionManifest:
         start = ReplayStart(self.replay_after_wal_entry_position, self.current_generation)
         object.__setattr__(self, "replay_start", start)
 
-    def unmerged(self, newest_merged: int) -> tuple[FlushedGeneration, ...]:
+    def unmerged_generations(self, newest_merged: int) -> tuple[FlushedGeneration, ...]:
         """Return the generations that the base table lacks, oldest first."""
         return tuple(one for one in self.flushed_generations if not one.is_merged(newest_merged))
 
@@ -160,7 +160,8 @@ class RegionManifest:
                 current_generation=message.current_generation,
                 flushed_generations=tuple(
                     sorted(
-                        map(_flushed_generation, message.flushed_generations), key=lambda one: one.generation
+                        map(_decode_flushed_generation, message.flushed_generations),
+                        key=lambda one: one.generation,
                     )
                 ),
                 region_spec_id=message.region_spec_id,
@@ -202,7 +203,7 @@ class RegionManifest:
 
 
 @lru_cache(maxsize=4096)
-def bit_reversed(number: int) -> str:
+def format_reversed_bits(number: int) -> str:
     """Returns the 64 binary digits of a number, lowest first: sequential files spread over an object store.
 
     MemWAL specification, "WAL Storage Layout" and "Shard Manifest Versioning".
@@ -216,7 +217,7 @@ def bit_reversed(number: int) -> str:
     return f"{number:0{_BITS}b}"[::-1]
 
 
-def from_bit_reversed(digits: str) -> int | None:
+def parse_reversed_bits(digits: str) -> int | None:
     """Returns the number that 64 reversed binary digits stand for, or None when they are something else."""
     if len(digits) != _BITS or digits.strip("01"):
         return None
@@ -230,7 +231,7 @@ def manifest_directory(region_id: str) -> str:
 
 def manifest_path(region_id: str, version: int) -> str:
     """Returns the file of one version of a region's manifest."""
-    return f"{manifest_directory(region_id)}/{bit_reversed(version)}.binpb"
+    return f"{manifest_directory(region_id)}/{format_reversed_bits(version)}.binpb"
 
 
 def version_hint_path(region_id: str) -> str:
@@ -238,9 +239,9 @@ def version_hint_path(region_id: str) -> str:
     return f"{manifest_directory(region_id)}/version_hint.json"
 
 
-def manifest_version(name: str) -> int | None:
+def parse_manifest_version(name: str) -> int | None:
     """Returns the version of a region's manifest by the name of its file; None for any other file."""
-    return (from_bit_reversed(name.removesuffix(".binpb")) if name.endswith(".binpb") else None) or None
+    return (parse_reversed_bits(name.removesuffix(".binpb")) if name.endswith(".binpb") else None) or None
 
 
 def list_regions(table: Storage) -> tuple[str, ...]:
@@ -248,11 +249,11 @@ def list_regions(table: Storage) -> tuple[str, ...]:
 
     While regions neither come nor go, it is the same tuple.
     """
-    return _region_ids(table.directories(MEM_WAL))
+    return _filter_region_ids(table.directories(MEM_WAL))
 
 
 @lru_cache(maxsize=64)
-def _region_ids(names: tuple[str, ...]) -> tuple[str, ...]:
+def _filter_region_ids(names: tuple[str, ...]) -> tuple[str, ...]:
     """Returns those names that are region ids; queries ask over and over about the same thousands."""
     return tuple(sorted(filter(_REGION_ID.fullmatch, names)))
 
@@ -274,8 +275,8 @@ def read_latest_manifest(
         UnavailableError: storage failed to answer, or manifests vanish as fast as they are found.
     """
     if known is None:
-        return _read_newest(table, region_id, _hinted_version(table, region_id))
-    still_there, succeeded = table.exists(*_probe_paths(known))
+        return _read_newest(table, region_id, _read_version_hint(table, region_id))
+    still_there, succeeded = table.exists(*_list_probe_paths(known))
     if still_there and not succeeded:
         return known
     return _read_newest(table, region_id, known.version + 1 if succeeded else None)
@@ -290,7 +291,7 @@ def read_latest_manifests(
     trips.
     """
     remembered = [manifest for region_id in region_ids if (manifest := known.get(region_id)) is not None]
-    answers = table.exists(*(path for manifest in remembered for path in _probe_paths(manifest)))
+    answers = table.exists(*(path for manifest in remembered for path in _list_probe_paths(manifest)))
     unchanged = {
         manifest.region_id: manifest
         for manifest, still_there, succeeded in zip(remembered, answers[::2], answers[1::2], strict=True)
@@ -303,7 +304,7 @@ def read_latest_manifests(
     return tuple([newest[region_id] for region_id in region_ids])
 
 
-def _probe_paths(known: RegionManifest) -> tuple[str, str]:
+def _list_probe_paths(known: RegionManifest) -> tuple[str, str]:
     return manifest_path(known.region_id, known.version), manifest_path(known.region_id, known.version + 1)
 
 
@@ -311,13 +312,13 @@ def _read_newest(table: Storage, region_id: str, start: int | None) -> RegionMan
     """Reads the newest manifest from a version on that exists, or from the directory's listing."""
     for _ in range(_READ_ATTEMPTS):
         if start is None:
-            start = _newest_listed_version(table, region_id)
+            start = _find_newest_version(table, region_id)
             if start is None:
                 return None
-        version = last_in_sequence(table, partial(manifest_path, region_id), start)
+        version = find_last_in_sequence(table, partial(manifest_path, region_id), start)
         path = manifest_path(region_id, version)
         try:
-            return _verified(table.read(path), region_id, version, table.locate(path))
+            return _decode_checked(table.read(path), region_id, version, table.locate(path))
         except FileNotFoundError:
             start = None  # Removed since it was found: look again, from the directory.
     msg = f"Manifests of region {region_id} in {table.uri} vanish while they are read; retry"
@@ -342,12 +343,12 @@ def commit_manifest(table: Storage, manifest: RegionManifest) -> bool:
     return True
 
 
-def _flushed_generation(message: mem_wal_pb2.FlushedGeneration) -> FlushedGeneration:
+def _decode_flushed_generation(message: mem_wal_pb2.FlushedGeneration) -> FlushedGeneration:
     rows = message.physical_rows if message.HasField("physical_rows") else None
     return FlushedGeneration(message.generation, message.path, rows)
 
 
-def _verified(data: bytes, region_id: str, version: int, source: str) -> RegionManifest:
+def _decode_checked(data: bytes, region_id: str, version: int, source: str) -> RegionManifest:
     manifest = RegionManifest.decode(data, source=source)
     if (manifest.region_id, manifest.version) != (region_id, version):
         msg = (
@@ -358,7 +359,7 @@ def _verified(data: bytes, region_id: str, version: int, source: str) -> RegionM
     return manifest
 
 
-def _hinted_version(table: Storage, region_id: str) -> int | None:
+def _read_version_hint(table: Storage, region_id: str) -> int | None:
     """Returns the version of the hint file if it exists, or None: a hint is never more than a hint."""
     try:
         version = json.loads(table.read(version_hint_path(region_id)))["version"]
@@ -373,6 +374,6 @@ def _hinted_version(table: Storage, region_id: str) -> int | None:
     return None
 
 
-def _newest_listed_version(table: Storage, region_id: str) -> int | None:
-    versions = (manifest_version(entry.name) for entry in table.list(manifest_directory(region_id)))
+def _find_newest_version(table: Storage, region_id: str) -> int | None:
+    versions = (parse_manifest_version(entry.name) for entry in table.list(manifest_directory(region_id)))
     return max((version for version in versions if version is not None), default=None)

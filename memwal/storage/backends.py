@@ -64,8 +64,8 @@ class S3Backend:
 
     def __init__(self, bucket: str, options: Mapping[str, str]) -> None:
         self._bucket = bucket
-        self._filesystem = _arrow_filesystem(options)
-        self._store = _object_store(bucket, options)
+        self._filesystem = _open_arrow_filesystem(options)
+        self._store = _open_object_store(bucket, options)
         # Two pools: a call made through the one may wait for probes made through the other.
         self._probes = ThreadPoolExecutor(REQUESTS_IN_PARALLEL, thread_name_prefix=f"probe-{bucket}")
         self._calls = ThreadPoolExecutor(REQUESTS_IN_PARALLEL, thread_name_prefix=f"calls-{bucket}")
@@ -78,7 +78,7 @@ class S3Backend:
                 data: bytes = file.read()
                 return data
 
-        return answered(path, read)
+        return run_request(path, read)
 
     def exists(self, paths: tuple[str, ...]) -> tuple[bool, ...]:
         """Probes all paths in parallel."""
@@ -94,7 +94,7 @@ class S3Backend:
         """Returns the objects and common prefixes below a prefix."""
         selector = pyarrow.fs.FileSelector(path, allow_not_found=True)
         directory = pyarrow.fs.FileType.Directory
-        infos = answered(path, lambda: self._filesystem.get_file_info(selector))
+        infos = run_request(path, lambda: self._filesystem.get_file_info(selector))
         entries = (
             Entry(info.base_name, info.type == directory, info.size or 0, info.mtime_ns or 0)
             for info in infos
@@ -109,7 +109,7 @@ class S3Backend:
         """Lists all objects below a prefix, page by page."""
         prefix = f"{self._key(path)}/"
         pages = iter(obstore.list(self._store, prefix))
-        while (page := answered(path, lambda: next(pages, None))) is not None:
+        while (page := run_request(path, lambda: next(pages, None))) is not None:
             for one in page:
                 written = int(one["last_modified"].timestamp() * 1_000_000_000)
                 name = one["path"].removeprefix(prefix)
@@ -121,7 +121,7 @@ class S3Backend:
 
     def put(self, path: str, data: bytes) -> None:
         """Writes an object."""
-        write(path, lambda: obstore.put(self._store, self._key(path), data))
+        run_write_request(path, lambda: obstore.put(self._store, self._key(path), data))
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Writes an object on the condition that none is there (`If-None-Match: *`)."""
@@ -129,21 +129,21 @@ class S3Backend:
 
     def delete(self, path: str) -> None:
         """Deletes an object; S3 does not tell whether it was there."""
-        write(path, lambda: obstore.delete(self._store, self._key(path)))
+        run_write_request(path, lambda: obstore.delete(self._store, self._key(path)))
 
     def delete_each(self, paths: Sequence[str]) -> None:
         """Deletes objects, a thousand by one request."""
         for first in range(0, len(paths), KEYS_OF_A_DELETE):
             keys = [self._key(path) for path in paths[first : first + KEYS_OF_A_DELETE]]
-            write(paths[first], functools.partial(obstore.delete, self._store, keys))
+            run_write_request(paths[first], functools.partial(obstore.delete, self._store, keys))
 
     def delete_below(self, path: str, keep: frozenset[str]) -> None:
         """Deletes all objects below a prefix, in batches."""
         kept = {self._key(one) for one in keep}
-        for listed in answered(path, lambda: list(obstore.list(self._store, self._key(path)))):
+        for listed in run_request(path, lambda: list(obstore.list(self._store, self._key(path)))):
             keys = [one["path"] for one in listed if one["path"] not in kept]
             if keys:
-                write(path, functools.partial(obstore.delete, self._store, keys))
+                run_write_request(path, functools.partial(obstore.delete, self._store, keys))
 
     def _identity(self, path: str) -> FileIdentity | None:
         found = self._head(path)
@@ -158,7 +158,7 @@ class S3Backend:
     def _head(self, path: str) -> "ObjectMeta | None":
         # Not through pyarrow.fs: for an absent key that asks a second time, whether it is a "directory".
         try:
-            return answered(path, lambda: obstore.head(self._store, self._key(path)))
+            return run_request(path, lambda: obstore.head(self._store, self._key(path)))
         except FileNotFoundError:
             return None
 
@@ -169,31 +169,31 @@ class S3Backend:
 def create(store: ObjectStore, key: str, data: bytes, path: str) -> bool:
     """Puts a file on the condition that none is there; False when one is."""
     try:
-        write(path, lambda: obstore.put(store, key, data, mode="create"))
+        run_write_request(path, lambda: obstore.put(store, key, data, mode="create"))
     except (AlreadyExistsError, PreconditionError):
         return False
     return True
 
 
-def write(path: str, request: Callable[[], object]) -> None:
+def run_write_request(path: str, request: Callable[[], object]) -> None:
     """Runs a request that changes what is stored; only "present" is no UnavailableError."""
     try:
-        answered(path, request)
+        run_request(path, request)
     except FileNotFoundError as error:  # It is the bucket that is absent.
-        raise unavailable(path, error) from error
+        raise storage_error(path, error) from error
 
 
-def answered(path: str, request: Callable[[], Answer]) -> Answer:
+def run_request(path: str, request: Callable[[], Answer]) -> Answer:
     """Runs a request; any failure but a plain "absent" or "present" becomes an UnavailableError."""
     try:
         return request()
     except (FileNotFoundError, AlreadyExistsError, PreconditionError):
         raise
     except (OSError, BaseError) as error:
-        raise unavailable(path, error) from error
+        raise storage_error(path, error) from error
 
 
-def unavailable(path: str, error: Exception) -> UnavailableError:
+def storage_error(path: str, error: Exception) -> UnavailableError:
     """Says that storage failed, and why."""
     reason = str(error).partition("\n")[0]
     return UnavailableError(
@@ -201,29 +201,29 @@ def unavailable(path: str, error: Exception) -> UnavailableError:
     )
 
 
-def _arrow_filesystem(options: Mapping[str, str]) -> pyarrow.fs.FileSystem:
+def _open_arrow_filesystem(options: Mapping[str, str]) -> pyarrow.fs.FileSystem:
     """Builds pyarrow's S3 client from pylance's storage options."""
-    scheme, _, endpoint = (_option(options, "endpoint", "endpoint_url") or "").rpartition("://")
+    scheme, _, endpoint = (_find_option(options, "endpoint", "endpoint_url") or "").rpartition("://")
     return pyarrow.fs.S3FileSystem(
-        access_key=_option(options, "access_key_id"),
-        secret_key=_option(options, "secret_access_key"),
-        session_token=_option(options, "session_token", "token"),
+        access_key=_find_option(options, "access_key_id"),
+        secret_key=_find_option(options, "secret_access_key"),
+        session_token=_find_option(options, "session_token", "token"),
         anonymous=_is_set(options, "skip_signature"),
-        region=_option(options, "region", "default_region"),
+        region=_find_option(options, "region", "default_region"),
         endpoint_override=endpoint or None,
         scheme=scheme or None,
         force_virtual_addressing=_is_set(options, "virtual_hosted_style_request"),
     )
 
 
-def _object_store(bucket: str, options: Mapping[str, str]) -> S3Store:
+def _open_object_store(bucket: str, options: Mapping[str, str]) -> S3Store:
     """Builds obstore's S3 client from pylance's storage options."""
     settings: dict[str, str | None] = {
-        "endpoint": _option(options, "endpoint", "endpoint_url"),
-        "access_key_id": _option(options, "access_key_id"),
-        "secret_access_key": _option(options, "secret_access_key"),
-        "token": _option(options, "session_token", "token"),
-        "region": _option(options, "region", "default_region"),
+        "endpoint": _find_option(options, "endpoint", "endpoint_url"),
+        "access_key_id": _find_option(options, "access_key_id"),
+        "secret_access_key": _find_option(options, "secret_access_key"),
+        "token": _find_option(options, "session_token", "token"),
+        "region": _find_option(options, "region", "default_region"),
     }
     return S3Store(
         bucket,
@@ -234,7 +234,7 @@ def _object_store(bucket: str, options: Mapping[str, str]) -> S3Store:
     )
 
 
-def _option(options: Mapping[str, str], *names: str) -> str | None:
+def _find_option(options: Mapping[str, str], *names: str) -> str | None:
     """Returns the first option given under a name, with or without "aws_", or else in the environment."""
     spellings = [spelling for name in names for spelling in (f"aws_{name}", name)]
     given = {key.lower(): value for key, value in options.items()}
@@ -247,4 +247,4 @@ def _option(options: Mapping[str, str], *names: str) -> str | None:
 
 
 def _is_set(options: Mapping[str, str], name: str) -> bool:
-    return (_option(options, name) or "").lower() in ("1", "true", "yes")
+    return (_find_option(options, name) or "").lower() in ("1", "true", "yes")

@@ -21,10 +21,10 @@ from memwal.storage.backends import (
     FileIdentity,
     Item,
     S3Backend,
-    answered,
     create,
-    unavailable,
-    write,
+    run_request,
+    run_write_request,
+    storage_error,
 )
 
 __all__ = ["Entry", "FileIdentity", "Storage"]
@@ -44,7 +44,7 @@ def base_manifest_paths(version: int) -> tuple[str, str]:
     return f"{VERSIONS}/{_LARGEST - version:0{_DIGITS}d}.manifest", f"{VERSIONS}/{version}.manifest"
 
 
-def base_manifest_version(name: str) -> int | None:
+def parse_base_manifest_version(name: str) -> int | None:
     """Returns the version of the base table by the name of its manifest; None for drafts and other files."""
     digits = name.removesuffix(".manifest")
     if digits == name or not digits.isdecimal():
@@ -79,18 +79,18 @@ class LocalBackend:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise unavailable(path, error) from error
+            raise storage_error(path, error) from error
 
     def exists(self, paths: tuple[str, ...]) -> tuple[bool, ...]:
         """Probes one path after the other."""
-        return tuple([_stat(path) is not None for path in paths])
+        return tuple([_read_stat(path) is not None for path in paths])
 
     def identities(self, paths: tuple[str, ...]) -> tuple[FileIdentity | None, ...]:
         """Tells inodes and when they were written."""
         return tuple(
             [
                 None if found is None else FileIdentity(found.st_mtime_ns, found.st_size, found.st_ino)
-                for found in map(_stat, paths)
+                for found in map(_read_stat, paths)
             ]
         )
 
@@ -98,11 +98,11 @@ class LocalBackend:
         """Returns the entries of a directory."""
         try:
             with os.scandir(path) as found:
-                entries = [entry for one in found if (entry := _local_entry(one)) is not None]
+                entries = [entry for one in found if (entry := _build_entry(one)) is not None]
         except FileNotFoundError:
             return ()
         except OSError as error:
-            raise unavailable(path, error) from error
+            raise storage_error(path, error) from error
         return tuple(sorted(entries, key=lambda entry: entry.name))
 
     def directories(self, path: str) -> tuple[str, ...]:
@@ -113,14 +113,14 @@ class LocalBackend:
         except FileNotFoundError:
             return ()
         except OSError as error:
-            raise unavailable(path, error) from error
+            raise storage_error(path, error) from error
 
     def files(self, path: str) -> Iterator[Entry]:
         """Walks the tree; files that vanish meanwhile are left out."""
         for directory, _, names in os.walk(path):
             for name in names:
                 one = f"{directory}/{name}"
-                found = _stat(one)
+                found = _read_stat(one)
                 if found is not None:
                     below = one[len(path) + 1 :]
                     yield Entry(below, is_dir=False, size=found.st_size, written=found.st_mtime_ns)
@@ -131,11 +131,11 @@ class LocalBackend:
 
     def put(self, path: str, data: bytes) -> None:
         """Writes a file beside its destination and renames it."""
-        write(path, lambda: obstore.put(_directory(path), posixpath.basename(path), data))
+        run_write_request(path, lambda: obstore.put(_resolve_directory(path), posixpath.basename(path), data))
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Writes a file beside its destination and links it there."""
-        return create(_directory(path), posixpath.basename(path), data, path)
+        return create(_resolve_directory(path), posixpath.basename(path), data, path)
 
     def delete(self, path: str) -> None:
         """Unlinks a file."""
@@ -144,7 +144,7 @@ class LocalBackend:
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:
-            raise unavailable(path, error) from error
+            raise storage_error(path, error) from error
 
     def delete_each(self, paths: Sequence[str]) -> None:
         """Unlinks one file after the other."""
@@ -200,13 +200,13 @@ class Storage:
             path = os.path.abspath(uri if "://" not in uri else unquote(parts.path))  # noqa: PTH100 - text stays text
             return Storage(path, kept, path, LocalBackend())
         if parts.scheme == "s3":
-            return _on_s3(uri, uri.removeprefix("s3://"), kept, committed_by="")
+            return _open_s3(uri, uri.removeprefix("s3://"), kept, committed_by="")
         if parts.scheme == "s3+ddb":
             place, _, committed_by = uri.removeprefix("s3+ddb://").rpartition("?")
             if not any(table for table in parse_qs(committed_by).get("ddbTableName", ())):
                 msg = f"{uri} names no DynamoDB table: write s3+ddb://bucket/path?ddbTableName=name"
                 raise InvalidInputError(msg)
-            return _on_s3(uri, place, kept, committed_by)
+            return _open_s3(uri, place, kept, committed_by)
         msg = (
             f"{uri}: storage of kind {parts.scheme!r} is not supported; use a local path, s3:// or s3+ddb://"
         )
@@ -222,7 +222,7 @@ class Storage:
 
         Flushed generations are no tables that anybody commits to: the DynamoDB table knows nothing of them.
         """
-        suffix = "/".join(_checked(part) for part in parts)
+        suffix = "/".join(_check_path_part(part) for part in parts)
         committed_by = "" if MEM_WAL in suffix.split("/") else self.committed_by
         uri = (
             f"s3+ddb://{self.root}/{suffix}?{committed_by}" if committed_by else f"{self.files_uri}/{suffix}"
@@ -317,7 +317,7 @@ class Storage:
         return f"{self.root}/{path}" if path else self.root
 
 
-def last_in_sequence(table: Storage, path: Callable[[int], str], after: int) -> int:
+def find_last_in_sequence(table: Storage, path: Callable[[int], str], after: int) -> int:
     """Returns the newest number whose file follows `after` without a gap, or `after` when none follows.
 
     MemWAL specification, "WAL Entry Positions" and "Shard Manifest Versioning": entry N + 1 exists only if
@@ -340,7 +340,7 @@ def last_in_sequence(table: Storage, path: Callable[[int], str], after: int) -> 
         last, batch = last + batch, min(batch * 2, _WIDEST_PROBE)
 
 
-def _on_s3(uri: str, place: str, options: Mapping[str, str], committed_by: str) -> Storage:
+def _open_s3(uri: str, place: str, options: Mapping[str, str], committed_by: str) -> Storage:
     # The text behind the bucket is the key as it stands: '#' and '?' have no meaning there.
     bucket, _, key = place.partition("/")
     if not bucket:
@@ -351,7 +351,7 @@ def _on_s3(uri: str, place: str, options: Mapping[str, str], committed_by: str) 
     return Storage(uri, options, root, S3Backend(bucket, options), committed_by)
 
 
-def _checked(part: str) -> str:
+def _check_path_part(part: str) -> str:
     """Refuses what would lead out of the directory: parts come from files that anyone may have written."""
     if not part or part.startswith("/") or ".." in part.split("/"):
         msg = f"{part!r} is not a path below a table's directory"
@@ -359,16 +359,16 @@ def _checked(part: str) -> str:
     return part.rstrip("/")
 
 
-def _stat(path: str) -> os.stat_result | None:
+def _read_stat(path: str) -> os.stat_result | None:
     try:
         return os.stat(path)  # noqa: PTH116 - a Path would cost more than the call
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise unavailable(path, error) from error
+        raise storage_error(path, error) from error
 
 
-def _local_entry(found: "os.DirEntry[str]") -> Entry | None:
+def _build_entry(found: "os.DirEntry[str]") -> Entry | None:
     if found.is_dir():
         return Entry(found.name, is_dir=True, size=0)
     try:
@@ -378,9 +378,9 @@ def _local_entry(found: "os.DirEntry[str]") -> Entry | None:
         return None  # Renamed or removed since it was listed, as files being written are.
 
 
-def _directory(path: str) -> LocalStore:
+def _resolve_directory(path: str) -> LocalStore:
     # Rooted at the file's own directory: further up, obstore would escape special characters in names.
-    return answered(path, lambda: LocalStore(posixpath.dirname(path), mkdir=True))
+    return run_request(path, lambda: LocalStore(posixpath.dirname(path), mkdir=True))
 
 
 def _remove_directory(path: str) -> None:

@@ -18,11 +18,11 @@ import datafusion
 from datafusion import Expr
 
 __all__ = [
-    "calls_unstable",
-    "deterministic_functions",
+    "find_unstable_parts",
+    "has_unstable_call",
     "is_deterministic",
-    "subexpressions",
-    "unstable_parts",
+    "list_deterministic_functions",
+    "list_subexpressions",
 ]
 
 _ROW_BY_ROW: Final = frozenset(
@@ -71,7 +71,7 @@ _ROUTINES: Final = "SELECT routine_name, is_deterministic FROM information_schem
 
 
 @cache
-def _routines() -> tuple[frozenset[str], frozenset[str]]:
+def _list_functions() -> tuple[frozenset[str], frozenset[str]]:
     """DataFusion's functions, aliases included: those that are deterministic, and the others."""
 
     def read() -> tuple[frozenset[str], frozenset[str]]:
@@ -87,12 +87,12 @@ def _routines() -> tuple[frozenset[str], frozenset[str]]:
         return thread.submit(read).result()
 
 
-def deterministic_functions() -> frozenset[str]:
+def list_deterministic_functions() -> frozenset[str]:
     """Names, in lower case, of DataFusion's functions whose value follows from their arguments alone."""
-    return _routines()[0]
+    return _list_functions()[0]
 
 
-def calls_unstable(words: Iterable[str]) -> bool:
+def has_unstable_call(words: Iterable[str]) -> bool:
     """Whether a name among the words of a statement is that of a function that is not deterministic.
 
     For statements that are not planned yet. A column of such a name counts, too: the answer errs on the side
@@ -101,11 +101,11 @@ def calls_unstable(words: Iterable[str]) -> bool:
     Args:
         words: of the statement, in any case, without quotes.
     """
-    unstable = _routines()[1]
+    unstable = _list_functions()[1]
     return any(word.lower() in unstable for word in words)
 
 
-def subexpressions(expression: Expr) -> Iterator[Expr]:
+def list_subexpressions(expression: Expr) -> Iterator[Expr]:
     """An expression and everything in it, in no particular order.
 
     Parts of what is not evaluated row by row (aggregates, windows, subqueries) are left out; the expression
@@ -120,7 +120,7 @@ def subexpressions(expression: Expr) -> Iterator[Expr]:
             stack += found.rex_call_operands()
 
 
-def unstable_parts(expression: Expr, registered: frozenset[str] = frozenset()) -> tuple[str, ...]:
+def find_unstable_parts(expression: Expr, registered: frozenset[str] = frozenset()) -> tuple[str, ...]:
     """What keeps an expression from following from its row alone; empty where it does.
 
     Args:
@@ -131,9 +131,9 @@ def unstable_parts(expression: Expr, registered: frozenset[str] = frozenset()) -
         Names of functions, and what else it is ("a subquery", "an aggregate"), in alphabetical order. A
         function that DataFusion does not list counts as unstable.
     """
-    stable = deterministic_functions() | registered
+    stable = list_deterministic_functions() | registered
     found: set[str] = set()
-    for one in subexpressions(expression):
+    for one in list_subexpressions(expression):
         kind = one.variant_name()
         if kind not in _ROW_BY_ROW:
             found.add(_CALLED.get(kind, kind))
@@ -143,5 +143,5 @@ def unstable_parts(expression: Expr, registered: frozenset[str] = frozenset()) -
 
 
 def is_deterministic(expression: Expr, registered: frozenset[str] = frozenset()) -> bool:
-    """Whether an expression has the same value for the same row at any time; see `unstable_parts`."""
-    return not unstable_parts(expression, registered)
+    """Whether an expression has the same value for the same row at any time; see `find_unstable_parts`."""
+    return not find_unstable_parts(expression, registered)

@@ -9,7 +9,7 @@ import datafusion
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError, UnsupportedError
-from memwal.transforms.determinism import unstable_parts
+from memwal.transforms.determinism import find_unstable_parts
 
 _LONGEST_REASON: Final = 200
 _TABLE: Final = "columns"
@@ -48,7 +48,7 @@ def _evaluate(expression: str, batch: pa.RecordBatch) -> pa.Array:
     frame = _context().create_dataframe([[batch]], name=_TABLE)
     try:
         parsed = frame.parse_sql_expr(expression)
-        unstable = unstable_parts(parsed)
+        unstable = find_unstable_parts(parsed)
         if unstable:
             used = ", ".join(unstable)
             rule = "its value must follow from the row alone"

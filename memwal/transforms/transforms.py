@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from memwal.base.index_details import RegionField, RegionSpec
 from memwal.errors import InvalidInputError, UnsupportedError
 from memwal.transforms.expressions import evaluate_expression
-from memwal.transforms.murmur3 import hash_as_lance, hash_as_published, little_endian
+from memwal.transforms.murmur3 import encode_little_endian, hash_as_lance, hash_as_published
 from memwal.transforms.raw_values import decode_raw, encode_raw, parse_result_type
 
 
@@ -74,7 +74,7 @@ class Identity(Transform):
 
     def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:  # noqa: ARG002
         """Returns the column."""
-        return _single("identity", columns)
+        return _require_one_column("identity", columns)
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class DatePart(Transform):
 
     def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:  # noqa: ARG002
         """Returns the part."""
-        column = _single(self.part, columns)
+        column = _require_one_column(self.part, columns)
         if pa.types.is_null(column.type):
             return pa.nulls(len(column), pa.int32())
         if pa.types.is_date(column.type):
@@ -122,7 +122,7 @@ class Bucket(Transform):
 
     def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:  # noqa: ARG002
         """Returns bucket numbers from 0 to `num_buckets` - 1."""
-        column = _single("bucket", columns)
+        column = _require_one_column("bucket", columns)
         if self.reading is BucketHash.LANCE:
             hashes = hash_as_lance(column) & np.uint32(0x7FFFFFFF)
             return pa.array((hashes % np.uint32(self.num_buckets)).astype(np.int32))
@@ -154,7 +154,7 @@ class MultiBucket(Transform):
         if not columns:
             msg = "Region transform 'multi_bucket' takes one column or more, got none"
             raise InvalidInputError(msg)
-        return pa.array(map(self._bucket, zip(*map(little_endian, columns), strict=True)), pa.int32())
+        return pa.array(map(self._bucket, zip(*map(encode_little_endian, columns), strict=True)), pa.int32())
 
     def _bucket(self, fields: tuple[bytes | None, ...]) -> int | None:
         present = [one for one in fields if one is not None]
@@ -181,7 +181,7 @@ class Truncate(Transform):
 
     def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:  # noqa: ARG002
         """Returns values of the column's own type."""
-        column = _single("truncate", columns)
+        column = _require_one_column("truncate", columns)
         kind = column.type
         if pa.types.is_null(kind):
             return column
@@ -218,16 +218,16 @@ TRANSFORMS: Final[Mapping[str, Callable[[RegionField, BucketHash], Transform]]] 
         "month": lambda _field, _reading: DatePart("month"),
         "day": lambda _field, _reading: DatePart("day"),
         "hour": lambda _field, _reading: DatePart("hour"),
-        "bucket": lambda field, reading: Bucket(_parameter(field, "num_buckets"), reading),
-        "multi_bucket": lambda field, _reading: MultiBucket(_parameter(field, "num_buckets")),
-        "truncate": lambda field, _reading: Truncate(_parameter(field, "width")),
+        "bucket": lambda field, reading: Bucket(_read_parameter(field, "num_buckets"), reading),
+        "multi_bucket": lambda field, _reading: MultiBucket(_read_parameter(field, "num_buckets")),
+        "truncate": lambda field, _reading: Truncate(_read_parameter(field, "width")),
         "unsharded": lambda _field, _reading: Unsharded(),
     }
 )
 
 
 @lru_cache(maxsize=256)
-def transform_of(field: RegionField, reading: BucketHash = BucketHash.LANCE) -> Transform:
+def build_transform(field: RegionField, reading: BucketHash = BucketHash.LANCE) -> Transform:
     """Returns the transform that a region field names, or its expression.
 
     Raises:
@@ -246,7 +246,7 @@ def transform_of(field: RegionField, reading: BucketHash = BucketHash.LANCE) -> 
     raise UnsupportedError(msg)
 
 
-def region_values(
+def compute_region_values(
     spec: RegionSpec, columns: Mapping[int, pa.Array], reading: BucketHash = BucketHash.LANCE
 ) -> tuple[pa.Array, ...]:
     """Returns the region values of rows: one array per field of the spec, one value per row.
@@ -263,7 +263,7 @@ def region_values(
     rows = len(next(iter(columns.values()))) if columns else 1
     absent = pa.nulls(rows)
     return tuple(
-        transform_of(field, reading).apply(
+        build_transform(field, reading).apply(
             [columns.get(source, absent) for source in field.source_ids], rows=rows
         )
         for field in spec.fields
@@ -307,7 +307,7 @@ def _row_count(columns: Sequence[pa.Array], rows: int | None) -> int:
     return 1 if rows is None else rows
 
 
-def _single(name: str, columns: Sequence[pa.Array]) -> pa.Array:
+def _require_one_column(name: str, columns: Sequence[pa.Array]) -> pa.Array:
     if len(columns) != 1:
         msg = f"Region transform {name!r} takes one column, got {len(columns)}"
         raise InvalidInputError(msg)
@@ -320,7 +320,7 @@ def _check_positive(name: str, parameter: str, value: int) -> None:
         raise InvalidInputError(msg)
 
 
-def _parameter(field: RegionField, name: str) -> int:
+def _read_parameter(field: RegionField, name: str) -> int:
     given = field.parameters.get(name)
     try:
         return int(given or "")

@@ -108,7 +108,7 @@ class RegionOutcome:
     error: LanceGatewayError | None = None
 
 
-def receipt_of(table: str, outcomes: Sequence[RegionOutcome], *, is_durable: bool) -> WriteReceipt:
+def build_receipt(table: str, outcomes: Sequence[RegionOutcome], *, is_durable: bool) -> WriteReceipt:
     """What is acknowledged.
 
     Raises:
@@ -126,14 +126,14 @@ def receipt_of(table: str, outcomes: Sequence[RegionOutcome], *, is_durable: boo
     certain = [one for one in failed if one not in unknown]
     told = [
         f"{len(receipt.regions)} of {len(outcomes)} regions have their rows ({receipt.num_rows} rows)",
-        _told("not written", certain),
-        _told("unknown", unknown),
+        _format_outcomes("not written", certain),
+        _format_outcomes("unknown", unknown),
     ]
     msg = f"table {table!r}: {'; '.join(filter(None, told))}. {first}"
     raise PartlyWrittenError(msg, receipt) from first
 
 
-def _told(what: str, outcomes: Sequence[RegionOutcome]) -> str:
+def _format_outcomes(what: str, outcomes: Sequence[RegionOutcome]) -> str:
     if not outcomes:
         return ""
     named = ", ".join(f"{one.num_rows} rows of region {one.region_id}" for one in outcomes[:_NAMED])

@@ -69,7 +69,7 @@ class ExclusiveRegions:
         """
         return self._write(changes, durable=durable, deadline=time.monotonic() + LATE_SECONDS, holder=self)
 
-    def take(self, region_id: str) -> None:
+    def claim(self, region_id: str) -> None:
         """Hold one region more, and claim it.
 
         Raises:
@@ -120,7 +120,7 @@ class ExclusiveRegions:
         writer = self._region(region_id)
         writer.queue.hold(self, deadline)
         try:
-            is_new = writer.own(deadline)
+            is_new = writer.ensure_claim(deadline)
         except BaseException:
             writer.queue.release(self)
             raise

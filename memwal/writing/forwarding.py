@@ -13,7 +13,7 @@ from memwal.writing.region.region_writer import RegionWriter
 from memwal.writing.table.open_table import OpenTable, Part
 
 
-def forward(
+def forward_changes(
     options: WriteOptions,
     table: OpenTable,
     parts: Mapping[str, Part],
@@ -38,7 +38,7 @@ def forward(
         writer, changes = region(region_id), Changes(*part)
         while True:
             try:
-                outcome = _sent(options, writer, table, changes) or write(writer, part)
+                outcome = _send(options, writer, table, changes) or write(writer, part)
             except LanceGatewayError as error:
                 outcome = RegionOutcome(region_id, changes.num_rows, error)
             # Another process owns it now, by the time that it was to be written: here, or there.
@@ -51,12 +51,12 @@ def forward(
     return [*(future.result() for future in futures), own]
 
 
-def _sent(
+def _send(
     options: WriteOptions, writer: RegionWriter, table: OpenTable, changes: Changes
 ) -> RegionOutcome | None:
     """What the owner made of it; None where no other process owns the region that would answer."""
     while not writer.is_owned and options.forwarder is not None:
-        owner = writer.ownership.other_owner(table)
+        owner = writer.ownership.find_other_owner(table)
         writer.owner_url = "" if owner is None else owner.url
         if owner is None:
             break

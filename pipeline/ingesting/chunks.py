@@ -130,7 +130,7 @@ def give_back(writer: TableWriter, *, flush: bool) -> None:
         flush: make generations first; what can't be flushed stays in the log.
     """
     if not flush:
-        writer.let_go()
+        writer.release_regions()
         return
     try:
         writer.flush()

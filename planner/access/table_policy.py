@@ -21,7 +21,7 @@ from datafusion import DataFrame, Expr
 from datafusion.expr import EmptyRelation
 
 from memwal.errors import InvalidInputError, LanceGatewayError
-from memwal.transforms.determinism import subexpressions, unstable_parts
+from memwal.transforms.determinism import find_unstable_parts, list_subexpressions
 from planner.access.rights import TableAccess
 from planner.bridge.plan_shape import direct_shape
 from planner.bridge.row_expressions import evaluate, on_own_thread, policy_context
@@ -188,7 +188,7 @@ def _parsed(frame: DataFrame, what: str, text: str) -> Expr:
         InvalidInputError: it does not follow from the row alone.
     """
     parsed = frame.parse_sql_expr(text)
-    unstable = unstable_parts(parsed)
+    unstable = find_unstable_parts(parsed)
     if unstable:
         msg = f"{what} uses {', '.join(unstable)}, but a policy must follow from the row alone"
         raise InvalidInputError(msg)
@@ -197,7 +197,7 @@ def _parsed(frame: DataFrame, what: str, text: str) -> Expr:
 
 def _columns_of(expression: Expr) -> frozenset[str]:
     """Columns that an expression names: also those that its plan needs no more, once it is simplified."""
-    parts = subexpressions(expression)
+    parts = list_subexpressions(expression)
     return frozenset(one.to_variant().name() for one in parts if one.variant_name() == "Column")
 
 

@@ -11,7 +11,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError, UnsupportedError
-from memwal.transforms.determinism import calls_unstable
+from memwal.transforms.determinism import has_unstable_call
 from planner.binding.key_query import KeyQuery
 from planner.bridge.distance_functions import is_vector_type
 from planner.bridge.parameter_types import bindable, plain_value, sql_literal
@@ -164,7 +164,7 @@ class BoundStatement:
     @cached_property
     def changes_by_itself(self) -> bool:
         """Whether the statement calls what differs from run to run; a column of such a name counts, too."""
-        return calls_unstable(_WORD.findall(self.render()))
+        return has_unstable_call(_WORD.findall(self.render()))
 
     def argument_types(self, types: Sequence[pa.DataType]) -> tuple[pa.DataType, ...]:
         """The types of parameters, where some are arguments of search functions.

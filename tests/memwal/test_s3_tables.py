@@ -8,7 +8,7 @@ import pytest
 from memwal.base.index_details import read_index_details
 from memwal.bloom import load_key_filter
 from memwal.regions.manifest import commit_manifest, list_regions, read_latest_manifest, read_latest_manifests
-from memwal.regions.wal import last_wal_position, read_wal_entry
+from memwal.regions.wal import find_last_wal_position, read_wal_entry
 from memwal.storage.files import generation_directory
 from tests.memwal.written import WrittenTable, keyed_schema
 
@@ -28,7 +28,7 @@ def test_everything_that_a_reader_needs_is_there(table: WrittenTable):
     assert list_regions(table.storage) == (region,)
     manifest = table.manifest(region)
     (flushed,) = manifest.flushed_generations
-    assert last_wal_position(table.storage, region, after=0) == 1
+    assert find_last_wal_position(table.storage, region, after=0) == 1
     entry = read_wal_entry(table.storage, region, 1)
     assert entry.rows is not None
     assert entry.rows["id"].to_pylist() == [1, 2]

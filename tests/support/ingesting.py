@@ -33,7 +33,7 @@ class Batch:
         opened = OpenTable.open(self.table.name, self.table.storage)
         columns = Columns.fitting(self.rows.schema, opened, self.options)
         output = self.rows.schema.append(pa.field(REGION, pa.int64()))
-        numbers = {region: number for number, region in enumerate(opened.regions.existing())}
+        numbers = {region: number for number, region in enumerate(opened.regions.list_existing())}
         router = Router(self.table.uri, dict(self.table.options), columns, output, numbers, versions())
         if not self.rows.num_rows:
             return []

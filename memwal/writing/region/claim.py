@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
 from memwal.regions.manifest import RegionManifest, read_latest_manifest
-from memwal.regions.wal import WalEntry, position_of
+from memwal.regions.wal import WalEntry, find_appended_position
 from memwal.stored_fields import TOMBSTONE
 from memwal.writing.region.doubts import InDoubtError
 from memwal.writing.table.open_table import OpenTable
@@ -54,7 +54,7 @@ class OwnTail:
         return newer[::-1]
 
 
-class HeldEntry:
+class BufferedEntry:
     """One durable append; what readers want of it is made when the first of them asks."""
 
     __slots__ = ("_deleted", "_entry", "_rows", "_schema", "epoch", "generation", "nbytes", "position")
@@ -81,7 +81,7 @@ class HeldEntry:
         """As it is in the log."""
         made = self._entry
         if made is None:
-            rows = entry_rows(self._rows, self._schema, deleted=self._deleted)
+            rows = build_entry_rows(self._rows, self._schema, deleted=self._deleted)
             made = self._entry = WalEntry(
                 self.position, self.epoch, self.generation, is_fence=False, rows=rows
             )
@@ -93,7 +93,7 @@ class _Entries(Sequence[WalEntry]):
 
     __slots__ = ("_held", "_size")
 
-    def __init__(self, held: list[HeldEntry], size: int) -> None:
+    def __init__(self, held: list[BufferedEntry], size: int) -> None:
         self._held = held
         self._size = size
 
@@ -132,18 +132,18 @@ class TailKeeper:
 
     def __init__(self, epoch: int, position: int) -> None:
         self._lock = threading.Lock()
-        self._entries: list[HeldEntry] = []
+        self._entries: list[BufferedEntry] = []
         self.held = OwnTail(epoch, position + 1, position, ())
         self.rows = 0
         self.bytes = 0
 
-    def append(self, entry: HeldEntry) -> None:
+    def append(self, entry: BufferedEntry) -> None:
         """Hold a durable entry; between it and the last there are none but fences."""
         with self._lock:
             self._entries.append(entry)
             self.rows += entry.num_rows
             self.bytes += entry.nbytes
-            self._show(self.held.first, entry.position)
+            self._publish(self.held.first, entry.position)
 
     def drop(self, generation: int) -> None:
         """Let go of the entries of all generations before this one: they are flushed."""
@@ -156,9 +156,9 @@ class TailKeeper:
             # Another list: those who read the one before keep it.
             self._entries = self._entries[len(dropped) :]
             last = self.held.last
-            self._show(self._entries[0].position if self._entries else last + 1, last)
+            self._publish(self._entries[0].position if self._entries else last + 1, last)
 
-    def _show(self, first: int, last: int) -> None:
+    def _publish(self, first: int, last: int) -> None:
         entries = _Entries(self._entries, len(self._entries))
         self.held = OwnTail(self.held.writer_epoch, first, last, entries)
 
@@ -201,23 +201,27 @@ class Claim:
             InvalidInputError: Lance refuses the rows; nothing was written.
             InDoubtError: the entry may or may not be in the log; nothing more can be appended.
         """
-        rows = gathered(parts)
+        rows = concat_parts(parts)
         try:
-            (self._writer.delete if deleted else self._writer.put)(exported(rows))
+            (self._writer.delete if deleted else self._writer.put)(export_rows(rows))
             stats = self._writer.memtable_stats()
-            position = position_of(self.table.storage, self.region_id, self.position + 1, self.epoch)
+            position = find_appended_position(
+                self.table.storage, self.region_id, self.position + 1, self.epoch
+            )
         except (OSError, RuntimeError, LanceGatewayError) as error:
-            raise self._judged(error) from error
+            raise self._classify_error(error) from error
         self.position = position
         self.used_at = time.monotonic()
         generation = stats["generation"]
         self.tail.append(
-            HeldEntry(self.position, self.epoch, generation, rows, self.table.entry_schema, deleted=deleted)
+            BufferedEntry(
+                self.position, self.epoch, generation, rows, self.table.entry_schema, deleted=deleted
+            )
         )
         self.tail.drop(generation - stats["frozen_count"])
 
-    def _judged(self, error: Exception) -> InvalidInputError | InDoubtError:
-        text = plain(error)
+    def _classify_error(self, error: Exception) -> InvalidInputError | InDoubtError:
+        text = shorten_lance_error(error)
         if text.startswith(INVALID):
             return InvalidInputError(f"table {self.table.name!r}: {text}")
         self.is_lost = True
@@ -244,7 +248,8 @@ class Claim:
             self.is_lost = True
             if PEER in str(error):
                 return False
-            msg = f"table {self.table.name!r}: region {self.region_id} was not flushed: {plain(error)}"
+            reason = shorten_lance_error(error)
+            msg = f"table {self.table.name!r}: region {self.region_id} was not flushed: {reason}"
             raise UnavailableError(msg) from error
         return True
 
@@ -254,14 +259,14 @@ class Claim:
         self._writer = None
 
 
-def plain(error: Exception) -> str:
+def shorten_lance_error(error: Exception) -> str:
     """Lance's message without the places in its source and without saying things twice."""
     text = str(error)
     kept = [part for part in text.split(", /") if ".rs:" not in part.split(" ")[0]]
     return kept[0].split("\n")[0][:500] if kept else text[:500]
 
 
-def gathered(parts: Sequence[pa.Table]) -> pa.Table:
+def concat_parts(parts: Sequence[pa.Table]) -> pa.Table:
     """The rows of several requests; many small ones are copied together."""
     rows = parts[0] if len(parts) == 1 else pa.concat_tables(parts)
     if rows.num_columns and rows.column(0).num_chunks > 1 and rows.nbytes < _MANY_BYTES:
@@ -269,11 +274,11 @@ def gathered(parts: Sequence[pa.Table]) -> pa.Table:
     return rows
 
 
-def exported(rows: pa.Table) -> pa.RecordBatchReader:
+def export_rows(rows: pa.Table) -> pa.RecordBatchReader:
     """Rows as Lance takes them over: decimals at the addresses that it demands, no empty batches."""
     batches = [batch for batch in rows.to_batches() if batch.num_rows]
     if any(_has_decimals(column.type) for column in rows.schema):
-        batches = [batch if _is_aligned(batch) else _aligned(batch) for batch in batches]
+        batches = [batch if _is_aligned(batch) else _align(batch) for batch in batches]
     return pa.RecordBatchReader.from_batches(rows.schema, batches)
 
 
@@ -292,7 +297,7 @@ def _is_aligned(batch: pa.RecordBatch) -> bool:
     return all(one.address % _ALIGNMENT == 0 for one in buffers)
 
 
-def _aligned(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _align(batch: pa.RecordBatch) -> pa.RecordBatch:
     # Lance panics over decimals that aren't, and what comes from the wire often isn't.
     options = pa.ipc.IpcReadOptions(ensure_alignment=pa.ipc.Alignment.At64Byte)
     sink = pa.BufferOutputStream()
@@ -301,7 +306,7 @@ def _aligned(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.ipc.open_stream(sink.getvalue(), options=options).read_next_batch()
 
 
-def entry_rows(rows: pa.Table, schema: pa.Schema, *, deleted: bool) -> pa.Table:
+def build_entry_rows(rows: pa.Table, schema: pa.Schema, *, deleted: bool) -> pa.Table:
     """Rows that were put, or keys that were deleted, as the WAL has them.
 
     Args:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from enum import Enum
 
 from memwal.errors import LanceGatewayError, UnavailableError
-from memwal.regions.wal import entry_at
+from memwal.regions.wal import read_wal_entry_if_present
 from memwal.storage.files import Storage
 from memwal.writing.changes import FencedError, OutcomeUnknownError
 
@@ -44,7 +44,7 @@ class InDoubtError(UnavailableError):
         self.by_peer = by_peer
 
 
-def arrival(storage: Storage, region_id: str, position: int, epoch: int) -> Arrival | None:
+def check_arrival(storage: Storage, region_id: str, position: int, epoch: int) -> Arrival | None:
     """What became of an append of the writer with this epoch; None while nothing tells.
 
     Whoever appends at a position takes it for good, so the entry of a writer that claimed the region later is
@@ -59,7 +59,7 @@ def arrival(storage: Storage, region_id: str, position: int, epoch: int) -> Arri
     Raises:
         LanceGatewayError: the log can't be read.
     """
-    while (entry := entry_at(storage, region_id, position)) is not None:
+    while (entry := read_wal_entry_if_present(storage, region_id, position)) is not None:
         if entry.writer_epoch > epoch:
             return Arrival.NOT_WRITTEN
         if entry.writer_epoch == epoch and not entry.is_fence:
@@ -68,7 +68,7 @@ def arrival(storage: Storage, region_id: str, position: int, epoch: int) -> Arri
     return None
 
 
-def has_arrived(
+def resolve_append(
     storage: Storage,
     region_id: str,
     doubt: InDoubtError,
@@ -114,7 +114,7 @@ def _look_up(
     give_up = min(deadline, time.monotonic() + (FENCE_SECONDS if doubt.by_peer else 0.0))
     pause = FIRST_PAUSE
     try:
-        while (found := arrival(storage, region_id, doubt.position, doubt.epoch)) is None:
+        while (found := check_arrival(storage, region_id, doubt.position, doubt.epoch)) is None:
             if time.monotonic() >= give_up:
                 break
             stopped.wait(pause)
@@ -128,7 +128,7 @@ def _look_up(
     while True:
         try:
             claim()
-            found = arrival(storage, region_id, doubt.position, doubt.epoch)
+            found = check_arrival(storage, region_id, doubt.position, doubt.epoch)
         except LanceGatewayError as error:
             if time.monotonic() >= give_up:
                 _log.warning("%s: after a failed write the log can't be read: %s", doubt, error)

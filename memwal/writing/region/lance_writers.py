@@ -14,10 +14,10 @@ import pyarrow as pa
 from memwal.errors import InvalidInputError, UnavailableError
 from memwal.regions.generation_numbers import check_not_restarted
 from memwal.regions.manifest import RegionManifest, read_latest_manifest
-from memwal.regions.wal import entry_at, last_wal_position, unflushed
+from memwal.regions.wal import find_last_wal_position, read_unflushed_entries, read_wal_entry_if_present
 from memwal.writing.changes import FencedError, SealedError
 from memwal.writing.options import WriteOptions
-from memwal.writing.region.claim import INVALID, PEER, Claim, TailKeeper, exported, plain
+from memwal.writing.region.claim import INVALID, PEER, Claim, TailKeeper, export_rows, shorten_lance_error
 from memwal.writing.region.doubts import InDoubtError
 from memwal.writing.table.open_table import OpenTable
 
@@ -61,10 +61,10 @@ def open_claim(
         "max_unflushed_memtable_bytes": 4 * max(options.max_memtable_bytes, _LEAST_UNFLUSHED_BYTES),
     }
     try:
-        manifest, position, writer = claimed(table, region_id, settings, known)
+        manifest, position, writer = claim_region(table, region_id, settings, known)
     except _LogTooLongError:
         _flush_log(table, region_id)
-        manifest, position, writer = claimed(table, region_id, settings, None)
+        manifest, position, writer = claim_region(table, region_id, settings, None)
     epoch = manifest.writer_epoch
     return Claim(table, region_id, manifest, epoch, position, TailKeeper(epoch, position), writer)
 
@@ -73,7 +73,7 @@ def _flush_log(table: OpenTable, region_id: str) -> None:
     """Flush what a writer with a larger MemTable left in the log: ours can't hold it."""
     manifest = read_latest_manifest(table.storage, region_id)
     rows = batches = nbytes = 0
-    for entry in () if manifest is None else unflushed(table.storage, manifest):
+    for entry in () if manifest is None else read_unflushed_entries(table.storage, manifest):
         if entry.rows is not None:
             rows += entry.rows.num_rows
             batches += entry.rows.column(0).num_chunks
@@ -85,17 +85,17 @@ def _flush_log(table: OpenTable, region_id: str) -> None:
         "max_memtable_size": room,
         "max_unflushed_memtable_bytes": 4 * room,
     }
-    _, _, writer = claimed(table, region_id, settings, None)
+    _, _, writer = claim_region(table, region_id, settings, None)
     try:
         writer.close()
     except (OSError, RuntimeError) as error:
         if PEER in str(error):
-            raise _contested(table, region_id) from error
-        msg = f"table {table.name!r}: region {region_id} was not flushed: {plain(error)}"
+            raise _contested_error(table, region_id) from error
+        msg = f"table {table.name!r}: region {region_id} was not flushed: {shorten_lance_error(error)}"
         raise UnavailableError(msg) from error
 
 
-def claimed(
+def claim_region(
     table: OpenTable, region_id: str, settings: Mapping[str, Any], known: RegionManifest | None
 ) -> tuple[RegionManifest, int, Any]:
     """Claim a region with a Lance writer; its manifest, the newest position in the log, and the writer.
@@ -107,7 +107,7 @@ def claimed(
     if before is not None:
         check_not_restarted(table.storage, before, table.details.newest_merged(region_id))
     try:
-        writer = table.written.mem_wal_writer(region_id, **settings)
+        writer = table.writer_dataset.mem_wal_writer(region_id, **settings)
     except (OSError, RuntimeError, ValueError) as error:
         if _SEALED in str(error):
             msg = (
@@ -115,31 +115,31 @@ def claimed(
             )
             raise SealedError(msg) from error
         if any(part in str(error) for part in _RACES):
-            raise _contested(table, region_id) from error
+            raise _contested_error(table, region_id) from error
         if _TOO_LONG in str(error):
-            raise _LogTooLongError(plain(error)) from error
-        msg = f"table {table.name!r}: region {region_id} can't be claimed: {plain(error)}"
+            raise _LogTooLongError(shorten_lance_error(error)) from error
+        msg = f"table {table.name!r}: region {region_id} can't be claimed: {shorten_lance_error(error)}"
         raise UnavailableError(msg) from error
     # The manifest and the log are looked at after the claim: this order must not change (ADR 18).
     after = read_latest_manifest(table.storage, region_id, known=before)
     epoch = 0 if before is None else before.writer_epoch
     if after is None or after.writer_epoch != epoch + 1:
         # Which of several claims is ours, nobody tells.
-        raise _contested(table, region_id)
-    position = last_wal_position(
+        raise _contested_error(table, region_id)
+    position = find_last_wal_position(
         table.storage,
         region_id,
         after=max(after.replay_after_wal_entry_position, after.wal_entry_position_last_seen - 1, 0),
     )
     if position and epoch:
         # Lance fences off older writers with an entry of its own: nobody comes in between after that.
-        entry = entry_at(table.storage, region_id, position)
+        entry = read_wal_entry_if_present(table.storage, region_id, position)
         if entry is None or not entry.is_fence or entry.writer_epoch != after.writer_epoch:
-            raise _contested(table, region_id)
+            raise _contested_error(table, region_id)
     return after, position, writer
 
 
-def _contested(table: OpenTable, region_id: str) -> ContestedError:
+def _contested_error(table: OpenTable, region_id: str) -> ContestedError:
     return ContestedError(
         f"table {table.name!r}: region {region_id} is claimed by several writers at once; retry"
     )
@@ -183,7 +183,7 @@ def append_atomically(
         "max_memtable_rows": sum(part.num_rows for part in parts) + _ROOM_ROWS,
         "max_memtable_batches": 1 << 20,
     }
-    manifest, position, writer = claimed(table, region_id, settings, known)
+    manifest, position, writer = claim_region(table, region_id, settings, known)
     epoch = manifest.writer_epoch
     where = f"table {table.name!r}, region {region_id}"
     if after_epoch is not None and epoch != after_epoch + 1:
@@ -191,18 +191,18 @@ def append_atomically(
         raise FencedError(msg)
     try:
         if upserts is not None:
-            writer.put(exported(upserts))
+            writer.put(export_rows(upserts))
         if deletes is not None:
-            writer.delete(exported(deletes))
+            writer.delete(export_rows(deletes))
     except (OSError, RuntimeError) as error:
         # Nothing reaches the log but by closing, and this writer is never closed.
-        text = plain(error)
+        text = shorten_lance_error(error)
         if text.startswith(INVALID):
             raise InvalidInputError(f"{where}: {text}") from error
         raise InDoubtError(f"{where}: {text}", position + 1, epoch, by_peer=PEER in text) from error
     try:
         writer.close()
     except (OSError, RuntimeError) as error:
-        text = plain(error)
+        text = shorten_lance_error(error)
         raise InDoubtError(f"{where}: {text}", position + 1, epoch, by_peer=PEER in text) from error
     return epoch

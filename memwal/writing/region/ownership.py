@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 
 from memwal.errors import InvalidInputError, NotFoundError, UnavailableError
 from memwal.regions.manifest import RegionManifest, manifest_path, read_latest_manifest
-from memwal.regions.wal import has_unflushed
+from memwal.regions.wal import has_unflushed_rows
 from memwal.storage.files import Storage
 from memwal.writing.changes import FencedError, NotOwnerError, SealedError
 from memwal.writing.options import OwnershipPolicy, WriteOptions
@@ -60,7 +60,7 @@ class OwnerRecord:
             raise InvalidInputError(msg)
 
 
-def record_path(region_id: str, epoch: int) -> str:
+def owner_record_path(region_id: str, epoch: int) -> str:
     """The file of the record of one claim, below the table's directory.
 
     The last claims have their own each: a former owner that is late with its record would else write over
@@ -69,33 +69,33 @@ def record_path(region_id: str, epoch: int) -> str:
     return f"{OWNERS}/{region_id}/{epoch % _KEPT}.json"
 
 
-def write_owner(storage: Storage, region_id: str, record: OwnerRecord) -> None:
+def write_owner_record(storage: Storage, region_id: str, record: OwnerRecord) -> None:
     """Record an owner; where storage fails, others take it for one that nobody knows."""
     with suppress(UnavailableError):
-        storage.put(record_path(region_id, record.epoch), json.dumps(asdict(record)).encode())
+        storage.put(owner_record_path(region_id, record.epoch), json.dumps(asdict(record)).encode())
 
 
-def forget_owner(storage: Storage, region_id: str, epoch: int) -> None:
+def delete_owner_record(storage: Storage, region_id: str, epoch: int) -> None:
     """Remove the record of a claim that is over; where storage fails, it stays and harms nobody."""
     with suppress(UnavailableError):
-        storage.delete(record_path(region_id, epoch))
+        storage.delete(owner_record_path(region_id, epoch))
 
 
-def read_owner(storage: Storage, manifest: RegionManifest) -> OwnerRecord | None:
+def read_owner_record(storage: Storage, manifest: RegionManifest) -> OwnerRecord | None:
     """The record of the writer that a region's manifest names; None where it left none.
 
     Raises:
         UnavailableError: storage failed to answer.
     """
     try:
-        data = storage.read(record_path(manifest.region_id, manifest.writer_epoch))
+        data = storage.read(owner_record_path(manifest.region_id, manifest.writer_epoch))
         record = OwnerRecord(**json.loads(data))
     except (FileNotFoundError, ValueError, TypeError, InvalidInputError):
         return None  # Anyone may have written there: a record is never more than a hint.
     return record if record.epoch == manifest.writer_epoch else None
 
 
-def manifest_age(storage: Storage, manifest: RegionManifest) -> float:
+def measure_manifest_age(storage: Storage, manifest: RegionManifest) -> float:
     """Seconds since the manifest was written, by the clocks of storage and this machine.
 
     Raises:
@@ -155,12 +155,12 @@ class RegionOwnership:
         began = time.monotonic()
         while True:
             table = self._table()
-            manifest = self.newest(table)
+            manifest = self.read_newest_manifest(table)
             if after_epoch is not None and manifest.writer_epoch != after_epoch:
-                raise FencedError(self._told(table, "another writer claimed it since it was read"))
-            if spares_owner and self._reachable_owner(table, manifest) is not None:
+                raise FencedError(self._format_message(table, "another writer claimed it since it was read"))
+            if spares_owner and self._find_reachable_owner(table, manifest) is not None:
                 raise FencedError(
-                    self._told(table, "another process owns it by now; nothing was written, retry")
+                    self._format_message(table, "another process owns it by now; nothing was written, retry")
                 )
             seconds = self._seconds_to_wait(table, manifest, began)
             if spares_owner and seconds <= 0 and self._may_be_coming(table, manifest, began):
@@ -171,12 +171,14 @@ class RegionOwnership:
                 except ContestedError:
                     attempts += 1
                     # All who saw that left the region to nobody; who did not, leaves a record at once.
-                    self._contested_epoch = self.newest(table).writer_epoch
+                    self._contested_epoch = self.read_newest_manifest(table).writer_epoch
                     seconds = random.uniform(0.0, _JITTER * min(attempts, 5))  # noqa: S311 - no secret
                 else:
                     if after_epoch is not None and claim.epoch != after_epoch + 1:
                         claim.abandon()
-                        raise FencedError(self._told(table, "another writer claimed it since it was read"))
+                        raise FencedError(
+                            self._format_message(table, "another writer claimed it since it was read")
+                        )
                     self.manifest = claim.manifest
                     return claim
             else:
@@ -185,10 +187,12 @@ class RegionOwnership:
             left = deadline - time.monotonic()
             if self._stopped.wait(max(0.0, min(seconds, left, _LOOK_AGAIN_SECONDS))) or left <= 0:
                 raise UnavailableError(
-                    self._told(table, "its owner did not let go of it in time; nothing was written, retry")
+                    self._format_message(
+                        table, "its owner did not let go of it in time; nothing was written, retry"
+                    )
                 )
 
-    def newest(self, table: OpenTable) -> RegionManifest:
+    def read_newest_manifest(self, table: OpenTable) -> RegionManifest:
         """The region's newest manifest.
 
         Raises:
@@ -197,15 +201,17 @@ class RegionOwnership:
         """
         manifest = read_latest_manifest(table.storage, self.region_id, known=self.manifest)
         if manifest is None and self.manifest is None:
-            manifest = self._coming(table)
+            manifest = self._wait_for_manifest(table)
         self.manifest = manifest
         if manifest is None:
-            raise NotFoundError(self._told(table, "it is gone: was the table dropped?"))
+            raise NotFoundError(self._format_message(table, "it is gone: was the table dropped?"))
         if manifest.sealed:
-            raise SealedError(self._told(table, "it is sealed, which means that it takes no more rows"))
+            raise SealedError(
+                self._format_message(table, "it is sealed, which means that it takes no more rows")
+            )
         return manifest
 
-    def _coming(self, table: OpenTable) -> RegionManifest | None:
+    def _wait_for_manifest(self, table: OpenTable) -> RegionManifest | None:
         """The manifest of a region whose directory another writer may be creating just now."""
         for pause in _PAUSES:
             self._stopped.wait(pause)
@@ -214,7 +220,7 @@ class RegionOwnership:
                 return manifest
         return None
 
-    def other_owner(self, table: OpenTable) -> OwnerRecord | None:
+    def find_other_owner(self, table: OpenTable) -> OwnerRecord | None:
         """The process that owns the region, where it is another and can be reached; None otherwise.
 
         Args:
@@ -223,18 +229,18 @@ class RegionOwnership:
         Raises:
             LanceGatewayError: storage failed, or the region can't be written.
         """
-        return self._reachable_owner(table, self.newest(table))
+        return self._find_reachable_owner(table, self.read_newest_manifest(table))
 
     def announce(self, claim: Claim) -> None:
         """Tell others that this process owns the region, and how to reach it."""
-        self._record(claim.table, claim, is_released=False)
+        self._write_record(claim.table, claim, is_released=False)
 
     def release(self, claim: Claim) -> None:
         """Tell that the region was flushed and let go."""
-        self._record(claim.table, claim, is_released=True)
+        self._write_record(claim.table, claim, is_released=True)
 
-    def _reachable_owner(self, table: OpenTable, manifest: RegionManifest) -> OwnerRecord | None:
-        record = read_owner(table.storage, manifest)
+    def _find_reachable_owner(self, table: OpenTable, manifest: RegionManifest) -> OwnerRecord | None:
+        record = read_owner_record(table.storage, manifest)
         if record is None or record.is_released or not record.url or self._is_own(record):
             return None
         return None if record.epoch == self.gone_epoch else record
@@ -243,9 +249,9 @@ class RegionOwnership:
         """Whether the region was claimed so lately that its owner may not have said yet who it is."""
         if manifest.writer_epoch in (0, self.gone_epoch) or time.monotonic() - began > _RECORD_SECONDS:
             return False
-        if read_owner(table.storage, manifest) is not None:
+        if read_owner_record(table.storage, manifest) is not None:
             return False
-        return manifest_age(table.storage, manifest) < _RECORD_SECONDS
+        return measure_manifest_age(table.storage, manifest) < _RECORD_SECONDS
 
     def _is_own(self, record: OwnerRecord) -> bool:
         return record.writer == self._writer_id or (bool(record.url) and record.url == self._options.url)
@@ -264,22 +270,24 @@ class RegionOwnership:
         epoch = manifest.writer_epoch
         if epoch in (0, self.gone_epoch):
             return 0.0
-        record = read_owner(table.storage, manifest)
+        record = read_owner_record(table.storage, manifest)
         if record is not None and (record.is_released or self._is_own(record)):
             return 0.0
         refuses = self._options.ownership is OwnershipPolicy.REFUSE
         if record is not None and refuses:
             where = record.url or "an address that it doesn't tell"
             raise NotOwnerError(
-                self._told(table, f"the gateway at {where} owns it, and this one leaves it so: write there")
+                self._format_message(
+                    table, f"the gateway at {where} owns it, and this one leaves it so: write there"
+                )
             )
         if self._seen[0] != epoch:
             self._seen = epoch, time.monotonic()
         hold, seen = self._options.hold_ms / 1000, self._seen[1]
         if record is not None:
             age = time.time() - record.claimed_at
-        elif epoch > self.lost_epoch > 0 or has_unflushed(table.storage, manifest):
-            age = manifest_age(table.storage, manifest)
+        elif epoch > self.lost_epoch > 0 or has_unflushed_rows(table.storage, manifest):
+            age = measure_manifest_age(table.storage, manifest)
             seen = min(
                 seen, began
             )  # Who leaves no record may claim as often as it likes: only one turn is granted.
@@ -290,14 +298,16 @@ class RegionOwnership:
         # Clocks may differ; but nobody waits longer than that from the first sight on.
         left = hold - max(age, time.monotonic() - seen)
         if left > 0 and refuses:
-            raise NotOwnerError(self._told(table, "another writer has just claimed it: retry later"))
+            raise NotOwnerError(
+                self._format_message(table, "another writer has just claimed it: retry later")
+            )
         return left
 
-    def _record(self, table: OpenTable, claim: Claim, *, is_released: bool) -> None:
+    def _write_record(self, table: OpenTable, claim: Claim, *, is_released: bool) -> None:
         for epoch in {claim.epoch - 1, self._recorded_epoch} - {0, claim.epoch}:
-            forget_owner(table.storage, self.region_id, epoch)
+            delete_owner_record(table.storage, self.region_id, epoch)
         self._recorded_epoch = claim.epoch
-        write_owner(
+        write_owner_record(
             table.storage,
             self.region_id,
             OwnerRecord(
@@ -305,5 +315,5 @@ class RegionOwnership:
             ),
         )
 
-    def _told(self, table: OpenTable, what: str) -> str:
+    def _format_message(self, table: OpenTable, what: str) -> str:
         return f"table {table.name!r}, region {self.region_id}: {what}"

@@ -10,12 +10,18 @@ from concurrent.futures import Executor
 from dataclasses import asdict
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
-from memwal.regions.wal import are_left, wal_entry_path
+from memwal.regions.wal import has_abandoned_rows, wal_entry_path
 from memwal.writing.changes import FencedError, NotOwnerError
 from memwal.writing.observing import Counters, RegionStats
 from memwal.writing.options import OwnershipPolicy, WriteOptions
 from memwal.writing.region.claim import Claim, OwnTail
-from memwal.writing.region.doubts import CLAIM_SECONDS, FENCE_SECONDS, FIRST_PAUSE, InDoubtError, has_arrived
+from memwal.writing.region.doubts import (
+    CLAIM_SECONDS,
+    FENCE_SECONDS,
+    FIRST_PAUSE,
+    InDoubtError,
+    resolve_append,
+)
 from memwal.writing.region.lance_writers import ContestedError, append_atomically
 from memwal.writing.region.ownership import RegionOwnership
 from memwal.writing.region.requests import GROUP_BYTES, Request, RequestQueue
@@ -93,7 +99,7 @@ class RegionWriter:
         claim = self._claim
         return 0.0 if claim is None else time.monotonic() - claim.used_at
 
-    def own(self, deadline: float) -> bool:
+    def ensure_claim(self, deadline: float) -> bool:
         """Claim the region unless it is owned; whether nobody has ever written to it.
 
         Only for who holds the queue.
@@ -103,13 +109,13 @@ class RegionWriter:
         """
         claim = self._claim
         if claim is not None and not claim.is_lost:
-            newest = self.ownership.newest(claim.table)
+            newest = self.ownership.read_newest_manifest(claim.table)
             if newest.writer_epoch != claim.epoch:
-                self._lose(by_peer=True, epoch=claim.epoch)
-        claim = self._owned(deadline, None)
+                self._drop_claim(by_peer=True, epoch=claim.epoch)
+        claim = self._get_claim(deadline, None)
         return claim.epoch == 1 and claim.position == 0
 
-    def tail(self) -> OwnTail | None:
+    def get_tail(self) -> OwnTail | None:
         """What is held in memory; None where the region is not owned.
 
         Waits for what was acknowledged before it was durable.
@@ -139,7 +145,7 @@ class RegionWriter:
         Raises:
             UnavailableError: it was not written in time.
         """
-        last = self.queue.last_unawaited()
+        last = self.queue.find_last_unawaited()
         if last is not None and not self.queue.wait_for(last, deadline):
             msg = f"{self.queue.name}: rows that were acknowledged as not durable are not written yet; retry"
             raise UnavailableError(msg)
@@ -161,17 +167,17 @@ class RegionWriter:
         Raises:
             UnavailableError: not in time, or storage failed; what was acknowledged is durable in the log.
         """
-        if not self.queue.run_alone(self._closed, deadline):
+        if not self.queue.run_alone(self._close_claim, deadline):
             msg = f"{self.queue.name} is written to for too long to be flushed"
             raise UnavailableError(msg)
         self.raise_failure()
 
     @property
-    def may_have_left(self) -> bool:
+    def has_unflushed_loss(self) -> bool:
         """Whether the region was lost before its rows were flushed; another writer may have done it since."""
         return self._lost is not None
 
-    def flush_left(self, deadline: float) -> None:
+    def flush_after_loss(self, deadline: float) -> None:
         """Flush what this process wrote last, if another writer took the region and wrote nothing.
 
         Lance before 14 takes a region over and gives up, since it can't replay rows of Lance 14.
@@ -179,7 +185,7 @@ class RegionWriter:
         Raises:
             LanceGatewayError: it was not flushed; what was acknowledged is durable in the log.
         """
-        self.queue.run_alone(self._flush_left, deadline)
+        self.queue.run_alone(self._flush_after_loss, deadline)
 
     def give_back(self) -> None:
         """Let go of the region without a flush; others need not wait for it."""
@@ -219,7 +225,7 @@ class RegionWriter:
     def _write(self, group: Sequence[Request]) -> None:
         """Write a group and set the errors of those that could not be written."""
         try:
-            self._written(group)
+            self._write_group(group)
         except InvalidInputError as error:
             if len(group) > 1:
                 for one in group:
@@ -243,7 +249,7 @@ class RegionWriter:
                 self._failure = one.error
                 _log.error("rows that were acknowledged as not durable were lost: %s", one.error)
 
-    def _written(self, group: Sequence[Request]) -> None:
+    def _write_group(self, group: Sequence[Request]) -> None:
         deadline = max(one.deadline for one in group)
         started = time.monotonic()
         while True:
@@ -251,7 +257,7 @@ class RegionWriter:
                 self._in_flight = group[-1]
                 self._append(group, deadline)
             except InDoubtError as doubt:
-                if self._arrived(group, doubt, deadline):
+                if self._resolve_doubt(group, doubt, deadline):
                     break
             except ContestedError:
                 # Several claimed it at once, and nothing was written.
@@ -287,24 +293,27 @@ class RegionWriter:
         if has_both or is_oversized:
             self._append_atomically(first, deadline)
             return
-        claim = self._owned(deadline, first.holder, group)
+        claim = self._get_claim(deadline, first.holder, group)
         if claim.table is not first.table:
             if claim.table.is_older(first.table):
-                self._closed()
-                claim = self._owned(deadline, first.holder)
+                self._close_claim()
+                claim = self._get_claim(deadline, first.holder)
             if claim.table is not first.table:
                 table = claim.table
-                parts = [table.deletes(one) if deleted else table.upserts(one, fill=True) for one in parts]
+                parts = [
+                    table.conform_deletes(one) if deleted else table.conform_upserts(one, fill=True)
+                    for one in parts
+                ]
         claim.append(parts, deleted=deleted)
 
     def _append_atomically(self, request: Request, deadline: float) -> None:
-        claim = self._owned(deadline, request.holder, [request])
-        while not self._closed():
-            claim = self._owned(deadline, request.holder, [request])
+        claim = self._get_claim(deadline, request.holder, [request])
+        while not self._close_claim():
+            claim = self._get_claim(deadline, request.holder, [request])
         table, upserts, deletes = claim.table, request.upserts, request.deletes
         if table is not request.table:
-            upserts = None if upserts is None else table.upserts(upserts, fill=True)
-            deletes = None if deletes is None else table.deletes(deletes)
+            upserts = None if upserts is None else table.conform_upserts(upserts, fill=True)
+            deletes = None if deletes is None else table.conform_deletes(deletes)
         after = None if request.holder is None else self.last_epoch
         self.last_epoch = append_atomically(
             table, self.region_id, upserts, deletes, after_epoch=after, known=self.ownership.manifest
@@ -312,7 +321,7 @@ class RegionWriter:
         self.counters.claims += 1
         self.counters.flushes += 1
 
-    def _owned(self, deadline: float, holder: object | None, group: Sequence[Request] = ()) -> Claim:
+    def _get_claim(self, deadline: float, holder: object | None, group: Sequence[Request] = ()) -> Claim:
         """Return the claim, made where there is none.
 
         Args:
@@ -341,56 +350,56 @@ class RegionWriter:
         )
         return claim
 
-    def _arrived(self, group: Sequence[Request], doubt: InDoubtError, deadline: float) -> bool:
-        """Let go of the claim, and find out whether the append arrived; see `has_arrived`."""
+    def _resolve_doubt(self, group: Sequence[Request], doubt: InDoubtError, deadline: float) -> bool:
+        """Let go of the claim, and find out whether the append arrived; see `resolve_append`."""
         self.counters.in_doubt += 1
-        self._lose(by_peer=doubt.by_peer, epoch=doubt.epoch)
+        self._drop_claim(by_peer=doubt.by_peer, epoch=doubt.epoch)
         is_forwarding = self._options.ownership is OwnershipPolicy.FORWARD
-        return has_arrived(
+        return resolve_append(
             self._table().storage,
             self.region_id,
             doubt,
             deadline,
             self._stopped,
-            lambda: self._owned(deadline, None),
+            lambda: self._get_claim(deadline, None),
             is_once=group[0].holder is not None
             or any(one.is_forwarded for one in group)
             or (doubt.by_peer and is_forwarding),
         )
 
-    def _lose(self, *, by_peer: bool, epoch: int) -> None:
+    def _drop_claim(self, *, by_peer: bool, epoch: int) -> None:
         self.losses += 1
         claim, self._claim = self._claim, None
         if claim is not None:
             claim.abandon()
         if by_peer:
-            self._note_loss(epoch)
+            self._count_loss(epoch)
 
-    def _note_loss(self, epoch: int) -> None:
+    def _count_loss(self, epoch: int) -> None:
         self.losses += 1
         self.counters.fences += 1
         self.ownership.lost_epoch = epoch
         self._options.observer.on_fenced(self.table_name, self.region_id, epoch)
 
-    def _flush_left(self) -> None:
+    def _flush_after_loss(self) -> None:
         lost, self._lost = self._lost, None
         if lost is None or self._claim is not None or not lost.table.watch.is_same():
             return
         try:
-            if are_left(lost.table.storage, self.region_id, lost.position):
-                self._owned(time.monotonic() + CLAIM_SECONDS, None)
-                self._closed()
+            if has_abandoned_rows(lost.table.storage, self.region_id, lost.position):
+                self._get_claim(time.monotonic() + CLAIM_SECONDS, None)
+                self._close_claim()
         except LanceGatewayError:
             self._lost = lost
             raise
 
-    def _closed(self) -> bool:
+    def _close_claim(self) -> bool:
         """Flush and let go; False where there was nothing to flush any more."""
         claim, self._claim = self._claim, None
         if claim is None or claim.is_lost:
             return False
         if not claim.close():
-            self._note_loss(claim.epoch)
+            self._count_loss(claim.epoch)
             self._lost = claim
             return False
         self.ownership.release(claim)

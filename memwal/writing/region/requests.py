@@ -74,7 +74,7 @@ class Request:
         timeout = -1 if seconds is None else min(max(seconds, 0.0), threading.TIMEOUT_MAX)
         return bool(self._woken.acquire(timeout=timeout))
 
-    def joins(self, other: Request) -> bool:
+    def can_join(self, other: Request) -> bool:
         """Whether both can be in one entry of the log: rows with rows of the same columns, keys with keys."""
         return (
             (self.upserts is None) == (other.upserts is None)
@@ -137,10 +137,10 @@ class RequestQueue:
             UnavailableError: its deadline came first.
         """
         with self._changed:
-            if self._is_kept_out(request):
+            if self._is_blocked(request):
                 seconds = request.deadline - time.monotonic()
-                if not self._changed.wait_for(lambda: not self._is_kept_out(request), seconds):
-                    raise self._late(request)
+                if not self._changed.wait_for(lambda: not self._is_blocked(request), seconds):
+                    raise self._timeout_error(request)
             self._waiting.append(request)
             self.queued_bytes += request.nbytes
             self.unawaited += not request.is_awaited
@@ -148,7 +148,7 @@ class RequestQueue:
                 self._is_led = True
                 self._pool.submit(self._lead, None)
 
-    def _is_kept_out(self, request: Request) -> bool:
+    def _is_blocked(self, request: Request) -> bool:
         if self._holder is not None and self._holder is not request.holder:
             return True
         return bool(self._waiting) and self.queued_bytes + request.nbytes > self._max_queued_bytes
@@ -174,8 +174,8 @@ class RequestQueue:
                 if request.leads and not request.is_done:
                     request.leads = False
                     self._lead(request)
-            elif self._withdrawn(request):
-                request.error, request.is_done = self._late(request), True
+            elif self._withdraw(request):
+                request.error, request.is_done = self._timeout_error(request), True
             else:
                 seconds = None  # It is being written: that ends when storage says so.
 
@@ -216,7 +216,7 @@ class RequestQueue:
             self.release(holder)
         return True
 
-    def last_unawaited(self) -> Request | None:
+    def find_last_unawaited(self) -> Request | None:
         """The newest request that nobody waits for and that is not done; None where there is none."""
         with self._changed:
             every = [*self.current, *self._waiting]
@@ -230,7 +230,7 @@ class RequestQueue:
     def _is_idle(self) -> bool:
         return not self._waiting and not self._is_led
 
-    def _withdrawn(self, request: Request) -> bool:
+    def _withdraw(self, request: Request) -> bool:
         with self._changed:
             if request.leads or request not in self._waiting:
                 return False
@@ -239,7 +239,7 @@ class RequestQueue:
             self._changed.notify_all()
             return True
 
-    def _late(self, request: Request) -> UnavailableError:
+    def _timeout_error(self, request: Request) -> UnavailableError:
         return UnavailableError(
             f"{self.name} did not take {request.num_rows} rows in time ({len(self._waiting)} requests of "
             f"{self.queued_bytes} bytes wait); none of them was written, retry"
@@ -248,7 +248,7 @@ class RequestQueue:
     def _lead(self, own: Request | None) -> None:
         while own is None or not own.is_done:
             with self._changed:
-                group = self._next_group()
+                group = self._take_group()
                 self.current = group
             if not group:
                 break
@@ -281,7 +281,7 @@ class RequestQueue:
                     one.wake()
             self._changed.notify_all()
 
-    def _next_group(self) -> list[Request]:
+    def _take_group(self) -> list[Request]:
         if not self._waiting:
             return []
         first = self._waiting.popleft()
@@ -290,7 +290,7 @@ class RequestQueue:
         while self._waiting and not is_alone:
             one = self._waiting[0]
             rows, nbytes = rows + one.num_rows, nbytes + one.nbytes
-            if rows > self._max_group_rows or nbytes > self._max_group_bytes or not first.joins(one):
+            if rows > self._max_group_rows or nbytes > self._max_group_bytes or not first.can_join(one):
                 break
             group.append(self._waiting.popleft())
         self.queued_bytes -= sum(one.nbytes for one in group)
@@ -310,7 +310,7 @@ class RequestQueue:
             self._changed.notify_all()
 
 
-def run(requests: Mapping[str, tuple[RequestQueue, Request]]) -> list[RegionOutcome]:
+def run_requests(requests: Mapping[str, tuple[RequestQueue, Request]]) -> list[RegionOutcome]:
     """Have requests written, those of several regions at once; what became of each, by region id."""
     for at, (queue, request) in enumerate(requests.values(), start=1):
         try:

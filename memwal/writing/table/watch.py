@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memwal.base.index_details import MemWalIndexDetails, read_index_details
-from memwal.base.table_mark import table_mark
+from memwal.base.table_mark import read_table_mark
 from memwal.errors import NotFoundError, UnavailableError
 from memwal.storage.files import VERSIONS, FileIdentity, Storage, base_manifest_paths
 
@@ -56,31 +56,31 @@ class Watch:
             # coarse, so the next version is looked for by its names as well.
             found = self.storage.identities(VERSIONS, *base_manifest_paths(self.version + 1))
             is_unchanged = self.directory is not None and found == (self.directory, None, None)
-            return is_unchanged or self._is_marked_as_before()
+            return is_unchanged or self._has_same_mark()
         with self.lock:
             now = time.monotonic()
             if now - self.looked_at < trusted:
                 return True
-            if not self._is_marked_as_before():
+            if not self._has_same_mark():
                 return False
             self.looked_at = now
             return True
 
-    def _is_marked_as_before(self) -> bool:
+    def _has_same_mark(self) -> bool:
         """Whether it is the same table, and the newest version has the MemWAL: others can take that away."""
-        directory = versions_directory(self.storage)
-        if table_mark(self.storage) != self.mark:
+        directory = identify_versions_directory(self.storage)
+        if read_table_mark(self.storage) != self.mark:
             return False
-        newest = newest_version(self.name, self.dataset)
+        newest = read_newest_version(self.name, self.dataset)
         if newest != self.version:
-            found = newest_details(self.name, self.storage, self.dataset)
+            found = read_newest_details(self.name, self.storage, self.dataset)
             if found is None or found.region_specs != self.details.region_specs:
                 return False
         self.version, self.directory = newest, directory
         return True
 
 
-def newest_version(name: str, dataset: Any) -> int:  # noqa: ANN401 (lance types)
+def read_newest_version(name: str, dataset: Any) -> int:  # noqa: ANN401 (lance types)
     """Number of the newest version of a base table.
 
     Args:
@@ -98,7 +98,7 @@ def newest_version(name: str, dataset: Any) -> int:  # noqa: ANN401 (lance types
     return newest
 
 
-def newest_details(name: str, storage: Storage, dataset: Any) -> MemWalIndexDetails | None:  # noqa: ANN401
+def read_newest_details(name: str, storage: Storage, dataset: Any) -> MemWalIndexDetails | None:  # noqa: ANN401
     """The MemWAL index of the newest version of a base table; None where it has none.
 
     Args:
@@ -111,11 +111,11 @@ def newest_details(name: str, storage: Storage, dataset: Any) -> MemWalIndexDeta
     """
     for _ in range(LOOKS):
         with suppress(NotFoundError):  # Cleaned up just now: there is a newer one.
-            return read_index_details(storage, newest_version(name, dataset))
+            return read_index_details(storage, read_newest_version(name, dataset))
     msg = f"table {name!r}: versions are cleaned up as fast as they are found; retry"
     raise UnavailableError(msg)
 
 
-def versions_directory(storage: Storage) -> FileIdentity | None:
+def identify_versions_directory(storage: Storage) -> FileIdentity | None:
     """Changes with every commit; None where there are no directories, but prefixes of names."""
     return None if storage.backend.identity_seconds else storage.identity(VERSIONS)

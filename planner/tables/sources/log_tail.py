@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from execnodes.storage.source import MemTableSource, StoredColumn, read_as
 from memwal.regions.wal import WalEntry
-from memwal.stored_fields import TOMBSTONE, fields_of_entry
+from memwal.stored_fields import TOMBSTONE, read_entry_fields
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.generations import LayerKeys
 from planner.tables.sources.keys import KeyHistory, key_column
@@ -229,7 +229,7 @@ class TailRows:
             return self._schema.empty_table()
         stored_as = entry.rows.schema
         if self._stored is None or not self._stored[0].equals(stored_as, check_metadata=True):
-            self._stored = stored_as, base.stored_columns(fields_of_entry(stored_as))
+            self._stored = stored_as, base.stored_columns(read_entry_fields(stored_as))
         return entry_rows(entry.rows, self._schema, self._stored[1])
 
     def _add(self, position: int, generation: int | None, rows: pa.Table) -> None:

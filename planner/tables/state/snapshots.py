@@ -23,7 +23,13 @@ from memwal.regions.manifest import (
     read_latest_manifest,
     read_latest_manifests,
 )
-from memwal.regions.region_ids import doubles, is_retired, known_values, may_be_identity, two_ids
+from memwal.regions.region_ids import (
+    can_be_identity_region,
+    describe_duplicate_region,
+    find_duplicate_regions,
+    find_region_values,
+    is_retired,
+)
 from memwal.regions.region_snapshots import read_region_snapshots
 from memwal.storage.files import Storage
 from planner.predicates.pruning import RegionAssignments
@@ -212,7 +218,9 @@ class Snapshots:
         grow, so one that is older, or none, tells.
         """
         try:
-            return self.open_generations(base, manifest.region_id, manifest.unmerged(newest_merged))
+            return self.open_generations(
+                base, manifest.region_id, manifest.unmerged_generations(newest_merged)
+            )
         except GenerationVanishedError:
             newest = read_latest_manifest(self._storage, manifest.region_id) if is_remembered else manifest
             if newest is not None and newest.version >= manifest.version:
@@ -291,10 +299,10 @@ def named_values(
         if not one.region_values
         and one.region_id not in kept.named
         and (spec := by_id.get(one.region_spec_id)) is not None
-        and may_be_identity(spec, one.region_id)
+        and can_be_identity_region(spec, one.region_id)
     ]
     if asked:
-        found = storage.each(lambda pair: known_values(storage, *pair), asked)
+        found = storage.each(lambda pair: find_region_values(storage, *pair), asked)
         kept.named |= {one.region_id: values for (_, one), values in zip(asked, found, strict=True) if values}
     return kept.named
 
@@ -324,7 +332,7 @@ def check_ids(
         own = manifests[own_id]
         merged = details.newest_merged(own_id)
         if own is not None and (own_id in unflushed or not is_retired(own, merged)):
-            raise PreconditionError(two_ids(f"table {name!r}", own_id, lancedb_id))
+            raise PreconditionError(describe_duplicate_region(f"table {name!r}", own_id, lancedb_id))
 
 
 def _pairs(
@@ -335,7 +343,10 @@ def _pairs(
     if kept is not None and kept.doubled[0] == asked:
         return kept.doubled[1]
     present = [one for one in manifests.values() if one is not None]
-    found = tuple((one.region_id, other.region_id) for one, other in doubles(details.region_specs, present))
+    found = tuple(
+        (one.region_id, other.region_id)
+        for one, other in find_duplicate_regions(details.region_specs, present)
+    )
     if kept is not None:
         kept.doubled = asked, found
     return found

@@ -13,7 +13,7 @@ from typing import Any
 
 from execnodes.storage.data_files import Place
 from execnodes.storage.source import ColumnCache
-from memwal.base.table_mark import table_mark
+from memwal.base.table_mark import read_table_mark
 from memwal.regions.manifest import FlushedGeneration, RegionManifest
 from memwal.regions.wal import WalEntry
 from memwal.storage.files import VERSIONS, FileIdentity, Storage
@@ -309,7 +309,7 @@ class NewestBase:
         """Whether the table is still the one that a version was opened of."""
         if before.manifest is not None and before.manifest.is_there(self._storage):
             return True
-        return self._mark is not None and table_mark(self._storage) == self._mark
+        return self._mark is not None and read_table_mark(self._storage) == self._mark
 
     def _opened(self, before: BaseTable | None) -> BaseTable:
         """Open the newest version; let go of all that is known where that is another table's."""
@@ -329,7 +329,7 @@ class NewestBase:
         if expected is not None and expected.version == opened.version:
             opened = replace(opened, manifest=expected)
         if self._mark is None:
-            mark = table_mark(self._storage)
+            mark = read_table_mark(self._storage)
             if opened.manifest is not None and opened.manifest.is_there(self._storage):
                 self._mark = mark  # It was there before the manifest was, and so it is of the same table.
         self.known, self.last, self._identified_at = known, opened, started

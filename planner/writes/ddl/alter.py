@@ -15,12 +15,12 @@ import lance
 import pyarrow as pa
 
 from memwal.base.index_details import read_index_details
-from memwal.creating import MemWalOptions, declared_schema, region_columns
-from memwal.creating.fields import last_field_id, record_last_field_id, with_fields, without_field
-from memwal.creating.tables import give_up_regions, mem_wal_index
+from memwal.creating import MemWalOptions, build_stored_schema, list_region_columns
+from memwal.creating.fields import add_fields, find_last_field_id, record_last_field_id, remove_field
+from memwal.creating.tables import build_mem_wal_index, give_up_regions
 from memwal.errors import AlreadyExistsError, InvalidInputError, PreconditionError, UnsupportedError
 from memwal.regions.manifest import list_regions
-from memwal.stored_fields import fields_of_dataset, fields_of_entry
+from memwal.stored_fields import read_dataset_fields, read_entry_fields
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
@@ -58,7 +58,7 @@ class AddColumn:
         def add(dataset: Any) -> None:  # noqa: ANN401 (lance types)
             if self.field.name in dataset.schema.names:  # since it was checked
                 raise self._taken(table)
-            schema = with_fields(dataset, [self.field], last_field_id(dataset, _ids_elsewhere(table)))
+            schema = add_fields(dataset, [self.field], find_last_field_id(dataset, _ids_elsewhere(table)))
             fragments = [one.metadata for one in dataset.get_fragments()]
             operation = lance.LanceOperation.Merge(fragments, schema, preserves_nullability=True)
             _commit(dataset, operation)
@@ -106,10 +106,10 @@ class DropColumn:
         """Commit a schema without it."""
 
         def remember(dataset: Any) -> None:  # noqa: ANN401 (lance types)
-            record_last_field_id(dataset, last_field_id(dataset, _ids_elsewhere(table)))
+            record_last_field_id(dataset, find_last_field_id(dataset, _ids_elsewhere(table)))
 
         def drop(dataset: Any) -> None:  # noqa: ANN401 (lance types)
-            schema = without_field(dataset, self.name)
+            schema = remove_field(dataset, self.name)
             _commit(dataset, lance.LanceOperation.Project(schema, preserves_nullability=True))
 
         committed(table, "record field ids", remember)
@@ -130,7 +130,7 @@ class RenameColumn:
         if self.new_name in base.schema.names:
             msg = f"table {table.name!r} has a column {self.new_name!r} already: choose another name"
             raise AlreadyExistsError(msg)
-        declared_schema(pa.schema([(self.new_name, pa.int64())]))  # whether a column can be called so
+        build_stored_schema(pa.schema([(self.new_name, pa.int64())]))  # whether a column can be called so
         if base.details is not None:
             _refuse(base, self.name, "renamed", base.primary_key, "it is part of the primary key")
         return True
@@ -183,7 +183,7 @@ def adding(reader: Reader) -> Change:
         )
     if not column.field.nullable:
         raise reader.refused("Rows that exist have NULL in a new column, so it can't be NOT NULL; it ends")
-    (field,) = declared_schema(pa.schema([column.field]))
+    (field,) = build_stored_schema(pa.schema([column.field]))
     return AddColumn(field, skips)
 
 
@@ -232,7 +232,7 @@ def _refuse(base: BaseTable, name: str, done: str, columns: tuple[str, ...], rea
 
 def _region_columns(base: BaseTable) -> tuple[str, ...]:
     specs = () if base.details is None else base.details.region_specs
-    ids = {one for spec in specs for one in region_columns(spec)}
+    ids = {one for spec in specs for one in list_region_columns(spec)}
     return tuple(name for at, name in base.field_names.items() if at in ids)
 
 
@@ -243,10 +243,10 @@ def _ids_elsewhere(table: Table) -> Iterator[int]:
     for manifest in table.manifests():
         for flushed in manifest.flushed_generations:
             dataset = table.generation(manifest.region_id, flushed).dataset
-            yield from (one.field_id for field in fields_of_dataset(dataset) for one in field.walk())
+            yield from (one.field_id for field in read_dataset_fields(dataset) for one in field.walk())
         for entry in table.unflushed(manifest):
             if entry.rows is not None:
-                fields = fields_of_entry(entry.rows.schema)
+                fields = read_entry_fields(entry.rows.schema)
                 yield from (one.field_id for field in fields for one in field.walk())
 
 
@@ -277,7 +277,7 @@ class EnableMemWal:
                 "don't change. CREATE TABLE .. AS SELECT makes another table"
             )
             raise AlreadyExistsError(msg)
-        mem_wal_index(base.dataset, self.options)
+        build_mem_wal_index(base.dataset, self.options)
         if left and not self.discards:
             raise _left(table, left)
         return True
@@ -295,7 +295,7 @@ class EnableMemWal:
         def enable(dataset: Any) -> None:  # noqa: ANN401 (lance types)
             if read_index_details(table.storage, dataset.version) is not None:
                 return
-            index = mem_wal_index(dataset, self.options, given_up)
+            index = build_mem_wal_index(dataset, self.options, given_up)
             operation = lance.LanceOperation.CreateIndex([index], [])
             # Not on top of anything else that was committed meanwhile: it could be the same.
             lance.LanceDataset.commit(dataset, operation, read_version=dataset.version, max_retries=0)

@@ -166,7 +166,7 @@ def committed(table: Table, what: str, change: Callable[[Any], Outcome]) -> Outc
         table.base()  # This gateway's next statement knows, also where versions are looked for rarely.
         return outcome
 
-    return versions.committed(f"can't {what} of table {table.name!r}", attempt)
+    return versions.commit_with_retries(f"can't {what} of table {table.name!r}", attempt)
 
 
 DONE = WriteResult(-1)

@@ -212,7 +212,7 @@ def rewritten(
 
 def _regions_of(target: Target, writer: TableWriter, changes: Changes) -> set[str]:
     written = [rows for rows in (changes.upserts, changes.deletes) if rows is not None]
-    return {one for rows in written for one in writer.regions_of(rows.select(list(target.place_columns)))}
+    return {one for rows in written for one in writer.find_regions(rows.select(list(target.place_columns)))}
 
 
 def _pause(attempt: int) -> None:

@@ -13,11 +13,11 @@ from memwal.regions.manifest import (
     FlushedGeneration,
     RegionManifest,
     ReplayStart,
-    bit_reversed,
     commit_manifest,
-    from_bit_reversed,
+    format_reversed_bits,
     list_regions,
     manifest_path,
+    parse_reversed_bits,
     read_latest_manifest,
     read_latest_manifests,
     version_hint_path,
@@ -319,7 +319,9 @@ class TestDamage:
         data = table.storage.read(path)
         for size in (0, 1, len(data) // 2, len(data) - 1):
             table.storage.put(path, data[:size])
-            with pytest.raises(CorruptDataError, match=f"{region}.*{bit_reversed(2)}.*restore the file"):
+            with pytest.raises(
+                CorruptDataError, match=f"{region}.*{format_reversed_bits(2)}.*restore the file"
+            ):
                 read_latest_manifest(table.storage, region)
 
     def test_garbage_is_named(self, storage: Storage):
@@ -376,12 +378,12 @@ def test_a_senseless_generation_is_refused(generation: int, path: str):
 
 
 def test_numbers_in_file_names_have_their_bits_reversed():
-    assert bit_reversed(5) == "101" + "0" * 61
-    assert from_bit_reversed(bit_reversed(2**64 - 2)) == 2**64 - 2
-    assert from_bit_reversed("10") is None
-    assert from_bit_reversed("2" * 64) is None
+    assert format_reversed_bits(5) == "101" + "0" * 61
+    assert parse_reversed_bits(format_reversed_bits(2**64 - 2)) == 2**64 - 2
+    assert parse_reversed_bits("10") is None
+    assert parse_reversed_bits("2" * 64) is None
     with pytest.raises(InvalidInputError, match="18446744073709551616 cannot name a file"):
-        bit_reversed(2**64)
+        format_reversed_bits(2**64)
 
 
 @pytest.mark.parametrize(
@@ -407,4 +409,4 @@ def test_generations_up_to_the_newest_merged_one_are_merged():
     manifest = RegionManifest(str(uuid.uuid4()), 1, 1, 0, 0, 6, generations)
     for newest_merged, count in [(0, 0), (1, 0), (2, 1), (3, 2), (4, 2), (5, 3), (9, 3)]:
         assert manifest.merged(newest_merged) == generations[:count]
-        assert manifest.unmerged(newest_merged) == generations[count:]
+        assert manifest.unmerged_generations(newest_merged) == generations[count:]

@@ -94,7 +94,7 @@ class KeyRows:
                 return found
             return self.expressions.rows({self.target.name: found}, parameters, control)
 
-        return ReadStep(lambda writer: writer.regions_of(keys), rows, is_whole=True)
+        return ReadStep(lambda writer: writer.find_regions(keys), rows, is_whole=True)
 
     def _key_types(self) -> list[pa.DataType]:
         places = {
