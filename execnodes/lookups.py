@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from execnodes.node import ExecNode, TaskContext, UnaryExec
-from execnodes.rows.keys import Key, KeySet, key_rows
+from execnodes.rows.keys import Key, KeySet, list_key_tuples
 from execnodes.rows.lance_filter import RowFilter
 from memwal.bloom import KeyFilter
 from memwal.stored_fields import TOMBSTONE
@@ -35,20 +35,20 @@ class BloomFilterGuardExec(UnaryExec):
 
     def execute(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
         """As of every node; unless somebody measures, a source without the keys costs but the question."""
-        if context.metrics is None and self._rules_out(context):
+        if context.metrics is None and self._is_ruled_out(context):
             return _NOTHING
         return super().execute(partition, context)
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
         """Nothing, or what the input has."""
         wanted = 0 if context.keys is None else len(context.keys)
-        if self._rules_out(context):
+        if self._is_ruled_out(context):
             context.count(self, "keys_ruled_out", wanted)
             return
         context.count(self, "keys_possible", wanted)
         yield from self.input.execute(partition, context)
 
-    def _rules_out(self, context: TaskContext) -> bool:
+    def _is_ruled_out(self, context: TaskContext) -> bool:
         keys = context.keys
         return keys is not None and not self.key_filter.might_contain_any(keys.lookup_keys)
 
@@ -85,7 +85,7 @@ class TakeLastExec(UnaryExec):
             return
         rows = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
         if rows.num_rows > 1:
-            last = {key: index for index, key in enumerate(key_rows(rows, self.key_columns))}
+            last = {key: index for index, key in enumerate(list_key_tuples(rows, self.key_columns))}
             if len(last) < rows.num_rows:
                 rows = rows.take(pa.array(sorted(last.values()), pa.int64()))
         yield rows
@@ -139,8 +139,8 @@ class CoalesceFirstExec(ExecNode):
         for node in self.inputs:
             found: set[Key] = set()
             for batch in node.execute(partition, looking):
-                found.update(key_rows(batch, wanted.columns))
-                live = self._live(batch)
+                found.update(list_key_tuples(batch, wanted.columns))
+                live = self._select_live(batch)
                 if live.num_rows:
                     yield live
             if not found:
@@ -150,7 +150,7 @@ class CoalesceFirstExec(ExecNode):
             wanted = wanted.without(found)
             looking = replace(context, keys=wanted)
 
-    def _live(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _select_live(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The wanted columns of rows that are no tombstones."""
         index = batch.schema.get_field_index(TOMBSTONE)
         if index >= 0 and (dead := batch.column(index)).true_count:

@@ -68,7 +68,7 @@ class MetricsSet:
         return max(own.elapsed - inputs, 0.0)
 
 
-def go_on() -> None:
+def never_stop() -> None:
     """What nobody can stop."""
 
 
@@ -90,7 +90,7 @@ class TaskContext:
 
     keys: KeySet | None = None
     metrics: MetricsSet | None = None
-    check: Callable[[], None] = go_on
+    check: Callable[[], None] = never_stop
     floor: Callable[[], float] = no_floor
 
     def count(self, node: ExecNode, counter: str, amount: int = 1) -> None:
@@ -122,7 +122,7 @@ class ExecNode(ABC):
     def execute(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
         """Lazily produce the batches of one partition, measured where the context asks for metrics."""
         produced = self.batches(partition, context)
-        return produced if context.metrics is None else measured(self, produced, context.metrics)
+        return produced if context.metrics is None else measure_batches(self, produced, context.metrics)
 
 
 class UnaryExec(ExecNode):
@@ -140,7 +140,7 @@ class UnaryExec(ExecNode):
         return (self.input,)
 
 
-def measured(
+def measure_batches(
     node: ExecNode, batches: Iterator[pa.RecordBatch], metrics: MetricsSet
 ) -> Iterator[pa.RecordBatch]:
     """The same batches; rows, batches and seconds are added to the node's metrics."""
@@ -163,7 +163,9 @@ def rows_without_columns(count: int) -> pa.RecordBatch:
 TARGET_ROWS = 32_768
 
 
-def coalesced(batches: Iterator[pa.RecordBatch], target_rows: int = TARGET_ROWS) -> Iterator[pa.RecordBatch]:
+def coalesce_batches(
+    batches: Iterator[pa.RecordBatch], target_rows: int = TARGET_ROWS
+) -> Iterator[pa.RecordBatch]:
     """The same rows in batches of at least half of `target_rows`, except for the last.
 
     Every batch that leaves Python has a price, whatever its size: many small sources would pay it many times.
@@ -234,7 +236,7 @@ class ScanExec(ExecNode):
     row_filter: RowFilter | None
     by_key: bool
 
-    def description(self, label: str, size: str) -> str:
+    def format_description(self, label: str, size: str) -> str:
         """The node's line for EXPLAIN: source, projection, what selects rows, and how much there is."""
         parts = [label, f"columns=[{', '.join(self.columns)}]"]
         if self.row_filter is not None:
@@ -286,7 +288,7 @@ class SecurityBarrierExec(UnaryExec):
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
         """What is visible of one partition. Every evaluation has its price: batches are made large first."""
-        for batch in coalesced(self.input.execute(partition, context)):
+        for batch in coalesce_batches(self.input.execute(partition, context)):
             visible = self.policy.apply(batch)
             if self.row_filter is not None and visible.num_rows:
                 visible = visible.filter(self.row_filter.matches(visible))
@@ -331,7 +333,7 @@ class DeduplicateExec(UnaryExec):
             if context.metrics is None:
                 yield from shown
                 continue
-            for batch in measured(scan, shown, context.metrics):
+            for batch in measure_batches(scan, shown, context.metrics):
                 # Drained here, one mask each; what passes through is the union's output all the same.
                 context.metrics.add(self.input, rows=batch.num_rows, batches=1)
                 yield batch

@@ -28,14 +28,14 @@ def pack(message: Message) -> bytes:
     return Any(type_url=url, value=message.SerializeToString()).SerializeToString()
 
 
-def error_text(error: Exception) -> str:
+def format_error(error: Exception) -> str:
     """Return what a server said, without what the transport added; for its clients."""
     # str() of a KeyError is the representation of its argument.
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
     return _APPENDED.sub("", text)
 
 
-def bearer(token: str) -> tuple[bytes, bytes]:
+def build_bearer_header(token: str) -> tuple[bytes, bytes]:
     """Return the header of a call that proves who calls by a token."""
     return b"authorization", f"Bearer {token}".encode()
 
@@ -84,7 +84,7 @@ class FlightSqlConnection:
 
     def info(self, command: Message, options: flight.FlightCallOptions) -> flight.FlightInfo:
         """Ask where the result of a command can be fetched."""
-        return self._client.get_flight_info(_descriptor(command), options)
+        return self._client.get_flight_info(_build_descriptor(command), options)
 
     def read(self, ticket: flight.Ticket, options: flight.FlightCallOptions) -> flight.FlightStreamReader:
         """Open the stream of a ticket."""
@@ -109,7 +109,7 @@ class FlightSqlConnection:
             The server's answer, a DoPutUpdateResult; None where it gave none.
         """
         schema = pa.schema([]) if schema is None else schema
-        writer, reader = self._client.do_put(_descriptor(command), schema, options)
+        writer, reader = self._client.do_put(_build_descriptor(command), schema, options)
         try:
             for batch in batches:
                 writer.write_batch(batch)
@@ -125,5 +125,5 @@ class FlightSqlConnection:
         return bytes(results[0].body) if results else None
 
 
-def _descriptor(command: Message) -> flight.FlightDescriptor:
+def _build_descriptor(command: Message) -> flight.FlightDescriptor:
     return flight.FlightDescriptor.for_command(pack(command))

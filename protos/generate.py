@@ -51,7 +51,7 @@ def compile_protos(destination: Path) -> tuple[Path, ...]:
     return tuple(sorted(path.relative_to(destination) for path in destination.rglob("*_pb2.py*")))
 
 
-def stale_files(destination: Path, generated: Sequence[Path]) -> tuple[Path, ...]:
+def find_stale_files(destination: Path, generated: Sequence[Path]) -> tuple[Path, ...]:
     """Returns the files that differ from what is checked in, and checked-in ones that have no source."""
     differing = [
         path
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         destination = Path(scratch)
         generated = compile_protos(destination)
-        stale = stale_files(destination, generated)
+        stale = find_stale_files(destination, generated)
         if options.check:
             for path in stale:
                 print(f"{path} is out of date: run `make protos` and commit the result", file=sys.stderr)  # noqa: T201

@@ -45,7 +45,7 @@ class KeySet:
     @cached_property
     def rows(self) -> tuple[Key, ...]:
         """The keys as tuples of Python values."""
-        return key_rows(self.table, self.columns)
+        return list_key_tuples(self.table, self.columns)
 
     @cached_property
     def lookup_keys(self) -> tuple[LookupKey, ...]:
@@ -64,7 +64,7 @@ class KeySet:
         """
         terms = []
         for name, values in zip(self.columns, self.table.columns, strict=True):
-            term = lance_filter.one_of(names[name], values.unique())
+            term = lance_filter.format_in_list(names[name], values.unique())
             if term is None:
                 return None
             terms.append(term)
@@ -86,7 +86,7 @@ class KeySet:
             return batch
         wanted_rows = set(self.rows)
         return batch.filter(
-            pa.array([row in wanted_rows for row in key_rows(batch, self.columns)], pa.bool_())
+            pa.array([row in wanted_rows for row in list_key_tuples(batch, self.columns)], pa.bool_())
         )
 
     def without(self, found: set[Key]) -> KeySet:
@@ -95,6 +95,6 @@ class KeySet:
         return KeySet(self.table.take(pa.array(keep, pa.int64())))
 
 
-def key_rows(rows: pa.Table | pa.RecordBatch, columns: tuple[str, ...]) -> tuple[Key, ...]:
+def list_key_tuples(rows: pa.Table | pa.RecordBatch, columns: tuple[str, ...]) -> tuple[Key, ...]:
     """Key tuples of `rows`, as Python values."""
     return tuple(zip(*(rows.column(name).to_pylist() for name in columns), strict=True))

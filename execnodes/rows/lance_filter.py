@@ -34,28 +34,28 @@ class RowFilter(Protocol):
 _UNITS = {"s": "Second", "ms": "Millisecond", "us": "Microsecond"}
 
 
-def column(name: str) -> str | None:
+def quote_column(name: str) -> str | None:
     """A quoted column name, or None where Lance can't quote it."""
     return None if "`" in name else f"`{name}`"
 
 
-def literal(value: pa.Scalar) -> str | None:
+def format_literal(value: pa.Scalar) -> str | None:
     """A constant that Lance reads back with the same type and value, or None where it has no such literal."""
     try:
-        return _literal(value) if value.is_valid else None
+        return _format_literal(value) if value.is_valid else None
     except (OverflowError, ValueError):
         # A date or a time before the year 1 or after 9999, which calendars of Python do not have.
         return None
 
 
-def _literal(value: pa.Scalar) -> str | None:
+def _format_literal(value: pa.Scalar) -> str | None:
     kind = value.type
     if pa.types.is_boolean(kind):
         return "true" if value.as_py() else "false"
     if pa.types.is_integer(kind):
-        return _integer(value.as_py())
+        return _format_integer(value.as_py())
     if pa.types.is_float32(kind) or pa.types.is_float64(kind):
-        return _float(value.as_py(), "float" if pa.types.is_float32(kind) else "double")
+        return _format_float(value.as_py(), "float" if pa.types.is_float32(kind) else "double")
     if pa.types.is_decimal128(kind):
         return f"cast('{value.as_py():f}' as decimal({kind.precision},{kind.scale}))"
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
@@ -66,14 +66,14 @@ def _literal(value: pa.Scalar) -> str | None:
     if pa.types.is_date32(kind):
         return f"date '{value.as_py().isoformat()}'"
     if pa.types.is_timestamp(kind) and kind.unit != "ns":
-        return _timestamp(value)
+        return _format_timestamp(value)
     return None
 
 
-def one_of(name: str, values: Sequence[pa.Scalar] | pa.Array) -> str | None:
+def format_in_list(name: str, values: Sequence[pa.Scalar] | pa.Array) -> str | None:
     """``name = value`` or ``name IN (...)``, or None where Lance can't say it."""
-    quoted = column(name)
-    texts = [literal(value) for value in values]
+    quoted = quote_column(name)
+    texts = [format_literal(value) for value in values]
     if quoted is None or not texts or any(text is None for text in texts):
         return None
     if len(texts) == 1:
@@ -81,7 +81,7 @@ def one_of(name: str, values: Sequence[pa.Scalar] | pa.Array) -> str | None:
     return f"{quoted} IN ({', '.join(text for text in texts if text is not None)})"
 
 
-def _timestamp(value: pa.TimestampScalar) -> str | None:
+def _format_timestamp(value: pa.TimestampScalar) -> str | None:
     zone = value.type.tz
     if zone in (None, "UTC"):
         instant = value.cast(pa.timestamp("us")).as_py()
@@ -92,12 +92,12 @@ def _timestamp(value: pa.TimestampScalar) -> str | None:
     return f"arrow_cast({value.value}, 'Timestamp({_UNITS[value.type.unit]}, Some(\"{zone}\"))')"
 
 
-def _integer(value: int) -> str:
+def _format_integer(value: int) -> str:
     # Lance reads digits as int64 and negates them afterwards: -2^63 would overflow on the way.
     return f"cast('{value}' as bigint)" if value == -(2**63) else str(value)
 
 
-def _float(value: float, type_name: str) -> str | None:
+def _format_float(value: float, type_name: str) -> str | None:
     if math.isnan(value):
         # A NaN with a sign is another number, for which Lance has no literal.
         return None if math.copysign(1, value) < 0 else f"cast('NaN' as {type_name})"

@@ -52,7 +52,7 @@ class FragmentMask:
     @cached_property
     def digests(self) -> tuple[bytes, ...]:
         """What names the visible rows of each chunk: equal digests show the same rows."""
-        return tuple(self._digest(number) for number in range(-(-len(self.visible) // CHUNK_ROWS)))
+        return tuple(self._compute_digest(number) for number in range(-(-len(self.visible) // CHUNK_ROWS)))
 
     def chunks(self) -> list[pa.BooleanArray | None]:
         """The mask of each chunk; None where all its rows are visible."""
@@ -69,7 +69,7 @@ class FragmentMask:
         if known is not None:
             digests = list(known)
             for number in np.unique(offsets // CHUNK_ROWS).tolist():
-                digests[number] = mask._digest(number)
+                digests[number] = mask._compute_digest(number)
             vars(mask)["digests"] = tuple(digests)
         return mask
 
@@ -77,7 +77,7 @@ class FragmentMask:
         """Rows that both masks show."""
         return FragmentMask(pc.and_(self.visible, other.visible), self.hides_deleted or other.hides_deleted)
 
-    def _digest(self, number: int) -> bytes:
+    def _compute_digest(self, number: int) -> bytes:
         size = CHUNK_ROWS // 8
         stop = min((number + 1) * size, (len(self.visible) + 7) // 8)
         bits = self.visible.buffers()[1][number * size : stop]
@@ -127,7 +127,7 @@ class RowMask:
         for fragment_id, offsets in hidden.items():
             if len(offsets) and fragment_id in physical_rows:
                 before = fragments.get(fragment_id)
-                fragments[fragment_id] = fragment_mask(physical_rows[fragment_id], offsets, before)
+                fragments[fragment_id] = build_fragment_mask(physical_rows[fragment_id], offsets, before)
         return RowMask(fragments)
 
     def keep(self, batch: pa.RecordBatch, addresses: pa.UInt64Array) -> pa.RecordBatch:
@@ -142,7 +142,7 @@ class RowMask:
         first, last = addresses[0].as_py() >> OFFSET_BITS, addresses[-1].as_py() >> OFFSET_BITS
         if first == last:
             mask = self.fragments.get(first)
-            return batch if mask is None else shown(batch, mask.at(addresses))
+            return batch if mask is None else filter_visible(batch, mask.at(addresses))
         fragment_ids = addresses.to_numpy() >> OFFSET_BITS
         cuts = [0, *(np.flatnonzero(np.diff(fragment_ids)) + 1).tolist(), len(fragment_ids)]
         parts = [
@@ -155,12 +155,14 @@ class RowMask:
 EVERYTHING_VISIBLE = RowMask()
 
 
-def shown(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
+def filter_visible(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
     """The rows of `batch` whose flag is set."""
     return batch if mask.true_count == len(mask) else batch.filter(mask)
 
 
-def fragment_mask(physical_rows: int, hidden: np.ndarray, before: FragmentMask | None = None) -> FragmentMask:
+def build_fragment_mask(
+    physical_rows: int, hidden: np.ndarray, before: FragmentMask | None = None
+) -> FragmentMask:
     """Mask that hides the rows at the given offsets (uint32, any order, repeats allowed).
 
     Args:
@@ -173,7 +175,7 @@ def fragment_mask(physical_rows: int, hidden: np.ndarray, before: FragmentMask |
     return before.without(hidden)
 
 
-def by_fragment(addresses: np.ndarray) -> dict[int, np.ndarray]:
+def group_by_fragment(addresses: np.ndarray) -> dict[int, np.ndarray]:
     """Row addresses as ascending offsets per fragment."""
     if not len(addresses):
         return {}
@@ -184,9 +186,9 @@ def by_fragment(addresses: np.ndarray) -> dict[int, np.ndarray]:
     return {int(fragment_ids[start]): part for start, part in zip(starts, offsets, strict=True)}
 
 
-def showing(addresses: np.ndarray, fragment_rows: Mapping[int, int]) -> RowMask:
+def build_mask(addresses: np.ndarray, fragment_rows: Mapping[int, int]) -> RowMask:
     """The mask that shows rows at these addresses, none of which is deleted, and no others."""
-    shown = by_fragment(addresses)
+    shown = group_by_fragment(addresses)
     masks = {}
     for fragment_id, rows in fragment_rows.items():
         flags = np.zeros(rows, dtype=np.bool_)

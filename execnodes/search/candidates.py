@@ -29,13 +29,13 @@ WAITING_HELPERS = 7
 Result = TypeVar("Result")
 
 
-def helpers_for(sources: Iterable[SearchSource]) -> int:
+def choose_helper_count(sources: Iterable[SearchSource]) -> int:
     """How many threads are to help one that searches these sources."""
     datasets: list[Any] = [one.rows.dataset for one in sources if isinstance(one.rows, LanceSource)]
     return WAITING_HELPERS if any("://" in dataset.uri for dataset in datasets) else HELPERS
 
 
-def side_by_side(tasks: Sequence[Callable[[], Result]], helpers: int = HELPERS) -> list[Result]:
+def run_concurrently(tasks: Sequence[Callable[[], Result]], helpers: int = HELPERS) -> list[Result]:
     """Run tasks on this thread and on helpers; the results are in the order of the tasks.
 
     Args:
@@ -61,7 +61,7 @@ def side_by_side(tasks: Sequence[Callable[[], Result]], helpers: int = HELPERS) 
                 raise
 
     count = min(len(tasks) - 1, helpers)
-    submitted: list[Future[None]] = [_searchers().submit(work) for _ in range(count)]
+    submitted: list[Future[None]] = [_get_searchers().submit(work) for _ in range(count)]
     try:
         work()
     finally:
@@ -73,7 +73,7 @@ def side_by_side(tasks: Sequence[Callable[[], Result]], helpers: int = HELPERS) 
 
 
 @cache
-def _searchers() -> ThreadPoolExecutor:
+def _get_searchers() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(SEARCHERS, thread_name_prefix="searcher")
 
 
@@ -98,14 +98,14 @@ class ConcurrentUnionExec(UnionExec):
     def each(self, work: Callable[[ExecNode], Result]) -> list[Result]:
         """Do the same with every input; results in the order of the inputs."""
         groups = self.groups or tuple((number,) for number in range(len(self.inputs)))
-        tasks = [partial(_in_turn, work, [self.inputs[number] for number in group]) for group in groups]
+        tasks = [partial(_run_in_order, work, [self.inputs[number] for number in group]) for group in groups]
         found = zip(
-            itertools.chain(*groups), itertools.chain(*side_by_side(tasks, self.helpers)), strict=True
+            itertools.chain(*groups), itertools.chain(*run_concurrently(tasks, self.helpers)), strict=True
         )
         return [result for _, result in sorted(found, key=lambda one: one[0])]
 
 
-def _in_turn(work: Callable[[ExecNode], Result], nodes: Iterable[ExecNode]) -> list[Result]:
+def _run_in_order(work: Callable[[ExecNode], Result], nodes: Iterable[ExecNode]) -> list[Result]:
     return [work(node) for node in nodes]
 
 
@@ -179,7 +179,7 @@ class EmptyExec(ExecNode):
         return iter(())
 
 
-def gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+def concat_batches(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
     """All rows of the batches; no batch gives no rows."""
     parts = list(batches)
     if not parts:
@@ -212,7 +212,7 @@ class SortExec(UnaryExec):
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
         """One batch with all rows."""
-        rows = gathered(self.input.execute(partition, context), self.schema)
+        rows = concat_batches(self.input.execute(partition, context), self.schema)
         if not rows.num_rows:
             return
         quality = rows.column(self.column).to_numpy(zero_copy_only=False)
@@ -245,7 +245,7 @@ class LimitExec(UnaryExec):
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
         """One batch with the first rows of every query."""
-        rows = gathered(self.input.execute(partition, context), self.schema)
+        rows = concat_batches(self.input.execute(partition, context), self.schema)
         if rows.num_rows <= self.k:
             if rows.num_rows:
                 yield rows

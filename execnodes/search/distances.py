@@ -25,7 +25,7 @@ NOTHING: Found = (np.empty(0, dtype=np.float32), np.empty(0, dtype=np.uint64))
 """No rows."""
 
 
-def nearest(distances: np.ndarray, addresses: np.ndarray, k: int) -> Found:
+def select_nearest(distances: np.ndarray, addresses: np.ndarray, k: int) -> Found:
     """The k smallest distances and their rows, nearest first; of equal distances, the lowest address.
 
     Args:
@@ -60,7 +60,7 @@ class NearestRows:
 
     def add(self, distances: np.ndarray, addresses: np.ndarray) -> None:
         """Consider more rows."""
-        found, places = nearest(distances, addresses, self.k)
+        found, places = select_nearest(distances, addresses, self.k)
         self._distances.append(found)
         self._addresses.append(places)
         self._collected += len(found)
@@ -74,7 +74,7 @@ class NearestRows:
             return self._distances[0], self._addresses[0]
         if not self._distances:
             return NOTHING
-        return nearest(np.concatenate(self._distances), np.concatenate(self._addresses), self.k)
+        return select_nearest(np.concatenate(self._distances), np.concatenate(self._addresses), self.k)
 
 
 BLOCK_BYTES = 1 << 18
@@ -84,20 +84,22 @@ BLOCK_BYTES = 1 << 18
 def l2(vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
     """Sum of squared differences."""
     difference = vectors - query
-    return _inner_products(difference, difference)
+    return _compute_inner_products(difference, difference)
 
 
 def cosine(vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
     """One minus the cosine of the angle; NaN where one of the vectors is zero."""
     # Squares of lengths may be multiplied in no other way: their product need not be a number of their type.
-    lengths = np.sqrt(_inner_products(vectors, vectors)) * np.sqrt(_inner_products(query, query))
-    found: np.ndarray = 1 - _inner_products(vectors, query) / lengths
+    lengths = np.sqrt(_compute_inner_products(vectors, vectors)) * np.sqrt(
+        _compute_inner_products(query, query)
+    )
+    found: np.ndarray = 1 - _compute_inner_products(vectors, query) / lengths
     return found
 
 
 def dot(vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
     """One minus the inner product."""
-    return 1 - _inner_products(vectors, query)
+    return 1 - _compute_inner_products(vectors, query)
 
 
 def hamming(vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
@@ -117,7 +119,7 @@ METRICS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 """All metrics by name."""
 
 
-def distances(metric: str, vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
+def compute_distances(metric: str, vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
     """The distance of every vector from a query; NaN where there is none.
 
     Args:
@@ -130,9 +132,9 @@ def distances(metric: str, vectors: np.ndarray, query: np.ndarray) -> np.ndarray
     """
     found = np.empty(len(vectors), dtype=np.float32)
     rows = max(BLOCK_BYTES // max(vectors.shape[1] * 4, 1), 1)
-    kind = _computed_in(metric, vectors.dtype)
+    kind = _choose_dtype(metric, vectors.dtype)
     function = METRICS[metric]
-    wanted = _rounded(query, vectors.dtype).astype(kind)
+    wanted = _round_query(query, vectors.dtype).astype(kind)
     with np.errstate(all="ignore"):
         for start in range(0, len(vectors), rows):
             part = vectors[start : start + rows].astype(kind, copy=False)
@@ -140,18 +142,18 @@ def distances(metric: str, vectors: np.ndarray, query: np.ndarray) -> np.ndarray
     return found
 
 
-def _inner_products(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+def _compute_inner_products(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     # Not by matrix multiplication: its threads would fight with those of other queries.
     products: np.ndarray = np.vecdot(one, other)
     return products
 
 
-def _computed_in(metric: str, stored: np.dtype) -> np.dtype:
+def _choose_dtype(metric: str, stored: np.dtype) -> np.dtype:
     if metric == "hamming" or stored == np.float64:
         return stored
     return np.dtype(np.float32)
 
 
-def _rounded(query: np.ndarray, stored: np.dtype) -> np.ndarray:
+def _round_query(query: np.ndarray, stored: np.dtype) -> np.ndarray:
     """The query in the precision of what it is compared with; integers are not rounded."""
     return query.astype(stored) if np.issubdtype(stored, np.floating) else query

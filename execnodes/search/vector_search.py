@@ -24,18 +24,18 @@ import pyarrow as pa
 
 from execnodes.node import ROW_ADDRESS, TaskContext
 from execnodes.rows.row_mask import OFFSET_MASK, FragmentMask
-from execnodes.search.distances import NOTHING, Found, NearestRows, distances, nearest
+from execnodes.search.distances import NOTHING, Found, NearestRows, compute_distances, select_nearest
 from execnodes.search.source import DISTANCE, QUERY_INDEX, SearchSource
-from execnodes.search.take_rows import taken_rows
+from execnodes.search.take_rows import take_columns
 from execnodes.search.vector_blocks import (
-    Keep,
     VectorBlock,
-    are_live,
-    blocks_of,
-    hidden_rows,
-    live_addresses,
-    physical_rows,
-    vector_blocks,
+    VectorCache,
+    count_hidden_rows,
+    count_physical_rows,
+    find_live,
+    list_live_addresses,
+    read_vector_blocks,
+    split_into_blocks,
 )
 from execnodes.storage.source import LanceSource
 
@@ -47,7 +47,7 @@ _ROUNDINGS = 3
 """Of a square, of a product, and of the distance that decides in the end."""
 
 
-def may_be_nearest(
+def screen_nearest(
     block: VectorBlock, query: np.ndarray, k: int, unwanted: np.ndarray | None
 ) -> np.ndarray | None:
     """The rows of a block that may be among the k with the smallest l2 distance to a query.
@@ -85,13 +85,13 @@ FEW = 4
 """Where fewer than one row in so many is wanted, the others are left out before distances are computed."""
 
 
-def flat_search(
+def search_all_rows(
     source: SearchSource,
     column: str,
     queries: np.ndarray,
     k: int,
     metric: str,
-    keep: Keep,
+    keep: VectorCache,
     context: TaskContext,
 ) -> list[Found]:
     """The k nearest live rows for every query.
@@ -106,7 +106,7 @@ def flat_search(
         context: stops the search.
     """
     collected = [NearestRows(k) for _ in queries]
-    for block, wanted in _wanted_blocks(source, column, keep):
+    for block, wanted in _read_live_blocks(source, column, keep):
         context.check()
         addresses, vectors, unwanted = block.addresses, block.vectors, None
         if wanted is not None:
@@ -116,30 +116,30 @@ def flat_search(
                 unwanted = ~wanted
         is_screened = metric == "l2" and vectors is block.vectors
         for query, best in zip(queries, collected, strict=True):
-            near = may_be_nearest(block, query, k, unwanted) if is_screened else None
+            near = screen_nearest(block, query, k, unwanted) if is_screened else None
             if near is not None:
-                best.add(distances(metric, vectors[near], query), addresses[near])
+                best.add(compute_distances(metric, vectors[near], query), addresses[near])
                 continue
-            found = distances(metric, vectors, query)
+            found = compute_distances(metric, vectors, query)
             if unwanted is not None:
                 found[unwanted] = np.nan
             best.add(found, addresses)
     return [best.result() for best in collected]
 
 
-def _wanted_blocks(
-    source: SearchSource, column: str, keep: Keep
+def _read_live_blocks(
+    source: SearchSource, column: str, keep: VectorCache
 ) -> Iterator[tuple[VectorBlock, np.ndarray | None]]:
     """Vectors, and which of them are of rows that count; None where all are."""
     rows = source.rows
     if isinstance(rows, LanceSource) and _has_few_rows(source):
-        addresses = live_addresses(source)
+        addresses = list_live_addresses(source)
         if len(addresses) and column in rows.stored:
-            (vectors,) = taken_rows(source, addresses, (rows.schema.field(column),), keep)
-            yield from ((block, None) for block in blocks_of(vectors, addresses))
+            (vectors,) = take_columns(source, addresses, (rows.schema.field(column),), keep)
+            yield from ((block, None) for block in split_into_blocks(vectors, addresses))
         return
-    for block in vector_blocks(source, column, keep):
-        yield block, _shown(block, source.live.fragments.get(block.fragment_id))
+    for block in read_vector_blocks(source, column, keep):
+        yield block, _find_visible(block, source.live.fragments.get(block.fragment_id))
 
 
 def _has_few_rows(source: SearchSource) -> bool:
@@ -147,11 +147,11 @@ def _has_few_rows(source: SearchSource) -> bool:
     masks = source.live.fragments
     if any(one not in masks for one in source.fragments):
         return False
-    live = physical_rows(source) - hidden_rows(source)
-    return live <= FEW_ROWS and live * FEW < physical_rows(source)
+    live = count_physical_rows(source) - count_hidden_rows(source)
+    return live <= FEW_ROWS and live * FEW < count_physical_rows(source)
 
 
-def _shown(block: VectorBlock, mask: FragmentMask | None) -> np.ndarray | None:
+def _find_visible(block: VectorBlock, mask: FragmentMask | None) -> np.ndarray | None:
     """Which rows of a block a mask shows."""
     if mask is None or not mask.hidden_rows:
         return None
@@ -190,7 +190,7 @@ class IndexSearch:
         said = [f"{name}={value}" for name, value in options.items() if value is not None]
         return ", ".join([f"index={self.name} ({self.type} {metric})", *said])
 
-    def ranked(
+    def rank(
         self, source: SearchSource, column: str, queries: np.ndarray, k: int, effort: float
     ) -> list[Found]:
         """The k nearest rows of the index by its own distances, superseded ones among them; nearest first.
@@ -223,16 +223,16 @@ class IndexSearch:
             ).to_table()
 
         if len(queries) == 1 or QUERY_INDEX in dataset.schema.names:
-            return [_found(search(query)) for query in queries]
-        return _by_query(search(queries), len(queries))
+            return [_unpack_result(search(query)) for query in queries]
+        return _split_by_query(search(queries), len(queries))
 
 
-def _found(rows: pa.Table) -> Found:
+def _unpack_result(rows: pa.Table) -> Found:
     return rows.column(DISTANCE).to_numpy(), rows.column(ROW_ADDRESS).to_numpy()
 
 
-def _by_query(rows: pa.Table, queries: int) -> list[Found]:
-    distances, addresses = _found(rows)
+def _split_by_query(rows: pa.Table, queries: int) -> list[Found]:
+    distances, addresses = _unpack_result(rows)
     starts = np.searchsorted(rows.column(QUERY_INDEX).to_numpy(), np.arange(1, queries))
     parts = zip(np.split(distances, starts), np.split(addresses, starts), strict=True)
     return list(parts)
@@ -248,14 +248,14 @@ WORTH_RANKING = 100
 """To rank a row and read its vector takes as long as to compute so many distances."""
 
 
-def ranked_search(
+def search_index(
     source: SearchSource,
     index: IndexSearch,
     column: str,
     queries: np.ndarray,
     k: int,
     metric: str,
-    keep: Keep,
+    keep: VectorCache,
     context: TaskContext,
 ) -> list[Found]:
     """The k nearest live rows for every query, nearest first; none for a query where the index can't tell.
@@ -270,7 +270,7 @@ def ranked_search(
         keep: holds row ids.
         context: stops the search.
     """
-    rows, hidden = physical_rows(source), hidden_rows(source)
+    rows, hidden = count_physical_rows(source), count_hidden_rows(source)
     refine = index.refine_factor or 1
     kept = refine * k
     wanted, effort = kept, index.effort
@@ -281,10 +281,10 @@ def ranked_search(
     while True:
         context.check()
         short, most = [], 0
-        ranked = index.ranked(source, column, queries[asked], wanted, effort)
+        ranked = index.rank(source, column, queries[asked], wanted, effort)
         for number, (values, addresses) in zip(asked, ranked, strict=True):
-            live = np.flatnonzero(are_live(source, addresses))
-            required = _required(live, k, refine) or GROWTH * wanted
+            live = np.flatnonzero(find_live(source, addresses))
+            required = _compute_required(live, k, refine) or GROWTH * wanted
             if len(addresses) < wanted or required <= TOLERANCE * wanted:
                 found[number] = values[live[:kept]], addresses[live[:kept]]
             else:
@@ -293,10 +293,10 @@ def ranked_search(
         if not short or most * WORTH_RANKING > rows:
             break
         asked, wanted, kept, effort = short, most, most, max(index.effort, THOROUGH)
-    return found if index.refine_factor is None else _refined(source, column, queries, k, metric, keep, found)
+    return found if index.refine_factor is None else _refine(source, column, queries, k, metric, keep, found)
 
 
-def _required(live: np.ndarray, k: int, refine: int) -> int | None:
+def _compute_required(live: np.ndarray, k: int, refine: int) -> int | None:
     """How many rows must be ranked to have the k nearest live ones among them; None where that can't be told.
 
     Stale rows are nearer than the k-th live one: to find it takes what it takes to find that many rows where
@@ -310,13 +310,13 @@ def _required(live: np.ndarray, k: int, refine: int) -> int | None:
     return refine * (int(live[k - 1]) + 1) if len(live) >= k else None
 
 
-def _refined(
+def _refine(
     source: SearchSource,
     column: str,
     queries: np.ndarray,
     k: int,
     metric: str,
-    keep: Keep,
+    keep: VectorCache,
     found: Sequence[Found],
 ) -> list[Found]:
     """The k nearest of what was found, by true distances."""
@@ -325,10 +325,10 @@ def _refined(
     every = np.unique(np.concatenate([addresses for _, addresses in found]))
     if not len(every):
         return list(found)
-    (vectors,) = taken_rows(source, every, (rows.schema.field(column),), keep)
-    (block,) = blocks_of(vectors, every)
+    (vectors,) = take_columns(source, every, (rows.schema.field(column),), keep)
+    (block,) = split_into_blocks(vectors, every)
     refined = []
     for query, (_, addresses) in zip(queries, found, strict=True):
         at = np.searchsorted(block.addresses, addresses)
-        refined.append(nearest(distances(metric, block.vectors[at], query), addresses, k))
+        refined.append(select_nearest(compute_distances(metric, block.vectors[at], query), addresses, k))
     return refined

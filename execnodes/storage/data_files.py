@@ -27,7 +27,7 @@ _IN_USE: WeakValueDictionary[tuple[object, ...], Any] = WeakValueDictionary()
 _LOCK = threading.Lock()
 
 
-def shared(kind: Callable[..., Identity], *parts: object) -> Identity:
+def intern(kind: Callable[..., Identity], *parts: object) -> Identity:
     """The object of a class that has these parts: the one that is in use already, or a new one.
 
     Each version of a table makes its names anew, and long ones take a while to hash and to compare. Here this
@@ -85,7 +85,7 @@ Bases = Mapping[int, BasePath]
 """Id -> base of a dataset."""
 
 
-def bases_of(dataset: Any) -> Bases:  # noqa: ANN401 (lance types)
+def list_bases(dataset: Any) -> Bases:  # noqa: ANN401 (lance types)
     """The bases of a `lance.LanceDataset`."""
     found = dataset.base_paths()
     return {number: BasePath(base.path, base.is_dataset_root) for number, base in found.items()}
@@ -122,7 +122,7 @@ class DataFileId:
             CorruptDataError: it lies in a base that the dataset does not have.
         """
         return DataFileId(
-            _base(file.base_id, bases),
+            _find_base(file.base_id, bases),
             str(file.path),
             file.file_size_bytes,
             (file.file_major_version, file.file_minor_version),
@@ -133,7 +133,7 @@ class DataFileId:
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class FragmentFiles:
-    """The stored rows of a fragment. `shared` if every physical row has the same values, deleted or not.
+    """The stored rows of a fragment. `intern` if every physical row has the same values, deleted or not.
 
     Attributes:
         place: the dataset.
@@ -156,7 +156,7 @@ class FragmentFiles:
         overlays = tuple(
             (DataFileId.of(one.data_file, bases), one.committed_version) for one in metadata.overlays
         )
-        return shared(FragmentFiles, place, files, overlays)
+        return intern(FragmentFiles, place, files, overlays)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,12 +187,14 @@ class Deletions:
         file = metadata.deletion_file
         if file is None:
             return None
-        return Deletions(metadata.id, _base(file.base_id, bases), file.read_version, file.id, file.file_type)
+        return Deletions(
+            metadata.id, _find_base(file.base_id, bases), file.read_version, file.id, file.file_type
+        )
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class StoredValues:
-    """A column as it is stored in a fragment. `shared` if every physical row has the same value.
+    """A column as it is stored in a fragment. `intern` if every physical row has the same value.
 
     Not by the column's name, because columns can swap names; and not by its field id alone, because Lance
     gives the id of a dropped column without values to the next.
@@ -210,7 +212,7 @@ class StoredValues:
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class Columns:
-    """Columns of a table. `shared` if names mean the same fields, with the same types, in the same order.
+    """Columns of a table. `intern` if names mean the same fields, with the same types, in the same order.
 
     Types are compared as such: what they print leaves out parts of some of them.
 
@@ -223,10 +225,10 @@ class Columns:
     @staticmethod
     def of(fields: Iterable[tuple[int, str, pa.DataType]]) -> Columns:
         """Of id, name and type of each."""
-        return shared(Columns, tuple(fields))
+        return intern(Columns, tuple(fields))
 
 
-def _base(base_id: int | None, bases: Bases) -> BasePath | None:
+def _find_base(base_id: int | None, bases: Bases) -> BasePath | None:
     if base_id is None:
         return None
     base = bases.get(base_id)
@@ -291,7 +293,7 @@ class StoredFragment:
         for name in names:
             known = self._columns.get(name)
             if known is None:
-                known = self._columns[name] = shared(StoredValues, self.files, *types[name])
+                known = self._columns[name] = intern(StoredValues, self.files, *types[name])
             found.append(known)
         return found
 
@@ -313,22 +315,24 @@ class StoredFragments:
     @cached_property
     def all(self) -> tuple[StoredFragment, ...]:
         """In the order in which they are scanned."""
-        return tuple([self._stored(one) for one in self.dataset.get_fragments()])
+        return tuple([self._get_stored(one) for one in self.dataset.get_fragments()])
 
     def get(self, fragment_id: int) -> StoredFragment:
         """One of them."""
-        return self.each((fragment_id,))[0]
+        return self.get_each((fragment_id,))[0]
 
-    def each(self, fragment_ids: Iterable[int]) -> list[StoredFragment]:
+    def get_each(self, fragment_ids: Iterable[int]) -> list[StoredFragment]:
         """Some of them."""
-        return [self._known.get(one) or self._stored(self.dataset.get_fragment(one)) for one in fragment_ids]
+        return [
+            self._known.get(one) or self._get_stored(self.dataset.get_fragment(one)) for one in fragment_ids
+        ]
 
-    def _stored(self, handle: Any) -> StoredFragment:  # noqa: ANN401 (lance types)
+    def _get_stored(self, handle: Any) -> StoredFragment:  # noqa: ANN401 (lance types)
         return self._known.setdefault(handle.fragment_id, StoredFragment.of(handle, self.place, self._bases))
 
     @cached_property
     def _bases(self) -> Bases:
-        return bases_of(self.dataset)
+        return list_bases(self.dataset)
 
     def take(self, fragment_id: int, offsets: np.ndarray, columns: Sequence[str]) -> pa.Table | None:
         """Rows at ascending offsets, in stored columns; None where deletions move the offsets.

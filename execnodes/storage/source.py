@@ -29,7 +29,7 @@ class StoredColumn:
     type: pa.DataType
 
 
-def read_as(
+def convert_columns(
     batch: pa.RecordBatch, fields: Iterable[pa.Field], stored: Mapping[str, StoredColumn]
 ) -> list[pa.Array]:
     """One array per field: stored columns renamed and cast, columns the source never had as NULLs.
@@ -57,7 +57,7 @@ def read_as(
     return arrays
 
 
-def whole(column: pa.ChunkedArray) -> pa.Array:
+def combine_chunks(column: pa.ChunkedArray) -> pa.Array:
     """A column as one array, which is copied only where it has several chunks."""
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
 
@@ -107,7 +107,7 @@ class LanceSource:
         """What is known of the dataset's fragments."""
         return StoredFragments(self.dataset, self.place)
 
-    def reads_plainly(self, columns: Iterable[str]) -> bool:
+    def has_plain_columns(self, columns: Iterable[str]) -> bool:
         """Whether these table columns are stored under their own names and types."""
         return self.plain_columns.issuperset(columns)
 

@@ -29,7 +29,7 @@ class Scored:
 
     def both(self, other: Scored) -> Scored:
         """Documents of both, scores added."""
-        mine = places_in(self.documents, other.documents)
+        mine = find_indices(self.documents, other.documents)
         common = mine >= 0
         mine = mine[common]
         return Scored(self.documents[mine], self.scores[mine] + other.scores[common])
@@ -38,22 +38,22 @@ class Scored:
         """Documents of one or the other, scores added where it is both."""
         documents = union((self.documents, other.documents))
         scores = np.zeros(len(documents))
-        scores[places_in(documents, self.documents)] = self.scores
-        scores[places_in(documents, other.documents)] += other.scores
+        scores[find_indices(documents, self.documents)] = self.scores
+        scores[find_indices(documents, other.documents)] += other.scores
         return Scored(documents, scores)
 
     def best(self, other: Scored) -> Scored:
         """Documents of one or the other, the higher score where it is both."""
         documents = union((self.documents, other.documents))
         scores = np.full(len(documents), -np.inf)
-        scores[places_in(documents, self.documents)] = self.scores
-        places = places_in(documents, other.documents)
+        scores[find_indices(documents, self.documents)] = self.scores
+        places = find_indices(documents, other.documents)
         scores[places] = np.maximum(scores[places], other.scores)
         return Scored(documents, scores)
 
-    def adding(self, other: Scored) -> Scored:
+    def add_scores(self, other: Scored) -> Scored:
         """These documents, with the other's scores added where it has them."""
-        mine = places_in(self.documents, other.documents)
+        mine = find_indices(self.documents, other.documents)
         common = mine >= 0
         scores = self.scores.copy()
         scores[mine[common]] += other.scores[common]
@@ -61,7 +61,7 @@ class Scored:
 
     def without(self, documents: np.ndarray) -> Scored:
         """Those that aren't among these documents."""
-        kept = places_in(documents, self.documents) < 0
+        kept = find_indices(documents, self.documents) < 0
         return Scored(self.documents[kept], self.scores[kept])
 
     def times(self, factor: float) -> Scored:
@@ -89,11 +89,11 @@ def intersection(sets: Iterable[np.ndarray]) -> np.ndarray:
     """Numbers of all of the sets, ascending (int64); each set ascending. None without sets."""
     smallest, *others = sorted(sets, key=len) or [np.empty(0, np.int64)]
     for other in others:
-        smallest = smallest[places_in(other, smallest) >= 0]
+        smallest = smallest[find_indices(other, smallest) >= 0]
     return smallest
 
 
-def places_in(numbers: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+def find_indices(numbers: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """Where the wanted numbers are among others, -1 where they aren't (int64); both ascending."""
     if not len(numbers) or not len(wanted):
         return np.full(len(wanted), -1, np.int64)
@@ -113,12 +113,12 @@ _EXACT_BITS = 4
 """Significant bits that quantized lengths keep."""
 
 
-def idf(documents: int, frequency: int) -> float:
+def compute_idf(documents: int, frequency: int) -> float:
     """How much a term tells that `frequency` of `documents` documents have."""
     return math.log1p((documents - frequency + 0.5) / (frequency + 0.5))
 
 
-def weight(frequencies: np.ndarray, lengths: np.ndarray, average_length: float) -> np.ndarray:
+def compute_weight(frequencies: np.ndarray, lengths: np.ndarray, average_length: float) -> np.ndarray:
     """What a term is worth in documents, but for its idf; at most `K1 + 1`.
 
     Args:
@@ -134,7 +134,7 @@ def weight(frequencies: np.ndarray, lengths: np.ndarray, average_length: float) 
     return worth
 
 
-def quantized(lengths: np.ndarray) -> np.ndarray:
+def quantize_lengths(lengths: np.ndarray) -> np.ndarray:
     """Lengths (int64) as indexes with blocks of 256 documents score them: the top four bits remain."""
     values = lengths.astype(np.int64)
     shift = np.maximum(np.frexp(values)[1].astype(np.int64) - _EXACT_BITS, 0)
@@ -164,11 +164,13 @@ class ColumnStatistics:
 
     def idf(self, term: str) -> float:
         """How much the term tells."""
-        return idf(self.documents, self.frequencies.get(term, 0))
+        return compute_idf(self.documents, self.frequencies.get(term, 0))
 
     def weight(self, frequencies: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """What a term is worth in documents of these lengths, but for its idf (float64)."""
-        return weight(frequencies, quantized(lengths) if self.quantizes else lengths, self.average_length)
+        return compute_weight(
+            frequencies, quantize_lengths(lengths) if self.quantizes else lengths, self.average_length
+        )
 
 
 @dataclass(frozen=True, eq=False, slots=True)

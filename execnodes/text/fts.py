@@ -14,14 +14,14 @@ from execnodes.node import ROW_ADDRESS, ExecNode, TaskContext
 from execnodes.rows.lance_filter import RowFilter
 from execnodes.rows.row_mask import RowMask
 from execnodes.search.source import PLACE_FIELDS, SearchSource
-from execnodes.storage.source import LanceSource, MemTableSource, read_as
-from execnodes.text.bm25 import places_in, union
+from execnodes.storage.source import LanceSource, MemTableSource, convert_columns
+from execnodes.text.bm25 import find_indices, union
 from execnodes.text.documents.source_text import SourceText
 from execnodes.text.query.clauses import BooleanClause, Clause, TermsClause
 from execnodes.text.query.query import Operator
 from execnodes.text.scoring.corpus import Analysis, Corpus
-from execnodes.text.scoring.impacts import SLACK, TermImpacts, deeper, highest_after
-from execnodes.text.scoring.scores import bound, candidates
+from execnodes.text.scoring.impacts import SLACK, TermImpacts, choose_depths, compute_bound_after
+from execnodes.text.scoring.scores import compute_bound, find_candidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class AdmittedRows:
     row_filter: RowFilter | None = None
 
     @cached_property
-    def described(self) -> tuple[str, ...]:
+    def description(self) -> tuple[str, ...]:
         """For plans."""
         filters = () if self.row_filter is None else (f"filter={self.row_filter}",)
         return (*filters, f"blocked={self.mask.hidden_rows}")
@@ -76,56 +76,60 @@ class AdmittedRows:
             found = text.cache.compute(key, lambda: text.numbers.flags(self.mask), lambda one: one.nbytes)
             flags = flags & found
         if self.row_filter is not None:
-            flags = flags & self._filtered(text, self.row_filter)
+            flags = flags & self._filter(text, self.row_filter)
         return flags
 
-    def _filtered(self, text: SourceText, row_filter: RowFilter) -> np.ndarray:
+    def _filter(self, text: SourceText, row_filter: RowFilter) -> np.ndarray:
         rows = text.source.rows
         if isinstance(rows, MemTableSource):
-            return _in_memory(rows, row_filter)
-        sql = row_filter.sql(rows.stored_names) if rows.reads_plainly(sorted(row_filter.columns)) else None
+            return _filter_in_memory(rows, row_filter)
+        sql = (
+            row_filter.sql(rows.stored_names) if rows.has_plain_columns(sorted(row_filter.columns)) else None
+        )
         if sql is None:
-            return _by_columns(text, rows, row_filter)
+            return _filter_by_columns(text, rows, row_filter)
         dataset: Any = rows.dataset
 
         def scan() -> np.ndarray:
             found = dataset.scanner(
-                columns=[], filter=sql, fragments=_fragments(text, rows), with_row_address=True
+                columns=[], filter=sql, fragments=_list_fragments(text, rows), with_row_address=True
             ).to_table()
-            return _flagged(text, found.column(ROW_ADDRESS).to_numpy())
+            return _build_flags(text, found.column(ROW_ADDRESS).to_numpy())
 
         # Deleted rows are missing, which the identity tells as well.
         key = _Filtered(text.source.identity, sql)
         return text.cache.compute(key, scan, lambda flags: flags.nbytes)
 
 
-def _fragments(text: SourceText, rows: LanceSource) -> list[Any]:
+def _list_fragments(text: SourceText, rows: LanceSource) -> list[Any]:
     dataset: Any = rows.dataset
     wanted = text.numbers.physical_rows
     return [one for one in dataset.get_fragments() if one.fragment_id in wanted]
 
 
-def _flagged(text: SourceText, addresses: np.ndarray) -> np.ndarray:
+def _build_flags(text: SourceText, addresses: np.ndarray) -> np.ndarray:
     flags = np.zeros(text.numbers.count, dtype=np.bool_)
     flags[text.numbers.numbers(addresses)] = True
     return flags
 
 
-def _in_memory(rows: MemTableSource, row_filter: RowFilter) -> np.ndarray:
+def _filter_in_memory(rows: MemTableSource, row_filter: RowFilter) -> np.ndarray:
     parts = [row_filter.matches(one).to_numpy(zero_copy_only=False) for one in rows.rows.to_batches()]
     return np.concatenate([np.empty(0, dtype=np.bool_), *parts])
 
 
-def _by_columns(text: SourceText, rows: LanceSource, row_filter: RowFilter) -> np.ndarray:
+def _filter_by_columns(text: SourceText, rows: LanceSource, row_filter: RowFilter) -> np.ndarray:
     """Rows that a filter passes that Lance can't say: by the values of its columns."""
     names = sorted(row_filter.columns)
     fields = [rows.schema.field(name) for name in names]
     stored = [rows.stored_names[name] for name in names if name in rows.stored_names]
     dataset: Any = rows.dataset
     flags = np.zeros(text.numbers.count, dtype=np.bool_)
-    scanner = dataset.scanner(columns=stored, fragments=_fragments(text, rows), with_row_address=True)
+    scanner = dataset.scanner(columns=stored, fragments=_list_fragments(text, rows), with_row_address=True)
     for batch in scanner.to_batches():
-        values = pa.RecordBatch.from_arrays(read_as(batch, fields, rows.stored), schema=pa.schema(fields))
+        values = pa.RecordBatch.from_arrays(
+            convert_columns(batch, fields, rows.stored), schema=pa.schema(fields)
+        )
         passing = row_filter.matches(values).to_numpy(zero_copy_only=False)
         flags[text.numbers.numbers(batch.column(ROW_ADDRESS).to_numpy())] = passing
     return flags
@@ -175,15 +179,15 @@ class FtsExec(ExecNode):
         source = self.source
         how = "tokenized" if source.index is None else f"index={source.index.name}"
         columns = ", ".join(self.corpus.query.columns)
-        parts = [source.label, f"columns=[{columns}]", how, *self.admitted.described]
+        parts = [source.label, f"columns=[{columns}]", how, *self.admitted.description]
         return f"FtsExec: {', '.join(parts)}"
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
         """One batch a round."""
         if partition:
             return
-        analysis = self.corpus.analysis(context.check)
-        for rows, highest in self._rounds(analysis, context):
+        analysis = self.corpus.analyze(context.check)
+        for rows, highest in self._read_rounds(analysis, context):
             count = len(rows)
             arrays = [
                 pa.array(np.zeros(count, dtype=np.int32)),
@@ -193,20 +197,20 @@ class FtsExec(ExecNode):
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=FTS_CANDIDATES)
 
-    def _rounds(self, analysis: Analysis, context: TaskContext) -> Iterator[tuple[np.ndarray, float]]:
+    def _read_rounds(self, analysis: Analysis, context: TaskContext) -> Iterator[tuple[np.ndarray, float]]:
         """Row numbers, ascending, and what later ones score at most."""
         clause = analysis.clause
         count = self.postings(analysis)
         context.count(self, "postings", count)
-        is_monotone = bound(clause, {}) is not None
+        is_monotone = compute_bound(clause, {}) is not None
         # Of many lists, each has some documents that may still be good: in the end all are read.
         has_many_lists = len(analysis.terms) > FEW_LISTS
         if count <= FEW_DOCUMENTS or not is_monotone or is_narrow(clause) or has_many_lists:
-            rows = candidates(clause, lambda *term: self.text.postings(*term).documents)
+            rows = find_candidates(clause, lambda *term: self.text.postings(*term).documents)
             if len(rows) <= MANY_DOCUMENTS or not is_monotone or has_many_lists:
                 yield rows[self.flags[rows]], -np.inf
                 return
-        yield from self._by_impact(analysis, context)
+        yield from self._read_by_impact(analysis, context)
 
     def postings(self, analysis: Analysis) -> int:
         """How many documents have one of the terms, those of each term counted."""
@@ -217,7 +221,7 @@ class FtsExec(ExecNode):
         """One bool per row of the source: whether it may be found."""
         return self.admitted.flags(self.text)
 
-    def _by_impact(self, analysis: Analysis, context: TaskContext) -> Iterator[tuple[np.ndarray, float]]:
+    def _read_by_impact(self, analysis: Analysis, context: TaskContext) -> Iterator[tuple[np.ndarray, float]]:
         """The best documents of each term, then the next best: what is in none of them is worth less."""
         lists = tuple(
             TermImpacts(column, term, analysis.statistics[column], self.text)
@@ -231,14 +235,14 @@ class FtsExec(ExecNode):
                 one.documents(start, stop) for one, start, stop in zip(lists, drawn, depths, strict=True)
             )
             rows = union([np.sort(part[self.flags[part]]) for part in parts])
-            rows = rows[places_in(given, rows) < 0]
-            highest = highest_after(lists, depths, analysis.clause)
+            rows = rows[find_indices(given, rows) < 0]
+            highest = compute_bound_after(lists, depths, analysis.clause)
             yield rows, highest
             context.check()
             if highest < context.floor() * (1.0 - SLACK) or highest == -np.inf:
                 return
             given = union([given, rows])
-            drawn, depths = depths, deeper(lists, depths, analysis.clause, context.floor())
+            drawn, depths = depths, choose_depths(lists, depths, analysis.clause, context.floor())
 
 
 def is_narrow(clause: Clause) -> bool:

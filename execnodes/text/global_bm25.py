@@ -28,13 +28,13 @@ from execnodes.text.scoring.scores import score
 
 
 @singledispatch
-def told(query: TextQuery) -> str:
+def format_query(query: TextQuery) -> str:
     """A query in a few words: ``streaming writes``, ``"write-ahead log"``, ``must(a b) should("c d")``."""
     raise TypeError(f"no text query: {query!r}")
 
 
-@told.register
-def _match(query: MatchQuery) -> str:
+@format_query.register
+def _format_match(query: MatchQuery) -> str:
     text = repr(query.text)
     if query.operator is Operator.AND:
         text += " AND"
@@ -43,35 +43,35 @@ def _match(query: MatchQuery) -> str:
     return text if query.boost == 1.0 else f"{text}^{query.boost:g}"
 
 
-@told.register
-def _phrase(query: PhraseQuery) -> str:
+@format_query.register
+def _format_phrase(query: PhraseQuery) -> str:
     text = f'"{query.text}"'
     return f"{text} ~{query.slop}" if query.slop else text
 
 
-@told.register
-def _multi_match(query: MultiMatchQuery) -> str:
-    return f"best({_listed(query.matches)})"
+@format_query.register
+def _format_multi_match(query: MultiMatchQuery) -> str:
+    return f"best({_format_list(query.matches)})"
 
 
-@told.register
-def _combined(query: CombinedFieldsQuery) -> str:
+@format_query.register
+def _format_combined(query: CombinedFieldsQuery) -> str:
     return f"combined({query.text!r})"
 
 
-@told.register
-def _boolean(query: BooleanQuery) -> str:
+@format_query.register
+def _format_boolean(query: BooleanQuery) -> str:
     parts = (("must", query.must), ("should", query.should), ("must_not", query.must_not))
-    return " ".join(f"{name}({_listed(queries)})" for name, queries in parts if queries)
+    return " ".join(f"{name}({_format_list(queries)})" for name, queries in parts if queries)
 
 
-@told.register
-def _boost(query: BoostQuery) -> str:
-    return f"{told(query.positive)} less {query.negative_boost:g} of {told(query.negative)}"
+@format_query.register
+def _format_boost(query: BoostQuery) -> str:
+    return f"{format_query(query.positive)} less {query.negative_boost:g} of {format_query(query.negative)}"
 
 
-def _listed(queries: Sequence[TextQuery]) -> str:
-    return ", ".join(map(told, queries))
+def _format_list(queries: Sequence[TextQuery]) -> str:
+    return ", ".join(map(format_query, queries))
 
 
 class BestDocuments:
@@ -151,8 +151,8 @@ class GlobalBM25Exec(UnaryExec):
 
     def describe(self) -> str:
         """Query, sources, and once it has run, the statistics."""
-        parts = [f"query={told(self.corpus.query)}", f"sources={len(self.corpus.texts)}"]
-        analysis = self.corpus.known
+        parts = [f"query={format_query(self.corpus.query)}", f"sources={len(self.corpus.texts)}"]
+        analysis = self.corpus.cached_analysis
         if analysis is not None:
             for column, of in analysis.statistics.items():
                 frequencies = ", ".join(f"{term}: {count}" for term, count in of.frequencies.items())
@@ -164,11 +164,11 @@ class GlobalBM25Exec(UnaryExec):
         """One batch: the best first; equal ones by source, then by row address."""
         if partition:
             return
-        analysis = self.corpus.analysis(context.check)
+        analysis = self.corpus.analyze(context.check)
         context.count(self, "frequencies_counted", analysis.counted)
         context.count(self, "frequencies_known", analysis.known)
         best = BestDocuments(self.k)
-        few, many = self._by_size(analysis)
+        few, many = self._split_by_size(analysis)
         if few:
             self._score_together(few, analysis, best, context)
         for node in many:
@@ -176,9 +176,9 @@ class GlobalBM25Exec(UnaryExec):
         if context.metrics is not None:
             self._measure_union(context.metrics)
         if best.count:
-            yield self._batch(best)
+            yield self._build_batch(best)
 
-    def _batch(self, best: BestDocuments) -> pa.RecordBatch:
+    def _build_batch(self, best: BestDocuments) -> pa.RecordBatch:
         sources, rows, scores = best.result()
         addresses = np.empty(len(rows), dtype=np.uint64)
         texts = {node.text.source.number: node.text for node in self.searches}
@@ -196,7 +196,7 @@ class GlobalBM25Exec(UnaryExec):
             if of is not None:
                 metrics.add(self.input, rows=of.output_rows, batches=of.output_batches, elapsed=of.elapsed)
 
-    def _by_size(self, analysis: Analysis) -> tuple[list[FtsExec], list[FtsExec]]:
+    def _split_by_size(self, analysis: Analysis) -> tuple[list[FtsExec], list[FtsExec]]:
         """Sources with few documents that have one of the terms, and the others."""
         few: list[FtsExec] = []
         many: list[FtsExec] = []

@@ -19,7 +19,7 @@ from gateway.auth.credentials import Bearer
 from gateway.protocol.identity import Identity
 from memwal.errors import InvalidInputError
 from planner.access.rights import Access, TableAccess
-from protos.flight_sql import bearer, read_tls_files
+from protos.flight_sql import build_bearer_header, read_tls_files
 
 PEER = Identity("peer gateway", frozenset(), "peer")
 MIN_TOKEN_LENGTH = 16
@@ -106,7 +106,9 @@ class Trust:
 
     def options(self, url: str, seconds: float) -> flight.FlightCallOptions:
         """Returns what a call to an address carries, that may take so long."""
-        return flight.FlightCallOptions(timeout=seconds, headers=[bearer(self.token.pass_for(url))])
+        return flight.FlightCallOptions(
+            timeout=seconds, headers=[build_bearer_header(self.token.pass_for(url))]
+        )
 
 
 @dataclass(frozen=True, eq=False)

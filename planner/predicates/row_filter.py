@@ -263,19 +263,19 @@ def _sql(predicate: Predicate, names: Mapping[str, str]) -> str | None:
         case IsNull(column):
             return _suffixed(names[column], "IS NULL")
         case Not(InList(column, values)):
-            inner = lance_filter.one_of(names[column], values)
+            inner = lance_filter.format_in_list(names[column], values)
             return None if inner is None else f"NOT ({inner})"
         case InList(column, values):
-            return lance_filter.one_of(names[column], values) if values else "false"
+            return lance_filter.format_in_list(names[column], values) if values else "false"
         case Comparison(column, operator, value):
-            text = lance_filter.literal(value)
+            text = lance_filter.format_literal(value)
             return None if text is None else _suffixed(names[column], f"{operator} {text}")
         case _:
             return None
 
 
 def _suffixed(name: str, suffix: str) -> str | None:
-    quoted = lance_filter.column(name)
+    quoted = lance_filter.quote_column(name)
     return None if quoted is None else f"{quoted} {suffix}"
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from execnodes import ExecNode, KeySet, SecurityBarrierExec, TaskContext
-from execnodes.node import coalesced
+from execnodes.node import coalesce_batches
 from memwal.errors import CorruptDataError, LanceGatewayError, UnavailableError
 from planner.access.policy_conditions import Conditions, PolicedRows, divided
 from planner.access.table_policy import TablePolicy
@@ -287,7 +287,7 @@ class TableScan:
 
     def _stream(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
         """Plan the tree, if nobody has yet, and run one partition of it."""
-        yield from coalesced(self.tree.execute(partition, context))
+        yield from coalesce_batches(self.tree.execute(partition, context))
 
     def _told(self, error: LanceGatewayError) -> LanceGatewayError:
         """The error as the principal may hear it: what can't be read may quote what is not shown to them."""

@@ -72,7 +72,7 @@ class TermDictionary:
         waiting: list[tuple[int, bytes, str, list[int]]] = [(self._root, b"", "", first)]
         while waiting:
             address, path, text, row = waiting.pop()
-            is_term, transitions = self._node(address)
+            is_term, transitions = self._read_node(address)
             whole = len(text.encode()) == len(path)
             if is_term and whole and row[-1] <= edits and text.startswith(fixed):
                 yield text
@@ -85,26 +85,26 @@ class TermDictionary:
                     continue
                 if not (longer.startswith(fixed) or fixed.startswith(longer)):
                     continue
-                after = _next_row(row, word, longer[-1])
+                after = _compute_next_row(row, word, longer[-1])
                 if min(after) <= edits:
                     waiting.append((target, further, longer, after))
 
-    def _node(self, address: int) -> Node:
+    def _read_node(self, address: int) -> Node:
         if not address:
             return _END
         data, state = self.data, self.data[address]
         if state >> 6 == 3:
-            byte, end = self._input(address, state)
+            byte, end = self._read_input(address, state)
             return False, ((byte, end - 1),)
         if state >> 6 == 2:
-            byte, sizes_at = self._input(address, state)
+            byte, sizes_at = self._read_input(address, state)
             sizes_at -= 1
             target_size, output_size = data[sizes_at] >> 4, data[sizes_at] & 15
             start = sizes_at - target_size
-            return False, ((byte, self._target(start, target_size, start - output_size)),)
-        return self._node_of_any(address, state)
+            return False, ((byte, self._read_target(start, target_size, start - output_size)),)
+        return self._read_any_node(address, state)
 
-    def _node_of_any(self, address: int, state: int) -> Node:
+    def _read_any_node(self, address: int, state: int) -> Node:
         data = self.data
         is_term, count = bool(state & 0x40), state & 63
         at = address - 1
@@ -118,21 +118,21 @@ class TermDictionary:
         targets = at - count
         end = targets - count * (target_size + output_size) - (output_size if is_term else 0)
         return is_term, [
-            (data[at - place - 1], self._target(targets - (place + 1) * target_size, target_size, end))
+            (data[at - place - 1], self._read_target(targets - (place + 1) * target_size, target_size, end))
             for place in range(count)
         ]
 
-    def _input(self, address: int, state: int) -> tuple[int, int]:
+    def _read_input(self, address: int, state: int) -> tuple[int, int]:
         """The byte of a node's one transition, and the address of the last byte that says it."""
         code = state & 63
         return (_COMMON[code - 1], address) if code else (self.data[address - 1], address - 1)
 
-    def _target(self, start: int, size: int, end: int) -> int:
+    def _read_target(self, start: int, size: int, end: int) -> int:
         distance = int.from_bytes(self.data[start : start + size], "little")
         return end - distance if distance else 0
 
 
-def _next_row(row: list[int], word: str, letter: str) -> list[int]:
+def _compute_next_row(row: list[int], word: str, letter: str) -> list[int]:
     after = [row[0] + 1]
     for place, one in enumerate(word):
         after.append(min(row[place] + (one != letter), row[place + 1] + 1, after[place] + 1))

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from execnodes.search.source import SearchSource
-from execnodes.text.bm25 import Postings, places_in
+from execnodes.text.bm25 import Postings, find_indices
 from execnodes.text.documents.column_documents import Cache, ColumnDocuments, RowNumbers
-from execnodes.text.query.clauses import near
+from execnodes.text.query.clauses import find_near_terms
 from execnodes.text.query.query import PhraseQuery
 from execnodes.text.query.tokenizer import TokenizedDocuments, Tokenizer
 
@@ -134,7 +134,7 @@ class TokenPostings:
         if found is None:
             if len(self._near) >= WORDS_REMEMBERED:
                 self._near.clear()
-            found = self._near[key] = near(word, self._sorted_terms, edits, prefix_length)
+            found = self._near[key] = find_near_terms(word, self._sorted_terms, edits, prefix_length)
         return found
 
 
@@ -150,7 +150,7 @@ class GrowingPostings:
     parts: tuple[TokenPostings, ...] = ()
     row_count: int = 0
 
-    def grown(self, tokenizer: Tokenizer, texts: pa.ChunkedArray) -> GrowingPostings:
+    def extend(self, tokenizer: Tokenizer, texts: pa.ChunkedArray) -> GrowingPostings:
         """The same with all further rows.
 
         Parts of similar size are made one, so that their number grows with the logarithm of the rows.
@@ -179,7 +179,7 @@ class GrowingPostings:
 
     def postings(self, term: str, surface: str | None = None) -> Postings:
         """See `ColumnDocuments.postings`; with positions."""
-        return joined([part.postings(term, surface) for part in self.parts])
+        return join_postings([part.postings(term, surface) for part in self.parts])
 
     def phrase(self, query: PhraseQuery) -> np.ndarray | None:  # noqa: ARG002 (positions tell)
         """See `ColumnDocuments.phrase`."""
@@ -191,7 +191,7 @@ class GrowingPostings:
         return sorted(found, key=str.encode)
 
 
-def joined(parts: list[Postings]) -> Postings:
+def join_postings(parts: list[Postings]) -> Postings:
     """Postings of neighbouring rows, all with positions."""
     if len(parts) == 1:
         return parts[0]
@@ -246,7 +246,7 @@ class LiveText:
             self._sizes[column] = found
         return found
 
-    def known_frequency(self, column: str, term: str) -> int | None:
+    def cached_frequency(self, column: str, term: str) -> int | None:
         """Live documents whose column has a term, where they were counted already."""
         return self._frequencies.get((column, term))
 
@@ -329,7 +329,7 @@ class SelectedText:
 
     def postings(self, column: str, term: str) -> Postings:
         """See `TextIndex.postings`."""
-        return selected(self.text.postings(column, term), self.rows)
+        return select_postings(self.text.postings(column, term), self.rows)
 
     def phrase(self, column: str, query: PhraseQuery) -> np.ndarray | None:
         """See `TextIndex.phrase`."""
@@ -380,13 +380,13 @@ class JoinedText:
         raise NotImplementedError(f"phrases such as {query} of {column} are looked for source by source")
 
 
-def selected(postings: Postings, rows: np.ndarray) -> Postings:
+def select_postings(postings: Postings, rows: np.ndarray) -> Postings:
     """Those of the postings that are of these rows (ascending)."""
     documents = postings.documents
     if len(documents) < len(rows):
-        places = np.flatnonzero(places_in(rows, documents) >= 0)
+        places = np.flatnonzero(find_indices(rows, documents) >= 0)
     else:
-        places = places_in(documents, rows)
+        places = find_indices(documents, rows)
         places = places[places >= 0]
     if postings.positions is None or postings.offsets is None:
         return Postings(documents[places], postings.frequencies[places])

@@ -19,13 +19,13 @@ from execnodes.text.query.query import (
     Operator,
     PhraseQuery,
     TextQuery,
-    automatic_fuzziness,
+    choose_fuzziness,
 )
 from execnodes.text.query.tokenizer import Token, Tokenizer
 from memwal.errors import InvalidInputError
 
 
-def near(word: str, terms: Sequence[str], fuzziness: int, prefix_length: int) -> list[str]:
+def find_near_terms(word: str, terms: Sequence[str], fuzziness: int, prefix_length: int) -> list[str]:
     """Those of the terms that few edits make of a word, in their order.
 
     Args:
@@ -38,11 +38,11 @@ def near(word: str, terms: Sequence[str], fuzziness: int, prefix_length: int) ->
     possible = [term for term in terms if abs(len(term) - len(word)) <= fuzziness and term.startswith(prefix)]
     if not possible:
         return []
-    close = distances(word, possible) <= fuzziness
+    close = compute_edit_distances(word, possible) <= fuzziness
     return [term for term, is_close in zip(possible, close.tolist(), strict=True) if is_close]
 
 
-def distances(word: str, terms: Sequence[str]) -> np.ndarray:
+def compute_edit_distances(word: str, terms: Sequence[str]) -> np.ndarray:
     """Edit distances (int32) of a word to each of the terms, of which there must be one.
 
     All terms go through the table of prefixes' distances side by side, one character of theirs at a time.
@@ -107,25 +107,25 @@ class Clause:
         found = (clause.phrase for clause in self.walk() if isinstance(clause, TermsClause))
         return tuple(phrase for phrase in found if phrase is not None)
 
-    def expanded(self, expand: Callable[[FuzzyClause], TermsClause]) -> Clause:
+    def expand(self, expand: Callable[[FuzzyClause], TermsClause]) -> Clause:
         """The same clause with fuzzy words replaced by the terms they stand for.
 
         Args:
-            expand: such as `FuzzyClause.among`, by one who knows what terms there are.
+            expand: such as `FuzzyClause.replace_words`, by one who knows what terms there are.
         """
         match self:
             case FuzzyClause():
                 return expand(self)
             case BestClause(clauses):
-                return BestClause(tuple(clause.expanded(expand) for clause in clauses))
+                return BestClause(tuple(clause.expand(expand) for clause in clauses))
             case BooleanClause(must, should, must_not):
                 return BooleanClause(
-                    tuple(clause.expanded(expand) for clause in must),
-                    tuple(clause.expanded(expand) for clause in should),
-                    tuple(clause.expanded(expand) for clause in must_not),
+                    tuple(clause.expand(expand) for clause in must),
+                    tuple(clause.expand(expand) for clause in should),
+                    tuple(clause.expand(expand) for clause in must_not),
                 )
             case BoostClause(positive, negative):
-                return replace(self, positive=positive.expanded(expand), negative=negative.expanded(expand))
+                return replace(self, positive=positive.expand(expand), negative=negative.expand(expand))
             case _:
                 return self
 
@@ -181,9 +181,9 @@ class FuzzyClause(Clause):
 
     def edits(self, word: Token) -> int:
         """How many may lie between a word and what it stands for."""
-        return automatic_fuzziness(word.text) if self.automatic else self.fuzziness
+        return choose_fuzziness(word.text) if self.automatic else self.fuzziness
 
-    def among(self, terms: Iterable[str]) -> TermsClause:
+    def replace_words(self, terms: Iterable[str]) -> TermsClause:
         """The clause with words replaced by the terms they stand for.
 
         Words take what is near to them in the order of the words, and terms in the order of their bytes,
@@ -196,9 +196,9 @@ class FuzzyClause(Clause):
         groups: list[Group] = []
         left = self.max_expansions
         for word in self.words:
-            found = near(word.text, known, self.edits(word), self.prefix_length)[:left]
+            found = find_near_terms(word.text, known, self.edits(word), self.prefix_length)[:left]
             left -= len(found)
-            surfaces = self.tokenizer.surfaces(found)
+            surfaces = self.tokenizer.find_surfaces(found)
             groups.append(tuple(Token(term, word.position, surfaces.get(term)) for term in found))
         if self.operator is Operator.AND and not all(groups):
             groups = []
@@ -288,7 +288,7 @@ def analyze(query: TextQuery, tokenizers: Tokenizers) -> Clause:
     Raises:
         InvalidInputError: there are too many terms, or combined columns have different tokenizers.
     """
-    clause = clause_of(query, tokenizers)
+    clause = build_clause(query, tokenizers)
     count = sum(map(len, clause.terms.values())) + sum(len(fuzzy.words) for fuzzy in clause.fuzzy)
     if count > MAX_TERMS:
         raise InvalidInputError(f"the text query looks for {count} terms, and {MAX_TERMS} are the most")
@@ -296,20 +296,22 @@ def analyze(query: TextQuery, tokenizers: Tokenizers) -> Clause:
 
 
 @singledispatch
-def clause_of(query: TextQuery, tokenizers: Tokenizers) -> Clause:
+def build_clause(query: TextQuery, tokenizers: Tokenizers) -> Clause:
     """The clause of a query, see `analyze`."""
     raise TypeError(f"no text query: {query!r} for {tokenizers!r}")
 
 
-@clause_of.register
-def _match(query: MatchQuery, tokenizers: Tokenizers) -> Clause:
+@build_clause.register
+def _build_match(query: MatchQuery, tokenizers: Tokenizers) -> Clause:
     tokenizer = tokenizers[query.column]
     if query.fuzziness == 0:
-        return TermsClause(query.column, grouped(tokenizer.terms(query.text)), query.operator, query.boost)
+        return TermsClause(
+            query.column, group_terms(tokenizer.terms(query.text)), query.operator, query.boost
+        )
     return FuzzyClause(
         query.column,
         tokenizer,
-        tokenizer.words_as_written(query.text),
+        tokenizer.list_unmodified_words(query.text),
         MAX_FUZZINESS if query.fuzziness is None else query.fuzziness,
         query.fuzziness is None,
         query.prefix_length,
@@ -319,19 +321,19 @@ def _match(query: MatchQuery, tokenizers: Tokenizers) -> Clause:
     )
 
 
-@clause_of.register
-def _phrase(query: PhraseQuery, tokenizers: Tokenizers) -> Clause:
-    groups = grouped(tokenizers[query.column].terms(query.text))
+@build_clause.register
+def _build_phrase(query: PhraseQuery, tokenizers: Tokenizers) -> Clause:
+    groups = group_terms(tokenizers[query.column].terms(query.text))
     return TermsClause(query.column, groups, phrase=query)
 
 
-@clause_of.register
-def _multi_match(query: MultiMatchQuery, tokenizers: Tokenizers) -> Clause:
-    return BestClause(tuple(_match(match, tokenizers) for match in query.matches))
+@build_clause.register
+def _build_multi_match(query: MultiMatchQuery, tokenizers: Tokenizers) -> Clause:
+    return BestClause(tuple(_build_match(match, tokenizers) for match in query.matches))
 
 
-@clause_of.register
-def _combined_fields(query: CombinedFieldsQuery, tokenizers: Tokenizers) -> Clause:
+@build_clause.register
+def _build_combined_fields(query: CombinedFieldsQuery, tokenizers: Tokenizers) -> Clause:
     first, *others = query.columns
     for column in others:
         if tokenizers[column] != tokenizers[first]:
@@ -343,22 +345,22 @@ def _combined_fields(query: CombinedFieldsQuery, tokenizers: Tokenizers) -> Clau
     return CombinedClause(query.columns, query.weights, tuple(distinct.values()), query.operator)
 
 
-@clause_of.register
-def _boolean(query: BooleanQuery, tokenizers: Tokenizers) -> Clause:
+@build_clause.register
+def _build_boolean(query: BooleanQuery, tokenizers: Tokenizers) -> Clause:
     must, should, must_not = (
-        tuple(clause_of(part, tokenizers) for part in parts)
+        tuple(build_clause(part, tokenizers) for part in parts)
         for parts in (query.must, query.should, query.must_not)
     )
     return BooleanClause(must, should, must_not)
 
 
-@clause_of.register
-def _boost(query: BoostQuery, tokenizers: Tokenizers) -> Clause:
-    positive, negative = (clause_of(part, tokenizers) for part in (query.positive, query.negative))
+@build_clause.register
+def _build_boost(query: BoostQuery, tokenizers: Tokenizers) -> Clause:
+    positive, negative = (build_clause(part, tokenizers) for part in (query.positive, query.negative))
     return BoostClause(positive, negative, query.negative_boost)
 
 
-def grouped(tokens: Sequence[Token]) -> tuple[Group, ...]:
+def group_terms(tokens: Sequence[Token]) -> tuple[Group, ...]:
     """Terms by their place in the text; at one place each counts once."""
     return tuple(
         tuple({token.text: token for token in group}.values())

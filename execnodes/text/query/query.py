@@ -41,7 +41,7 @@ class MatchQuery:
         operator: whether all words must be there.
         boost: multiplies the scores; zero keeps the rows.
         fuzziness: so many edits (insert, delete, replace a character) may lie between a word and a term of
-            the column; None for as many as a word's length suggests, see `automatic_fuzziness`. Words of a
+            the column; None for as many as a word's length suggests, see `choose_fuzziness`. Words of a
             fuzzy match are compared as they are written: no case folding, no stemming.
         prefix_length: so many first characters of a word take no edits.
         max_expansions: so many terms, of all its words together, a fuzzy match may stand for.
@@ -275,13 +275,13 @@ TextQuery = MatchQuery | PhraseQuery | MultiMatchQuery | CombinedFieldsQuery | B
 
 
 @singledispatch
-def lance_query(query: TextQuery) -> lance_queries.FullTextQuery:
+def convert_to_lance_query(query: TextQuery) -> lance_queries.FullTextQuery:
     """The same query as pylance takes it."""
     raise TypeError(f"no text query: {query!r}")
 
 
-@lance_query.register
-def _match(query: MatchQuery) -> lance_queries.FullTextQuery:
+@convert_to_lance_query.register
+def _convert_match(query: MatchQuery) -> lance_queries.FullTextQuery:
     return lance_queries.MatchQuery(
         query.text,
         query.column,
@@ -293,13 +293,13 @@ def _match(query: MatchQuery) -> lance_queries.FullTextQuery:
     )
 
 
-@lance_query.register
-def _phrase(query: PhraseQuery) -> lance_queries.FullTextQuery:
+@convert_to_lance_query.register
+def _convert_phrase(query: PhraseQuery) -> lance_queries.FullTextQuery:
     return lance_queries.PhraseQuery(query.text, query.column, slop=query.slop)
 
 
-@lance_query.register
-def _multi_match(query: MultiMatchQuery) -> lance_queries.FullTextQuery:
+@convert_to_lance_query.register
+def _convert_multi_match(query: MultiMatchQuery) -> lance_queries.FullTextQuery:
     first, *others = query.matches
     if any(replace(match, column=first.column, boost=first.boost) != first for match in others) or (
         replace(first, operator=Operator.OR, boost=1.0) != MatchQuery(first.text, first.column)
@@ -313,8 +313,8 @@ def _multi_match(query: MultiMatchQuery) -> lance_queries.FullTextQuery:
     )
 
 
-@lance_query.register
-def _combined_fields(query: CombinedFieldsQuery) -> lance_queries.FullTextQuery:
+@convert_to_lance_query.register
+def _convert_combined_fields(query: CombinedFieldsQuery) -> lance_queries.FullTextQuery:
     return lance_queries.CombinedFieldsQuery(
         query.text,
         list(query.columns),
@@ -323,26 +323,28 @@ def _combined_fields(query: CombinedFieldsQuery) -> lance_queries.FullTextQuery:
     )
 
 
-@lance_query.register
-def _boolean(query: BooleanQuery) -> lance_queries.FullTextQuery:
+@convert_to_lance_query.register
+def _convert_boolean(query: BooleanQuery) -> lance_queries.FullTextQuery:
     occurrences = (
         (lance_queries.Occur.MUST, query.must),
         (lance_queries.Occur.SHOULD, query.should),
         (lance_queries.Occur.MUST_NOT, query.must_not),
     )
     return lance_queries.BooleanQuery(
-        [(occur, lance_query(part)) for occur, parts in occurrences for part in parts]
+        [(occur, convert_to_lance_query(part)) for occur, parts in occurrences for part in parts]
     )
 
 
-@lance_query.register
-def _boost(query: BoostQuery) -> lance_queries.FullTextQuery:
+@convert_to_lance_query.register
+def _convert_boost(query: BoostQuery) -> lance_queries.FullTextQuery:
     return lance_queries.BoostQuery(
-        lance_query(query.positive), lance_query(query.negative), negative_boost=query.negative_boost
+        convert_to_lance_query(query.positive),
+        convert_to_lance_query(query.negative),
+        negative_boost=query.negative_boost,
     )
 
 
-def automatic_fuzziness(word: str) -> int:
+def choose_fuzziness(word: str) -> int:
     """Edits that a word's length in bytes suggests: none up to 2, one up to 5, then two."""
     length = len(word.encode())
     return 0 if length <= 2 else 1 if length <= 5 else 2

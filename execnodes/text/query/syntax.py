@@ -120,9 +120,9 @@ class QueryFields:
         value = self.values.get(name)
         if not isinstance(value, str):
             self.refuse(f"{name} must be a text: the words to look for")
-        return self.not_blank(value)
+        return self.require_text(value)
 
-    def not_blank(self, text: str) -> str:
+    def require_text(self, text: str) -> str:
         """The text, if there is something in it."""
         if not text.strip():
             self.refuse("there are no words to look for")
@@ -212,16 +212,16 @@ def parse_text_query(columns: Sequence[str], query: str, options: Mapping[str, o
     if text.startswith("{"):
         for name in options:
             given.refuse(f"{name} is said within the JSON when the query is JSON")
-        return _Reader(tuple(columns)).query(_json(text), "the text query", 1)
+        return _Reader(tuple(columns)).query(_parse_json(text), "the text query", 1)
     is_quoted = len(text) > 1 and text[0] == text[-1] == '"'
     if not given.boolean("phrase", default=is_quoted):
         given.without(("slop",), "goes with phrases only: phrase => true makes the query one")
-        return _match(given, given.not_blank(query), tuple(columns))
+        return _parse_match(given, given.require_text(query), tuple(columns))
     given.without(_MATCH_OPTIONS, "doesn't go with phrases")
-    return _phrase(given, given.not_blank(text[1:-1] if is_quoted else text), tuple(columns))
+    return _phrase(given, given.require_text(text[1:-1] if is_quoted else text), tuple(columns))
 
 
-def _json(text: str) -> object:
+def _parse_json(text: str) -> object:
     def refuse(constant: str) -> NoReturn:
         raise InvalidInputError(f"the text query's JSON has {constant}, which is no number")
 
@@ -233,7 +233,7 @@ def _json(text: str) -> object:
         ) from error
 
 
-def _match(fields: QueryFields, text: str, columns: tuple[str, ...]) -> MatchQuery | MultiMatchQuery:
+def _parse_match(fields: QueryFields, text: str, columns: tuple[str, ...]) -> MatchQuery | MultiMatchQuery:
     matches = tuple(
         MatchQuery(
             text,
@@ -297,7 +297,7 @@ class _Reader:
         return self._kinds[kind](QueryFields.of(fields, f"{place}, {kind}"), depth)
 
     def _match(self, fields: QueryFields, _: int) -> TextQuery:
-        return _match(fields.only(_MATCH_FIELDS), fields.text("terms"), self._of(fields))
+        return _parse_match(fields.only(_MATCH_FIELDS), fields.text("terms"), self._of(fields))
 
     def _phrase(self, fields: QueryFields, _: int) -> TextQuery:
         return _phrase(fields.only(_PHRASE_FIELDS), fields.text("terms"), self._of(fields))
@@ -316,7 +316,7 @@ class _Reader:
             return MultiMatchQuery.of(fields.text("query"), columns, boosts, fields.operator())
         matches: list[MatchQuery] = []
         for part in fields.only(("match_queries",)).objects("match_queries"):
-            found = _match(part.only(_MATCH_FIELDS), part.text("terms"), self._of(part))
+            found = _parse_match(part.only(_MATCH_FIELDS), part.text("terms"), self._of(part))
             matches.extend((found,) if isinstance(found, MatchQuery) else found.matches)
         return MultiMatchQuery(tuple(matches))
 

@@ -141,13 +141,13 @@ class Tokenizer:
         Raises:
             UnsupportedError: Lance can't make the tokenizer here, for want of its dictionary, say.
         """
-        return _terms(self, text)
+        return _list_terms(self, text)
 
-    def words_as_written(self, text: str) -> tuple[Token, ...]:
+    def list_unmodified_words(self, text: str) -> tuple[Token, ...]:
         """The words of a fuzzy match: neither folded nor stemmed, none removed."""
-        return _terms(Tokenizer(_AS_WRITTEN), text)
+        return _list_terms(Tokenizer(_AS_WRITTEN), text)
 
-    def surfaces(self, texts: Iterable[str]) -> dict[str, str]:
+    def find_surfaces(self, texts: Iterable[str]) -> dict[str, str]:
         """Term -> the first of the texts of which that term alone is made, for terms that have one."""
         distinct = list(dict.fromkeys(texts))
         made = self.tokenize(pa.array(distinct, pa.string()))
@@ -168,37 +168,37 @@ class Tokenizer:
         Raises:
             InvalidInputError: the documents aren't text.
         """
-        texts = document_texts(documents)
+        texts = list_document_texts(documents)
         if self.base in _SPLITS_AT:
-            chunks, bounds = _split(texts.fill_null(""), _SPLITS_AT[self.base])
+            chunks, bounds = _split_at_bytes(texts.fill_null(""), _SPLITS_AT[self.base])
             distinct = chunks.dictionary_encode()
-            if (pieces := self._between_marks(distinct.dictionary.to_pylist())) is not None:
-                return pieces.spread(distinct.indices.to_numpy(), bounds)
+            if (pieces := self._tokenize_joined(distinct.dictionary.to_pylist())) is not None:
+                return pieces.build_documents(distinct.indices.to_numpy(), bounds)
         distinct = texts.dictionary_encode()
         alone = distinct.dictionary.to_pylist()
-        pieces = self._between_marks(alone) if self.base in _SPLIT_BY_LINES else None
+        pieces = self._tokenize_joined(alone) if self.base in _SPLIT_BY_LINES else None
         if pieces is None:
-            pieces = _Pieces.of([self._made(text) for text in alone])
+            pieces = _Pieces.of([self._tokenize_text(text) for text in alone])
         # Some tokenizers make a term of the empty text, none makes one of NULL.
-        bounds = starts_of(texts.is_valid().to_numpy(zero_copy_only=False))
-        return pieces.spread(distinct.indices.drop_null().to_numpy(), bounds)
+        bounds = compute_starts(texts.is_valid().to_numpy(zero_copy_only=False))
+        return pieces.build_documents(distinct.indices.drop_null().to_numpy(), bounds)
 
-    def _between_marks(self, texts: Sequence[str]) -> _Pieces | None:
+    def _tokenize_joined(self, texts: Sequence[str]) -> _Pieces | None:
         """The tokens of each text, by few calls; None where no mark can be told from the texts."""
         for mark in _MARKS:
-            made = self._made(mark)
+            made = self._tokenize_text(mark)
             if len(made) == 1:
                 parts = [
-                    self._between(mark, made[0][0], texts[start : start + _PIECES_AT_ONCE])
+                    self._tokenize_marked(mark, made[0][0], texts[start : start + _PIECES_AT_ONCE])
                     for start in range(0, len(texts), _PIECES_AT_ONCE)
                 ]
                 if None not in parts:
-                    return _Pieces.together([part for part in parts if part is not None])
+                    return _Pieces.concat([part for part in parts if part is not None])
         return None
 
-    def _between(self, mark: str, name: str, texts: Sequence[str]) -> _Pieces | None:
+    def _tokenize_marked(self, mark: str, name: str, texts: Sequence[str]) -> _Pieces | None:
         line = f"\n{mark}\n"
-        tokens = self._made(line + line.join(texts) + line)
+        tokens = self._tokenize_text(line + line.join(texts) + line)
         at = np.array([index for index, (text, _) in enumerate(tokens) if text == name])
         if len(at) != len(texts) + 1:
             return None
@@ -212,7 +212,7 @@ class Tokenizer:
             np.diff(positions[at]) - 1,
         )
 
-    def _made(self, text: str) -> list[tuple[str, int]]:
+    def _tokenize_text(self, text: str) -> list[tuple[str, int]]:
         """What Lance makes of a text: terms and their positions, counted from the first that remains."""
         options = {name: list(value) if isinstance(value, tuple) else value for name, value in self.options}
         try:
@@ -250,7 +250,7 @@ class _Pieces:
         )
 
     @staticmethod
-    def together(parts: Sequence[_Pieces]) -> _Pieces:
+    def concat(parts: Sequence[_Pieces]) -> _Pieces:
         """Pieces one after another, with one dictionary."""
         if not parts:
             return _Pieces.of([])
@@ -262,7 +262,7 @@ class _Pieces:
             np.concatenate([part.widths for part in parts]),
         )
 
-    def spread(self, pieces: np.ndarray, bounds: np.ndarray) -> TokenizedDocuments:
+    def build_documents(self, pieces: np.ndarray, bounds: np.ndarray) -> TokenizedDocuments:
         """Documents that are made of pieces.
 
         Args:
@@ -270,10 +270,10 @@ class _Pieces:
             bounds: one more than documents: where the pieces of each begin.
         """
         counts = self.counts[pieces]
-        token_starts = starts_of(counts)
-        word_starts = starts_of(self.widths[pieces])
+        token_starts = compute_starts(counts)
+        word_starts = compute_starts(self.widths[pieces])
         within_document = word_starts[:-1] - np.repeat(word_starts[bounds[:-1]], np.diff(bounds))
-        tokens = np.repeat(starts_of(self.counts)[pieces] - token_starts[:-1], counts)
+        tokens = np.repeat(compute_starts(self.counts)[pieces] - token_starts[:-1], counts)
         tokens += np.arange(token_starts[-1])
         positions = self.positions[tokens] + np.repeat(within_document, counts)
         return TokenizedDocuments(
@@ -284,14 +284,14 @@ class _Pieces:
         )
 
 
-def starts_of(counts: np.ndarray) -> np.ndarray:
+def compute_starts(counts: np.ndarray) -> np.ndarray:
     """Int64, one more than counts: where each run begins when runs of these lengths follow each other."""
     starts = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=starts[1:])
     return starts
 
 
-def document_texts(documents: pa.Array | pa.ChunkedArray) -> pa.LargeStringArray:
+def list_document_texts(documents: pa.Array | pa.ChunkedArray) -> pa.LargeStringArray:
     """One text per document; NULL for NULL, but '' for a list that is NULL, as Lance has it.
 
     Raises:
@@ -320,7 +320,7 @@ def is_list_of_text(kind: pa.DataType) -> bool:
     return is_list and is_text(kind.value_type)
 
 
-def _split(texts: pa.LargeStringArray, at: frozenset[int]) -> tuple[pa.LargeStringArray, np.ndarray]:
+def _split_at_bytes(texts: pa.LargeStringArray, at: frozenset[int]) -> tuple[pa.LargeStringArray, np.ndarray]:
     """What stands between the bytes at which a tokenizer always splits.
 
     Returns:
@@ -339,16 +339,16 @@ def _split(texts: pa.LargeStringArray, at: frozenset[int]) -> tuple[pa.LargeStri
     starts = np.flatnonzero(begins)
     lengths = np.add.reduceat(kept, starts, dtype=np.int64) if len(starts) else starts
     pieces = pa.LargeStringArray.from_buffers(
-        len(starts), pa.py_buffer(starts_of(lengths)), pa.py_buffer(data[kept])
+        len(starts), pa.py_buffer(compute_starts(lengths)), pa.py_buffer(data[kept])
     )
     return pieces, np.searchsorted(starts, offsets)
 
 
 @lru_cache(maxsize=4096)
-def _terms(tokenizer: Tokenizer, text: str) -> tuple[Token, ...]:
-    made = tokenizer._made(text)  # noqa: SLF001 - cached here since a class with slots has no place for it
+def _list_terms(tokenizer: Tokenizer, text: str) -> tuple[Token, ...]:
+    made = tokenizer._tokenize_text(text)  # noqa: SLF001 - cached here since a class with slots has no place for it
     if not made:
         return ()
-    words = (word for word, _ in Tokenizer(_AS_WRITTEN)._made(text))  # noqa: SLF001 - as above
-    surfaces = tokenizer.surfaces((text, *words, *(term for term, _ in made)))
+    words = (word for word, _ in Tokenizer(_AS_WRITTEN)._tokenize_text(text))  # noqa: SLF001 - as above
+    surfaces = tokenizer.find_surfaces((text, *words, *(term for term, _ in made)))
     return tuple(Token(term, position, surfaces.get(term)) for term, position in made)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 
-from execnodes.search.candidates import side_by_side
+from execnodes.search.candidates import run_concurrently
 from execnodes.text.bm25 import ColumnStatistics
 from execnodes.text.documents.source_text import LiveText, SourceText
 from execnodes.text.query.clauses import Clause, FuzzyClause, TermsClause
@@ -53,11 +53,11 @@ class Corpus:
     _analyzed: list[Analysis] = field(default_factory=list)
 
     @property
-    def known(self) -> Analysis | None:
+    def cached_analysis(self) -> Analysis | None:
         """The analysis where it was made already."""
         return self._analyzed[0] if self._analyzed else None
 
-    def analysis(self, check: Callable[[], None]) -> Analysis:
+    def analyze(self, check: Callable[[], None]) -> Analysis:
         """The query and its statistics, worked out once.
 
         Args:
@@ -69,10 +69,10 @@ class Corpus:
             return self._analyzed[0]
 
     def _analyze(self, check: Callable[[], None]) -> Analysis:
-        clause = self.clause.expanded(partial(self._expand, check))
+        clause = self.clause.expand(partial(self._expand, check))
         terms = clause.terms
         known: dict[tuple[str, str], list[int | None]] = {
-            (column, term): [text.text.known_frequency(column, term) for text in self.texts]
+            (column, term): [text.text.cached_frequency(column, term) for text in self.texts]
             for column, of_column in terms.items()
             for term in of_column
         }
@@ -100,13 +100,13 @@ class Corpus:
     ) -> int:
         """Find the frequencies that aren't known, side by side, and tell how many they were."""
         tasks = [
-            partial(_count_one, text.text, column, term, terms[column][term], check)
+            partial(_count_frequency, text.text, column, term, terms[column][term], check)
             for (column, term), frequencies in known.items()
             for text, frequency in zip(self.texts, frequencies, strict=True)
             if frequency is None
         ]
         if tasks:
-            side_by_side(tasks)
+            run_concurrently(tasks)
         return len(tasks)
 
     def _expand(self, check: Callable[[], None], fuzzy: FuzzyClause) -> TermsClause:
@@ -121,7 +121,7 @@ class Corpus:
                 # Of the first ones in all sources together none comes after the first ones in its own.
                 live = (term for term in near if _is_live(text.text, fuzzy.column, term, check))
                 terms.update(islice(live, fuzzy.max_expansions))
-        return fuzzy.among(terms)
+        return fuzzy.replace_words(terms)
 
 
 def _is_live(text: LiveText, column: str, term: str, check: Callable[[], None]) -> bool:
@@ -129,6 +129,8 @@ def _is_live(text: LiveText, column: str, term: str, check: Callable[[], None]) 
     return text.frequency(column, term) > 0
 
 
-def _count_one(text: LiveText, column: str, term: str, surface: str | None, check: Callable[[], None]) -> int:
+def _count_frequency(
+    text: LiveText, column: str, term: str, surface: str | None, check: Callable[[], None]
+) -> int:
     check()
     return text.frequency(column, term, surface)

@@ -14,7 +14,7 @@ from execnodes.text.documents.source_text import SourceText
 from execnodes.text.documents.text_index import IndexedDocuments
 from execnodes.text.query.clauses import Clause
 from execnodes.text.query.tokenizer import Tokenizer
-from execnodes.text.scoring.scores import bound
+from execnodes.text.scoring.scores import compute_bound
 
 GROWTH = 4
 SLACK = 1e-6
@@ -91,7 +91,7 @@ class Impacts:
         return float(self.weights[seen]) * max(1.0, average_length / self.reference)
 
 
-def impacts(text: SourceText, column: str, term: str, statistics: ColumnStatistics) -> Impacts:
+def find_impacts(text: SourceText, column: str, term: str, statistics: ColumnStatistics) -> Impacts:
     """The documents of a term in a source, live or not, best first."""
     step = round(math.log(statistics.average_length) * AVERAGES_PER_E) if statistics.average_length else 0
     reference = math.exp(step / AVERAGES_PER_E)
@@ -132,7 +132,7 @@ class TermImpacts:
 
     @cached_property
     def _impacts(self) -> Impacts:
-        return impacts(self.text, self.column, self.term, self.statistics)
+        return find_impacts(self.text, self.column, self.term, self.statistics)
 
     @cached_property
     def _idf(self) -> float:
@@ -151,7 +151,7 @@ class TermImpacts:
         return self._idf * self._impacts.bound(seen, self.statistics.average_length)
 
 
-def highest_after(lists: Sequence[TermImpacts], depths: Sequence[int], clause: Clause) -> float:
+def compute_bound_after(lists: Sequence[TermImpacts], depths: Sequence[int], clause: Clause) -> float:
     """The most that a document can score that is in none of the lists up to these depths.
 
     Minus infinity where no list goes deeper.
@@ -161,10 +161,12 @@ def highest_after(lists: Sequence[TermImpacts], depths: Sequence[int], clause: C
     bounds: dict[str, dict[str, float]] = {}
     for one, depth in zip(lists, depths, strict=True):
         bounds.setdefault(one.column, {})[one.term] = one.highest(depth)
-    return bound(clause, bounds) or 0.0
+    return compute_bound(clause, bounds) or 0.0
 
 
-def deeper(lists: Sequence[TermImpacts], depths: Sequence[int], clause: Clause, floor: float) -> list[int]:
+def choose_depths(
+    lists: Sequence[TermImpacts], depths: Sequence[int], clause: Clause, floor: float
+) -> list[int]:
     """How deep lists must be read so that no document further down exceeds a score.
 
     Step by step, the list that lowers the bound most per document goes on: long lists of frequent terms,
@@ -179,7 +181,7 @@ def deeper(lists: Sequence[TermImpacts], depths: Sequence[int], clause: Clause, 
     reached = list(depths)
     if floor == -math.inf:
         return [min(depth * GROWTH, len(one)) for one, depth in zip(lists, depths, strict=True)]
-    while highest_after(lists, reached, clause) >= floor * (1.0 - SLACK):
+    while compute_bound_after(lists, reached, clause) >= floor * (1.0 - SLACK):
         steps = []
         for place, (one, depth) in enumerate(zip(lists, reached, strict=True)):
             if depth < len(one):

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from execnodes.storage.data_files import StoredFragment
-from execnodes.storage.source import LanceSource, read_as, whole
+from execnodes.storage.source import LanceSource, combine_chunks, convert_columns
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.generations import GenerationDataset, LayerKeys, vanished
 from planner.tables.sources.keys import physical_keys
@@ -200,7 +200,9 @@ class _Pairs:
             raise vanished(base, generation.path, error) from error
         same = np.ones(len(self.offsets), dtype=np.bool_)
         for field, column in zip(of_base.schema, of_base.columns, strict=True):
-            same &= equal_values(whole(column), _value(found, field, generation.source(base), len(same)))
+            same &= equal_values(
+                combine_chunks(column), _value(found, field, generation.source(base), len(same))
+            )
         return _Pairs(self.layer, self.offsets[same], self.rows[same])
 
     def found(self, parts: Sequence[_Pairs]) -> SameRows:
@@ -237,8 +239,8 @@ def _value(rows: pa.Table | None, field: pa.Field, source: LanceSource, count: i
     stored = source.stored.get(field.name)
     if rows is None or stored is None:
         return pa.nulls(count, field.type)
-    column = pa.RecordBatch.from_arrays([whole(rows.column(stored.name))], [stored.name])
-    (values,) = read_as(column, (field,), source.stored)
+    column = pa.RecordBatch.from_arrays([combine_chunks(rows.column(stored.name))], [stored.name])
+    (values,) = convert_columns(column, (field,), source.stored)
     return values
 
 

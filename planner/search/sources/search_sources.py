@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from execnodes.rows.row_mask import EVERYTHING_VISIBLE, RowMask
 from execnodes.search.source import SearchSource
-from execnodes.storage.data_files import Columns, Deletions, FragmentFiles, Place, shared
+from execnodes.storage.data_files import Columns, Deletions, FragmentFiles, Place, intern
 from execnodes.storage.source import LanceSource
 from planner.search.sources.catch_up import CatchUp, MovedRows
 from planner.search.sources.index_coverage import (
@@ -37,7 +37,7 @@ Value = TypeVar("Value")
 class _FragmentRows:
     """Names the rows of a fragment.
 
-    `shared` for the same stored rows with the same addresses, of which the same ones are deleted, read as the
+    `intern` for the same stored rows with the same addresses, of which the same ones are deleted, read as the
     same columns.
 
     Attributes:
@@ -57,7 +57,7 @@ class _FragmentRows:
 class _BaseRows:
     """Names the rows of several fragments.
 
-    `shared` where the rows of each are, and the same index covers them.
+    `intern` where the rows of each are, and the same index covers them.
 
     Attributes:
         fragments: by their ids.
@@ -249,11 +249,11 @@ def _base_identity(
 
     def found() -> tuple[Hashable, Mapping[int, Hashable]]:
         each = {
-            one.fragment_id: shared(_FragmentRows, one.fragment_id, one.files, one.deletions, base.columns)
-            for one in base.source.fragments.each(sorted(fragments))
+            one.fragment_id: intern(_FragmentRows, one.fragment_id, one.files, one.deletions, base.columns)
+            for one in base.source.fragments.get_each(sorted(fragments))
         }
         segments = () if index is None else index.segments
-        return shared(_BaseRows, tuple(each.values()), segments), each
+        return intern(_BaseRows, tuple(each.values()), segments), each
 
     name = None if index is None else index.name
     return _kept(base, _Identities(tuple(fragments), name), found)

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from execnodes.storage.source import MemTableSource, StoredColumn, read_as
+from execnodes.storage.source import MemTableSource, StoredColumn, convert_columns
 from memwal.regions.wal import WalEntry
 from memwal.stored_fields import TOMBSTONE, read_entry_fields
 from planner.tables.sources.base_table import BaseTable
@@ -318,7 +318,7 @@ def entry_rows(rows: pa.Table, schema: pa.Schema, stored: Mapping[str, StoredCol
     *columns, _ = schema
     batches = []
     for batch in rows.to_batches():
-        arrays = read_as(batch, columns, stored)
+        arrays = convert_columns(batch, columns, stored)
         if TOMBSTONE in batch.schema.names:
             arrays.append(batch.column(TOMBSTONE))
         else:
