@@ -23,7 +23,7 @@ _TOMBSTONE_FIELD = pa.field(TOMBSTONE, pa.bool_())
 
 @dataclass(frozen=True, slots=True)
 class RowRange:
-    """Neighbouring rows of one fragment, deleted ones included.
+    """A range of rows of one fragment, deleted ones included.
 
     Attributes:
         fragment_id: as Lance numbers it.
@@ -38,7 +38,7 @@ class RowRange:
 
 @dataclass(frozen=True, eq=False)
 class LanceScanExec(ScanExec):
-    """Columns of the rows of a Lance dataset that pass a filter.
+    """Reads columns of the rows of a Lance dataset that pass a filter.
 
     Args:
         source: the dataset and how its columns read as the table's.
@@ -73,18 +73,18 @@ class LanceScanExec(ScanExec):
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The projected table columns, then `_tombstone` where asked for."""
+        """The projected table columns, then `_tombstone` if requested."""
         fields = [self.source.schema.field(name) for name in self.columns]
         return pa.schema([*fields, _TOMBSTONE_FIELD] if self.with_tombstone else fields)
 
     def describe(self) -> str:
-        """Source, projection, filter and fragments."""
+        """Return source, projection, filter and fragments."""
         fragments = {one.fragment_id for group in self.row_ranges for one in group}
         fragments.update(fragment_id for group in self.fragment_groups for fragment_id in group)
         return self.format_description(self.source.label, f"fragments={len(fragments)}")
 
     def rows(self, mask: RowMask, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """Read the partition's fragments: from the cache, else by one scan; then its parts of fragments."""
+        """Read the partition's fragments, from the cache or by one scan, then its row ranges."""
         if group := self.fragment_groups[partition]:
             yield from self._read_fragments(mask, group, context)
         for part in self.row_ranges[partition] if self.row_ranges else ():
@@ -107,7 +107,7 @@ class LanceScanExec(ScanExec):
             yield from self._scan(mask, group, context)
 
     def _count_rows(self, mask: RowMask, group: tuple[int, ...]) -> int:
-        """Visible rows of fragments; reads metadata only."""
+        """Count the visible rows of fragments by metadata alone."""
         stored = self.source.fragments.get_each(group)
         visible = self.cache.visible(self.source, group, mask)
         return sum(
@@ -116,7 +116,7 @@ class LanceScanExec(ScanExec):
         )
 
     def _read_range(self, mask: RowMask, part: RowRange, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """Rows by their place in the fragment: the filter comes after that, so it is not Lance's."""
+        """Read a row range by offsets; the filter is applied here, after the offsets."""
         needed = self._add_filter_columns(self.row_filter)
         stored, schema = self._list_stored_names(needed), self._build_schema(needed)
         (visible,) = self.cache.visible(self.source, (part.fragment_id,), mask)
@@ -147,7 +147,7 @@ class LanceScanExec(ScanExec):
     def _read_cached(
         self, mask: RowMask, group: tuple[int, ...], context: TaskContext
     ) -> Generator[pa.RecordBatch, None, tuple[int, ...]]:
-        """Produce what the cache keeps; returns the fragments that must be scanned."""
+        """Produce the cached rows; return the fragments that must be scanned."""
         needed = self._add_filter_columns(self.row_filter)
         stored, schema = self._list_stored_names(needed), self._build_schema(needed)
         kept, remaining = self.cache.read(self.source, group, stored, mask)
@@ -160,7 +160,7 @@ class LanceScanExec(ScanExec):
     def _take_located(
         self, located: Mapping[int, np.ndarray], mask: RowMask, context: TaskContext
     ) -> Iterator[pa.RecordBatch]:
-        """Rows by their place; fragments with deletions count places otherwise, and are scanned."""
+        """Take rows by their offsets; scan fragments with deletions, which shift the offsets."""
         needed = self._add_filter_columns(self.row_filter)
         stored, schema = self._list_stored_names(needed), self._build_schema(needed)
         for fragment_id, offsets in located.items():
@@ -200,7 +200,7 @@ class LanceScanExec(ScanExec):
                     yield batch
 
     def _list_runs(self, group: tuple[int, ...], *, split: bool) -> Iterator[list[Any] | None]:
-        """Fragments that one scan reads; None for all of the source.
+        """Return the fragments of each scan; None for all fragments of the source.
 
         Args:
             group: all that are to be read.
@@ -234,7 +234,7 @@ class LanceScanExec(ScanExec):
         return [*stored, TOMBSTONE] if self.with_tombstone else stored
 
     def _split_filter(self, context: TaskContext) -> tuple[str | None, RowFilter | None]:
-        """What Lance filters by, and what remains to be done here."""
+        """Return the part of the filter for Lance, and the part that remains."""
         names = self.source.stored_names
         if self.by_key and context.keys is not None:
             return context.keys.filter(names), self.row_filter
@@ -255,7 +255,7 @@ class LanceScanExec(ScanExec):
         *,
         exact: bool = False,
     ) -> pa.RecordBatch:
-        """The table's columns, of rows that are wanted and pass what Lance did not filter.
+        """Return the table's columns of the rows that have a wanted key and pass the remaining filter.
 
         Args:
             batch: rows with stored columns.
@@ -288,7 +288,7 @@ class LanceScanExec(ScanExec):
 
 @dataclass(frozen=True, eq=False)
 class MemTableScanExec(ScanExec):
-    """Columns of the unflushed rows of one region that pass a filter; one partition has them all.
+    """Reads columns of a region's unflushed rows that pass a filter; all are in one partition.
 
     Args:
         source: the rows.
@@ -308,16 +308,16 @@ class MemTableScanExec(ScanExec):
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The projected table columns, then `_tombstone` where asked for."""
+        """The projected table columns, then `_tombstone` if requested."""
         fields = [self.source.rows.schema.field(name) for name in self.columns]
         return pa.schema([*fields, pa.field(TOMBSTONE, pa.bool_())] if self.with_tombstone else fields)
 
     def describe(self) -> str:
-        """Source, projection, filter and size."""
+        """Return source, projection, filter and size."""
         return self.format_description(self.source.label, f"rows={self.source.rows.num_rows}")
 
     def rows(self, mask: RowMask, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """Select from memory."""
+        """Produce the rows from memory."""
         if partition != self.partition:
             return
         fragment = mask.fragments.get(0)

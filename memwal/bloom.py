@@ -24,7 +24,7 @@ _START: Final = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7
 
 
 def siphash13(message: bytes) -> int:
-    """Returns the 64-bit hash of a message: one round per 8-byte word, three at the end."""
+    """Compute the SipHash-1-3 of a message: one round per 8-byte word, three at the end."""
     v0, v1, v2, v3 = _START
     whole = len(message) & ~7
     words = [int.from_bytes(message[at : at + 8], "little") for at in range(0, whole, 8)]
@@ -72,26 +72,26 @@ _NULL_TEXT: Final = "\x00"
 
 
 class KeyFilter(Protocol):
-    """Answers whether a key may be among those that a filter was made of."""
+    """A filter that can exclude keys."""
 
     @property
     def nbytes(self) -> int:
-        """Memory that the filter holds."""
+        """Bytes in memory."""
 
     @property
     def description(self) -> str:
         """Kind, size and rate of false positives, for plans."""
 
     def might_contain(self, key: "tuple[object, ...] | LookupKey") -> bool:
-        """Returns False only if the key, one value per key column, is certainly absent."""
+        """Return False only if the key, one value per key column, is certainly absent."""
 
     def might_contain_any(self, keys: "Iterable[LookupKey]") -> bool:
-        """Returns False only if all keys are certainly absent."""
+        """Return False only if all keys are certainly absent."""
 
 
 @dataclass(frozen=True)
 class LookupKey:
-    """A key together with its hashes, computed when first needed: make one to ask many filters.
+    """A key with its hashes, computed once for all filters.
 
     Attributes:
         values: one Python value or Arrow scalar per key column.
@@ -108,7 +108,7 @@ class LookupKey:
 
     @cached_property
     def split_block(self) -> tuple[int, int] | None:
-        """What selects a block (32 bits), and the bits that must be set in it.
+        """The hash that selects a block (32 bits), and the bits to check in it.
 
         None if Lance hashes no such key.
         """
@@ -124,7 +124,7 @@ class LookupKey:
 
     @cached_property
     def text(self) -> str | None:
-        """What stands for the key in filters of our own; None if a value does not fit its column."""
+        """The text of the key for filters of our own; None if a value does not fit its column."""
         try:
             return "\x1f".join(map(_format_value, self.values, self.types))
         except (pa.ArrowException, OverflowError, TypeError, ValueError):
@@ -157,13 +157,13 @@ class SplitBlockFilter:
 
     @cached_property
     def false_positive_rate(self) -> float:
-        """Share of absent keys that the filter lets pass, computed from the bits that are set."""
+        """Share of absent keys that the filter passes, computed from the bits that are set."""
         words = np.frombuffer(self.data, "<u4").reshape(-1, _WORDS_PER_BLOCK)
         return float((np.bitwise_count(words) / 32).prod(axis=1).mean())
 
     @property
     def nbytes(self) -> int:
-        """Memory that the filter holds."""
+        """Bytes in memory."""
         return len(self.data)
 
     @property
@@ -172,12 +172,12 @@ class SplitBlockFilter:
         return f"split-block {self.nbytes} B, {self.false_positive_rate:.1%} fp"
 
     def might_contain(self, key: tuple[object, ...] | LookupKey) -> bool:
-        """Returns False only if the key is certainly absent."""
+        """Return False only if the key is certainly absent."""
         probe = key if isinstance(key, LookupKey) else LookupKey(key, self.key_types)
         return self.might_contain_any((probe,))
 
     def might_contain_any(self, keys: Iterable[LookupKey]) -> bool:
-        """Returns False only if all keys are certainly absent."""
+        """Return False only if all keys are certainly absent."""
         data, blocks = self.data, self.blocks
         for key in keys:
             probe = key.split_block
@@ -192,7 +192,7 @@ class SplitBlockFilter:
 
 @dataclass(frozen=True)
 class OwnFilter:
-    """A filter made from a generation's key columns, sized for them; of any key type.
+    """A filter built from a generation's key columns, sized for them; of any key type.
 
     Attributes:
         bloom: the filter over the keys' text forms.
@@ -204,7 +204,7 @@ class OwnFilter:
 
     @property
     def nbytes(self) -> int:
-        """Memory that the filter holds."""
+        """Bytes in memory."""
         return int(self.bloom.num_bits // 8)
 
     @property
@@ -213,19 +213,19 @@ class OwnFilter:
         return f"pybloom {self.nbytes} B, {self.bloom.error_rate:.1%} fp"
 
     def might_contain(self, key: tuple[object, ...] | LookupKey) -> bool:
-        """Returns False only if the key is certainly absent."""
+        """Return False only if the key is certainly absent."""
         probe = key if isinstance(key, LookupKey) else LookupKey(key, self.key_types)
         return probe.text is None or probe.text in self.bloom
 
     def might_contain_any(self, keys: Iterable[LookupKey]) -> bool:
-        """Returns False only if all keys are certainly absent."""
+        """Return False only if all keys are certainly absent."""
         return any(map(self.might_contain, keys))
 
 
 def load_key_filter(
     table: Storage, generation_path: str, key_types: Sequence[pa.DataType], rows: int
 ) -> KeyFilter | None:
-    """Reads the filter that Lance wrote beside a flushed generation.
+    """Read the filter that Lance wrote beside a flushed generation.
 
     Args:
         table: the table's directory.
@@ -259,7 +259,7 @@ def load_key_filter(
 
 
 def build_key_filter(keys: pa.Table) -> KeyFilter:
-    """Makes a filter of a generation's keys.
+    """Build a filter of a generation's keys.
 
     Args:
         keys: the key columns in key order, one row per row of the generation.
@@ -274,7 +274,7 @@ def build_key_filter(keys: pa.Table) -> KeyFilter:
 
 
 def hash_key(values: Sequence[object], types: Sequence[pa.DataType]) -> int:
-    """Returns the 64-bit hash under which Lance puts a key into its filters.
+    """Return the 64-bit hash of a key in Lance's filters.
 
     Raises:
         InvalidInputError: Lance does not hash keys of that type, or a value does not fit its column.
@@ -321,7 +321,7 @@ def _decode_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _format_value(value: object, data_type: pa.DataType) -> str:
-    """Stands for a value: equal values of a column have equal texts."""
+    """Return a text that is equal for equal values of a column."""
     if value is None:
         return _NULL_TEXT
     if isinstance(value, str) and pa.types.is_string(data_type):

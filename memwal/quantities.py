@@ -18,7 +18,7 @@ _BYTES: Final = {
 
 
 def parse_seconds(value: object) -> object:
-    """Reads a duration; what is no text is left as it is.
+    """Parse a duration; return values that are not text unchanged.
 
     >>> parse_seconds("1.5m"), parse_seconds("250ms"), parse_seconds(3)
     (90.0, 0.25, 3)
@@ -30,7 +30,7 @@ def parse_seconds(value: object) -> object:
 
 
 def parse_size(value: object) -> object:
-    """Reads a number of bytes; what is no text is left as it is.
+    """Parse a number of bytes; return values that are not text unchanged.
 
     >>> parse_size("64MiB"), parse_size("1.5 kB"), parse_size(3)
     (67108864, 1500, 3)

@@ -15,7 +15,7 @@ FIELD_ID = b"lance:field_id"
 
 @dataclass(frozen=True, slots=True)
 class StoredField:
-    """A field with the id that Lance gave it.
+    """A field with its Lance field id.
 
     Attributes:
         field_id: stays the same when the field is renamed; -1 where none is recorded.
@@ -30,7 +30,7 @@ class StoredField:
     children: tuple[StoredField, ...]
 
     def rename_children(self, names: Mapping[int, str]) -> pa.DataType:
-        """The type with its children named by their ids; a child that was dropped since matches none."""
+        """Return the type with its children named by their ids; dropped children match none."""
         if not self.children:
             return self.type
         children = [
@@ -46,14 +46,14 @@ class StoredField:
         return pa.list_(children[0]) if pa.types.is_list(self.type) else self.type
 
     def walk(self) -> Iterator[StoredField]:
-        """The field and everything below it."""
+        """Yield the field and all fields below it."""
         yield self
         for child in self.children:
             yield from child.walk()
 
 
 def read_dataset_fields(dataset: Any) -> tuple[StoredField, ...]:  # noqa: ANN401 (lance types)
-    """Top-level fields of a `lance.LanceDataset`, `_tombstone` left out.
+    """Return the top-level fields of a `lance.LanceDataset`, without `_tombstone`.
 
     Lance numbers `_tombstone` as it would the next column: its id may since have been given to one.
     """
@@ -66,7 +66,7 @@ def read_dataset_fields(dataset: Any) -> tuple[StoredField, ...]:  # noqa: ANN40
 
 
 def read_entry_fields(schema: pa.Schema) -> tuple[StoredField, ...]:
-    """Top-level fields of a WAL entry, `_tombstone` left out; ids stand in the fields' metadata."""
+    """Return the top-level fields of a WAL entry, without `_tombstone`; ids are in the metadata."""
     return tuple(_convert_arrow_field(field) for field in schema if field.name != TOMBSTONE)
 
 

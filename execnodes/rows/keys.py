@@ -18,7 +18,7 @@ Key = tuple[Any, ...]
 
 @dataclass(frozen=True, eq=False)
 class KeySet:
-    """Distinct, complete primary keys; one column per key column, no NULLs.
+    """Distinct, complete primary keys: one column per key column, without NULLs.
 
     Args:
         table: the keys, in the table's own key types.
@@ -39,7 +39,7 @@ class KeySet:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Key column names, in key order."""
+        """Names of the key columns, in key order."""
         return tuple(self.table.column_names)
 
     @cached_property
@@ -49,12 +49,12 @@ class KeySet:
 
     @cached_property
     def lookup_keys(self) -> tuple[LookupKey, ...]:
-        """The keys as key filters take them; each is hashed once, however many filters are asked."""
+        """The keys for key filters; each is hashed once for all filters."""
         types = tuple(field.type for field in self.table.schema)
         return tuple(LookupKey(row, types) for row in self.rows)
 
     def filter(self, names: Mapping[str, str]) -> str | None:
-        """Lance filter over stored columns that every wanted row satisfies, or None where Lance can't say it.
+        """Return a Lance filter that every row of these keys passes; None if Lance can't express it.
 
         With several key columns it may let through rows whose key mixes two wanted keys; `select` removes
         them.
@@ -71,7 +71,7 @@ class KeySet:
         return " AND ".join(terms)
 
     def select(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of `batch` whose key is wanted."""
+        """Return the rows of `batch` that have one of the keys."""
         if not batch.num_rows:
             return batch
         if len(self.columns) == 1:
@@ -90,11 +90,11 @@ class KeySet:
         )
 
     def without(self, found: set[Key]) -> KeySet:
-        """The keys that are not in `found`."""
+        """Return the keys that are not in `found`."""
         keep = [index for index, row in enumerate(self.rows) if row not in found]
         return KeySet(self.table.take(pa.array(keep, pa.int64())))
 
 
 def list_key_tuples(rows: pa.Table | pa.RecordBatch, columns: tuple[str, ...]) -> tuple[Key, ...]:
-    """Key tuples of `rows`, as Python values."""
+    """Return the keys of `rows` as tuples of Python values."""
     return tuple(zip(*(rows.column(name).to_pylist() for name in columns), strict=True))

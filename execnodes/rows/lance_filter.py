@@ -21,26 +21,26 @@ class RowFilter(Protocol):
         """Names of the table columns that the predicate reads."""
 
     def sql(self, names: Mapping[str, str]) -> str | None:
-        """The predicate as a Lance filter over stored column names, or None where Lance can't say it.
+        """Return the predicate as a Lance filter over stored columns; None if Lance can't express it.
 
         Args:
             names: table column -> stored column.
         """
 
     def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """One boolean per row of a batch that has at least `columns`."""
+        """Return one boolean per row of a batch that has at least `columns`."""
 
 
 _UNITS = {"s": "Second", "ms": "Millisecond", "us": "Microsecond"}
 
 
 def quote_column(name: str) -> str | None:
-    """A quoted column name, or None where Lance can't quote it."""
+    """Return a quoted column name; None if Lance can't quote it."""
     return None if "`" in name else f"`{name}`"
 
 
 def format_literal(value: pa.Scalar) -> str | None:
-    """A constant that Lance reads back with the same type and value, or None where it has no such literal."""
+    """Return a literal that Lance reads with the same type and value; None if it has none."""
     try:
         return _format_literal(value) if value.is_valid else None
     except (OverflowError, ValueError):
@@ -71,7 +71,7 @@ def _format_literal(value: pa.Scalar) -> str | None:
 
 
 def format_in_list(name: str, values: Sequence[pa.Scalar] | pa.Array) -> str | None:
-    """``name = value`` or ``name IN (...)``, or None where Lance can't say it."""
+    """Return ``name = value`` or ``name IN (...)``; None if Lance can't express it."""
     quoted = quote_column(name)
     texts = [format_literal(value) for value in values]
     if quoted is None or not texts or any(text is None for text in texts):

@@ -26,7 +26,7 @@ NOTHING: Found = (np.empty(0, dtype=np.float32), np.empty(0, dtype=np.uint64))
 
 
 def select_nearest(distances: np.ndarray, addresses: np.ndarray, k: int) -> Found:
-    """The k smallest distances and their rows, nearest first; of equal distances, the lowest address.
+    """Return the k smallest distances and their rows, nearest first, then by address.
 
     Args:
         distances: one per row; a row of NaN is none.
@@ -47,7 +47,7 @@ def select_nearest(distances: np.ndarray, addresses: np.ndarray, k: int) -> Foun
 
 @dataclass(slots=True)
 class NearestRows:
-    """Collects the k nearest of rows that come in pieces.
+    """Collects the k nearest rows of several batches.
 
     Attributes:
         k: how many are kept.
@@ -59,7 +59,7 @@ class NearestRows:
     _collected: int = 0
 
     def add(self, distances: np.ndarray, addresses: np.ndarray) -> None:
-        """Consider more rows."""
+        """Add rows."""
         found, places = select_nearest(distances, addresses, self.k)
         self._distances.append(found)
         self._addresses.append(places)
@@ -69,7 +69,7 @@ class NearestRows:
             self._collected = len(self._distances[0])
 
     def result(self) -> Found:
-        """The nearest."""
+        """Return the k nearest rows."""
         if len(self._distances) == 1:
             return self._distances[0], self._addresses[0]
         if not self._distances:
@@ -82,13 +82,13 @@ BLOCK_BYTES = 1 << 18
 
 
 def l2(vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
-    """Sum of squared differences."""
+    """Return the sum of squared differences."""
     difference = vectors - query
     return _compute_inner_products(difference, difference)
 
 
 def cosine(vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
-    """One minus the cosine of the angle; NaN where one of the vectors is zero."""
+    """Return one minus the cosine of the angle; NaN if one of the vectors is zero."""
     # Squares of lengths may be multiplied in no other way: their product need not be a number of their type.
     lengths = np.sqrt(_compute_inner_products(vectors, vectors)) * np.sqrt(
         _compute_inner_products(query, query)
@@ -98,12 +98,12 @@ def cosine(vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
 
 
 def dot(vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
-    """One minus the inner product."""
+    """Return one minus the inner product."""
     return 1 - _compute_inner_products(vectors, query)
 
 
 def hamming(vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
-    """Bits that differ."""
+    """Return the number of different bits."""
     # Of a signed number, numpy counts the bits of its magnitude.
     differing = (vectors ^ query).view(np.uint8)
     bits: np.ndarray = np.bitwise_count(differing).sum(axis=1, dtype=np.float32)
@@ -120,7 +120,7 @@ METRICS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 
 
 def compute_distances(metric: str, vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
-    """The distance of every vector from a query; NaN where there is none.
+    """Return the distance of every vector from a query; NaN if there is none.
 
     Args:
         metric: one of `METRICS`.
@@ -155,5 +155,5 @@ def _choose_dtype(metric: str, stored: np.dtype) -> np.dtype:
 
 
 def _round_query(query: np.ndarray, stored: np.dtype) -> np.ndarray:
-    """The query in the precision of what it is compared with; integers are not rounded."""
+    """Round the query to the precision of the vectors; integers are not rounded."""
     return query.astype(stored) if np.issubdtype(stored, np.floating) else query

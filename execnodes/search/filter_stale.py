@@ -25,22 +25,22 @@ OVER_FETCH = 2
 
 
 class NewerRows(Protocol):
-    """Rows that supersede older ones of the same key: a flushed generation, or a region's unflushed rows."""
+    """Rows that supersede older rows of the same key: a flushed generation, or a region's unflushed rows."""
 
     @property
     def description(self) -> str:
-        """For plans."""
+        """A short description for plans."""
 
     def find_possible(self, keys: KeySet) -> frozenset[Key]:
-        """Keys that may be among these rows; asked before any I/O."""
+        """Return the keys that may be among these rows, without I/O."""
 
     def confirm(self, keys: KeySet, context: TaskContext) -> frozenset[Key]:
-        """Keys that are among these rows."""
+        """Return the keys that are among these rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class FilterStaleExec(UnaryExec):
-    """Candidates that are the newest of their key, in one of three ways.
+    """Keeps candidates that are the newest row of their key, in one of three ways.
 
     Exact: the sources were told which of their rows are live, so that all of their candidates are. Bloom:
     key filters of newer rows tell which may be stale, a lookup confirms it, and more is fetched until k rows
@@ -70,14 +70,14 @@ class FilterStaleExec(UnaryExec):
         return VECTOR_CANDIDATES
 
     def describe(self) -> str:
-        """The way, and what it goes by."""
+        """Return the way, and its parameters."""
         if self.staleness is Staleness.EXACT:
             return "FilterStaleExec: exact"
         filters = {one.description: None for layers in self.newer.values() for one in layers}
         return f"FilterStaleExec: {', '.join([self.staleness.value, *filters])}"
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """Candidates of all sources, in no particular order."""
+        """Produce the candidates of all sources, in no particular order."""
         if self.staleness is Staleness.EXACT or not self.newer:
             yield from self.input.execute(partition, context)
             return
@@ -114,7 +114,7 @@ class FilterStaleExec(UnaryExec):
         run_concurrently(tasks, choose_helper_count(one.search.source for one in rankings))
 
     def _compute_bounds(self, rankings: Sequence[_Ranking]) -> np.ndarray:
-        """For each query, the distance of the k-th live row; infinite where fewer are known."""
+        """Return the distance of the k-th live row of each query; infinite if fewer are known."""
         queries = zip(*(one.list_live_rows() for one in rankings), strict=True)
         return np.array([self._find_kth_distance([distances for distances, _ in found]) for found in queries])
 
@@ -124,7 +124,7 @@ class FilterStaleExec(UnaryExec):
 
 
 class _Ranking:
-    """What is known of one source while its stale rows are being found."""
+    """The ranked rows of one source, stale rows included."""
 
     def __init__(self, search: KnnExec, newer: Sequence[NewerRows], key: tuple[str, ...]) -> None:
         self.search = search
@@ -136,11 +136,11 @@ class _Ranking:
 
     @property
     def stale_rows(self) -> int:
-        """Rows that were found and left out."""
+        """Number of stale rows found."""
         return sum(self._stale.values())
 
     def fetch(self, wanted: int, *, confirm: bool, context: TaskContext) -> None:
-        """Find the nearest rows, stale ones included, and learn which are."""
+        """Find the nearest rows, and which of them are stale."""
         self._found = self.search.find(self.search.request.vectors, wanted, context)
         self._asked = wanted
         places = np.concatenate([addresses for _, addresses in self._found])
@@ -150,7 +150,7 @@ class _Ranking:
             self._stale.update(zip(unknown.tolist(), stale.tolist(), strict=True))
 
     def list_live_rows(self) -> list[Found]:
-        """The rows that are not stale, by query."""
+        """Return the live rows of each query."""
         return [
             (distances[shown], addresses[shown])
             for distances, addresses in self._found
@@ -158,7 +158,7 @@ class _Ranking:
         ]
 
     def can_improve(self, bounds: np.ndarray) -> bool:
-        """Whether rows that were not fetched may be nearer than the bound of any query."""
+        """Return whether rows that were not fetched may be nearer than the bound of a query."""
         return any(
             len(distances) >= self._asked and distances[-1] < bound
             for (distances, _), bound in zip(self._found, bounds, strict=True)

@@ -31,7 +31,7 @@ _MIDDLE = 0.5
 
 @dataclass(frozen=True, eq=False)
 class HybridExec(ExecNode):
-    """The candidates of both branches, ranked by what both say of them: query by query, best first.
+    """Fuses the candidates of a vector and a text ranking, by query, best first.
 
     A row that one branch did not find has NULL for that branch's number, and no points from it. Ties are
     decided by the number of the branch that weighs more, then by the other one, then by the row's place.
@@ -64,17 +64,17 @@ class HybridExec(ExecNode):
         return HYBRID_CANDIDATES
 
     def children(self) -> tuple[ExecNode, ...]:
-        """The vector branch, then the text branch."""
+        """Return the vector branch, then the text branch."""
         return (self.vector, self.text)
 
     def describe(self) -> str:
-        """How they are fused."""
+        """Return the fusion and its parameters."""
         request = self.request
         how = f"alpha={request.alpha:g}" if request.fusion is Fusion.WEIGHTED else f"rrf_k={request.rrf_k:g}"
         return f"HybridExec: {request.fusion.value}, {how}"
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """One batch with all candidates."""
+        """Produce one batch with all candidates."""
 
         def candidates(branch: ExecNode) -> pa.RecordBatch:
             return concat_batches(branch.execute(partition, context), branch.schema)
@@ -130,7 +130,7 @@ class HybridExec(ExecNode):
         )
 
     def _add_weighted(self, queries: np.ndarray, distances: np.ndarray, scores: np.ndarray) -> np.ndarray:
-        """Points of rows that stand query by query."""
+        """Return the weighted sums of scaled scores, for rows sorted by query."""
         points = np.zeros(len(queries), dtype=np.float64)
         alpha = self.request.alpha
         bounds = np.searchsorted(queries, np.arange(self.queries + 1))
@@ -140,7 +140,7 @@ class HybridExec(ExecNode):
         return points
 
     def _add_reciprocal(self, count: int, *branches: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        """Points of so many rows; branches tell the query of each candidate, and which of the rows it is."""
+        """Return the sums of reciprocal ranks of this many rows."""
         points = np.zeros(count, dtype=np.float64)
         for queries, rows in branches:
             points[rows] += 1 / (self.request.rrf_k + _rank(queries))
@@ -148,7 +148,7 @@ class HybridExec(ExecNode):
 
 
 def _rank(queries: np.ndarray) -> np.ndarray:
-    """How many candidates of the same query stand up to each one."""
+    """Return the rank of each candidate within its query."""
     order = np.argsort(queries, kind="stable")
     ordered = queries[order]
     ranks = np.empty(len(queries), dtype=np.int64)
@@ -157,7 +157,7 @@ def _rank(queries: np.ndarray) -> np.ndarray:
 
 
 def _resolve_places(candidates: pa.RecordBatch, sources: Mapping[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Source and address of each candidate, which mean the same row in both branches."""
+    """Return source and address of each candidate; equal places are the same row in both branches."""
     renumbered = np.zeros(max(sources, default=0) + 1, dtype=np.int32)
     renumbered[list(sources)] = list(sources.values())
     return renumbered[candidates.column(SOURCE).to_numpy()], candidates.column(ROW_ADDRESS).to_numpy()
@@ -166,7 +166,7 @@ def _resolve_places(candidates: pa.RecordBatch, sources: Mapping[int, int]) -> t
 def _find_distinct(
     query: np.ndarray, source: np.ndarray, address: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct places in order: where each first occurs, and for all of them which of these it is."""
+    """Return the first index of each distinct place, in order, and for every place its distinct number."""
     order = np.lexsort((address, source, query))
     is_new = np.ones(len(order), dtype=np.bool_)
     is_new[1:] = False
@@ -179,14 +179,14 @@ def _find_distinct(
 
 
 def _build_column(count: int, rows: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """One value a row, NaN where the branch did not find it."""
+    """Return one value per row; NaN if the branch did not find the row."""
     column = np.full(count, np.nan, dtype=np.float32)
     column[rows] = values
     return column
 
 
 def _scale(values: np.ndarray) -> np.ndarray:
-    """The least as 0, the greatest as 1; NaN stays what it is, and infinite values are worth nothing."""
+    """Scale the least value to 0 and the greatest to 1; NaN stays NaN, and infinite values become 0."""
     numbers = values.astype(np.float64)
     numbers[~np.isfinite(numbers)] = np.nan
     known = numbers[~np.isnan(numbers)]

@@ -21,7 +21,7 @@ from execnodes.storage.source import LanceSource, MemTableSource, convert_column
 
 
 def filter_source(source: SearchSource, row_filter: RowFilter) -> SearchSource:
-    """The source without rows that don't fulfil a condition.
+    """Return the source without rows that fail a condition.
 
     Args:
         source: what is searched.
@@ -44,7 +44,7 @@ def filter_source(source: SearchSource, row_filter: RowFilter) -> SearchSource:
 def _find_admitted(
     rows: LanceSource, fragments: tuple[int, ...], row_filter: RowFilter
 ) -> dict[int, np.ndarray]:
-    """Fragment id -> which of its rows fulfil a condition; deleted ones don't."""
+    """Return, by fragment id, which rows pass a condition; deleted ones don't."""
     dataset: Any = rows.dataset
     found = [dataset.get_fragment(fragment_id) for fragment_id in fragments]
     flags = {one.fragment_id: np.zeros(one.physical_rows, dtype=np.bool_) for one in found}
@@ -95,7 +95,7 @@ WORTH_ASKING = 20
 
 @dataclass(frozen=True, eq=False)
 class KnnExec(ExecNode):
-    """The k nearest live rows of one source for every query, with their true distances; nearest first.
+    """Finds the k nearest live rows of one source for every query, with true distances; nearest first.
 
     It never gives fewer rows than there are: where an index finds fewer than k, all rows of the source are
     looked at.
@@ -129,11 +129,11 @@ class KnnExec(ExecNode):
 
     @property
     def wanted(self) -> int:
-        """Rows wanted for each query."""
+        """Number of rows to find for each query."""
         return self.request.k if self.k is None else self.k
 
     def describe(self) -> str:
-        """Source, how it is searched, and what is kept out."""
+        """Return the source, the search method, and the hidden rows."""
         parts = [self.source.label]
         if self.index is None:
             parts += [f"fragments={len(self.source.fragments)}", "flat", self.metric]
@@ -145,7 +145,7 @@ class KnnExec(ExecNode):
         return f"KnnExec: {', '.join(parts)}, blocked={blocked}"
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """One batch, or none where there is nothing to find."""
+        """Produce one batch, or none if nothing is found."""
         if partition:
             return
         found = self.find(self.request.vectors, self.wanted, context)
@@ -153,7 +153,7 @@ class KnnExec(ExecNode):
             yield build_candidates(self.source.number, found)
 
     def find(self, queries: np.ndarray, k: int, context: TaskContext) -> list[Found]:
-        """The nearest rows of each query: distances and addresses, nearest first."""
+        """Return distances and addresses of the nearest rows of each query, nearest first."""
         source, column = self._filtered_source, self.request.column
         if self.index is None or not self._is_index_worthwhile(self.index, k):
             return search_all_rows(source, column, queries, k, self.metric, self.keep, context)
@@ -168,17 +168,17 @@ class KnnExec(ExecNode):
 
     @cached_property
     def _filtered_source(self) -> SearchSource:
-        """The source, without rows that don't fulfil the condition."""
+        """The source without rows that fail the condition."""
         return self.source if self.row_filter is None else filter_source(self.source, self.row_filter)
 
     def _is_index_worthwhile(self, index: IndexSearch, k: int) -> bool:
-        """Whether there are so many live rows that to look at all of them costs more than to ask an index."""
+        """Return whether reading all live rows would cost more than an index search."""
         live = count_physical_rows(self._filtered_source) - count_hidden_rows(self._filtered_source)
         return live > max(FEW_ROWS, WORTH_ASKING * k * (index.refine_factor or 1))
 
 
 def build_candidates(source: int, found: list[Found]) -> pa.RecordBatch:
-    """What was found in a source, as `VECTOR_CANDIDATES`."""
+    """Return the rows found in a source as `VECTOR_CANDIDATES`."""
     counts = [len(addresses) for _, addresses in found]
     queries = np.repeat(np.arange(len(found), dtype=np.int32), counts)
     distances = np.concatenate([distances for distances, _ in found])

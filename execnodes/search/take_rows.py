@@ -35,7 +35,7 @@ DELETED = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 
 @dataclass(frozen=True, slots=True)
 class _RowIds:
-    """Names the ids of a fragment's rows. Equal for the same rows under the same ids.
+    """The cache key of a fragment's row ids; equal for the same rows with the same ids.
 
     Attributes:
         rows: see `SearchSource.fragment_identity`.
@@ -47,12 +47,12 @@ class _RowIds:
 
 
 def has_stable_ids(source: SearchSource) -> bool:
-    """Whether ids are other than addresses."""
+    """Return whether row ids differ from row addresses."""
     return bool(getattr(source.rows.dataset, "has_stable_row_ids", False))  # type: ignore[union-attr]
 
 
 def find_row_ids(source: SearchSource, addresses: np.ndarray, keep: VectorCache) -> np.ndarray:
-    """The ids of rows that are not deleted; those of deleted rows are left out.
+    """Return the ids of rows; those of deleted rows are left out.
 
     Args:
         source: a Lance dataset.
@@ -71,7 +71,7 @@ def find_row_ids(source: SearchSource, addresses: np.ndarray, keep: VectorCache)
 
 
 def read_fragment_row_ids(source: SearchSource, fragment_id: int, keep: VectorCache) -> np.ndarray:
-    """The row ids of a fragment by physical offset, uint64; `DELETED` where there is no row any more."""
+    """Return the row ids of a fragment by physical offset (uint64); `DELETED` for deleted rows."""
     dataset: Any = source.rows.dataset  # type: ignore[union-attr]
 
     def make() -> np.ndarray:
@@ -97,7 +97,7 @@ _ENTRY_BYTES = 256
 
 @dataclass(frozen=True, slots=True)
 class _ColumnName:
-    """Names a column of a fragment. Equal for the same rows, read as the same type.
+    """The cache key of a fragment's column; equal for the same rows, read as the same type.
 
     Attributes:
         rows: see `SearchSource.fragment_identity`.
@@ -126,7 +126,7 @@ class _KeptColumn:
 def take_cached_columns(
     source: SearchSource, addresses: np.ndarray, fields: Sequence[pa.Field], keep: VectorCache
 ) -> list[pa.Array] | None:
-    """Columns of some rows of a generation, in the order of the addresses.
+    """Return columns of rows of a generation, in the order of the addresses.
 
     Args:
         source: where the rows lie.
@@ -190,7 +190,7 @@ def _measure(column: _KeptColumn) -> int:
 def take_columns(
     source: SearchSource, addresses: np.ndarray, fields: Sequence[pa.Field], keep: VectorCache
 ) -> list[pa.Array]:
-    """Columns of some rows of one source, in the order of the addresses.
+    """Return columns of rows of one source, in the order of the addresses.
 
     Args:
         source: where the rows lie.
@@ -230,7 +230,7 @@ TAKEN_ROWS = 16_384
 
 @dataclass(frozen=True, eq=False)
 class TakeRowsExec(UnaryExec):
-    """The candidates' rows, in the order of the candidates: nobody else's columns are ever read.
+    """Reads the columns of the candidates, in the order of the candidates, and of no other rows.
 
     Args:
         input: candidates.
@@ -253,11 +253,11 @@ class TakeRowsExec(UnaryExec):
 
     @property
     def schema(self) -> pa.Schema:
-        """What it produces."""
+        """The output columns."""
         return self.output
 
     def describe(self) -> str:
-        """Columns, and the filter."""
+        """Return the columns and the filter."""
         filtered = "" if self.row_filter is None else f", filter={self.row_filter}"
         return f"TakeRowsExec: columns=[{', '.join(self.output.names)}]{filtered}"
 
@@ -271,7 +271,7 @@ class TakeRowsExec(UnaryExec):
 
     @cached_property
     def _needed(self) -> pa.Schema:
-        """The output, and what the filter reads besides."""
+        """Names of the output columns and of those that the filter reads."""
         read = self.row_filter.columns if self.row_filter is not None else frozenset()
         further = sorted(read - set(self.output.names))
         known = [self._table if name in self._table.names else self.input.schema for name in further]
@@ -279,11 +279,11 @@ class TakeRowsExec(UnaryExec):
 
     @cached_property
     def _fields(self) -> list[pa.Field]:
-        """What is read from the sources."""
+        """Fields that are read from the sources."""
         return [field for field in self._needed if field.name in self._table.names]
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """The rows, some at a time."""
+        """Produce the rows in several batches."""
         for found in self.input.execute(partition, context):
             for start in range(0, found.num_rows, TAKEN_ROWS):
                 context.check()
@@ -306,7 +306,7 @@ class TakeRowsExec(UnaryExec):
         return rows if len(self.output) == len(self._needed) else rows.select(self.output.names)
 
     def _take_table_columns(self, found: pa.RecordBatch) -> dict[str, pa.Array]:
-        """Table columns of the candidates, by name."""
+        """Return table columns of the candidates by name."""
         numbers = found.column(SOURCE).to_numpy()
         addresses = found.column(ROW_ADDRESS).to_numpy()
         places = [np.flatnonzero(numbers == number) for number in np.unique(numbers)]

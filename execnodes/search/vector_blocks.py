@@ -21,7 +21,7 @@ from execnodes.storage.source import LanceSource, MemTableSource, combine_chunks
 
 
 def count_physical_rows(source: SearchSource) -> int:
-    """Rows of a source, hidden and deleted ones included."""
+    """Return the number of rows of a source, hidden and deleted ones included."""
     rows = source.rows
     if not isinstance(rows, LanceSource):
         return int(rows.rows.num_rows)
@@ -34,13 +34,13 @@ def count_physical_rows(source: SearchSource) -> int:
 
 
 def count_hidden_rows(source: SearchSource) -> int:
-    """Rows of a source that its mask hides."""
+    """Return the number of rows that the source's mask hides."""
     masks = source.live.fragments
     return sum(masks[one].hidden_rows for one in source.fragments if one in masks)
 
 
 def list_live_addresses(source: SearchSource) -> np.ndarray:
-    """Addresses of the rows that masks show, uint64, ascending; every fragment must have a mask."""
+    """Return the addresses of visible rows, uint64, ascending; every fragment must have a mask."""
     masks = source.live.fragments
     parts = [
         np.flatnonzero(masks[one].visible.to_numpy(zero_copy_only=False)).astype(np.uint64)
@@ -51,7 +51,7 @@ def list_live_addresses(source: SearchSource) -> np.ndarray:
 
 
 def find_live(source: SearchSource, addresses: np.ndarray) -> np.ndarray:
-    """Which of these rows are in the source and not hidden."""
+    """Return for each address whether the row is in the source and visible."""
     fragments = addresses >> OFFSET_BITS
     searched = set(source.fragments)
     live = np.zeros(len(addresses), dtype=np.bool_)
@@ -80,15 +80,15 @@ Value = TypeVar("Value")
 
 
 class VectorCache(Protocol):
-    """A cache bounded in bytes, for things that never change."""
+    """A cache of immutable values, bounded in bytes."""
 
     def compute(self, key: Hashable, make: Callable[[], Value], size: Callable[[Value], int]) -> Value:
-        """The value of a key, made where it is not kept."""
+        """Return the value of a key; compute it if it is not cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class _MemoryVectors:
-    """Names the vectors of rows in memory. Equal for the same rows and column.
+    """The cache key of vectors in memory; equal for the same rows and column.
 
     Attributes:
         rows: see `SearchSource.identity`.
@@ -101,7 +101,7 @@ class _MemoryVectors:
 
 @dataclass(frozen=True, slots=True)
 class _FragmentVectors:
-    """Names the vectors of a fragment. Equal for the same rows and column.
+    """The cache key of a fragment's vectors; equal for the same rows and column.
 
     Attributes:
         rows: see `SearchSource.fragment_identity`.
@@ -126,18 +126,18 @@ class VectorBlock:
 
     @property
     def fragment_id(self) -> int:
-        """Of all its rows."""
+        """Id of the fragment of all rows."""
         return int(self.addresses[0]) >> OFFSET_BITS
 
     @cached_property
     def squares(self) -> np.ndarray:
-        """The square of the length of every vector, in its own type."""
+        """Squared length of every vector, in its own type."""
         squares: np.ndarray = np.vecdot(self.vectors, self.vectors)
         return squares
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, those of `squares` among them."""
+        """Bytes in memory, those of `squares` included."""
         squares = len(self.vectors) * self.vectors.itemsize
         return int(self.addresses.nbytes + self.vectors.nbytes + squares)
 
@@ -146,7 +146,7 @@ Blocks = tuple[VectorBlock, ...]
 
 
 def read_vector_blocks(source: SearchSource, column: str, keep: VectorCache) -> Iterator[VectorBlock]:
-    """All rows of a source that have a vector and are not deleted, whether they are live or not.
+    """Read all rows of a source that have a vector and are not deleted, live or not.
 
     Args:
         source: where.
@@ -208,7 +208,7 @@ def _split_memory(column: pa.ChunkedArray) -> Iterator[VectorBlock]:
 
 
 def split_into_blocks(vectors: pa.FixedSizeListArray, addresses: np.ndarray) -> Iterator[VectorBlock]:
-    """At most one block, in which every row has a vector."""
+    """Yield at most one block, in which every row has a vector."""
     if vectors.null_count:
         valid = vectors.is_valid()
         vectors, addresses = vectors.filter(valid), addresses[valid.to_numpy(zero_copy_only=False)]
@@ -222,7 +222,7 @@ def split_into_blocks(vectors: pa.FixedSizeListArray, addresses: np.ndarray) -> 
 
 
 def _to_matrix(vectors: pa.FixedSizeListArray) -> tuple[np.ndarray, np.ndarray | None]:
-    """One row a vector, and which rows have all of their elements; None where all have."""
+    """Return one row per vector, and which rows have all elements; None if all have."""
     size = vectors.type.list_size
     elements = vectors.flatten()
     whole = None

@@ -50,7 +50,7 @@ _ROUNDINGS = 3
 def screen_nearest(
     block: VectorBlock, query: np.ndarray, k: int, unwanted: np.ndarray | None
 ) -> np.ndarray | None:
-    """The rows of a block that may be among the k with the smallest l2 distance to a query.
+    """Return the rows of a block that may be among the k with the smallest l2 distance to a query.
 
     Args:
         block: vectors.
@@ -94,7 +94,7 @@ def search_all_rows(
     keep: VectorCache,
     context: TaskContext,
 ) -> list[Found]:
-    """The k nearest live rows for every query.
+    """Return the k nearest live rows for every query, by the distances of all rows.
 
     Args:
         source: what is searched.
@@ -130,7 +130,7 @@ def search_all_rows(
 def _read_live_blocks(
     source: SearchSource, column: str, keep: VectorCache
 ) -> Iterator[tuple[VectorBlock, np.ndarray | None]]:
-    """Vectors, and which of them are of rows that count; None where all are."""
+    """Read vectors, and which of their rows are live; None if all are."""
     rows = source.rows
     if isinstance(rows, LanceSource) and _has_few_rows(source):
         addresses = list_live_addresses(source)
@@ -143,7 +143,7 @@ def _read_live_blocks(
 
 
 def _has_few_rows(source: SearchSource) -> bool:
-    """Whether a source has so few live rows that it is best to read no other."""
+    """Return whether a source has so few live rows that only these should be read."""
     masks = source.live.fragments
     if any(one not in masks for one in source.fragments):
         return False
@@ -152,7 +152,7 @@ def _has_few_rows(source: SearchSource) -> bool:
 
 
 def _find_visible(block: VectorBlock, mask: FragmentMask | None) -> np.ndarray | None:
-    """Which rows of a block a mask shows."""
+    """Return which rows of a block a mask shows."""
     if mask is None or not mask.hidden_rows:
         return None
     flags = mask.visible.to_numpy(zero_copy_only=False)
@@ -164,7 +164,7 @@ def _find_visible(block: VectorBlock, mask: FragmentMask | None) -> np.ndarray |
 
 @dataclass(frozen=True, slots=True)
 class IndexSearch:
-    """How an index is used.
+    """The parameters of an index search.
 
     Attributes:
         name: of the index.
@@ -184,7 +184,7 @@ class IndexSearch:
     ef: int | None = None
 
     def describe(self, metric: str) -> str:
-        """For plans."""
+        """Return the index and its parameters for plans."""
         effort = None if self.nprobes is not None else self.effort
         options = {"nprobes": self.nprobes, "effort": effort, "ef": self.ef, "refine": self.refine_factor}
         said = [f"{name}={value}" for name, value in options.items() if value is not None]
@@ -193,7 +193,7 @@ class IndexSearch:
     def rank(
         self, source: SearchSource, column: str, queries: np.ndarray, k: int, effort: float
     ) -> list[Found]:
-        """The k nearest rows of the index by its own distances, superseded ones among them; nearest first.
+        """Return the k nearest rows by the index's own distances, stale ones included; nearest first.
 
         Args:
             source: a Lance dataset with the index.
@@ -258,7 +258,7 @@ def search_index(
     keep: VectorCache,
     context: TaskContext,
 ) -> list[Found]:
-    """The k nearest live rows for every query, nearest first; none for a query where the index can't tell.
+    """Return the k nearest live rows for every query, nearest first; none if the index can't tell them.
 
     Args:
         source: a Lance dataset with the index.
@@ -297,7 +297,7 @@ def search_index(
 
 
 def _compute_required(live: np.ndarray, k: int, refine: int) -> int | None:
-    """How many rows must be ranked to have the k nearest live ones among them; None where that can't be told.
+    """Return how many rows must be ranked to include the k nearest live ones; None if unknown.
 
     Stale rows are nearer than the k-th live one: to find it takes what it takes to find that many rows where
     none is stale.
@@ -319,7 +319,7 @@ def _refine(
     keep: VectorCache,
     found: Sequence[Found],
 ) -> list[Found]:
-    """The k nearest of what was found, by true distances."""
+    """Return the k nearest of the rows found, by true distances."""
     rows = source.rows
     assert isinstance(rows, LanceSource)  # noqa: S101 (nothing else has an index)
     every = np.unique(np.concatenate([addresses for _, addresses in found]))

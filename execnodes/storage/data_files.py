@@ -28,7 +28,7 @@ _LOCK = threading.Lock()
 
 
 def intern(kind: Callable[..., Identity], *parts: object) -> Identity:
-    """The object of a class that has these parts: the one that is in use already, or a new one.
+    """Return the one object of a class with these parts: the existing one, or a new one.
 
     Each version of a table makes its names anew, and long ones take a while to hash and to compare. Here this
     happens once; from then on, they are the same if they are one object.
@@ -43,7 +43,7 @@ def intern(kind: Callable[..., Identity], *parts: object) -> Identity:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Names a dataset. Two are equal if they are the same one: not another that was made in its directory.
+    """The identity of a dataset: datasets that replace one another in a directory differ.
 
     Attributes:
         uri: of its directory.
@@ -55,22 +55,22 @@ class Place:
 
     @staticmethod
     def new(uri: str) -> Place:
-        """Of a table that was not seen before."""
+        """Return the identity of a table that was not seen before."""
         return Place(uri, next(_NUMBERS))
 
     @staticmethod
     def unknown() -> Place:
-        """Of a dataset that is like no other: what is kept of it is found by its own source alone."""
+        """Return a unique identity: what is cached for it is found only through its own source."""
         return Place.new("")
 
     def below(self, path: str) -> Place:
-        """Of a dataset in a directory of the table, such as a flushed generation."""
+        """Return the identity of a dataset in a directory of the table, such as a flushed generation."""
         return Place(f"{self.uri}/{path}", self.number)
 
 
 @dataclass(frozen=True, slots=True)
 class BasePath:
-    """A directory with files of a dataset besides its own. Equal where files lie at the same paths.
+    """A directory with files of a dataset besides its own; equal if its files have the same paths.
 
     Attributes:
         path: as the dataset's manifest has it.
@@ -86,14 +86,14 @@ Bases = Mapping[int, BasePath]
 
 
 def list_bases(dataset: Any) -> Bases:  # noqa: ANN401 (lance types)
-    """The bases of a `lance.LanceDataset`."""
+    """Return the bases of a `lance.LanceDataset` by number."""
     found = dataset.base_paths()
     return {number: BasePath(base.path, base.is_dataset_root) for number, base in found.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class DataFileId:
-    """A data file of a dataset. Equal if the same columns are read of the same file.
+    """The identity of a data file; equal if the same columns are read from the same file.
 
     A file that replaced another one is told from it by its size alone, and by the dataset: Lance gives every
     file a name of its own.
@@ -116,7 +116,7 @@ class DataFileId:
 
     @staticmethod
     def of(file: Any, bases: Bases) -> DataFileId:  # noqa: ANN401 (lance types)
-        """Of a `lance.fragment.DataFile`.
+        """Build the identity of a `lance.fragment.DataFile`.
 
         Raises:
             CorruptDataError: it lies in a base that the dataset does not have.
@@ -133,7 +133,7 @@ class DataFileId:
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class FragmentFiles:
-    """The stored rows of a fragment. `intern` if every physical row has the same values, deleted or not.
+    """The stored rows of a fragment; one object if every physical row has the same values.
 
     Attributes:
         place: the dataset.
@@ -147,7 +147,7 @@ class FragmentFiles:
 
     @staticmethod
     def of(metadata: Any, place: Place, bases: Bases) -> FragmentFiles:  # noqa: ANN401 (lance types)
-        """Of a `lance.FragmentMetadata`.
+        """Build the files of a `lance.FragmentMetadata`.
 
         Raises:
             CorruptDataError: a file lies in a base that the dataset does not have.
@@ -161,7 +161,7 @@ class FragmentFiles:
 
 @dataclass(frozen=True, slots=True)
 class Deletions:
-    """Deleted rows of a fragment. Equal if they are in the same file; the dataset is named beside it.
+    """The deletion file of a fragment; equal within a dataset if it is the same file.
 
     Attributes:
         fragment_id: part of the file's name.
@@ -179,7 +179,7 @@ class Deletions:
 
     @staticmethod
     def of(metadata: Any, bases: Bases) -> Deletions | None:  # noqa: ANN401 (lance types)
-        """Of a `lance.FragmentMetadata`; None where no row is deleted.
+        """Build the deletions of a `lance.FragmentMetadata`; None if no row is deleted.
 
         Raises:
             CorruptDataError: the file lies in a base that the dataset does not have.
@@ -194,7 +194,7 @@ class Deletions:
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class StoredValues:
-    """A column as it is stored in a fragment. `intern` if every physical row has the same value.
+    """A stored column of a fragment; one object if every physical row has the same value.
 
     Not by the column's name, because columns can swap names; and not by its field id alone, because Lance
     gives the id of a dropped column without values to the next.
@@ -212,7 +212,7 @@ class StoredValues:
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class Columns:
-    """Columns of a table. `intern` if names mean the same fields, with the same types, in the same order.
+    """Columns of a table; one object if names stand for the same fields, types and order.
 
     Types are compared as such: what they print leaves out parts of some of them.
 
@@ -224,7 +224,7 @@ class Columns:
 
     @staticmethod
     def of(fields: Iterable[tuple[int, str, pa.DataType]]) -> Columns:
-        """Of id, name and type of each."""
+        """Build columns from id, name and type of each."""
         return intern(Columns, tuple(fields))
 
 
@@ -247,7 +247,7 @@ MAX_SESSIONS = 64
 
 @dataclass(frozen=True, eq=False, slots=True)
 class StoredFragment:
-    """A fragment whose metadata was read: pylance makes classes to tell it, whenever it is asked.
+    """A fragment with its metadata, read once because pylance builds it anew on each access.
 
     Attributes:
         fragment_id: as Lance numbers it.
@@ -266,7 +266,7 @@ class StoredFragment:
 
     @staticmethod
     def of(handle: Any, place: Place, bases: Bases) -> StoredFragment:  # noqa: ANN401 (lance types)
-        """Read the metadata.
+        """Read the metadata of a fragment.
 
         Raises:
             CorruptDataError: a file lies in a base that the dataset does not have.
@@ -283,7 +283,7 @@ class StoredFragment:
     def columns(
         self, names: Iterable[str], types: Mapping[str, tuple[int, pa.DataType]]
     ) -> list[StoredValues]:
-        """What names the values of columns.
+        """Return the identities of the values of columns.
 
         Args:
             names: of stored columns, in the dataset's version.
@@ -314,15 +314,15 @@ class StoredFragments:
 
     @cached_property
     def all(self) -> tuple[StoredFragment, ...]:
-        """In the order in which they are scanned."""
+        """All fragments, in scan order."""
         return tuple([self._get_stored(one) for one in self.dataset.get_fragments()])
 
     def get(self, fragment_id: int) -> StoredFragment:
-        """One of them."""
+        """Return a fragment by its id."""
         return self.get_each((fragment_id,))[0]
 
     def get_each(self, fragment_ids: Iterable[int]) -> list[StoredFragment]:
-        """Some of them."""
+        """Return fragments by their ids."""
         return [
             self._known.get(one) or self._get_stored(self.dataset.get_fragment(one)) for one in fragment_ids
         ]
@@ -335,7 +335,7 @@ class StoredFragments:
         return list_bases(self.dataset)
 
     def take(self, fragment_id: int, offsets: np.ndarray, columns: Sequence[str]) -> pa.Table | None:
-        """Rows at ascending offsets, in stored columns; None where deletions move the offsets.
+        """Return the rows at ascending offsets, in stored columns; None if deletions shift the offsets.
 
         To open a fragment costs as much as to take a row of it: the first ones that are asked for stay open.
         """

@@ -246,7 +246,7 @@ class FtsExec(ExecNode):
 
 
 def is_narrow(clause: Clause) -> bool:
-    """Whether far fewer documents match than have one of the terms: then all that match are looked at."""
+    """Return whether the matches are so few, compared with the terms' documents, that all should be scored."""
     if isinstance(clause, BooleanClause):
         return bool(clause.must) or any(map(is_narrow, clause.should))
     if isinstance(clause, TermsClause):

@@ -30,7 +30,7 @@ _LENGTH: Final = struct.Struct("<I")
 
 @dataclass(frozen=True)
 class RegionField:
-    """One derived value of a region spec, given by a transform or by an expression.
+    """One derived value of a region spec, computed by a transform or an expression.
 
     Attributes:
         field_id: name under which manifests record the region's value.
@@ -51,7 +51,7 @@ class RegionField:
 
 @dataclass(frozen=True)
 class RegionSpec:
-    """How rows map to regions: a region holds the rows that agree on every field's value.
+    """The mapping of rows to regions: the rows of a region have equal values of every field.
 
     Attributes:
         spec_id: 1 or more; manifests refer to it.
@@ -70,7 +70,7 @@ class RegionSpec:
 
 @dataclass(frozen=True)
 class MemWalIndexDetails:
-    """What one version of a base table knows about its regions.
+    """The details of the MemWAL index of one base version.
 
     Attributes:
         snapshot_ts_millis: when the region snapshots were taken (Unix time in ms); 0 for never.
@@ -99,22 +99,22 @@ class MemWalIndexDetails:
 
     @cached_property
     def specs(self) -> Mapping[int, RegionSpec]:
-        """Region specs by id; none has 0, which stands for regions made by hand."""
+        """Region specs by id; id 0 is reserved for regions made by hand."""
         return {spec.spec_id: spec for spec in self.region_specs}
 
     def newest_merged(self, region_id: str) -> int:
-        """Return the newest generation of a region that this base version contains; 0 for none."""
+        """Return the newest merged generation of a region; 0 if there is none."""
         return self.merged_generations.get(region_id, 0)
 
     def newest_covered(self, index_name: str, region_id: str) -> int:
-        """Return the newest merged generation of a region that an index of the base table covers.
+        """Return the newest merged generation of a region that an index covers.
 
         MemWAL specification, "MemWAL Index Details": what is not recorded is not covered, so 0.
         """
         return self.index_catchup.get(index_name, {}).get(region_id, 0)
 
     def encode(self) -> bytes:
-        """Returns the index details in their wire form."""
+        """Encode the index details."""
         message = mem_wal_pb2.MemWalIndexDetails(
             snapshot_ts_millis=self.snapshot_ts_millis,
             num_regions=self.num_regions,
@@ -134,7 +134,7 @@ class MemWalIndexDetails:
     def encode_with_snapshots(
         self, snapshot_ts_millis: int, num_regions: int, inline_snapshots: bytes | None
     ) -> bytes:
-        """Returns the wire form that this was decoded from, with other region snapshots.
+        """Encode the original details with other region snapshots; unknown fields stay.
 
         Everything else stays as it is: progress, and fields that we don't know.
         """
@@ -149,7 +149,7 @@ class MemWalIndexDetails:
 
     @staticmethod
     def decode(data: bytes, *, source: str) -> "MemWalIndexDetails":
-        """Reads the index details from their wire form.
+        """Decode index details.
 
         Raises:
             CorruptDataError: the bytes are no MemWalIndexDetails message.
@@ -180,7 +180,7 @@ class MemWalIndexDetails:
 
 @dataclass(frozen=True)
 class BaseManifest:
-    """What the manifest file of one version of a base table tells.
+    """The parts of a base version's manifest that this project reads.
 
     Attributes:
         details: the MemWAL index, or None when that version has none.
@@ -200,7 +200,7 @@ class BaseManifest:
 
 
 def list_merged_generations(details: MemWalIndexDetails | None) -> Mapping[str, int]:
-    """Return, by region id, the newest generation that a base version contains; none where it has no MemWAL.
+    """Return the newest merged generation by region id; empty without MemWAL.
 
     MemWAL specification, "MemWAL Index Details": the record is committed with the rows.
     """
@@ -208,12 +208,12 @@ def list_merged_generations(details: MemWalIndexDetails | None) -> Mapping[str, 
 
 
 def read_index_details(table: Storage, version: int) -> MemWalIndexDetails | None:
-    """Reads the MemWAL index of one version of a base table, as `read_base_manifest` does."""
+    """Read the MemWAL index of one base version; None without MemWAL."""
     return read_base_manifest(table, version).details
 
 
 def read_base_manifest(table: Storage, version: int) -> BaseManifest:
-    """Reads the manifest file of one version of a base table.
+    """Read the manifest file of one version of a base table.
 
     Raises:
         NotFoundError: the table has no such version.
@@ -275,7 +275,7 @@ def _find_index_section(data: bytes) -> mem_wal_pb2.IndexSection:
 
 
 def _read_message(data: bytes, position: int) -> bytes:
-    """Returns the message at a position: a length in 4 bytes, then that many bytes."""
+    """Return the message at a position: a length of 4 bytes, then the message."""
     start = position + _LENGTH.size
     if start > len(data):
         msg = f"a message is said to be at byte {position}"

@@ -15,7 +15,7 @@ _MARK: Final = "_gateway/table"
 
 
 def read_table_mark(table: Storage) -> FileIdentity | None:
-    """What tells the table from another one in its directory; None where nobody has marked it yet.
+    """Return the mark that identifies the table in its directory; None if it has none yet.
 
     A table that is made anew has another mark or none. A copy has a mark of its own: the file is another.
 
@@ -26,7 +26,7 @@ def read_table_mark(table: Storage) -> FileIdentity | None:
 
 
 def mark_table(table: Storage) -> None:
-    """Mark a table that is there; of several processes that do, one does.
+    """Mark an existing table; if several processes do, one mark remains.
 
     Raises:
         UnavailableError: storage failed to answer.
@@ -36,7 +36,7 @@ def mark_table(table: Storage) -> None:
 
 
 def unmark_table(table: Storage) -> None:
-    """Remove the mark: who knows the table by it looks at it anew.
+    """Delete the mark, so that all who know the table by it open it anew.
 
     Raises:
         UnavailableError: storage failed to answer.

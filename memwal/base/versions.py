@@ -44,7 +44,7 @@ _CONFLICTS: Final = (
 
 
 def commit_with_retries(failing: str, change: Callable[[], Outcome]) -> Outcome:
-    """Do something that ends with a commit; again from its beginning if another commit came first.
+    """Call a function that commits; call it again if another commit came first.
 
     Args:
         failing: begins the message of an error: "table 't': can't build index 'x'".
@@ -81,7 +81,7 @@ _HINT: Final = f"{VERSIONS}/latest_version_hint.json"
 
 
 def commit_next(table: Storage, version: int, operation: Any) -> bool:  # noqa: ANN401 (lance types)
-    """Commit an operation as the version that follows another, unless there is one.
+    """Commit an operation as the version that follows another, unless that exists.
 
     Args:
         table: directory of the table.
@@ -125,7 +125,7 @@ def commit_next(table: Storage, version: int, operation: Any) -> bool:  # noqa: 
 
 
 def _create_version(table: Storage, version: int, data: bytes) -> bool:
-    """Make the manifest of the version that follows another one; False where that is not the newest any more.
+    """Create the manifest of the next version; return False if the version is not the newest any more.
 
     The next version not being there does not suffice: it may have been made and, meanwhile, cleaned up.
     """
@@ -150,7 +150,7 @@ def _create_version(table: Storage, version: int, data: bytes) -> bool:
 
 
 def _list_manifests(table: Storage) -> dict[int, Entry]:
-    """Version -> its manifest file; detached versions are left out."""
+    """Return the manifest files by version, without detached versions."""
     files = ((parse_base_manifest_version(entry.name), entry) for entry in table.list(VERSIONS))
     return {version: entry for version, entry in files if version is not None}
 
@@ -164,7 +164,7 @@ def _read_version_hint(table: Storage) -> int:
 
 
 def renumber_manifest(data: bytes, version: int, *, source: str) -> bytes:
-    """A manifest file that says to be another version; its manifest is the last of the messages in it.
+    """Return a manifest file with another version number.
 
     Raises:
         CorruptDataError: it is not a whole manifest file.

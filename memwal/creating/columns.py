@@ -48,7 +48,7 @@ _STORED_KINDS: Final[tuple[Callable[[pa.DataType], bool], ...]] = (
 def build_stored_schema(
     schema: pa.Schema, primary_key: Sequence[str] = (), not_null: Sequence[str] = ()
 ) -> pa.Schema:
-    """The schema under which a new table is stored.
+    """Build the schema under which a new table is stored.
 
     Args:
         schema: names, types and metadata; columns that are not nullable there are NOT NULL.
@@ -89,7 +89,7 @@ def build_stored_schema(
 
 
 def list_key_columns(schema: pa.Schema) -> tuple[str, ...]:
-    """Columns of the primary key that a stored schema declares, in key order."""
+    """Return the primary key columns of a stored schema, in key order."""
     marked = []
     for position, field in enumerate(schema):
         metadata = field.metadata or {}
@@ -99,7 +99,7 @@ def list_key_columns(schema: pa.Schema) -> tuple[str, ...]:
 
 
 def list_not_null_columns(schema: pa.Schema) -> tuple[str, ...]:
-    """Columns of a stored schema in which NULL is refused, in the schema's order."""
+    """Return the NOT NULL columns of a stored schema, in the schema's order."""
     key = list_key_columns(schema)
     return tuple(
         field.name
@@ -109,7 +109,7 @@ def list_not_null_columns(schema: pa.Schema) -> tuple[str, ...]:
 
 
 def storage_type(name: str, kind: pa.DataType) -> pa.DataType:
-    """The type under which values of a column are stored.
+    """Return the type under which values of a column are stored.
 
     Raises:
         UnsupportedError: Lance does not store values of this type.

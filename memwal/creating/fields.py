@@ -25,7 +25,7 @@ Not in the schema's metadata: Lance takes log entries for those of another table
 
 
 def find_last_field_id(dataset: Any, found: Iterable[int] = ()) -> int:  # noqa: ANN401 (lance types)
-    """The highest field id that was ever in use, as far as is known.
+    """Return the highest field id that is known to have been in use.
 
     Args:
         dataset: the newest version of the base table.
@@ -43,13 +43,13 @@ def find_last_field_id(dataset: Any, found: Iterable[int] = ()) -> int:  # noqa:
 
 
 def record_last_field_id(dataset: Any, last_id: int) -> None:  # noqa: ANN401 (lance types)
-    """Commit that ids up to this one have been in use, before a column that has it is dropped."""
+    """Commit that field ids up to this one were in use, before a column is dropped."""
     if dataset.config().get(LAST_FIELD_ID) != str(last_id):
         dataset.update_config({LAST_FIELD_ID: str(last_id)})
 
 
 def add_fields(dataset: Any, fields: Sequence[pa.Field], after: int) -> LanceSchema:  # noqa: ANN401 (lance types)
-    """The schema of a dataset with more columns at its end.
+    """Return the schema of a dataset with more columns at its end.
 
     Args:
         dataset: the base table.
@@ -66,7 +66,7 @@ def add_fields(dataset: Any, fields: Sequence[pa.Field], after: int) -> LanceSch
 
 
 def remove_field(dataset: Any, name: str) -> LanceSchema:  # noqa: ANN401 (lance types)
-    """The schema of a dataset without one of its columns.
+    """Return the schema of a dataset without one of its columns.
 
     Args:
         dataset: the base table.
@@ -81,7 +81,7 @@ def remove_field(dataset: Any, name: str) -> LanceSchema:  # noqa: ANN401 (lance
 
 
 def _unpack_schema(schema: LanceSchema) -> tuple[dict[str, list[int]], list[mem_wal_pb2.SchemaField]]:
-    """Metadata as lists of bytes, and fields as messages: what pickling a schema shows of it."""
+    """Return the metadata and the field messages of a pickled schema."""
     _, (metadata, *encoded) = schema.__reduce__()
     return json.loads(metadata), [mem_wal_pb2.SchemaField.FromString(one) for one in encoded]
 

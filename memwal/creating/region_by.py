@@ -42,7 +42,7 @@ UNSHARDED = "unsharded"
 
 @dataclass(frozen=True, slots=True)
 class MemWalOptions:
-    """What is recorded in a new MemWAL index.
+    """Options of a new MemWAL index.
 
     Attributes:
         region_by: how rows map to regions; see `region_by`.
@@ -61,7 +61,7 @@ class MemWalOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One transform as written: its name, columns, a number, and the text of an expression."""
+    """A parsed transform: its name, columns, number, and expression."""
 
     name: str
     columns: tuple[str, ...]
@@ -70,7 +70,7 @@ class _Call:
 
 
 def parse_region_fields(text: str, ids: Mapping[str, int], schema: pa.Schema) -> tuple[RegionField, ...]:
-    """The fields of a region spec.
+    """Parse the fields of a region spec.
 
     Args:
         text: as above.
@@ -98,7 +98,7 @@ def parse_region_fields(text: str, ids: Mapping[str, int], schema: pa.Schema) ->
 
 
 def list_region_columns(spec: RegionSpec | None) -> frozenset[int]:
-    """Lance field ids of the columns whose values decide on a row's region."""
+    """Return the Lance field ids of the columns that determine the region."""
     return frozenset(source for one in (spec.fields if spec else ()) for source in one.source_ids)
 
 
@@ -209,7 +209,7 @@ def _build_field(call: _Call, text: str, ids: Mapping[str, int], schema: pa.Sche
 
 
 def _infer_result_type(field: RegionField, text: str, types: Sequence[pa.DataType]) -> RegionField:
-    """The field with the type of its values, once it was evaluated over a row of NULLs."""
+    """Return the field with its result type, inferred by evaluation over a row of NULLs."""
     if field.transform in _DATE_PARTS and not all(map(pa.types.is_temporal, types)):
         msg = f"region_by {text!r}: {field.transform} takes a date or timestamp, not {types[0]}"
         raise UnsupportedError(msg)

@@ -54,12 +54,12 @@ class GivenUpRegions:
 
 
 def table_exists(storage: Storage) -> bool:
-    """Whether a directory holds a table: some version of it."""
+    """Return whether a directory holds any version of a table."""
     return any(entry.name.endswith(_MANIFEST) for entry in storage.list(VERSIONS))
 
 
 def write_fragments(storage: Storage, rows: pa.RecordBatchReader) -> list[FragmentMetadata]:
-    """Write rows below a table's directory, where nobody sees them until they are committed.
+    """Write rows below a table's directory; they are invisible until they are committed.
 
     Args:
         storage: directory of the table; what else is there makes no difference.
@@ -80,11 +80,11 @@ def create_dataset(
     *,
     rehearse: bool = False,
 ) -> bool:
-    """Make a table, whole, unless there is one.
+    """Create a table in one step unless it exists.
 
     Args:
         storage: directory of the table.
-        schema: as `declared_schema` returns it.
+        schema: as `build_stored_schema` returns it.
         fragments: first rows, as `write_fragments` returns them.
         options: how its MemWAL is set up; None for a table without.
         rehearse: only find out whether it could be made; nothing is written to the table's directory.
@@ -131,7 +131,7 @@ def build_mem_wal_index(
     options: MemWalOptions,
     given_up: GivenUpRegions = GivenUpRegions(),
 ) -> Index:
-    """The MemWAL index that a dataset is given.
+    """Build the MemWAL index of a dataset.
 
     Args:
         dataset: the `lance.LanceDataset` that it is made for.
@@ -169,7 +169,7 @@ def build_mem_wal_index(
 
 
 def delete_table(storage: Storage, keep: Iterable[str] = ()) -> None:
-    """Remove a table's files; safe to repeat.
+    """Delete a table's files; safe to repeat.
 
     The manifests go first, the newest last: whoever reads meanwhile finds the newest version or none.
 
@@ -217,7 +217,7 @@ def _check_region_columns(spec: RegionSpec, key: Sequence[str], names: Mapping[i
 
 
 def give_up_regions(table: Storage, region_ids: Iterable[str]) -> GivenUpRegions:
-    """Seal regions for good; nothing is removed, and it may be done again.
+    """Seal regions for good; nothing is removed; safe to repeat.
 
     No writer can claim them any more. One that holds a region can still append to its log, but what it
     flushes is refused.

@@ -23,11 +23,11 @@ EXTENTS: Final = "_gateway/merging"
 
 
 class RegionMismatchError(PreconditionError):
-    """A region's manifest and the base table contradict each other, so which rows are newer is not known."""
+    """A region's manifest and the base table contradict each other, so the newer rows are unknown."""
 
 
 def choose_first_generation(details: MemWalIndexDetails, region_id: str) -> int:
-    """Number of the first generation of a region that is to be created.
+    """Return the number of the first generation of a new region.
 
     Args:
         details: MemWAL index of the newest base version.
@@ -45,17 +45,17 @@ def choose_first_generation(details: MemWalIndexDetails, region_id: str) -> int:
 
 
 def extent_path(region_id: str, first: int) -> str:
-    """Returns the file in which mergers agree where a merge ends that begins at generation `first`."""
+    """Return the file in which mergers agree on the end of a merge that starts at generation `first`."""
     return f"{EXTENTS}/{region_id}.{first}"
 
 
 def is_given_up(manifest: RegionManifest, merged: int) -> bool:
-    """Whether none of a region's rows count any more, those in its log included."""
+    """Return whether none of a region's rows count any more, those in its log included."""
     return manifest.sealed and manifest.current_generation <= merged
 
 
 def is_restarted(manifest: RegionManifest, merged: int) -> bool:
-    """Whether a region's numbers are below what the base table counts as merged.
+    """Return whether a region's generation numbers are below the merged ones of the base table.
 
     Args:
         manifest: read after the base version: one that was read before may just be older.
@@ -65,7 +65,7 @@ def is_restarted(manifest: RegionManifest, merged: int) -> bool:
 
 
 def check_not_restarted(table: Storage, manifest: RegionManifest, merged: int) -> None:
-    """Refuse a region whose generations nobody can tell from those that the base table contains.
+    """Refuse a region whose generations have numbers that the base table counts as merged.
 
     Args:
         table: its directory, for messages.
@@ -90,7 +90,7 @@ def check_not_restarted(table: Storage, manifest: RegionManifest, merged: int) -
 def check_generations(
     table: Storage, manifests: Iterable[RegionManifest], merged: Mapping[str, int]
 ) -> frozenset[str]:
-    """Make sure that the generations of regions are those that the base table counts.
+    """Check that the generations of regions agree with the base table.
 
     Args:
         table: its directory.
@@ -119,7 +119,7 @@ def check_generations(
 
 
 def check_listed(table: Storage, manifest: RegionManifest, merged: int) -> None:
-    """Refuse a region of which generations are gone that the base table does not contain.
+    """Refuse a region that has lost generations that the base table does not contain.
 
     Args:
         table: its directory, for messages.

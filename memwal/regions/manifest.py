@@ -25,7 +25,7 @@ _BITS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class FlushedGeneration:
-    """A MemTable that was flushed as an immutable Lance dataset.
+    """A MemTable that was flushed to an immutable Lance dataset.
 
     Attributes:
         generation: 1 or more; higher is newer within the region.
@@ -46,7 +46,7 @@ class FlushedGeneration:
             raise InvalidInputError(msg)
 
     def is_merged(self, newest_merged: int) -> bool:
-        """Return whether the base table contains the generation, so that readers must leave it out.
+        """Return whether the base table contains the generation, so readers must leave it out.
 
         MemWAL specification, "LSM Tree Merging Read": generations are merged in ascending order, so the
         newest one that is merged tells of all.
@@ -59,7 +59,7 @@ class FlushedGeneration:
 
 @dataclass(frozen=True, slots=True)
 class ReplayStart:
-    """Where the replay of a region's log starts.
+    """The position in a region's log where replay starts.
 
     Attributes:
         after: newest WAL position that a flush is known to cover; 0 for none.
@@ -85,7 +85,7 @@ class ReplayStart:
 
 @dataclass(frozen=True, slots=True)
 class RegionManifest:
-    """One version of a region's state.
+    """One version of a region's manifest.
 
     Attributes:
         region_id: UUID in its usual text form.
@@ -131,16 +131,16 @@ class RegionManifest:
         object.__setattr__(self, "replay_start", start)
 
     def unmerged_generations(self, newest_merged: int) -> tuple[FlushedGeneration, ...]:
-        """Return the generations that the base table lacks, oldest first."""
+        """Return the generations that are not merged, oldest first."""
         return tuple(one for one in self.flushed_generations if not one.is_merged(newest_merged))
 
     def merged(self, newest_merged: int) -> tuple[FlushedGeneration, ...]:
-        """Return the generations that are listed though the base table contains them, oldest first."""
+        """Return the listed generations that are merged, oldest first."""
         return tuple(one for one in self.flushed_generations if one.is_merged(newest_merged))
 
     @staticmethod
     def decode(data: bytes, *, source: str) -> "RegionManifest":
-        """Reads a manifest from its wire form.
+        """Decode a manifest.
 
         Args:
             data: a serialized RegionManifest message.
@@ -177,7 +177,7 @@ class RegionManifest:
             raise CorruptDataError(msg) from error
 
     def encode(self) -> bytes:
-        """Returns the wire form."""
+        """Encode the manifest."""
         message = mem_wal_pb2.RegionManifest.FromString(self.origin)
         recorded = {one.generation: one for one in message.flushed_generations}
         del message.flushed_generations[:]
@@ -204,7 +204,7 @@ class RegionManifest:
 
 @lru_cache(maxsize=4096)
 def format_reversed_bits(number: int) -> str:
-    """Returns the 64 binary digits of a number, lowest first: sequential files spread over an object store.
+    """Format a number as 64 binary digits, lowest first: sequential files spread over an object store.
 
     MemWAL specification, "WAL Storage Layout" and "Shard Manifest Versioning".
 
@@ -218,34 +218,34 @@ def format_reversed_bits(number: int) -> str:
 
 
 def parse_reversed_bits(digits: str) -> int | None:
-    """Returns the number that 64 reversed binary digits stand for, or None when they are something else."""
+    """Parse 64 reversed binary digits; None for other text."""
     if len(digits) != _BITS or digits.strip("01"):
         return None
     return int(digits[::-1], 2)
 
 
 def manifest_directory(region_id: str) -> str:
-    """Returns the directory of a region's manifests."""
+    """Return the directory of a region's manifests."""
     return f"{MEM_WAL}/{region_id}/manifest"
 
 
 def manifest_path(region_id: str, version: int) -> str:
-    """Returns the file of one version of a region's manifest."""
+    """Return the file of one version of a region's manifest."""
     return f"{manifest_directory(region_id)}/{format_reversed_bits(version)}.binpb"
 
 
 def version_hint_path(region_id: str) -> str:
-    """Returns the file that names a recent version of a region's manifest."""
+    """Return the file that hints at a recent version of a region's manifest."""
     return f"{manifest_directory(region_id)}/version_hint.json"
 
 
 def parse_manifest_version(name: str) -> int | None:
-    """Returns the version of a region's manifest by the name of its file; None for any other file."""
+    """Return the version of a manifest's file name; None for any other file."""
     return (parse_reversed_bits(name.removesuffix(".binpb")) if name.endswith(".binpb") else None) or None
 
 
 def list_regions(table: Storage) -> tuple[str, ...]:
-    """Returns the ids of all regions that have a directory, in ascending order.
+    """Return the ids of all regions that have a directory, in ascending order.
 
     While regions neither come nor go, it is the same tuple.
     """
@@ -254,14 +254,14 @@ def list_regions(table: Storage) -> tuple[str, ...]:
 
 @lru_cache(maxsize=64)
 def _filter_region_ids(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns those names that are region ids; queries ask over and over about the same thousands."""
+    """Return the names that are region ids; cached, since queries ask for the same names."""
     return tuple(sorted(filter(_REGION_ID.fullmatch, names)))
 
 
 def read_latest_manifest(
     table: Storage, region_id: str, *, known: RegionManifest | None = None
 ) -> RegionManifest | None:
-    """Reads the newest manifest of a region.
+    """Read the newest manifest of a region.
 
     With `known`, the newest version read before, one probe suffices while nothing changed, and `known` itself
     is returned then. That its own file is still there is part of the probe: a table may have been dropped and
@@ -285,7 +285,7 @@ def read_latest_manifest(
 def read_latest_manifests(
     table: Storage, region_ids: Sequence[str], *, known: Mapping[str, RegionManifest]
 ) -> tuple[RegionManifest | None, ...]:
-    """Reads the newest manifest of each region, as `read_latest_manifest` does of one.
+    """Read the newest manifest of each region.
 
     All regions in `known` are probed in one go, so that on S3 a thousand unchanged regions cost a few round
     trips.
@@ -309,7 +309,7 @@ def _list_probe_paths(known: RegionManifest) -> tuple[str, str]:
 
 
 def _read_newest(table: Storage, region_id: str, start: int | None) -> RegionManifest | None:
-    """Reads the newest manifest from a version on that exists, or from the directory's listing."""
+    """Read the newest manifest, from an existing version upward or by the directory's listing."""
     for _ in range(_READ_ATTEMPTS):
         if start is None:
             start = _find_newest_version(table, region_id)
@@ -326,7 +326,7 @@ def _read_newest(table: Storage, region_id: str, start: int | None) -> RegionMan
 
 
 def commit_manifest(table: Storage, manifest: RegionManifest) -> bool:
-    """Creates one version of a region's manifest, then hints at it.
+    """Create one version of a region's manifest, then write the version hint.
 
     Returns:
         True when this call created the version; False when it exists already: read the newest and try again
@@ -360,7 +360,7 @@ def _decode_checked(data: bytes, region_id: str, version: int, source: str) -> R
 
 
 def _read_version_hint(table: Storage, region_id: str) -> int | None:
-    """Returns the version of the hint file if it exists, or None: a hint is never more than a hint."""
+    """Return the version in the hint file; None if it is absent or unreadable."""
     try:
         version = json.loads(table.read(version_hint_path(region_id)))["version"]
     except (FileNotFoundError, ValueError, TypeError, KeyError):

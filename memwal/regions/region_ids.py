@@ -54,7 +54,7 @@ _MOST_BUCKETS: Final = 1 << 16
 def derive_region_id(
     spec: RegionSpec | None, raw: RawValues, table_id: str = "", reading: BucketHash = BucketHash.LANCE
 ) -> str:
-    """The id that every process gives to a new region of these values, so that two never create two of them.
+    """Return the id of a new region of these values; the same in every process, so two create only one.
 
     Args:
         spec: that governs the region; None for the only region of a table without one.
@@ -68,7 +68,7 @@ def derive_region_id(
 
 
 def derive_own_region_id(spec: RegionSpec | None, raw: RawValues, table_id: str = "") -> str:
-    """The id of a region that LanceDB has none for; of all regions up to version 0.6.
+    """Return the id of a region that LanceDB can't write, or of one from version 0.6 or older.
 
     Args:
         spec: as above.
@@ -84,7 +84,7 @@ def derive_own_region_id(spec: RegionSpec | None, raw: RawValues, table_id: str 
 def derive_lancedb_region_id(
     spec: RegionSpec, raw: RawValues, reading: BucketHash = BucketHash.LANCE
 ) -> str | None:
-    """The id that LanceDB gives to a region of these values; None where it can't write such a region.
+    """Return LanceDB's id for a region of these values; None if LanceDB can't write it.
 
     Args:
         spec: that governs the region.
@@ -105,7 +105,7 @@ def derive_lancedb_region_id(
 
 
 def infer_region_values(spec: RegionSpec, region_id: str) -> Mapping[str, bytes]:
-    """What a region's manifest would record, if LanceDB named it; empty where the id tells nothing.
+    """Infer the values of a region from an id that LanceDB gave it; empty if the id does not tell them.
 
     Ids of `identity` regions can't be told from others without knowing a value: see `can_be_identity_region`.
     """
@@ -121,13 +121,13 @@ def infer_region_values(spec: RegionSpec, region_id: str) -> Mapping[str, bytes]
 
 
 def can_be_identity_region(spec: RegionSpec, region_id: str) -> bool:
-    """Whether LanceDB may have named a region by a value, which a row of it would tell."""
+    """Return whether LanceDB may have derived the id from an identity value."""
     field = _find_lancedb_field(spec)
     return field is not None and field.transform == "identity" and uuid.UUID(region_id).version == 5
 
 
 class NamedRegion(Protocol):
-    """What is recorded of a region, in its manifest or elsewhere."""
+    """The recorded identity of a region, in its manifest or elsewhere."""
 
     @property
     def region_id(self) -> str:
@@ -139,7 +139,7 @@ class NamedRegion(Protocol):
 
     @property
     def region_values(self) -> Mapping[str, bytes]:
-        """Raw value by field id; empty where none are recorded."""
+        """Raw value by field id; empty if none are recorded."""
 
 
 Region = TypeVar("Region", bound=NamedRegion)
@@ -148,7 +148,7 @@ Region = TypeVar("Region", bound=NamedRegion)
 def find_duplicate_regions(
     specs: Iterable[RegionSpec], regions: Iterable[Region]
 ) -> tuple[tuple[Region, Region], ...]:
-    """Regions of the same values under two ids: the one that is not LanceDB's, and the one that is.
+    """Return pairs of regions with the same values: the other one, and LanceDB's.
 
     The former are regions that this project named before it knew LanceDB's ids.
 
@@ -174,7 +174,7 @@ def find_duplicate_regions(
 
 
 def is_retired(manifest: RegionManifest, merged: int) -> bool:
-    """Whether nobody writes to a region any more and the base table has all generations that it lists.
+    """Return whether the region takes no writes any more and all its listed generations are merged.
 
     Args:
         manifest: of the region.
@@ -184,7 +184,7 @@ def is_retired(manifest: RegionManifest, merged: int) -> bool:
 
 
 def is_drained(storage: Storage, manifest: RegionManifest, merged: int) -> bool:
-    """Whether a region has no rows that the base table lacks, and never gets any again.
+    """Return whether all rows of a region are merged and it takes no writes any more.
 
     Args:
         storage: directory of the table.
@@ -200,7 +200,7 @@ def is_drained(storage: Storage, manifest: RegionManifest, merged: int) -> bool:
 
 
 def describe_duplicate_region(table: str, region_id: str, lancedb_id: str) -> str:
-    """What is wrong with a table that has rows of one region under two ids, and the way out.
+    """Return the error text for a table that has rows of one region under two ids.
 
     Args:
         table: its name or location.
@@ -215,7 +215,7 @@ def describe_duplicate_region(table: str, region_id: str, lancedb_id: str) -> st
 
 
 def _find_lancedb_field(spec: RegionSpec) -> RegionField | None:
-    """The only field of a spec that LanceDB can write by; None of other specs."""
+    """Return the only field of a spec that LanceDB supports; None for other specs."""
     if spec.spec_id != _LANCEDB_SPEC or len(spec.fields) != 1 or spec.fields[0].expression is not None:
         return None
     field = spec.fields[0]
@@ -235,7 +235,7 @@ def _is_identity_type(name: str) -> bool:
 
 
 def _read_bucket_count(field: RegionField) -> int:
-    """How many buckets there are; 0 where that makes no sense."""
+    """Return the number of buckets; 0 if it is invalid."""
     text = field.parameters.get("num_buckets", "")
     count = int(text) if text.isascii() and text.isdigit() else 0
     return count if count <= _MOST_BUCKETS else 0
@@ -257,7 +257,7 @@ def _derive_unsharded_id() -> str:
 
 
 def _uuid5(name: bytes) -> str:
-    """As `uuid.uuid5`, which takes no bytes before Python 3.12."""
+    """Compute a version 5 UUID; `uuid.uuid5` takes no bytes before Python 3.12."""
     digest = hashlib.sha1(_LANCEDB.bytes + name, usedforsecurity=False).digest()
     return str(uuid.UUID(bytes=digest[:16], version=5))
 
@@ -266,7 +266,7 @@ _ROWS: Final = 256
 
 
 def find_region_values(storage: Storage, spec: RegionSpec, manifest: RegionManifest) -> Mapping[str, bytes]:
-    """Region values as a manifest records them, or else as the id stands for; empty where nobody knows.
+    """Return the recorded region values, or those inferred from the id; empty if unknown.
 
     The id of an `identity` region of LanceDB follows from its value, and not the other way round: the value
     is looked up in a row of the region, and counts if the id follows from it.
@@ -302,7 +302,7 @@ def find_region_values(storage: Storage, spec: RegionSpec, manifest: RegionManif
 def read_sample_rows(
     storage: Storage, manifest: RegionManifest, wanted: frozenset[int]
 ) -> Mapping[int, pa.Array] | None:
-    """Columns of a few rows of a region by Lance field id; None where it has no rows.
+    """Return columns of a few rows of a region by Lance field id; None if it has no rows.
 
     Args:
         storage: directory of the table.
@@ -341,7 +341,7 @@ def _map_columns(rows: pa.Table, fields: tuple[StoredField, ...]) -> Mapping[int
 
 
 def detect_bucket_hash(storage: Storage, spec: RegionSpec | None) -> BucketHash:
-    """How the table's regions came by their bucket numbers; as Lance does it where none has rows.
+    """Detect the hash function of the table's bucket numbers; Lance's if no region has rows.
 
     Args:
         storage: directory of the table.

@@ -38,7 +38,7 @@ _ADVICE: Final = "Read with consistency 'flushed' or 'strong', or take a new sna
 
 @dataclass(frozen=True)
 class RegionSnapshot:
-    """A region as a base version remembers it.
+    """The state of a region that a base version records.
 
     Attributes:
         region_id: UUID in its usual text form.
@@ -56,7 +56,7 @@ class RegionSnapshot:
 def read_region_snapshots(
     table: Storage, version: int, details: MemWalIndexDetails
 ) -> tuple[RegionSnapshot, ...]:
-    """Region snapshots of a base version, wherever they are; () where none were taken.
+    """Read the region snapshots of a base version, inline or external; () if there are none.
 
     Those that a table was cloned with are its source's, and none of its own.
 
@@ -87,7 +87,7 @@ def read_region_snapshots(
 
 
 def _list_external_paths(table: Storage, version: int, details: MemWalIndexDetails) -> Iterator[str | None]:
-    """Where a file of these snapshots may be; None where they turn out to be those of a clone's source.
+    """Yield the possible files of these snapshots; None if they belong to a clone's source.
 
     A builder names the directory by the UUID of the index that it commits. Merges give the index another UUID
     and keep the time of its snapshots, so that an older version tells the first UUID.
@@ -120,7 +120,7 @@ def _build_external_path(index_id: str) -> str:
 
 
 def decode_region_snapshots(details: MemWalIndexDetails) -> tuple[RegionSnapshot, ...]:
-    """Region snapshots that index details carry inline; () where there are none.
+    """Decode the inline region snapshots of index details; () if there are none.
 
     Raises:
         CorruptDataError: the snapshots are no Lance file with the columns of a region snapshot.
@@ -133,7 +133,7 @@ def decode_region_snapshots(details: MemWalIndexDetails) -> tuple[RegionSnapshot
 
 
 def encode_region_snapshots(manifests: Sequence[RegionManifest], specs: Sequence[RegionSpec]) -> bytes:
-    """A Lance file with a row for each region.
+    """Encode a Lance file with a row for each region.
 
     Args:
         manifests: of the regions.

@@ -21,7 +21,7 @@ _END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 @dataclass(frozen=True, slots=True)
 class WalEntry:
-    """One durable append.
+    """One entry of the WAL: a durable append, or a fence.
 
     Attributes:
         position: 1 or more.
@@ -48,22 +48,22 @@ class WalEntry:
 
 
 def wal_directory(region_id: str) -> str:
-    """Returns the directory of a region's log."""
+    """Return the directory of a region's log."""
     return f"{MEM_WAL}/{region_id}/wal"
 
 
 def wal_entry_path(region_id: str, position: int) -> str:
-    """Returns the file of one WAL entry; positions start at 1."""
+    """Return the file of a WAL entry; positions start at 1."""
     return f"{wal_directory(region_id)}/{format_reversed_bits(position)}.arrow"
 
 
 def parse_wal_entry_position(name: str) -> int | None:
-    """Returns the position of a WAL entry by the name of its file; None for any other file."""
+    """Return the position of a WAL entry's file name; None for any other file."""
     return parse_reversed_bits(name.removesuffix(".arrow")) if name.endswith(".arrow") else None
 
 
 def read_wal_entry(table: Storage, region_id: str, position: int) -> WalEntry:
-    """Reads one WAL entry.
+    """Read one WAL entry.
 
     Raises:
         FileNotFoundError: there is no entry at that position.
@@ -106,7 +106,7 @@ def _decode(data: bytes, position: int) -> WalEntry:
 
 
 def find_last_wal_position(table: Storage, region_id: str, *, after: int) -> int:
-    """Returns the newest position that follows `after` without a gap, or `after` when nothing follows.
+    """Return the newest position that follows `after` without a gap; `after` if none follows.
 
     Raises:
         UnavailableError: storage failed to answer.
@@ -115,7 +115,7 @@ def find_last_wal_position(table: Storage, region_id: str, *, after: int) -> int
 
 
 def read_wal_entry_if_present(storage: Storage, region_id: str, position: int) -> WalEntry | None:
-    """The entry at a position; None where there is none."""
+    """Read the entry at a position; None if there is none."""
     try:
         return read_wal_entry(storage, region_id, position)
     except FileNotFoundError:
@@ -123,7 +123,7 @@ def read_wal_entry_if_present(storage: Storage, region_id: str, position: int) -
 
 
 def has_unflushed_rows(storage: Storage, manifest: RegionManifest) -> bool:
-    """Whether a region's log has rows that no generation of its manifest has.
+    """Return whether a region's log has rows that no generation of its manifest covers.
 
     Raises:
         LanceGatewayError: the log can't be read.
@@ -139,7 +139,7 @@ def has_unflushed_rows(storage: Storage, manifest: RegionManifest) -> bool:
 
 
 def read_unflushed_entries(storage: Storage, manifest: RegionManifest) -> Iterator[WalEntry]:
-    """Entries of a region's log that no generation of its manifest has, ascending; fences too.
+    """Read the entries of a region's log that no generation covers, ascending, fences included.
 
     Raises:
         LanceGatewayError: the log can't be read.
@@ -152,7 +152,7 @@ def read_unflushed_entries(storage: Storage, manifest: RegionManifest) -> Iterat
 
 
 def has_abandoned_rows(storage: Storage, region_id: str, position: int) -> bool:
-    """Whether a region's log has rows that are not flushed, and nobody wrote any behind a position.
+    """Return whether a log has unflushed rows and no rows after a position.
 
     Args:
         storage: directory of the table.
@@ -171,7 +171,7 @@ def has_abandoned_rows(storage: Storage, region_id: str, position: int) -> bool:
 
 
 def find_appended_position(storage: Storage, region_id: str, position: int, epoch: int) -> int:
-    """Where the entry is that the writer with this epoch has just appended.
+    """Return the position of the entry that the writer with this epoch has just appended.
 
     It is the next one as a rule. A writer that claimed the region earlier, and lost it before it left its
     fence in the log, may leave it in between: Lance's writers step over fences of older epochs.

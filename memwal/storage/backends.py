@@ -26,7 +26,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class Entry:
-    """One name in a directory.
+    """An entry of a directory.
 
     Attributes:
         name: last part of the path.
@@ -42,7 +42,7 @@ class Entry:
 
 
 class FileIdentity(NamedTuple):
-    """Tells a file from another that replaced it under the same name.
+    """The identity of a file; it changes when the file is replaced.
 
     Attributes:
         written: when, in nanoseconds since 1970.
@@ -56,7 +56,7 @@ class FileIdentity(NamedTuple):
 
 
 class S3Backend:
-    """Keys of one bucket."""
+    """The keys of one bucket."""
 
     scheme = "s3"
     identity_seconds = 1.0
@@ -71,7 +71,7 @@ class S3Backend:
         self._calls = ThreadPoolExecutor(REQUESTS_IN_PARALLEL, thread_name_prefix=f"calls-{bucket}")
 
     def read(self, path: str) -> bytes:
-        """Returns an object's bytes."""
+        """Return an object's bytes."""
 
         def read() -> bytes:
             with self._filesystem.open_input_file(path) as file:
@@ -81,17 +81,17 @@ class S3Backend:
         return run_request(path, read)
 
     def exists(self, paths: tuple[str, ...]) -> tuple[bool, ...]:
-        """Probes all paths in parallel."""
+        """Check all paths in parallel."""
         if len(paths) == 1:
             return (self._exists(paths[0]),)
         return tuple(self._probes.map(self._exists, paths))
 
     def identities(self, paths: tuple[str, ...]) -> tuple[FileIdentity | None, ...]:
-        """Tells entity tags and when the objects were written."""
+        """Return the entity tags and modification times."""
         return tuple(map(self._identity, paths))
 
     def list(self, path: str) -> tuple[Entry, ...]:
-        """Returns the objects and common prefixes below a prefix."""
+        """Return the objects and common prefixes below a prefix."""
         selector = pyarrow.fs.FileSelector(path, allow_not_found=True)
         directory = pyarrow.fs.FileType.Directory
         infos = run_request(path, lambda: self._filesystem.get_file_info(selector))
@@ -102,11 +102,11 @@ class S3Backend:
         return tuple(sorted(entries, key=lambda entry: entry.name))
 
     def directories(self, path: str) -> tuple[str, ...]:
-        """Returns the last parts of the common prefixes below a prefix."""
+        """Return the last part of each common prefix below a prefix."""
         return tuple(entry.name for entry in self.list(path) if entry.is_dir)
 
     def files(self, path: str) -> Iterator[Entry]:
-        """Lists all objects below a prefix, page by page."""
+        """Yield all objects below a prefix, page by page."""
         prefix = f"{self._key(path)}/"
         pages = iter(obstore.list(self._store, prefix))
         while (page := run_request(path, lambda: next(pages, None))) is not None:
@@ -116,29 +116,29 @@ class S3Backend:
                 yield Entry(name, is_dir=False, size=one["size"], written=written)
 
     def each(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> tuple[Answer, ...]:
-        """Calls a function for every item, several at a time."""
+        """Call a function for every item, several at a time."""
         return tuple(self._calls.map(function, items))
 
     def put(self, path: str, data: bytes) -> None:
-        """Writes an object."""
+        """Write an object."""
         run_write_request(path, lambda: obstore.put(self._store, self._key(path), data))
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Writes an object on the condition that none is there (`If-None-Match: *`)."""
+        """Write an object unless it exists (`If-None-Match: *`)."""
         return create(self._store, self._key(path), data, path)
 
     def delete(self, path: str) -> None:
-        """Deletes an object; S3 does not tell whether it was there."""
+        """Delete an object; S3 does not report whether it existed."""
         run_write_request(path, lambda: obstore.delete(self._store, self._key(path)))
 
     def delete_each(self, paths: Sequence[str]) -> None:
-        """Deletes objects, a thousand by one request."""
+        """Delete objects, a thousand per request."""
         for first in range(0, len(paths), KEYS_OF_A_DELETE):
             keys = [self._key(path) for path in paths[first : first + KEYS_OF_A_DELETE]]
             run_write_request(paths[first], functools.partial(obstore.delete, self._store, keys))
 
     def delete_below(self, path: str, keep: frozenset[str]) -> None:
-        """Deletes all objects below a prefix, in batches."""
+        """Delete all objects below a prefix, in batches."""
         kept = {self._key(one) for one in keep}
         for listed in run_request(path, lambda: list(obstore.list(self._store, self._key(path)))):
             keys = [one["path"] for one in listed if one["path"] not in kept]
@@ -167,7 +167,7 @@ class S3Backend:
 
 
 def create(store: ObjectStore, key: str, data: bytes, path: str) -> bool:
-    """Puts a file on the condition that none is there; False when one is."""
+    """Create a file unless it exists; return False if it does."""
     try:
         run_write_request(path, lambda: obstore.put(store, key, data, mode="create"))
     except (AlreadyExistsError, PreconditionError):
@@ -176,7 +176,7 @@ def create(store: ObjectStore, key: str, data: bytes, path: str) -> bool:
 
 
 def run_write_request(path: str, request: Callable[[], object]) -> None:
-    """Runs a request that changes what is stored; only "present" is no UnavailableError."""
+    """Run a request that changes storage; errors other than "present" become an UnavailableError."""
     try:
         run_request(path, request)
     except FileNotFoundError as error:  # It is the bucket that is absent.
@@ -184,7 +184,7 @@ def run_write_request(path: str, request: Callable[[], object]) -> None:
 
 
 def run_request(path: str, request: Callable[[], Answer]) -> Answer:
-    """Runs a request; any failure but a plain "absent" or "present" becomes an UnavailableError."""
+    """Run a request; errors other than "absent" and "present" become an UnavailableError."""
     try:
         return request()
     except (FileNotFoundError, AlreadyExistsError, PreconditionError):
@@ -194,7 +194,7 @@ def run_request(path: str, request: Callable[[], Answer]) -> Answer:
 
 
 def storage_error(path: str, error: Exception) -> UnavailableError:
-    """Says that storage failed, and why."""
+    """Return the error of a failed storage request."""
     reason = str(error).partition("\n")[0]
     return UnavailableError(
         f"Storage did not serve {path}: {reason}. Check that it is reachable and permitted, then retry"
@@ -202,7 +202,7 @@ def storage_error(path: str, error: Exception) -> UnavailableError:
 
 
 def _open_arrow_filesystem(options: Mapping[str, str]) -> pyarrow.fs.FileSystem:
-    """Builds pyarrow's S3 client from pylance's storage options."""
+    """Build pyarrow's S3 client from pylance's storage options."""
     scheme, _, endpoint = (_find_option(options, "endpoint", "endpoint_url") or "").rpartition("://")
     return pyarrow.fs.S3FileSystem(
         access_key=_find_option(options, "access_key_id"),
@@ -217,7 +217,7 @@ def _open_arrow_filesystem(options: Mapping[str, str]) -> pyarrow.fs.FileSystem:
 
 
 def _open_object_store(bucket: str, options: Mapping[str, str]) -> S3Store:
-    """Builds obstore's S3 client from pylance's storage options."""
+    """Build obstore's S3 client from pylance's storage options."""
     settings: dict[str, str | None] = {
         "endpoint": _find_option(options, "endpoint", "endpoint_url"),
         "access_key_id": _find_option(options, "access_key_id"),
@@ -235,7 +235,7 @@ def _open_object_store(bucket: str, options: Mapping[str, str]) -> S3Store:
 
 
 def _find_option(options: Mapping[str, str], *names: str) -> str | None:
-    """Returns the first option given under a name, with or without "aws_", or else in the environment."""
+    """Return the first of these options, with or without "aws_", or else an environment variable."""
     spellings = [spelling for name in names for spelling in (f"aws_{name}", name)]
     given = {key.lower(): value for key, value in options.items()}
     for spelling in spellings:

@@ -72,7 +72,7 @@ _ROUTINES: Final = "SELECT routine_name, is_deterministic FROM information_schem
 
 @cache
 def _list_functions() -> tuple[frozenset[str], frozenset[str]]:
-    """DataFusion's functions, aliases included: those that are deterministic, and the others."""
+    """Return the names of DataFusion's deterministic functions, and of the others, with aliases."""
 
     def read() -> tuple[frozenset[str], frozenset[str]]:
         # One partition and nothing to divide: DataFusion's own threads may all be waiting for this one.
@@ -88,12 +88,12 @@ def _list_functions() -> tuple[frozenset[str], frozenset[str]]:
 
 
 def list_deterministic_functions() -> frozenset[str]:
-    """Names, in lower case, of DataFusion's functions whose value follows from their arguments alone."""
+    """Return the names, in lower case, of DataFusion's deterministic functions."""
     return _list_functions()[0]
 
 
 def has_unstable_call(words: Iterable[str]) -> bool:
-    """Whether a name among the words of a statement is that of a function that is not deterministic.
+    """Return whether the words of a statement include the name of a function that is not deterministic.
 
     For statements that are not planned yet. A column of such a name counts, too: the answer errs on the side
     of being unstable.
@@ -106,7 +106,7 @@ def has_unstable_call(words: Iterable[str]) -> bool:
 
 
 def list_subexpressions(expression: Expr) -> Iterator[Expr]:
-    """An expression and everything in it, in no particular order.
+    """Return an expression and all its parts, in no particular order.
 
     Parts of what is not evaluated row by row (aggregates, windows, subqueries) are left out; the expression
     that has them is there.
@@ -121,7 +121,7 @@ def list_subexpressions(expression: Expr) -> Iterator[Expr]:
 
 
 def find_unstable_parts(expression: Expr, registered: frozenset[str] = frozenset()) -> tuple[str, ...]:
-    """What keeps an expression from following from its row alone; empty where it does.
+    """Return the parts of an expression that do not depend on the row alone.
 
     Args:
         expression: as DataFusion parsed it, or as it stands in a plan.
@@ -143,5 +143,5 @@ def find_unstable_parts(expression: Expr, registered: frozenset[str] = frozenset
 
 
 def is_deterministic(expression: Expr, registered: frozenset[str] = frozenset()) -> bool:
-    """Whether an expression has the same value for the same row at any time; see `find_unstable_parts`."""
+    """Return whether an expression always has the same value for the same row."""
     return not find_unstable_parts(expression, registered)

@@ -18,7 +18,7 @@ _TABLE: Final = "columns"
 def evaluate_expression(
     expression: str, columns: Sequence[pa.Array], rows: int, result_type: pa.DataType | None = None
 ) -> pa.Array:
-    """Evaluates an expression for every row.
+    """Evaluate an expression for every row.
 
     Args:
         expression: DataFusion SQL in which `col0`, `col1`, ... stand for the columns.

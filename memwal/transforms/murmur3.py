@@ -38,7 +38,7 @@ _WIDE: Final[tuple[Callable[[pa.DataType], bool], ...]] = (
 
 
 def hash_as_lance(column: pa.Array) -> Words:
-    """Returns the hash of every value as Lance's own bucket transform computes it; NULL hashes to 0.
+    """Hash every value as Lance's own bucket transform does; NULL hashes to 0.
 
     Raises:
         UnsupportedError: Lance does not hash values of this type.
@@ -51,7 +51,7 @@ def hash_as_lance(column: pa.Array) -> Words:
 
 
 def hash_as_published(column: pa.Array) -> Words:
-    """Returns the hash of every value as the algorithm is published; what NULL hashes to is undefined.
+    """Hash every value as the algorithm is published; the hash of NULL is undefined.
 
     Raises:
         UnsupportedError: values of this type have no agreed bytes.
@@ -63,7 +63,7 @@ def hash_as_published(column: pa.Array) -> Words:
 
 
 def encode_little_endian(column: pa.Array) -> list[bytes | None]:
-    """Returns the bytes that are hashed for every value, None for NULL.
+    """Return the hashed bytes of every value, None for NULL.
 
     Raises:
         UnsupportedError: values of this type have no agreed bytes.
@@ -92,7 +92,7 @@ def _null_mask(column: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def _convert_to_integers(column: pa.Array) -> npt.NDArray[np.int32] | npt.NDArray[np.int64]:
-    """Returns what is hashed for every value: an array of int32 or of int64; NULL becomes 0."""
+    """Return the hashed form of every value as int32 or int64; NULL becomes 0."""
     kind = column.type
     if pa.types.is_null(kind):
         return np.zeros(len(column), np.int32)
@@ -126,7 +126,7 @@ def _hash_numbers(numbers: npt.NDArray[np.int32] | npt.NDArray[np.int64]) -> Wor
 
 
 def _hash_integer(value: pa.Scalar) -> int:
-    """Hashes one number: a row that is written by itself would mostly pay for the steps over columns."""
+    """Hash one number; quicker for a single row than the steps over columns."""
     number, width = value.as_py(), max(4, value.type.bit_width // 8)
     if number is None:
         return 0
@@ -134,7 +134,7 @@ def _hash_integer(value: pa.Scalar) -> int:
 
 
 def _hash_text(column: pa.Array) -> Words:
-    """Hashes strings as Lance does, word by word over all strings that still have one."""
+    """Hash strings as Lance does, word by word over all strings that still have one."""
     text = column.cast(pa.large_string())  # A cast may begin anew where a slice begins.
     _, offset_buffer, data_buffer = text.buffers()
     offsets = np.frombuffer(offset_buffer, np.int64)[text.offset : text.offset + len(text) + 1]

@@ -21,7 +21,7 @@ from memwal.transforms.raw_values import decode_raw, encode_raw, parse_result_ty
 
 
 class BucketHash(Enum):
-    """The two readings of the `bucket` transform; values recorded in manifests tell which one a table has.
+    """The two hash functions of the `bucket` transform; recorded values tell which one a table uses.
 
     - LANCE: what Lance itself writes: `(hash & 0x7fffffff) % N` with its own treatment of string tails; NULL
       is in bucket 0.
@@ -38,12 +38,12 @@ class Transform(ABC):
     """Computes one region field."""
 
     def preserves_order(self, source_type: pa.DataType) -> bool:  # noqa: ARG002 - never, unless overridden
-        """Whether larger inputs of this type never give smaller values, so that ranges prune regions."""
+        """Return whether larger inputs of this type never give smaller values, so ranges prune regions."""
         return False
 
     @abstractmethod
     def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:
-        """Returns one value per row.
+        """Return one value per row.
 
         Args:
             columns: the source columns, equally long; of type null where a table lacks a column.
@@ -57,23 +57,23 @@ class Transform(ABC):
 
 @dataclass(frozen=True)
 class Unsharded(Transform):
-    """Every row is in one region, whose value is 0."""
+    """Puts all rows into one region, whose value is 0."""
 
     def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:
-        """Returns zeros."""
+        """Return zeros."""
         return pa.array(np.zeros(_row_count(columns, rows), np.int32))
 
 
 @dataclass(frozen=True)
 class Identity(Transform):
-    """The column's value itself."""
+    """Returns the column's value."""
 
     def preserves_order(self, source_type: pa.DataType) -> bool:  # noqa: ARG002 - the same for all
-        """Always."""
+        """Return True."""
         return True
 
     def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:  # noqa: ARG002
-        """Returns the column."""
+        """Return the column."""
         return _require_one_column("identity", columns)
 
 
@@ -88,13 +88,13 @@ class DatePart(Transform):
     part: str
 
     def preserves_order(self, source_type: pa.DataType) -> bool:
-        """Years of dates and timestamps, but not of local time: some clocks were set back at New Year."""
+        """Return True for years of dates and timestamps, but not of local time, which may be set back."""
         if pa.types.is_timestamp(source_type):
             return self.part == "year" and source_type.tz in (None, "UTC")
         return self.part == "year" and bool(pa.types.is_date(source_type))
 
     def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:  # noqa: ARG002
-        """Returns the part."""
+        """Return the part."""
         column = _require_one_column(self.part, columns)
         if pa.types.is_null(column.type):
             return pa.nulls(len(column), pa.int32())
@@ -121,7 +121,7 @@ class Bucket(Transform):
         _check_positive("bucket", "num_buckets", self.num_buckets)
 
     def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:  # noqa: ARG002
-        """Returns bucket numbers from 0 to `num_buckets` - 1."""
+        """Return bucket numbers from 0 to `num_buckets` - 1."""
         column = _require_one_column("bucket", columns)
         if self.reading is BucketHash.LANCE:
             hashes = hash_as_lance(column) & np.uint32(0x7FFFFFFF)
@@ -150,7 +150,7 @@ class MultiBucket(Transform):
         _check_positive("multi_bucket", "num_buckets", self.num_buckets)
 
     def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:  # noqa: ARG002
-        """Returns bucket numbers from 0 to `num_buckets` - 1."""
+        """Return bucket numbers from 0 to `num_buckets` - 1."""
         if not columns:
             msg = "Region transform 'multi_bucket' takes one column or more, got none"
             raise InvalidInputError(msg)
@@ -175,12 +175,12 @@ class Truncate(Transform):
         _check_positive("truncate", "width", self.width)
 
     def preserves_order(self, source_type: pa.DataType) -> bool:
-        """Strings (compared by their bytes) and numbers."""
+        """Return True for strings (compared by their bytes) and numbers."""
         kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer, pa.types.is_floating)
         return any(is_kind(source_type) for is_kind in (*kinds, pa.types.is_decimal))
 
     def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:  # noqa: ARG002
-        """Returns values of the column's own type."""
+        """Return values of the column's own type."""
         column = _require_one_column("truncate", columns)
         kind = column.type
         if pa.types.is_null(kind):
@@ -207,7 +207,7 @@ class Expression(Transform):
     result_type: pa.DataType
 
     def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:
-        """Returns the expression's values."""
+        """Return the expression's values."""
         return evaluate_expression(self.sql, columns, _row_count(columns, rows), self.result_type)
 
 
@@ -228,7 +228,7 @@ TRANSFORMS: Final[Mapping[str, Callable[[RegionField, BucketHash], Transform]]] 
 
 @lru_cache(maxsize=256)
 def build_transform(field: RegionField, reading: BucketHash = BucketHash.LANCE) -> Transform:
-    """Returns the transform that a region field names, or its expression.
+    """Return the transform of a region field.
 
     Raises:
         UnsupportedError: nothing here goes by that name, or the field gives neither or both of transform and
@@ -249,7 +249,7 @@ def build_transform(field: RegionField, reading: BucketHash = BucketHash.LANCE) 
 def compute_region_values(
     spec: RegionSpec, columns: Mapping[int, pa.Array], reading: BucketHash = BucketHash.LANCE
 ) -> tuple[pa.Array, ...]:
-    """Returns the region values of rows: one array per field of the spec, one value per row.
+    """Compute the region values of rows: one array per field of the spec, one value per row.
 
     Args:
         spec: the region spec.
@@ -271,7 +271,7 @@ def compute_region_values(
 
 
 def decode_region_value(field: RegionField, raw: bytes) -> object:
-    """Returns the Python value that a manifest records for a field; None for NULL.
+    """Decode the recorded value of a field; None for NULL.
 
     Raises:
         UnsupportedError: the field's result type cannot be read.
@@ -286,7 +286,7 @@ def decode_region_value(field: RegionField, raw: bytes) -> object:
 
 
 def encode_region_value(field: RegionField, value: object) -> bytes:
-    """Returns the bytes that a manifest records for a value, a Python object or an Arrow scalar.
+    """Encode a value of a field, a Python object or an Arrow scalar, as manifests record it.
 
     Raises:
         UnsupportedError: the field's result type cannot be written, or has no bytes for NULL.

@@ -16,7 +16,7 @@ _NAMED = 5
 
 @dataclass(frozen=True, eq=False)
 class Changes:
-    """What one statement, or one batch of it, does to a table.
+    """The rows and keys that one statement, or one batch of it, writes to a table.
 
     Attributes:
         upserts: rows that become the newest of their key, all columns of the table in its order and types;
@@ -36,18 +36,18 @@ class Changes:
 
     @property
     def num_rows(self) -> int:
-        """Rows and keys together."""
+        """Number of rows and keys."""
         return sum(0 if part is None else part.num_rows for part in (self.upserts, self.deletes))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of rows and keys together."""
+        """Bytes of rows and keys."""
         return sum(0 if part is None else int(part.nbytes) for part in (self.upserts, self.deletes))
 
 
 @dataclass(frozen=True, slots=True)
 class WriteReceipt:
-    """What was acknowledged.
+    """The number of acknowledged rows by region.
 
     Attributes:
         regions: region id -> rows and keys written there.
@@ -59,16 +59,16 @@ class WriteReceipt:
 
     @property
     def num_rows(self) -> int:
-        """Rows and keys, of all regions."""
+        """Number of rows and keys in all regions."""
         return sum(self.regions.values())
 
 
 class FencedError(UnavailableError):
-    """Another writer claimed the region; nothing of the request was written, and it may be sent again."""
+    """Another writer claimed the region; nothing of the request was written, and it may be retried."""
 
 
 class NotOwnerError(UnavailableError):
-    """Another process owns the region, and the options say to leave it so."""
+    """Another process owns the region, and the options forbid to claim it."""
 
 
 class SealedError(PreconditionError):
@@ -76,11 +76,11 @@ class SealedError(PreconditionError):
 
 
 class OutcomeUnknownError(UnavailableError):
-    """Storage failed, or another writer came, while rows were on their way; whether they came is unknown."""
+    """Storage failed, or another writer claimed the region, during the write; its outcome is unknown."""
 
 
 class PartlyWrittenError(LanceGatewayError):
-    """Some regions have their rows and others have not; the message says which.
+    """Some regions have their rows and others do not; the message names both.
 
     Attributes:
         receipt: what was written.
@@ -95,7 +95,7 @@ class PartlyWrittenError(LanceGatewayError):
 
 @dataclass(frozen=True, slots=True)
 class RegionOutcome:
-    """What became of the rows of one region.
+    """The outcome of a write to one region.
 
     Attributes:
         region_id: UUID in its usual text form.
@@ -109,7 +109,7 @@ class RegionOutcome:
 
 
 def build_receipt(table: str, outcomes: Sequence[RegionOutcome], *, is_durable: bool) -> WriteReceipt:
-    """What is acknowledged.
+    """Return the receipt of a write, or raise its error.
 
     Raises:
         PartlyWrittenError: only some regions have their rows.

@@ -16,16 +16,16 @@ LATE_SECONDS = 2.0
 
 
 class HeldWrite(Protocol):
-    """Writes for a holder."""
+    """The signature of a write on behalf of a holder."""
 
     def __call__(
         self, changes: Changes, *, durable: bool, deadline: float, holder: ExclusiveRegions
     ) -> WriteReceipt:
-        """As `TableWriter.write`."""
+        """Write changes, as `TableWriter.write` does."""
 
 
 class ExclusiveRegions:
-    """Regions that nobody else writes to while they are held, as far as this process can tell.
+    """Regions to which no other writer of this process writes while they are held.
 
     Used by one thread at a time.
 
@@ -48,11 +48,11 @@ class ExclusiveRegions:
 
     @property
     def regions(self) -> frozenset[str]:
-        """Ids of the regions that are held."""
+        """Ids of the held regions."""
         return frozenset(self._held)
 
     def epoch(self, region_id: str) -> int:
-        """Of the newest claim of a region that is held.
+        """Return the epoch of the newest claim of a held region.
 
         Raises:
             KeyError: it is not held.
@@ -60,7 +60,7 @@ class ExclusiveRegions:
         return self._held[region_id][0].last_epoch
 
     def write(self, changes: Changes, *, durable: bool = True) -> WriteReceipt:
-        """Write what was computed from rows that were read since the regions are held.
+        """Write changes that were computed from rows read since the regions are held.
 
         Raises:
             FencedError: a region was claimed by another process since, or is not among those that are held
@@ -70,7 +70,7 @@ class ExclusiveRegions:
         return self._write(changes, durable=durable, deadline=time.monotonic() + LATE_SECONDS, holder=self)
 
     def claim(self, region_id: str) -> None:
-        """Hold one region more, and claim it.
+        """Hold and claim one more region.
 
         Raises:
             LanceGatewayError: another process owns it, or others keep it for too long.
@@ -78,7 +78,7 @@ class ExclusiveRegions:
         self._take(region_id, self._deadline)
 
     def check(self, region_id: str) -> None:
-        """Make sure that a region is held before it is written.
+        """Hold a region before it is written.
 
         Raises:
             FencedError: it isn't any more, or was never and others may have written to it.
@@ -94,7 +94,7 @@ class ExclusiveRegions:
             raise FencedError(msg)
 
     def check_epochs(self, storage: Storage, region_ids: Collection[str]) -> None:
-        """Make sure that no region was claimed by another process, before the first of several is written.
+        """Check that no other process claimed a region, before the first of several is written.
 
         One that is claimed only then fails all the same, but others are written by that time.
 
@@ -110,13 +110,13 @@ class ExclusiveRegions:
                 raise FencedError(msg)
 
     def release(self) -> None:
-        """Let others in again."""
+        """Admit other writers again."""
         held, self._held = self._held, {}
         for writer, _ in held.values():
             writer.queue.release(self)
 
     def _take(self, region_id: str, deadline: float) -> bool:
-        """Hold a region; whether nobody has ever written to it."""
+        """Hold a region; return whether it has never had rows."""
         writer = self._region(region_id)
         writer.queue.hold(self, deadline)
         try:

@@ -22,7 +22,7 @@ def forward_changes(
     region: Callable[[str], RegionWriter],
     write: Callable[[RegionWriter, Part], RegionOutcome],
 ) -> list[RegionOutcome]:
-    """Have the owners of regions write rows; this process may be one of them.
+    """Send rows to the owners of their regions; this process may be one of them.
 
     Args:
         options: with a forwarder.
@@ -54,7 +54,7 @@ def forward_changes(
 def _send(
     options: WriteOptions, writer: RegionWriter, table: OpenTable, changes: Changes
 ) -> RegionOutcome | None:
-    """What the owner made of it; None where no other process owns the region that would answer."""
+    """Return the owner's outcome; None if no other process owns the region and answers."""
     while not writer.is_owned and options.forwarder is not None:
         owner = writer.ownership.find_other_owner(table)
         writer.owner_url = "" if owner is None else owner.url

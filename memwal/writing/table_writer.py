@@ -38,7 +38,7 @@ _THREADS = 16
 
 
 class TableWriter:
-    """Safe to share between threads.
+    """Writes rows to all regions of one table; safe to share between threads.
 
     Args:
         name: of the table, for messages.
@@ -72,7 +72,7 @@ class TableWriter:
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns of the table as it is open; a newer schema is noticed when rows have it.
+        """Columns of the open table; a newer schema is noticed when rows have its columns.
 
         Raises:
             LanceGatewayError: the table can't be written.
@@ -89,7 +89,7 @@ class TableWriter:
         return self._open_table().key
 
     def is_there(self) -> bool:
-        """Whether the table that was opened last is still there; True where none is open.
+        """Return whether the table that was opened last still exists; True if none is open.
 
         Raises:
             UnavailableError: storage failed to answer.
@@ -100,7 +100,7 @@ class TableWriter:
     def write(
         self, changes: Changes, *, durable: bool = True, timeout_seconds: float | None = None
     ) -> WriteReceipt:
-        """Write rows to their regions; returns when they are acknowledged.
+        """Write rows to their regions; return when they are acknowledged.
 
         Args:
             changes: of any number of regions; all or nothing in each.
@@ -119,7 +119,7 @@ class TableWriter:
         return self._write(changes, durable=durable, deadline=self._deadline(timeout_seconds))
 
     def write_forwarded(self, region_id: str, changes: Changes) -> WriteReceipt:
-        """Write durably, as the owner, what another process sends.
+        """Write changes that another process forwarded, durably, as the owner of their region.
 
         Raises:
             NotOwnerError: this process does not own the region; nothing was written.
@@ -147,7 +147,7 @@ class TableWriter:
     def exclusive(
         self, regions: Collection[str] | None = None, *, timeout_seconds: float | None = None
     ) -> Iterator[ExclusiveRegions]:
-        """Claim regions and keep other writers of this process out of them while this block runs.
+        """Claim regions and block other writers of this process while the block runs.
 
         What the block reads with consistency "strong" is what its own `write` finds: whoever else writes in
         between is fenced, or fences this process, and `write` fails.
@@ -175,7 +175,7 @@ class TableWriter:
             held.release()
 
     def find_regions(self, rows: pa.Table) -> tuple[str, ...]:
-        """Ids of the regions that rows or keys belong to, ascending; created where they don't exist yet.
+        """Return the ids of the regions of rows or keys, ascending; create missing regions.
 
         Raises:
             LanceGatewayError: they can't be told.
@@ -185,7 +185,7 @@ class TableWriter:
         return tuple(sorted(set(self._open_table().route(rows).region_ids)))
 
     def get_tails(self, region_ids: Iterable[str]) -> Mapping[str, OwnTail]:
-        """What this process holds in memory, by region id; those that it does not own are left out.
+        """Return the unflushed rows in memory by region id; regions of other owners are left out.
 
         Waits for rows that were acknowledged before they are durable.
 
@@ -197,11 +197,11 @@ class TableWriter:
         return {one: tail for one, tail in tails if tail is not None}
 
     def stats(self) -> Sequence[RegionStats]:
-        """Each region that this process wrote to or tried to; nothing is looked up."""
+        """Return the statistics of each region that this process wrote to, without any I/O."""
         return tuple(one.stats() for one in list(self._regions.values()))
 
     def flush(self, timeout_seconds: float | None = None) -> None:
-        """Flush the MemTables of all regions and let them go; the next write claims them again.
+        """Flush the MemTables of all regions and release these; the next write claims them again.
 
         Needed before the table's schema or indexes change, and before it is dropped.
 
@@ -215,12 +215,12 @@ class TableWriter:
             raise next(iter(failed.values()))
 
     def release_regions(self) -> None:
-        """Let all regions go without a flush: their rows are in their logs; the next write claims again."""
+        """Release all regions without a flush: their rows are in their logs; the next write claims again."""
         for one in list(self._regions.values()):
             one.queue.run_alone(one.give_back, time.monotonic() + LATE_SECONDS)
 
     def close(self, timeout_seconds: float | None = None) -> Sequence[str]:
-        """Take no more rows, write those that were only acknowledged, and flush; may be called again.
+        """Refuse further rows, write the queued ones, and flush; may be called again.
 
         Args:
             timeout_seconds: for flushing, no region of which is begun later; None as the options say.
@@ -238,7 +238,7 @@ class TableWriter:
         return tuple(failed)
 
     def abandon(self) -> None:
-        """Forget all regions without a flush, and take no more rows: the table was dropped, or made anew."""
+        """Release all regions without a flush and refuse further rows: the table was dropped or replaced."""
         self._is_closing = True
         self._stopped.set()
         for one in list(self._regions.values()):
@@ -292,7 +292,7 @@ class TableWriter:
             return newer, split_changes(newer, changes)
 
     def _open_table(self) -> OpenTable:
-        """The table as it is open; opened anew where it is not the same any more."""
+        """Return the open table; open it anew if the table was replaced."""
         opened = self._opened
         if opened is not None and opened.watch.is_same():
             return opened
@@ -302,7 +302,7 @@ class TableWriter:
             return self._opened
 
     def _open_newest_table(self) -> OpenTable:
-        """The newest version of the table; the same object while nothing that writers need has changed."""
+        """Return the newest version of the table; the open one if nothing that writers need has changed."""
         opened = self._open_table()
         if read_newest_version(self.name, opened.dataset) == opened.dataset.version:
             return opened
@@ -336,7 +336,7 @@ class TableWriter:
             )
 
     def _flush_regions(self, deadline: float) -> dict[str, LanceGatewayError]:
-        """Flush all regions, several at once; why some were not."""
+        """Flush all regions, several at once; return the errors by region id."""
 
         def flush(one: RegionWriter) -> LanceGatewayError | None:
             if time.monotonic() >= deadline:
@@ -356,7 +356,7 @@ class TableWriter:
         return {one.region_id: error for one, error in pairs if error is not None}
 
     def _drain(self, deadline: float) -> None:
-        """Have rows written that were acknowledged before they are durable."""
+        """Wait until rows that were acknowledged early are durable."""
         for one in list(self._regions.values()):
             try:
                 one.drain(deadline)

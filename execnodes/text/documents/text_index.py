@@ -209,7 +209,7 @@ class IndexedDocuments:
                 yield read
 
     def _open_files(self, base_id: int | None) -> LanceFileSession:
-        """Reads files of the dataset, or of one of its bases: the indexes of a shallow clone stay in one."""
+        """Read files of the dataset, or of one of its bases: the indexes of a shallow clone stay in one."""
         if base_id is None:
             own: LanceFileSession = self._dataset.new_file_session()
             return own

@@ -100,7 +100,7 @@ class QueryFields:
         return tuple(self._number(name, value) for value in self.items(name))
 
     def operator(self) -> Operator:
-        """Whether all words are needed."""
+        """Return whether all words are needed."""
         value = self._value("operator", "or")
         try:
             return Operator(str(value).upper())

@@ -310,12 +310,12 @@ def list_document_texts(documents: pa.Array | pa.ChunkedArray) -> pa.LargeString
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether values are strings."""
+    """Return whether values are strings."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def is_list_of_text(kind: pa.DataType) -> bool:
-    """Whether values are lists of strings."""
+    """Return whether values are lists of strings."""
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     return is_list and is_text(kind.value_type)
 

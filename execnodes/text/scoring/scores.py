@@ -74,7 +74,7 @@ def filter_by_phrase(
 def match_phrase_as_lance(
     documents: np.ndarray, of_groups: Sequence[np.ndarray], offsets: Sequence[int], slop: int
 ) -> np.ndarray:
-    """Whether a Lance index finds a phrase in documents that have it, one bool each.
+    """Return whether a Lance index finds a phrase in documents that have it, one bool each.
 
     Looking for places that go together, Lance moves on in all groups at once, as far as any two neighbours
     ask for. With slop and three groups or more it so passes over some phrases that are there. Rows outside

@@ -28,7 +28,7 @@ _ALIGNMENT = 16
 
 @dataclass(frozen=True, eq=False)
 class OwnTail:
-    """What this process wrote to a region and holds in memory.
+    """The unflushed rows that this process wrote to a region and holds in memory.
 
     Whoever finds `writer_epoch` in the region's newest manifest knows its whole log up to `last` without
     looking at storage, and the rows of all positions from `first` on. Positions below `first` that the
@@ -49,13 +49,13 @@ class OwnTail:
     entries: Sequence[WalEntry]
 
     def after(self, position: int) -> list[WalEntry]:
-        """Entries behind a position, ascending."""
+        """Return the entries after a position, ascending."""
         newer = list(takewhile(lambda one: one.position > position, reversed(self.entries)))
         return newer[::-1]
 
 
 class BufferedEntry:
-    """One durable append; what readers want of it is made when the first of them asks."""
+    """One durable append; its WAL entry is built when a reader first asks for it."""
 
     __slots__ = ("_deleted", "_entry", "_rows", "_schema", "epoch", "generation", "nbytes", "position")
 
@@ -73,12 +73,12 @@ class BufferedEntry:
 
     @property
     def num_rows(self) -> int:
-        """Rows or keys."""
+        """Number of rows or keys."""
         return int(self._rows.num_rows)
 
     @property
     def entry(self) -> WalEntry:
-        """As it is in the log."""
+        """The WAL entry."""
         made = self._entry
         if made is None:
             rows = build_entry_rows(self._rows, self._schema, deleted=self._deleted)
@@ -89,7 +89,7 @@ class BufferedEntry:
 
 
 class _Entries(Sequence[WalEntry]):
-    """The first entries of a list that only grows; making it copies nothing."""
+    """A prefix of a list that only grows, without a copy."""
 
     __slots__ = ("_held", "_size")
 
@@ -118,7 +118,7 @@ class _Entries(Sequence[WalEntry]):
 
 
 class TailKeeper:
-    """Collects what a claim appends; one thread at a time writes, any number reads.
+    """Collects the appended entries of a claim; one thread writes, any number reads.
 
     Attributes:
         held: what is held now; replaced as a whole, so that readers need no lock.
@@ -138,7 +138,7 @@ class TailKeeper:
         self.bytes = 0
 
     def append(self, entry: BufferedEntry) -> None:
-        """Hold a durable entry; between it and the last there are none but fences."""
+        """Add a durable entry; only fences may lie between it and the one before."""
         with self._lock:
             self._entries.append(entry)
             self.rows += entry.num_rows
@@ -146,7 +146,7 @@ class TailKeeper:
             self._publish(self.held.first, entry.position)
 
     def drop(self, generation: int) -> None:
-        """Let go of the entries of all generations before this one: they are flushed."""
+        """Drop the entries of all generations before this one: they are flushed."""
         if not self._entries or self._entries[0].generation >= generation:
             return
         with self._lock:
@@ -165,7 +165,7 @@ class TailKeeper:
 
 @dataclass(eq=False)
 class Claim:
-    """Used by one thread at a time, except for `tail` and the plain values.
+    """A claimed region; for one thread at a time, except for `tail` and plain attributes.
 
     Attributes:
         table: with which it was opened.
@@ -229,7 +229,7 @@ class Claim:
         return InDoubtError(msg, self.position + 1, self.epoch, by_peer=PEER in text)
 
     def close(self) -> bool:
-        """Flush and let go; False where another writer has the region already, and the rows with it.
+        """Flush and release the region; return False if another writer has claimed it.
 
         Raises:
             UnavailableError: it was not flushed; what was acknowledged is durable in the log.
@@ -254,20 +254,20 @@ class Claim:
         return True
 
     def abandon(self) -> None:
-        """Let go of a writer that lost the region, without a flush: closing it might write what failed."""
+        """Release a lost writer without a flush: closing it might write a failed append."""
         self.is_lost = True
         self._writer = None
 
 
 def shorten_lance_error(error: Exception) -> str:
-    """Lance's message without the places in its source and without saying things twice."""
+    """Return Lance's message without positions in its source code and without repetitions."""
     text = str(error)
     kept = [part for part in text.split(", /") if ".rs:" not in part.split(" ")[0]]
     return kept[0].split("\n")[0][:500] if kept else text[:500]
 
 
 def concat_parts(parts: Sequence[pa.Table]) -> pa.Table:
-    """The rows of several requests; many small ones are copied together."""
+    """Concatenate the rows of several requests; copy small ones into one chunk."""
     rows = parts[0] if len(parts) == 1 else pa.concat_tables(parts)
     if rows.num_columns and rows.column(0).num_chunks > 1 and rows.nbytes < _MANY_BYTES:
         rows = rows.combine_chunks()
@@ -275,7 +275,7 @@ def concat_parts(parts: Sequence[pa.Table]) -> pa.Table:
 
 
 def export_rows(rows: pa.Table) -> pa.RecordBatchReader:
-    """Rows as Lance takes them over: decimals at the addresses that it demands, no empty batches."""
+    """Return rows as Lance accepts them: aligned decimals and no empty batches."""
     batches = [batch for batch in rows.to_batches() if batch.num_rows]
     if any(_has_decimals(column.type) for column in rows.schema):
         batches = [batch if _is_aligned(batch) else _align(batch) for batch in batches]
@@ -283,7 +283,7 @@ def export_rows(rows: pa.Table) -> pa.RecordBatchReader:
 
 
 def _has_decimals(dtype: pa.DataType) -> bool:
-    """Whether values of a type are decimals, or hold some."""
+    """Return whether a type is a decimal, or contains one."""
     if isinstance(dtype, pa.BaseExtensionType):
         return _has_decimals(dtype.storage_type)
     if pa.types.is_dictionary(dtype):
@@ -307,7 +307,7 @@ def _align(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def build_entry_rows(rows: pa.Table, schema: pa.Schema, *, deleted: bool) -> pa.Table:
-    """Rows that were put, or keys that were deleted, as the WAL has them.
+    """Return the rows of a WAL entry for upserted rows or deleted keys.
 
     Args:
         rows: of the table's columns; of a delete, its key columns.

@@ -21,7 +21,7 @@ FIRST_PAUSE = 0.002
 
 
 class Arrival(Enum):
-    """What became of an append that failed."""
+    """The outcome of an append that failed."""
 
     WRITTEN = "written"
     NOT_WRITTEN = "not written"
@@ -29,7 +29,7 @@ class Arrival(Enum):
 
 
 class InDoubtError(UnavailableError):
-    """An append failed, and whether the rows arrived must be looked up.
+    """An append failed, and its outcome must be looked up.
 
     Attributes:
         position: at which they are if they arrived, or behind fences that begin there.
@@ -45,10 +45,10 @@ class InDoubtError(UnavailableError):
 
 
 def check_arrival(storage: Storage, region_id: str, position: int, epoch: int) -> Arrival | None:
-    """What became of an append of the writer with this epoch; None while nothing tells.
+    """Return the outcome of an append of the writer with this epoch; None while it is unknown.
 
     Whoever appends at a position takes it for good, so the entry of a writer that claimed the region later is
-    an answer too. Fences of writers that claimed it earlier tell nothing: see `position_of`.
+    an answer too. Fences of writers that claimed it earlier tell nothing: see `find_appended_position`.
 
     Args:
         storage: directory of the table.
@@ -68,7 +68,7 @@ def check_arrival(storage: Storage, region_id: str, position: int, epoch: int) -
     return None
 
 
-def resolve_append(
+def has_arrived(
     storage: Storage,
     region_id: str,
     doubt: InDoubtError,
@@ -78,7 +78,7 @@ def resolve_append(
     *,
     is_once: bool,
 ) -> bool:
-    """Return whether an append that failed is in the log after all; False where it may be tried again.
+    """Return whether a failed append is in the log; if not, it may be retried.
 
     Args:
         storage: directory of the table.

@@ -35,17 +35,17 @@ _RACES = (PEER, "another writer claimed", "commit conflict")
 
 
 class ContestedError(FencedError):
-    """Others claimed the region at the same time; nothing was written."""
+    """Several writers claimed the region at the same time; nothing was written."""
 
 
 class _LogTooLongError(ContestedError):
-    """The log has more than one MemTable takes."""
+    """The unflushed log is larger than one MemTable."""
 
 
 def open_claim(
     table: OpenTable, region_id: str, options: WriteOptions, known: RegionManifest | None = None
 ) -> Claim:
-    """Claim a region, whoever owns it.
+    """Claim a region, also from another owner.
 
     Raises:
         ContestedError: others did so too.
@@ -70,7 +70,7 @@ def open_claim(
 
 
 def _flush_log(table: OpenTable, region_id: str) -> None:
-    """Flush what a writer with a larger MemTable left in the log: ours can't hold it."""
+    """Flush a log that a writer with a larger MemTable left behind."""
     manifest = read_latest_manifest(table.storage, region_id)
     rows = batches = nbytes = 0
     for entry in () if manifest is None else read_unflushed_entries(table.storage, manifest):
@@ -98,7 +98,7 @@ def _flush_log(table: OpenTable, region_id: str) -> None:
 def claim_region(
     table: OpenTable, region_id: str, settings: Mapping[str, Any], known: RegionManifest | None
 ) -> tuple[RegionManifest, int, Any]:
-    """Claim a region with a Lance writer; its manifest, the newest position in the log, and the writer.
+    """Claim a region; return its manifest, the newest position in the log, and the Lance writer.
 
     Raises:
         LanceGatewayError: as `open_claim`.
@@ -154,7 +154,7 @@ def append_atomically(
     after_epoch: int | None,
     known: RegionManifest | None,
 ) -> int:
-    """Claim a region, append all of it as one entry, flush, and let go.
+    """Claim a region, append all changes as one entry, flush, and release the region.
 
     Args:
         table: with whose columns the rows are.

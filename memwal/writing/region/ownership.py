@@ -38,7 +38,7 @@ _KEPT = 16
 
 @dataclass(frozen=True, slots=True)
 class OwnerRecord:
-    """What an owner says of itself.
+    """The address and the state of the owner of a region.
 
     Attributes:
         epoch: of its claim.
@@ -61,7 +61,7 @@ class OwnerRecord:
 
 
 def owner_record_path(region_id: str, epoch: int) -> str:
-    """The file of the record of one claim, below the table's directory.
+    """Return the file of the owner record of one claim, below the table's directory.
 
     The last claims have their own each: a former owner that is late with its record would else write over
     the newer one.
@@ -70,19 +70,19 @@ def owner_record_path(region_id: str, epoch: int) -> str:
 
 
 def write_owner_record(storage: Storage, region_id: str, record: OwnerRecord) -> None:
-    """Record an owner; where storage fails, others take it for one that nobody knows."""
+    """Write an owner record; if storage fails, the owner stays unknown to others."""
     with suppress(UnavailableError):
         storage.put(owner_record_path(region_id, record.epoch), json.dumps(asdict(record)).encode())
 
 
 def delete_owner_record(storage: Storage, region_id: str, epoch: int) -> None:
-    """Remove the record of a claim that is over; where storage fails, it stays and harms nobody."""
+    """Delete the record of a claim that ended; if storage fails, the record stays, without harm."""
     with suppress(UnavailableError):
         storage.delete(owner_record_path(region_id, epoch))
 
 
 def read_owner_record(storage: Storage, manifest: RegionManifest) -> OwnerRecord | None:
-    """The record of the writer that a region's manifest names; None where it left none.
+    """Return the record of the writer that a region's manifest names; None if there is none.
 
     Raises:
         UnavailableError: storage failed to answer.
@@ -96,7 +96,7 @@ def read_owner_record(storage: Storage, manifest: RegionManifest) -> OwnerRecord
 
 
 def measure_manifest_age(storage: Storage, manifest: RegionManifest) -> float:
-    """Seconds since the manifest was written, by the clocks of storage and this machine.
+    """Return the age of the manifest in seconds, by the clocks of storage and of this machine.
 
     Raises:
         UnavailableError: storage failed to answer.
@@ -106,7 +106,7 @@ def measure_manifest_age(storage: Storage, manifest: RegionManifest) -> float:
 
 
 class RegionOwnership:
-    """Claims one region for one writer; used by one thread at a time, except for `other_owner`.
+    """Claims one region for one writer; for one thread at a time, except for `find_other_owner`.
 
     Args:
         region_id: UUID in its usual text form.
@@ -137,7 +137,7 @@ class RegionOwnership:
         self._recorded_epoch = 0
 
     def claim(self, deadline: float, after_epoch: int | None = None, *, spares_owner: bool = False) -> Claim:
-        """Claim the region as soon as its owner has had it for the time that the options grant.
+        """Claim the region as soon as its owner has held it for the time that the options grant.
 
         Args:
             deadline: monotonic time.
@@ -163,7 +163,7 @@ class RegionOwnership:
                     self._format_message(table, "another process owns it by now; nothing was written, retry")
                 )
             seconds = self._seconds_to_wait(table, manifest, began)
-            if spares_owner and seconds <= 0 and self._may_be_coming(table, manifest, began):
+            if spares_owner and seconds <= 0 and self._is_owner_starting(table, manifest, began):
                 seconds = _LOOK_SECONDS
             if seconds <= 0:
                 try:
@@ -193,7 +193,7 @@ class RegionOwnership:
                 )
 
     def read_newest_manifest(self, table: OpenTable) -> RegionManifest:
-        """The region's newest manifest.
+        """Return the region's newest manifest.
 
         Raises:
             NotFoundError: there is none.
@@ -212,7 +212,7 @@ class RegionOwnership:
         return manifest
 
     def _wait_for_manifest(self, table: OpenTable) -> RegionManifest | None:
-        """The manifest of a region whose directory another writer may be creating just now."""
+        """Return the manifest of a region that another writer may be creating; None if it does not appear."""
         for pause in _PAUSES:
             self._stopped.wait(pause)
             manifest = read_latest_manifest(table.storage, self.region_id)
@@ -221,7 +221,7 @@ class RegionOwnership:
         return None
 
     def find_other_owner(self, table: OpenTable) -> OwnerRecord | None:
-        """The process that owns the region, where it is another and can be reached; None otherwise.
+        """Return the other process that owns the region and can be reached; None if there is none.
 
         Args:
             table: as it is open; not looked for anew, since rows may be forwarded often.
@@ -232,11 +232,11 @@ class RegionOwnership:
         return self._find_reachable_owner(table, self.read_newest_manifest(table))
 
     def announce(self, claim: Claim) -> None:
-        """Tell others that this process owns the region, and how to reach it."""
+        """Publish that this process owns the region, and its address."""
         self._write_record(claim.table, claim, is_released=False)
 
     def release(self, claim: Claim) -> None:
-        """Tell that the region was flushed and let go."""
+        """Publish that the region was flushed and released."""
         self._write_record(claim.table, claim, is_released=True)
 
     def _find_reachable_owner(self, table: OpenTable, manifest: RegionManifest) -> OwnerRecord | None:
@@ -245,8 +245,8 @@ class RegionOwnership:
             return None
         return None if record.epoch == self.gone_epoch else record
 
-    def _may_be_coming(self, table: OpenTable, manifest: RegionManifest, began: float) -> bool:
-        """Whether the region was claimed so lately that its owner may not have said yet who it is."""
+    def _is_owner_starting(self, table: OpenTable, manifest: RegionManifest, began: float) -> bool:
+        """Return whether the claim is so recent that its owner record may not be written yet."""
         if manifest.writer_epoch in (0, self.gone_epoch) or time.monotonic() - began > _RECORD_SECONDS:
             return False
         if read_owner_record(table.storage, manifest) is not None:
@@ -257,7 +257,7 @@ class RegionOwnership:
         return record.writer == self._writer_id or (bool(record.url) and record.url == self._options.url)
 
     def _seconds_to_wait(self, table: OpenTable, manifest: RegionManifest, began: float) -> float:
-        """How long the owner may keep the region yet.
+        """Return how many seconds the owner may keep the region.
 
         Args:
             table: as it is open.

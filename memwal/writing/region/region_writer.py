@@ -20,7 +20,7 @@ from memwal.writing.region.doubts import (
     FENCE_SECONDS,
     FIRST_PAUSE,
     InDoubtError,
-    resolve_append,
+    has_arrived,
 )
 from memwal.writing.region.lance_writers import ContestedError, append_atomically
 from memwal.writing.region.ownership import RegionOwnership
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class RegionWriter:
-    """Safe to share between threads; the thread that leads the queue owns the claim.
+    """Writes the rows of one region; safe to share between threads. The queue's leader owns the claim.
 
     Attributes:
         table_name: in the catalog.
@@ -95,12 +95,12 @@ class RegionWriter:
 
     @property
     def idle_seconds(self) -> float:
-        """Since the last append; 0 where nothing is open."""
+        """Seconds since the last append; 0 if the region is not claimed."""
         claim = self._claim
         return 0.0 if claim is None else time.monotonic() - claim.used_at
 
     def ensure_claim(self, deadline: float) -> bool:
-        """Claim the region unless it is owned; whether nobody has ever written to it.
+        """Claim the region unless it is claimed; return whether it has never had rows.
 
         Only for who holds the queue.
 
@@ -116,7 +116,7 @@ class RegionWriter:
         return claim.epoch == 1 and claim.position == 0
 
     def get_tail(self) -> OwnTail | None:
-        """What is held in memory; None where the region is not owned.
+        """Return the unflushed rows in memory; None if the region is not owned.
 
         Waits for what was acknowledged before it was durable.
 
@@ -140,7 +140,7 @@ class RegionWriter:
         return claim.tail.held
 
     def drain(self, deadline: float) -> None:
-        """Wait until what was acknowledged before it was durable is durable.
+        """Wait until rows that were acknowledged early are durable.
 
         Raises:
             UnavailableError: it was not written in time.
@@ -151,7 +151,7 @@ class RegionWriter:
             raise UnavailableError(msg)
 
     def raise_failure(self) -> None:
-        """Tell, once, that rows were lost which had been acknowledged as not durable.
+        """Raise an error, once, if rows were lost that had been acknowledged as not durable.
 
         Raises:
             UnavailableError: they were.
@@ -162,7 +162,7 @@ class RegionWriter:
             raise UnavailableError(msg) from failure
 
     def flush(self, deadline: float) -> None:
-        """Write what is queued, flush, and let go of the region.
+        """Write the queued requests, flush, and release the region.
 
         Raises:
             UnavailableError: not in time, or storage failed; what was acknowledged is durable in the log.
@@ -174,11 +174,11 @@ class RegionWriter:
 
     @property
     def has_unflushed_loss(self) -> bool:
-        """Whether the region was lost before its rows were flushed; another writer may have done it since."""
+        """Whether the region was lost before a flush; another writer may have flushed it since."""
         return self._lost is not None
 
     def flush_after_loss(self, deadline: float) -> None:
-        """Flush what this process wrote last, if another writer took the region and wrote nothing.
+        """Flush the last rows of this process if another writer took the region and wrote nothing.
 
         Lance before 14 takes a region over and gives up, since it can't replay rows of Lance 14.
 
@@ -188,14 +188,14 @@ class RegionWriter:
         self.queue.run_alone(self._flush_after_loss, deadline)
 
     def give_back(self) -> None:
-        """Let go of the region without a flush; others need not wait for it."""
+        """Release the region without a flush, so that others need not wait for it."""
         claim = self._claim
         if claim is not None and not claim.is_lost:
             self.ownership.release(claim)
         self.abandon()
 
     def abandon(self) -> None:
-        """Forget the region without a flush: its table is gone, or another."""
+        """Drop the claim without a flush: the table was dropped or replaced."""
         self.losses += 1
         claim, self._claim = self._claim, None
         self.last_epoch = 0
@@ -204,7 +204,7 @@ class RegionWriter:
             claim.abandon()
 
     def stats(self) -> RegionStats:
-        """Counters and gauges; nothing is looked up."""
+        """Return counters and gauges, without any I/O."""
         claim, queue = self._claim, self.queue
         if claim is not None and claim.is_lost:
             claim = None
@@ -223,7 +223,7 @@ class RegionWriter:
         )
 
     def _write(self, group: Sequence[Request]) -> None:
-        """Write a group and set the errors of those that could not be written."""
+        """Write a group, and set the errors of requests that failed."""
         try:
             self._write_group(group)
         except InvalidInputError as error:
@@ -257,7 +257,7 @@ class RegionWriter:
                 self._in_flight = group[-1]
                 self._append(group, deadline)
             except InDoubtError as doubt:
-                if self._resolve_doubt(group, doubt, deadline):
+                if self._has_arrived(group, doubt, deadline):
                     break
             except ContestedError:
                 # Several claimed it at once, and nothing was written.
@@ -322,7 +322,7 @@ class RegionWriter:
         self.counters.flushes += 1
 
     def _get_claim(self, deadline: float, holder: object | None, group: Sequence[Request] = ()) -> Claim:
-        """Return the claim, made where there is none.
+        """Return the claim; claim the region if necessary.
 
         Args:
             deadline: monotonic time.
@@ -350,12 +350,12 @@ class RegionWriter:
         )
         return claim
 
-    def _resolve_doubt(self, group: Sequence[Request], doubt: InDoubtError, deadline: float) -> bool:
-        """Let go of the claim, and find out whether the append arrived; see `resolve_append`."""
+    def _has_arrived(self, group: Sequence[Request], doubt: InDoubtError, deadline: float) -> bool:
+        """Drop the claim, and return whether the append in doubt arrived."""
         self.counters.in_doubt += 1
         self._drop_claim(by_peer=doubt.by_peer, epoch=doubt.epoch)
         is_forwarding = self._options.ownership is OwnershipPolicy.FORWARD
-        return resolve_append(
+        return has_arrived(
             self._table().storage,
             self.region_id,
             doubt,
@@ -394,7 +394,7 @@ class RegionWriter:
             raise
 
     def _close_claim(self) -> bool:
-        """Flush and let go; False where there was nothing to flush any more."""
+        """Flush and release the region; return False if there was nothing to flush."""
         claim, self._claim = self._claim, None
         if claim is None or claim.is_lost:
             return False

@@ -30,7 +30,7 @@ GROUP_BYTES = 32 << 20
 
 @dataclass(eq=False, slots=True)
 class Request:
-    """Rows of one region, to be written as a whole.
+    """Rows of one region that are written all or nothing.
 
     Attributes:
         table: whose columns they have.
@@ -65,17 +65,17 @@ class Request:
         self._woken.acquire()
 
     def wake(self) -> None:
-        """Let who waits go on; called once per `wait` that succeeds."""
+        """Wake the waiting thread; called once for each `wait` that returns True."""
         if self._woken.locked():
             self._woken.release()
 
     def wait(self, seconds: float | None) -> bool:
-        """Wait to be woken; False after that many seconds; None for as long as it takes."""
+        """Wait for `wake`; return False after this many seconds; None waits without limit."""
         timeout = -1 if seconds is None else min(max(seconds, 0.0), threading.TIMEOUT_MAX)
         return bool(self._woken.acquire(timeout=timeout))
 
     def can_join(self, other: Request) -> bool:
-        """Whether both can be in one entry of the log: rows with rows of the same columns, keys with keys."""
+        """Return whether one WAL entry can hold both: rows with the same columns, or keys."""
         return (
             (self.upserts is None) == (other.upserts is None)
             and (self.deletes is None) == (other.deletes is None)
@@ -85,7 +85,7 @@ class Request:
 
 
 class RequestQueue:
-    """Safe to share between threads.
+    """The queue of write requests of one region; safe to share between threads.
 
     Args:
         name: of what is written to, for messages.
@@ -122,16 +122,16 @@ class RequestQueue:
 
     @property
     def queued_requests(self) -> int:
-        """Requests that wait."""
+        """Number of requests in the queue."""
         return len(self._waiting)
 
     @property
     def is_busy(self) -> bool:
-        """Whether anything is queued, written or held."""
+        """Whether requests are queued or being written, or the queue is held."""
         return bool(self._waiting) or self._is_led or self._holder is not None
 
     def put(self, request: Request) -> None:
-        """Queue a request; blocks while too much waits, or while another holds the region.
+        """Queue a request; block while the queue is full or held by another.
 
         Raises:
             UnavailableError: its deadline came first.
@@ -154,7 +154,7 @@ class RequestQueue:
         return bool(self._waiting) and self.queued_bytes + request.nbytes > self._max_queued_bytes
 
     def start(self, request: Request) -> None:
-        """Have a queued request written by another thread, if nobody is at work."""
+        """Write a queued request on another thread if no thread leads the queue."""
         with self._changed:
             if self._is_led or request.is_done:
                 return
@@ -162,7 +162,7 @@ class RequestQueue:
         self._pool.submit(self._lead, None)
 
     def finish(self, request: Request) -> None:
-        """Wait until a queued request is done, leading if need be; its `error` tells how it went."""
+        """Wait until a queued request is done; lead the queue if no thread does. Errors are in `error`."""
         with self._changed:
             leads = not self._is_led and not request.is_done
             self._is_led = self._is_led or leads
@@ -180,7 +180,7 @@ class RequestQueue:
                 seconds = None  # It is being written: that ends when storage says so.
 
     def hold(self, holder: object, deadline: float) -> None:
-        """Keep the requests of all others out, once those that were queued before are done.
+        """Wait for the queued requests, then block those of all others.
 
         Raises:
             UnavailableError: the deadline came first.
@@ -197,14 +197,14 @@ class RequestQueue:
                 raise UnavailableError(msg)
 
     def release(self, holder: object) -> None:
-        """Let all others in again."""
+        """Admit the requests of others again."""
         with self._changed:
             if self._holder is holder:
                 self._holder = None
                 self._changed.notify_all()
 
     def run_alone(self, action: Callable[[], object], deadline: float) -> bool:
-        """Call something while nobody writes; False where the deadline came first."""
+        """Call a function while no request is written; return False if the deadline passes first."""
         holder = object()
         try:
             self.hold(holder, deadline)
@@ -217,13 +217,13 @@ class RequestQueue:
         return True
 
     def find_last_unawaited(self) -> Request | None:
-        """The newest request that nobody waits for and that is not done; None where there is none."""
+        """Return the newest request that is not done and has no waiter; None if there is none."""
         with self._changed:
             every = [*self.current, *self._waiting]
             return next((one for one in reversed(every) if not one.is_awaited), None)
 
     def wait_for(self, request: Request, deadline: float) -> bool:
-        """Wait until another's request is done; False where the deadline came first."""
+        """Wait until another thread's request is done; return False if the deadline passes first."""
         with self._changed:
             return self._changed.wait_for(lambda: request.is_done, deadline - time.monotonic())
 
@@ -311,7 +311,7 @@ class RequestQueue:
 
 
 def run_requests(requests: Mapping[str, tuple[RequestQueue, Request]]) -> list[RegionOutcome]:
-    """Have requests written, those of several regions at once; what became of each, by region id."""
+    """Write requests, those of several regions at once; return their outcomes."""
     for at, (queue, request) in enumerate(requests.values(), start=1):
         try:
             queue.put(request)

@@ -28,7 +28,7 @@ Part = tuple[pa.Table | None, pa.Table | None]
 
 @dataclass(frozen=True, eq=False)
 class OpenTable:
-    """One base version of a table, with which writers are opened.
+    """One version of a base table, as writers use it.
 
     Attributes:
         name: of the table, for messages.
@@ -99,7 +99,7 @@ class OpenTable:
 
     @cached_property
     def writer_dataset(self) -> Any:  # noqa: ANN401 (lance types)
-        """The dataset as Lance's writers take it.
+        """The dataset that Lance's writers get.
 
         They flush into datasets below its URI, so that must not be one of a DynamoDB table, which knows
         nothing of them.
@@ -125,7 +125,7 @@ class OpenTable:
         return {field_id: name for name, field_id in self.field_ids.items()}
 
     def is_equivalent(self, other: OpenTable) -> bool:
-        """Whether writers opened with either do the same, and rows go to the same regions."""
+        """Return whether writers of both versions have the same schema, region specs and indexes."""
         return bool(
             self.schema.equals(other.schema, check_metadata=True)
             and self.field_ids == other.field_ids
@@ -135,13 +135,13 @@ class OpenTable:
         )
 
     def is_older(self, other: OpenTable) -> bool:
-        """Whether the other has been opened later, with other columns."""
+        """Return whether the other version is newer and has other columns."""
         return self is not other and bool(
             other.dataset.version > self.dataset.version and not self.schema.equals(other.schema)
         )
 
     def conform_upserts(self, rows: pa.Table, *, fill: bool = False) -> pa.Table:
-        """Rows as the region writers take them.
+        """Return rows with the columns and types of the table.
 
         Raises:
             InvalidInputError: they don't fit the table's columns.
@@ -149,7 +149,7 @@ class OpenTable:
         return conform_rows(rows, self.schema, self.required, self.name, fill=fill)
 
     def conform_deletes(self, rows: pa.Table) -> pa.Table:
-        """Keys as the region writers take them.
+        """Return keys with the columns and types of the primary key.
 
         Raises:
             PreconditionError: the table has no key.
@@ -165,7 +165,7 @@ class OpenTable:
         return conform_rows(rows.select(list(self.key)), self.key_schema, self.key, self.name)
 
     def route(self, rows: pa.Table) -> RoutedRows:
-        """The regions of rows, or of keys.
+        """Return the regions of rows, or of keys.
 
         Raises:
             InvalidInputError: columns are missing that the regions follow from.
@@ -193,7 +193,7 @@ class OpenTable:
 
 
 def split_changes(table: OpenTable, changes: Changes) -> Mapping[str, Part]:
-    """Region id -> its rows and its keys, as the region writers take them; None for none.
+    """Return the rows and the keys of each region; None for none.
 
     Raises:
         InvalidInputError: rows don't fit the table's columns, or columns are missing.
@@ -226,7 +226,7 @@ def _group_by_region(table: OpenTable, given: pa.Table, rows: pa.Table) -> dict[
 
 
 def _combine_chunks(rows: pa.Table) -> pa.Table:
-    """Rows in one chunk: taking from several is much slower."""
+    """Return rows in one chunk: taking rows from several chunks is much slower."""
     return rows.combine_chunks() if any(column.num_chunks > 1 for column in rows.columns) else rows
 
 
@@ -258,7 +258,7 @@ def _open_newest_dataset(name: str, storage: Storage, session: Any) -> Any:  # n
 def conform_rows(
     rows: pa.Table, schema: pa.Schema, required: Collection[str], table: str, *, fill: bool = False
 ) -> pa.Table:
-    """Rows with exactly the columns of a schema.
+    """Return rows with exactly the columns and types of a schema.
 
     Args:
         rows: with columns of these names, in any order.
@@ -302,7 +302,7 @@ def _match_columns(rows: pa.Table, schema: pa.Schema, table: str, *, fill: bool)
 
 
 def cast_column(column: pa.ChunkedArray, kind: pa.DataType, name: str, table: str) -> pa.ChunkedArray:
-    """A column's values in the type that the table has for it.
+    """Cast a column to the table's type.
 
     Raises:
         InvalidInputError: they don't fit it.
@@ -317,7 +317,7 @@ def cast_column(column: pa.ChunkedArray, kind: pa.DataType, name: str, table: st
 
 
 def build_entry_schema(schema: pa.Schema, field_ids: Sequence[int], *, keyed: bool) -> pa.Schema:
-    """Schema of WAL entries, with field ids as Lance notes them there."""
+    """Return the schema of WAL entries, with field ids in the metadata of the fields."""
     fields = [
         field.with_metadata({**(field.metadata or {}), FIELD_ID: str(field_id).encode()})
         for field, field_id in zip(schema, field_ids, strict=True)

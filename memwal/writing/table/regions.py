@@ -40,7 +40,7 @@ _REMEMBERED = 100_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RoutedRows:
-    """Which of a number of rows belong to which region.
+    """Rows grouped by region.
 
     Attributes:
         region_ids: regions that have rows among them.
@@ -101,11 +101,11 @@ class Regions:
 
     @property
     def source_ids(self) -> tuple[int, ...]:
-        """Lance field ids of the columns that a row's region follows from."""
+        """Lance field ids of the columns that determine the region of a row."""
         return tuple(dict.fromkeys(source for one in self._fields for source in one.source_ids))
 
     def list_existing(self) -> tuple[str, ...]:
-        """Ids of all regions that rows may be in, ascending.
+        """Return the ids of all regions that may have rows, ascending.
 
         Raises:
             PreconditionError: rows can't be routed, see `route`.
@@ -119,7 +119,7 @@ class Regions:
         return found
 
     def check(self, region_ids: Collection[str]) -> None:
-        """Make sure that none of these regions has rows under two ids, as far as they are known.
+        """Refuse regions that are known to have rows under two ids.
 
         Raises:
             PreconditionError: one has.
@@ -130,7 +130,7 @@ class Regions:
             self._check_not_duplicate(region_ids)
 
     def route(self, columns: Mapping[int, pa.Array], rows: int) -> RoutedRows:
-        """Regions of rows, created where they don't exist yet.
+        """Return the regions of rows; create missing regions.
 
         Args:
             columns: array by Lance field id, of the region fields' sources at least.
@@ -164,7 +164,7 @@ class Regions:
     def _find_distinct_values(
         self, columns: Mapping[int, pa.Array], rows: int
     ) -> tuple[list[RawValues], np.ndarray[tuple[int], np.dtype[np.int64]]]:
-        """The distinct region values of rows, and for each row which of them it has."""
+        """Return the distinct region values of rows, and for each row the index of its values."""
         codes = np.zeros(rows, np.int64)
         distinct: list[RawValues] = [()]
         for field, transform in self._transforms:
@@ -180,7 +180,7 @@ class Regions:
         return distinct, codes.astype(np.int16 if len(distinct) < 1 << 15 else np.int64)
 
     def _encode_cached(self, field: RegionField, value: pa.Scalar) -> bytes | None:
-        """As `_encode_value`, remembered for the few integers that buckets are."""
+        """Return the encoded value; cache the results for bucket numbers."""
         if not pa.types.is_int32(value.type):
             return _encode_value(field, value)
         key = (field.field_id, value.as_py())
@@ -203,7 +203,7 @@ class Regions:
             return [self._known[raw] for raw in raw_of]
 
     def _load_regions(self) -> None:
-        """Learn what all regions record, or what their ids tell.
+        """Read the region values of all regions from their manifests, or infer them from the region ids.
 
         Raises:
             PreconditionError: some tell nothing, or follow an older spec: any key might be in them. Or their
@@ -237,7 +237,7 @@ class Regions:
         self._has_looked = True
 
     def _check_not_restarted(self, manifests: Sequence[RegionManifest]) -> None:
-        """Refuse regions that LanceDB began anew in a clone, before rows are written to others.
+        """Refuse regions that LanceDB created again in a clone.
 
         Raises:
             RegionMismatchError: there is one.
@@ -250,7 +250,7 @@ class Regions:
                 check_not_restarted(self._storage, newest, merged.get(one.region_id, 0))
 
     def _read_values(self, manifest: RegionManifest) -> RawValues | None:
-        """Values of a region; None where nobody knows, or they are of another spec."""
+        """Return the values of a region; None if they are unknown or follow another spec."""
         spec = self._spec
         if spec is None:
             return None
@@ -265,7 +265,7 @@ class Regions:
         return raw if is_own and manifest.region_spec_id == self._spec_id else None
 
     def _choose_region(self, raw: RawValues, found: Sequence[RegionManifest]) -> str:
-        """Of regions of the same values the one that rows go to: LanceDB's as soon as no other has any."""
+        """Return the region that takes rows of these values: LanceDB's if no other has unmerged rows."""
         named = self._lancedb_id(raw)
         others = [one for one in found if one.region_id != named]
         if named is None or not others or len(others) == len(found) or not self._keyed:
@@ -287,7 +287,7 @@ class Regions:
         return None if self._spec is None else derive_lancedb_region_id(self._spec, raw, self._reading)
 
     def _has_lancedb_duplicate(self, region_ids: Collection[str]) -> bool:
-        """Whether LanceDB has come to write one of these regions, under its own id.
+        """Return whether LanceDB has created one of these regions under its own id.
 
         On S3 each is looked for once a second.
         """
@@ -304,7 +304,7 @@ class Regions:
         return False
 
     def _is_harmless(self, manifest: RegionManifest) -> bool:
-        """Whether a region of unknown values has no rows that the base table lacks, and gets only its own."""
+        """Return whether a region of unknown values has no unmerged rows, and can't get rows of others."""
         if self._spec is not None and can_be_identity_region(self._spec, manifest.region_id):
             # LanceDB's next writer of such a region knows the value that it is named by.
             return self._is_drained(replace(manifest, sealed=True))
@@ -332,7 +332,7 @@ class Regions:
         return PreconditionError(msg)
 
     def _create(self, missing: Sequence[RawValues]) -> None:
-        """Create regions; of several processes that create one, one does.
+        """Create regions; if several processes create the same region, one succeeds.
 
         Raises:
             PreconditionError: the table has no MemWAL any more.
@@ -390,7 +390,7 @@ def _encode_value(field: RegionField, value: pa.Scalar) -> bytes | None:
 
 
 def _normalize_recorded(field: RegionField, value: bytes | None) -> bytes | None:
-    """What a manifest records; NULL of text and binary is left out, all other NULLs have no bytes."""
+    """Return the value as manifests record it: without NULL of text and binary; other NULLs have no bytes."""
     return None if value is None or (not value and not _is_variable(field)) else value
 
 

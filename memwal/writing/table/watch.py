@@ -18,7 +18,7 @@ LOOKS = 4
 
 @dataclass(eq=False)
 class Watch:
-    """Whether a directory still holds the table that was opened, and its MemWAL; shared between threads.
+    """Detects that a table was dropped or replaced, or lost its MemWAL; safe to share between threads.
 
     Attributes:
         name: of the table, for messages.
@@ -43,7 +43,7 @@ class Watch:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def is_same(self) -> bool:
-        """Whether the table is still the one that was opened, and has its MemWAL.
+        """Return whether the table is the one that was opened and still has its MemWAL.
 
         It may have been dropped, made anew, or overwritten. Costs little; on S3 it is asked once a second.
 
@@ -67,7 +67,7 @@ class Watch:
             return True
 
     def _has_same_mark(self) -> bool:
-        """Whether it is the same table, and the newest version has the MemWAL: others can take that away."""
+        """Return whether the table has the same mark and its newest version the same region specs."""
         directory = identify_versions_directory(self.storage)
         if read_table_mark(self.storage) != self.mark:
             return False
@@ -81,7 +81,7 @@ class Watch:
 
 
 def read_newest_version(name: str, dataset: Any) -> int:  # noqa: ANN401 (lance types)
-    """Number of the newest version of a base table.
+    """Return the number of the newest version of a base table.
 
     Args:
         name: of the table, for messages.
@@ -99,7 +99,7 @@ def read_newest_version(name: str, dataset: Any) -> int:  # noqa: ANN401 (lance 
 
 
 def read_newest_details(name: str, storage: Storage, dataset: Any) -> MemWalIndexDetails | None:  # noqa: ANN401
-    """The MemWAL index of the newest version of a base table; None where it has none.
+    """Return the MemWAL index of the newest version of a base table; None if it has none.
 
     Args:
         name: of the table, for messages.
@@ -117,5 +117,5 @@ def read_newest_details(name: str, storage: Storage, dataset: Any) -> MemWalInde
 
 
 def identify_versions_directory(storage: Storage) -> FileIdentity | None:
-    """Changes with every commit; None where there are no directories, but prefixes of names."""
+    """Return the identity of the versions directory; it changes with every commit. None on object stores."""
     return None if storage.backend.identity_seconds else storage.identity(VERSIONS)
