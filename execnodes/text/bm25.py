@@ -17,7 +17,7 @@ _SPARSE = 8
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Scored:
-    """Documents that match something.
+    """Documents with their scores.
 
     Attributes:
         documents: their numbers, ascending (int64).
@@ -28,14 +28,14 @@ class Scored:
     scores: np.ndarray
 
     def both(self, other: Scored) -> Scored:
-        """Documents of both, scores added."""
+        """Return the documents of both, with added scores."""
         mine = find_indices(self.documents, other.documents)
         common = mine >= 0
         mine = mine[common]
         return Scored(self.documents[mine], self.scores[mine] + other.scores[common])
 
     def either(self, other: Scored) -> Scored:
-        """Documents of one or the other, scores added where it is both."""
+        """Return the documents of either, with added scores where both have the document."""
         documents = union((self.documents, other.documents))
         scores = np.zeros(len(documents))
         scores[find_indices(documents, self.documents)] = self.scores
@@ -43,7 +43,7 @@ class Scored:
         return Scored(documents, scores)
 
     def best(self, other: Scored) -> Scored:
-        """Documents of one or the other, the higher score where it is both."""
+        """Return the documents of either, with the higher score where both have the document."""
         documents = union((self.documents, other.documents))
         scores = np.full(len(documents), -np.inf)
         scores[find_indices(documents, self.documents)] = self.scores
@@ -52,7 +52,7 @@ class Scored:
         return Scored(documents, scores)
 
     def add_scores(self, other: Scored) -> Scored:
-        """These documents, with the other's scores added where it has them."""
+        """Return these documents, with the other's scores added where it has the document."""
         mine = find_indices(self.documents, other.documents)
         common = mine >= 0
         scores = self.scores.copy()
@@ -60,17 +60,17 @@ class Scored:
         return Scored(self.documents, scores)
 
     def without(self, documents: np.ndarray) -> Scored:
-        """Those that aren't among these documents."""
+        """Return the documents that are not among these."""
         kept = find_indices(documents, self.documents) < 0
         return Scored(self.documents[kept], self.scores[kept])
 
     def times(self, factor: float) -> Scored:
-        """The same documents, scores multiplied."""
+        """Return the same documents with multiplied scores."""
         return self if factor == 1.0 else Scored(self.documents, self.scores * factor)
 
 
 def union(sets: Iterable[np.ndarray]) -> np.ndarray:
-    """Numbers of any of the sets, ascending (int64); each set ascending."""
+    """Return the numbers of any of the ascending sets, ascending (int64)."""
     parts = [part for part in sets if len(part)]
     if len(parts) < 2:
         return parts[0] if parts else np.empty(0, np.int64)
@@ -86,7 +86,7 @@ def union(sets: Iterable[np.ndarray]) -> np.ndarray:
 
 
 def intersection(sets: Iterable[np.ndarray]) -> np.ndarray:
-    """Numbers of all of the sets, ascending (int64); each set ascending. None without sets."""
+    """Return the numbers of all of the ascending sets, ascending (int64); None without sets."""
     smallest, *others = sorted(sets, key=len) or [np.empty(0, np.int64)]
     for other in others:
         smallest = smallest[find_indices(other, smallest) >= 0]
@@ -94,7 +94,7 @@ def intersection(sets: Iterable[np.ndarray]) -> np.ndarray:
 
 
 def find_indices(numbers: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Where the wanted numbers are among others, -1 where they aren't (int64); both ascending."""
+    """Return the index of each wanted number among others, -1 if absent (int64); both ascending."""
     if not len(numbers) or not len(wanted):
         return np.full(len(wanted), -1, np.int64)
     end = 1 + int(max(numbers[-1], wanted[-1]))
@@ -114,12 +114,12 @@ _EXACT_BITS = 4
 
 
 def compute_idf(documents: int, frequency: int) -> float:
-    """How much a term tells that `frequency` of `documents` documents have."""
+    """Return the inverse document frequency of a term that `frequency` of `documents` documents have."""
     return math.log1p((documents - frequency + 0.5) / (frequency + 0.5))
 
 
 def compute_weight(frequencies: np.ndarray, lengths: np.ndarray, average_length: float) -> np.ndarray:
-    """What a term is worth in documents, but for its idf; at most `K1 + 1`.
+    """Return the BM25 weight of a term in documents, without its idf; at most `K1 + 1`.
 
     Args:
         frequencies: how often each document has the term.
@@ -135,7 +135,7 @@ def compute_weight(frequencies: np.ndarray, lengths: np.ndarray, average_length:
 
 
 def quantize_lengths(lengths: np.ndarray) -> np.ndarray:
-    """Lengths (int64) as indexes with blocks of 256 documents score them: the top four bits remain."""
+    """Return lengths (int64) as indexes with blocks of 256 documents score them: the top four bits remain."""
     values = lengths.astype(np.int64)
     shift = np.maximum(np.frexp(values)[1].astype(np.int64) - _EXACT_BITS, 0)
     return np.left_shift(np.right_shift(values, shift), shift)
@@ -143,7 +143,7 @@ def quantize_lengths(lengths: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
-    """What all searched rows together say of one column.
+    """Statistics of one column over all searched rows.
 
     Attributes:
         documents: rows that have at least one token.
@@ -159,15 +159,15 @@ class ColumnStatistics:
 
     @property
     def average_length(self) -> float:
-        """Tokens of a document; zero without documents."""
+        """Average number of tokens of a document; zero without documents."""
         return self.tokens / self.documents if self.documents else 0.0
 
     def idf(self, term: str) -> float:
-        """How much the term tells."""
+        """Return the inverse document frequency of a term."""
         return compute_idf(self.documents, self.frequencies.get(term, 0))
 
     def weight(self, frequencies: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """What a term is worth in documents of these lengths, but for its idf (float64)."""
+        """Return the weight of a term in documents of these lengths, without its idf (float64)."""
         return compute_weight(
             frequencies, quantize_lengths(lengths) if self.quantizes else lengths, self.average_length
         )
@@ -191,13 +191,13 @@ class Postings:
 
 
 class TextIndex(Protocol):
-    """Documents to score, by number: the columns of a row have the same one."""
+    """Documents by number; the columns of a row have the same number."""
 
     def lengths(self, column: str, documents: np.ndarray) -> np.ndarray:
-        """Tokens that the column has in these documents."""
+        """Return the number of tokens of the column in these documents."""
 
     def postings(self, column: str, term: str) -> Postings:
-        """Documents whose column has the term; none for an unknown one. With positions for phrases."""
+        """Return the postings of a term, empty for an unknown one; with positions for phrases."""
 
     def phrase(self, column: str, query: PhraseQuery) -> np.ndarray | None:
-        """Documents that have a phrase, ascending (int64); None where positions must tell."""
+        """Return the documents with a phrase, ascending (int64); None if it takes positions to find them."""

@@ -26,7 +26,7 @@ from execnodes.text.scoring.scores import compute_bound, find_candidates
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """Names the rows of a source that a mask shows, as flags. Equal for the same rows of the same source.
+    """The cache key of the flags of visible rows; equal for the same rows of the same source.
 
     Attributes:
         source: see `SearchSource.identity`.
@@ -39,7 +39,7 @@ class _Shown:
 
 @dataclass(frozen=True, slots=True)
 class _Filtered:
-    """Names the rows of a source that Lance finds for a condition. Equal for the same one of the same source.
+    """The cache key of a condition's rows; equal for the same condition and source.
 
     Attributes:
         source: see `SearchSource.identity`; it tells which columns have the names that the condition says.
@@ -52,7 +52,7 @@ class _Filtered:
 
 @dataclass(frozen=True, eq=False)
 class AdmittedRows:
-    """Live rows that fulfil a search's conditions.
+    """Live rows that pass a search's conditions.
 
     Args:
         mask: shows rows that may be found.
@@ -64,12 +64,12 @@ class AdmittedRows:
 
     @cached_property
     def description(self) -> tuple[str, ...]:
-        """For plans."""
+        """A short description for plans."""
         filters = () if self.row_filter is None else (f"filter={self.row_filter}",)
         return (*filters, f"blocked={self.mask.hidden_rows}")
 
     def flags(self, text: SourceText) -> np.ndarray:
-        """One bool per row of a source."""
+        """Return one bool per row of a source."""
         flags = text.live
         if self.mask is not text.source.live:
             key = _Shown(text.source.identity, self.mask.digests(text.numbers.physical_rows))
@@ -119,7 +119,7 @@ def _filter_in_memory(rows: MemTableSource, row_filter: RowFilter) -> np.ndarray
 
 
 def _filter_by_columns(text: SourceText, rows: LanceSource, row_filter: RowFilter) -> np.ndarray:
-    """Rows that a filter passes that Lance can't say: by the values of its columns."""
+    """Filter rows here, by the values of columns, because Lance can't express the filter."""
     names = sorted(row_filter.columns)
     fields = [rows.schema.field(name) for name in names]
     stored = [rows.stored_names[name] for name in names if name in rows.stored_names]
@@ -148,7 +148,7 @@ MANY_DOCUMENTS = 16_384
 
 @dataclass(frozen=True, eq=False)
 class FtsExec(ExecNode):
-    """Documents of one source that may match, in rounds, those that may score high first.
+    """Finds documents of one source that may match, in rounds, with high possible scores first.
 
     Each batch is a round. Whoever reads them stops when no later candidate can be among the best.
 
@@ -171,11 +171,11 @@ class FtsExec(ExecNode):
 
     @property
     def source(self) -> SearchSource:
-        """Where candidates are found."""
+        """The searched source."""
         return self.text.source
 
     def describe(self) -> str:
-        """Source, how it is searched, and what is kept out."""
+        """Return the source, the search method, and the hidden rows."""
         source = self.source
         how = "tokenized" if source.index is None else f"index={source.index.name}"
         columns = ", ".join(self.corpus.query.columns)
@@ -183,7 +183,7 @@ class FtsExec(ExecNode):
         return f"FtsExec: {', '.join(parts)}"
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """One batch a round."""
+        """Produce one batch per round."""
         if partition:
             return
         analysis = self.corpus.analyze(context.check)
@@ -198,7 +198,7 @@ class FtsExec(ExecNode):
             yield pa.RecordBatch.from_arrays(arrays, schema=FTS_CANDIDATES)
 
     def _read_rounds(self, analysis: Analysis, context: TaskContext) -> Iterator[tuple[np.ndarray, float]]:
-        """Row numbers, ascending, and what later ones score at most."""
+        """Yield row numbers, ascending, and an upper bound of the scores of later rows."""
         clause = analysis.clause
         count = self.postings(analysis)
         context.count(self, "postings", count)
@@ -213,16 +213,16 @@ class FtsExec(ExecNode):
         yield from self._read_by_impact(analysis, context)
 
     def postings(self, analysis: Analysis) -> int:
-        """How many documents have one of the terms, those of each term counted."""
+        """Return the number of postings of all terms."""
         return sum(len(self.text.postings(*term).documents) for term in analysis.terms)
 
     @cached_property
     def flags(self) -> np.ndarray:
-        """One bool per row of the source: whether it may be found."""
+        """One bool per row of the source: whether it is admitted."""
         return self.admitted.flags(self.text)
 
     def _read_by_impact(self, analysis: Analysis, context: TaskContext) -> Iterator[tuple[np.ndarray, float]]:
-        """The best documents of each term, then the next best: what is in none of them is worth less."""
+        """Yield the best documents of each term, round by round; other documents score less."""
         lists = tuple(
             TermImpacts(column, term, analysis.statistics[column], self.text)
             for column, term in analysis.terms
@@ -246,7 +246,7 @@ class FtsExec(ExecNode):
 
 
 def is_narrow(clause: Clause) -> bool:
-    """Return whether the matches are so few, compared with the terms' documents, that all should be scored."""
+    """Return whether far fewer documents match than have one of the terms, so all should be scored."""
     if isinstance(clause, BooleanClause):
         return bool(clause.must) or any(map(is_narrow, clause.should))
     if isinstance(clause, TermsClause):

@@ -29,7 +29,7 @@ from execnodes.text.scoring.scores import score
 
 @singledispatch
 def format_query(query: TextQuery) -> str:
-    """A query in a few words: ``streaming writes``, ``"write-ahead log"``, ``must(a b) should("c d")``."""
+    """Format a query briefly: ``streaming writes``, ``"write-ahead log"``, ``must(a b) should("c d")``."""
     raise TypeError(f"no text query: {query!r}")
 
 
@@ -75,7 +75,7 @@ def _format_list(queries: Sequence[TextQuery]) -> str:
 
 
 class BestDocuments:
-    """Collects the k documents with the highest scores; of equal ones, by source, then by row number.
+    """Collects the k documents with the highest scores, then by source and row number.
 
     Args:
         k: how many are kept.
@@ -91,16 +91,16 @@ class BestDocuments:
 
     @property
     def count(self) -> int:
-        """How many there are so far."""
+        """Number of documents so far."""
         return len(self._scores)
 
     @property
     def least(self) -> float:
-        """The score that a document must exceed to be added; minus infinity while there is room."""
+        """The score that further documents must exceed; minus infinity while fewer than k are collected."""
         return float(self._scores[-1]) if self.count == self.k else -np.inf
 
     def add(self, sources: np.ndarray | int, rows: np.ndarray, scores: np.ndarray) -> None:
-        """Consider more documents.
+        """Add documents.
 
         Args:
             sources: number of each one's source, or of the only one.
@@ -118,13 +118,13 @@ class BestDocuments:
         self._scores, self._sources, self._rows = scores[order], sources[order], rows[order]
 
     def result(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Sources, row numbers and scores, best first."""
+        """Return sources, row numbers and scores, best first."""
         return self._sources, self._rows, self._scores
 
 
 @dataclass(frozen=True, eq=False)
 class GlobalBM25Exec(UnaryExec):
-    """The k best documents by BM25, whose statistics are over the live rows of all sources.
+    """Finds the k best documents by BM25, with statistics over the live rows of all sources.
 
     Candidates are drawn from one source after another, in rounds, until none that is left there can be among
     the k best. So the result is that of scoring every document.
@@ -146,11 +146,11 @@ class GlobalBM25Exec(UnaryExec):
 
     @property
     def searches(self) -> tuple[FtsExec, ...]:
-        """Where candidates come from."""
+        """The inputs that find candidates."""
         return tuple(node for node in self.input.inputs if isinstance(node, FtsExec))
 
     def describe(self) -> str:
-        """Query, sources, and once it has run, the statistics."""
+        """Return the query, the sources, and after execution the statistics."""
         parts = [f"query={format_query(self.corpus.query)}", f"sources={len(self.corpus.texts)}"]
         analysis = self.corpus.cached_analysis
         if analysis is not None:
@@ -161,7 +161,7 @@ class GlobalBM25Exec(UnaryExec):
         return f"GlobalBM25Exec: {', '.join(parts)}"
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """One batch: the best first; equal ones by source, then by row address."""
+        """Produce one batch, best first, then by source and row address."""
         if partition:
             return
         analysis = self.corpus.analyze(context.check)
@@ -190,14 +190,14 @@ class GlobalBM25Exec(UnaryExec):
         return pa.RecordBatch.from_arrays(arrays, schema=TEXT_CANDIDATES)
 
     def _measure_union(self, metrics: MetricsSet) -> None:
-        """Its inputs were read in an order of ours, but they are its inputs."""
+        """Add up the metrics of the inputs, which this node executes itself, for the union."""
         for node in self.searches:
             of = metrics.of(node)
             if of is not None:
                 metrics.add(self.input, rows=of.output_rows, batches=of.output_batches, elapsed=of.elapsed)
 
     def _split_by_size(self, analysis: Analysis) -> tuple[list[FtsExec], list[FtsExec]]:
-        """Sources with few documents that have one of the terms, and the others."""
+        """Return the sources with few postings of the terms, and the others."""
         few: list[FtsExec] = []
         many: list[FtsExec] = []
         phrases = bool(analysis.clause.phrases)
@@ -209,7 +209,7 @@ class GlobalBM25Exec(UnaryExec):
     def _score_together(
         self, nodes: list[FtsExec], analysis: Analysis, best: BestDocuments, context: TaskContext
     ) -> None:
-        """All documents of small sources: what counts there is how often something is called."""
+        """Score all documents of small sources at once: there the number of calls determines the cost."""
         index = JoinedText([node.text for node in nodes], [node.flags for node in nodes])
         found = score(analysis.clause, analysis.statistics, index)
         context.count(self, "rounds")
@@ -225,7 +225,7 @@ class GlobalBM25Exec(UnaryExec):
     def _score_in_rounds(
         self, node: FtsExec, analysis: Analysis, best: BestDocuments, context: TaskContext
     ) -> None:
-        """Documents of a source, which ends when no later one can be among the best."""
+        """Score the documents of a source until no later one can be among the best."""
         text = node.text
         for batch in node.execute(0, replace(context, floor=lambda: best.least)):
             context.check()

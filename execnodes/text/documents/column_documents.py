@@ -32,7 +32,7 @@ _END: Node = (True, ())
 
 @dataclass(frozen=True, eq=False)
 class TermDictionary:
-    """Finds terms without reading them all.
+    """A dictionary of terms (an FST) that is searched without reading all terms.
 
     Args:
         data: the transducer.
@@ -49,7 +49,7 @@ class TermDictionary:
 
     @property
     def version(self) -> int:
-        """Of the format."""
+        """Version of the format."""
         return int.from_bytes(self.data[:8], "little")
 
     @property
@@ -58,7 +58,7 @@ class TermDictionary:
         return int.from_bytes(self.data[stop - 8 : stop], "little")
 
     def near(self, word: str, edits: int, prefix_length: int) -> Iterator[str]:
-        """Terms that are near to a word, in the order of their bytes.
+        """Return the terms within an edit distance of a word, ordered by their bytes.
 
         Args:
             word: of a fuzzy match.
@@ -123,7 +123,7 @@ class TermDictionary:
         ]
 
     def _read_input(self, address: int, state: int) -> tuple[int, int]:
-        """The byte of a node's one transition, and the address of the last byte that says it."""
+        """Return the byte of a node's only transition, and the address of the last byte that encodes it."""
         code = state & 63
         return (_COMMON[code - 1], address) if code else (self.data[address - 1], address - 1)
 
@@ -151,7 +151,7 @@ class RowNumbers:
 
     @cached_property
     def count(self) -> int:
-        """How many rows have a number."""
+        """Number of rows."""
         return sum(self.physical_rows.values())
 
     @cached_property
@@ -160,12 +160,12 @@ class RowNumbers:
 
     @cached_property
     def _starts(self) -> np.ndarray:
-        """Number of each fragment's first row, in the order of ids, and of the row after the last."""
+        """Number of each fragment's first row, in the order of ids, then of the row after the last."""
         sizes = [self.physical_rows[int(one)] for one in self._fragments]
         return np.concatenate(([0], np.cumsum(np.array(sizes, dtype=np.int64))))
 
     def numbers(self, addresses: np.ndarray) -> np.ndarray:
-        """Numbers (int64) of rows by their addresses (uint64); -1 for rows of other fragments."""
+        """Return the numbers (int64) of row addresses (uint64); -1 for rows of other fragments."""
         if not len(self._fragments):
             return np.full(len(addresses), -1, dtype=np.int64)
         fragment_ids = (addresses >> OFFSET_BITS).astype(np.int64)
@@ -176,14 +176,14 @@ class RowNumbers:
         return numbers
 
     def addresses(self, numbers: np.ndarray) -> np.ndarray:
-        """Addresses (uint64) of rows by their numbers."""
+        """Return the addresses (uint64) of row numbers."""
         places = np.searchsorted(self._starts, numbers, side="right") - 1
         offsets = (numbers - self._starts[places]).astype(np.uint64)
         found: np.ndarray = (self._fragments[places].astype(np.uint64) << OFFSET_BITS) | offsets
         return found
 
     def flags(self, mask: RowMask) -> np.ndarray:
-        """One bool per row: whether the mask shows it."""
+        """Return one bool per row: whether the mask shows it."""
         shown = np.ones(self.count, dtype=np.bool_)
         for place, fragment_id in enumerate(self._fragments.tolist()):
             of_fragment = mask.fragments.get(fragment_id)
@@ -197,10 +197,10 @@ Value = TypeVar("Value")
 
 
 class Cache(Protocol):
-    """Keeps what is costly to find, within a budget in bytes; keys name immutable things."""
+    """A cache bounded in bytes; its keys identify immutable values."""
 
     def compute(self, key: Hashable, make: Callable[[], Value], size: Callable[[Value], int]) -> Value:
-        """The value that is kept, or what `make` returns."""
+        """Return the cached value, or the result of `make`."""
 
 
 class ColumnDocuments(Protocol):
@@ -212,10 +212,10 @@ class ColumnDocuments(Protocol):
 
     @property
     def lengths(self) -> np.ndarray:
-        """Tokens of each row (int32); a row without any is no document."""
+        """Number of tokens of each row (int32); a row without tokens is no document."""
 
     def postings(self, term: str, surface: str | None = None) -> Postings:
-        """Rows that have a term, ascending, and how often.
+        """Return the rows that have a term, ascending, with frequencies.
 
         Args:
             term: as the tokenizer makes it.
@@ -223,10 +223,10 @@ class ColumnDocuments(Protocol):
         """
 
     def phrase(self, query: PhraseQuery) -> np.ndarray | None:
-        """Rows that have a phrase, ascending, where that is known without positions."""
+        """Return the rows with a phrase, ascending, if positions are not needed to find them."""
 
     def near(self, word: str, edits: int, prefix_length: int) -> Sequence[str]:
-        """Terms that are near to a word, in the order of their bytes; some perhaps of deleted rows alone.
+        """Return terms within an edit distance of a word, by their bytes; some may be of deleted rows only.
 
         Args:
             word: of a fuzzy match.

@@ -33,7 +33,7 @@ _ALL_AT_ONCE = 1 << 30
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class IndexName:
-    """Names the documents of an index. Made by `shared`.
+    """The identity of an index's documents, made by `intern`.
 
     The same for the same rows, covered by the index of the same name, which is read in the same way.
 
@@ -54,7 +54,7 @@ class IndexName:
 
 @dataclass(frozen=True, slots=True)
 class _PostingsName:
-    """Names the postings of a term."""
+    """The cache key of a term's postings."""
 
     index: IndexName
     term: str
@@ -62,7 +62,7 @@ class _PostingsName:
 
 @dataclass(frozen=True, slots=True)
 class _PhraseName:
-    """Names the documents in which a phrase stands."""
+    """The cache key of the documents with a phrase."""
 
     index: IndexName
     query: PhraseQuery
@@ -70,7 +70,7 @@ class _PhraseName:
 
 @dataclass(frozen=True, slots=True)
 class _NearName:
-    """Names the terms that are like a word. Equal for the same word, edits and beginning."""
+    """The cache key of the terms near a word; equal for the same word, edits and prefix."""
 
     index: IndexName
     word: str
@@ -80,21 +80,21 @@ class _NearName:
 
 @dataclass(frozen=True, slots=True)
 class _DictionariesName:
-    """Names the terms of an index."""
+    """The cache key of an index's terms."""
 
     index: IndexName
 
 
 @dataclass(frozen=True, slots=True)
 class _TextsName:
-    """Names the postings of all documents, made of their texts."""
+    """The cache key of the postings of all documents, made from their texts."""
 
     index: IndexName
 
 
 @dataclass(frozen=True, eq=False)
 class IndexedDocuments:
-    """A `ColumnDocuments` of a Lance dataset without stable row ids: the id of a row is its address.
+    """The indexed documents of a dataset without stable row ids; implements `ColumnDocuments`.
 
     A term's postings are asked of Lance once: all rows that match it, with scores. As a score says how often
     the term occurs in a document of known length, no text need be read for them.
@@ -113,15 +113,15 @@ class IndexedDocuments:
 
     @property
     def lengths(self) -> np.ndarray:
-        """See `ColumnDocuments.lengths`."""
+        """Number of tokens of each row."""
         return self._corpus.lengths
 
     def postings(self, term: str, surface: str | None = None) -> Postings:
-        """See `ColumnDocuments.postings`; without positions."""
+        """Return the postings of a term, without positions."""
         return self.cache.compute(_PostingsName(self.name, term), lambda: self._find(term, surface), _measure)
 
     def phrase(self, query: PhraseQuery) -> np.ndarray | None:
-        """See `ColumnDocuments.phrase`."""
+        """Return the rows with a phrase."""
 
         def find() -> np.ndarray:
             stored = PhraseQuery(query.text, self._stored, query.slop)
@@ -132,7 +132,7 @@ class IndexedDocuments:
         )
 
     def near(self, word: str, edits: int, prefix_length: int) -> Sequence[str]:
-        """See `ColumnDocuments.near`."""
+        """Return the terms within an edit distance of a word."""
 
         def find() -> list[str]:
             found = {term for one in self._dictionaries() for term in one.near(word, edits, prefix_length)}
@@ -149,7 +149,7 @@ class IndexedDocuments:
             return self._read_all().near(word, edits, prefix_length)
 
     def _dictionaries(self) -> tuple[TermDictionary, ...]:
-        """The terms of each partition of each segment."""
+        """Return the term dictionary of each partition of each segment."""
 
         def read() -> tuple[TermDictionary, ...]:
             return tuple(
@@ -173,12 +173,12 @@ class IndexedDocuments:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, what is kept in the cache left out."""
+        """Bytes in memory, without the cache."""
         return 4 * self.numbers.count + ENTRY_BYTES
 
     @cached_property
     def _corpus(self) -> _Corpus:
-        """Documents of all segments, as Lance itself keeps them beside their terms."""
+        """Documents of all segments, as Lance stores them beside their terms."""
         lengths = np.zeros(self.numbers.count, dtype=np.int32)
         tokens = documents = 0
         for file in self._list_partitions():
@@ -191,7 +191,7 @@ class IndexedDocuments:
         return _Corpus(lengths, ColumnStatistics(documents, tokens, {}, self.name.quantizes))
 
     def _list_partitions(self) -> Iterator[Callable[[str], pa.Table]]:
-        """For each partition of each segment, what reads one of its files, by the name of its kind."""
+        """Return, for each partition of each segment, a reader of its files by kind."""
         for segment in self._list_segments():
             session = self._open_files(segment.base_id)
             place = f"_indices/{segment.uuid}"
@@ -209,7 +209,7 @@ class IndexedDocuments:
                 yield read
 
     def _open_files(self, base_id: int | None) -> LanceFileSession:
-        """Read files of the dataset, or of one of its bases: the indexes of a shallow clone stay in one."""
+        """Open files of the dataset, or of a base: the indexes of a shallow clone stay in one."""
         if base_id is None:
             own: LanceFileSession = self._dataset.new_file_session()
             return own
@@ -235,7 +235,7 @@ class IndexedDocuments:
         return self._count_occurrences(term, numbers[order], scores[order])
 
     def _find_exactly(self, term: str) -> lance_queries.FullTextQuery:
-        """Documents that have a term, if there is one; otherwise perhaps one that is longer by a character.
+        """Return the documents with a term; if none has it, perhaps those of a term one character longer.
 
         A fuzzy word is compared with the terms as it is written. Where no character of it may be edited and
         one expansion may be chosen, that is the first in order.
@@ -245,7 +245,7 @@ class IndexedDocuments:
         )
 
     def _find_matches(self, query: lance_queries.FullTextQuery) -> tuple[np.ndarray, np.ndarray]:
-        """Row numbers and scores of all matches."""
+        """Return row numbers and scores of all matches."""
         found = self._dataset.scanner(
             columns=[ROW_ID, SCORE], full_text_query=query, fast_search=True
         ).to_table()
@@ -254,7 +254,7 @@ class IndexedDocuments:
         return numbers[known], found.column(SCORE).to_numpy()[known]
 
     def _count_occurrences(self, term: str, numbers: np.ndarray, scores: np.ndarray) -> Postings:
-        """How often each document has a term, by its score: w = score / idf, tf = w * norm / (k1 + 1 - w)."""
+        """Compute term frequencies from scores: w = score / idf, tf = w * norm / (k1 + 1 - w)."""
         statistics, lengths = self._corpus.statistics, self.lengths[numbers]
         sampled = np.unique(np.linspace(0, len(numbers) - 1, SAMPLES).astype(np.int64))
         seen = self._count_frequencies(term, numbers[sampled])
@@ -276,14 +276,14 @@ class IndexedDocuments:
         return Postings(numbers, counts)
 
     def _count_frequencies(self, term: str, numbers: np.ndarray) -> np.ndarray:
-        """How often rows have a term, by their texts."""
+        """Count how often rows have a term, by their texts."""
         frequencies = np.zeros(len(numbers), dtype=np.int32)
         found = self._tokenize_rows(numbers).postings(term)
         frequencies[np.searchsorted(numbers, found.documents)] = found.frequencies
         return frequencies
 
     def _tokenize_rows(self, numbers: np.ndarray) -> TokenPostings:
-        """Rows (ascending, none deleted) by their texts."""
+        """Tokenize the texts of rows (ascending, none deleted)."""
         if not len(numbers):
             return TokenPostings.of(
                 self.name.tokenizer, pa.array([], pa.string()), numbers, self.numbers.count
@@ -295,7 +295,7 @@ class IndexedDocuments:
         return TokenPostings.of(self.name.tokenizer, texts, numbers, self.numbers.count)
 
     def _read_all(self) -> TokenPostings:
-        """All documents by their texts, where the index can't be asked for a term alone."""
+        """Tokenize all documents, if the index can't be queried for a single term."""
         return self.cache.compute(
             _TextsName(self.name),
             lambda: read_documents(self.rows, self.name.column, self.name.tokenizer, self.numbers),
@@ -305,7 +305,7 @@ class IndexedDocuments:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Corpus:
-    """What an index counts: by row, and altogether, rows that are deleted by now included."""
+    """The token counts of an index, by row and in total, including deleted rows."""
 
     lengths: np.ndarray
     statistics: ColumnStatistics

@@ -26,7 +26,7 @@ from memwal.errors import InvalidInputError
 
 
 def find_near_terms(word: str, terms: Sequence[str], fuzziness: int, prefix_length: int) -> list[str]:
-    """Those of the terms that few edits make of a word, in their order.
+    """Return the terms within an edit distance of a word, in their order.
 
     Args:
         word: as it is written.
@@ -43,7 +43,7 @@ def find_near_terms(word: str, terms: Sequence[str], fuzziness: int, prefix_leng
 
 
 def compute_edit_distances(word: str, terms: Sequence[str]) -> np.ndarray:
-    """Edit distances (int32) of a word to each of the terms, of which there must be one.
+    """Return the edit distances (int32) of a word to each term; there must be one.
 
     All terms go through the table of prefixes' distances side by side, one character of theirs at a time.
     """
@@ -70,26 +70,26 @@ Group = tuple[Token, ...]
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A query whose texts are terms."""
+    """An analyzed query, whose texts are terms."""
 
     @property
     def parts(self) -> tuple[Clause, ...]:
-        """The clauses of which this one is made."""
+        """The direct subclauses."""
         return ()
 
     def own_terms(self) -> Iterable[tuple[str, Token]]:
-        """Column and term of what this clause itself looks for, its parts left out."""
+        """Return column and term of each term of this clause, without its parts."""
         return ()
 
     def walk(self) -> Iterator[Clause]:
-        """This clause and all its parts, theirs included."""
+        """Yield this clause and all clauses below it."""
         yield self
         for part in self.parts:
             yield from part.walk()
 
     @property
     def terms(self) -> dict[str, dict[str, str | None]]:
-        """Column -> term -> a text of which the term alone is made, or None; of all parts."""
+        """Surface form by term by column, of all parts; None if no text has the term as its only token."""
         found: dict[str, dict[str, str | None]] = {}
         for clause in self.walk():
             for column, token in clause.own_terms():
@@ -98,17 +98,17 @@ class Clause:
 
     @property
     def fuzzy(self) -> tuple[FuzzyClause, ...]:
-        """What must be expanded before anything is scored."""
+        """Fuzzy clauses, which must be expanded before scoring."""
         return tuple(clause for clause in self.walk() if isinstance(clause, FuzzyClause))
 
     @property
     def phrases(self) -> tuple[PhraseQuery, ...]:
-        """What needs positions."""
+        """Clauses that need positions."""
         found = (clause.phrase for clause in self.walk() if isinstance(clause, TermsClause))
         return tuple(phrase for phrase in found if phrase is not None)
 
     def expand(self, expand: Callable[[FuzzyClause], TermsClause]) -> Clause:
-        """The same clause with fuzzy words replaced by the terms they stand for.
+        """Return the clause with fuzzy words replaced by terms.
 
         Args:
             expand: such as `FuzzyClause.replace_words`, by one who knows what terms there are.
@@ -149,7 +149,7 @@ class TermsClause(Clause):
     phrase: PhraseQuery | None = None
 
     def own_terms(self) -> Iterable[tuple[str, Token]]:
-        """See `Clause.own_terms`: repeated ones are repeated."""
+        """Return column and term of each term; repeated terms are repeated."""
         return ((self.column, token) for group in self.groups for token in group)
 
 
@@ -180,11 +180,11 @@ class FuzzyClause(Clause):
     boost: float
 
     def edits(self, word: Token) -> int:
-        """How many may lie between a word and what it stands for."""
+        """Return the edit distance that is allowed for a word."""
         return choose_fuzziness(word.text) if self.automatic else self.fuzziness
 
     def replace_words(self, terms: Iterable[str]) -> TermsClause:
-        """The clause with words replaced by the terms they stand for.
+        """Return the clause with words replaced by the matching terms.
 
         Words take what is near to them in the order of the words, and terms in the order of their bytes,
         until there are `max_expansions`.
@@ -207,19 +207,19 @@ class FuzzyClause(Clause):
 
 @dataclass(frozen=True, slots=True)
 class BestClause(Clause):
-    """The best of several clauses counts."""
+    """The maximum of several clauses."""
 
     clauses: tuple[Clause, ...]
 
     @property
     def parts(self) -> tuple[Clause, ...]:
-        """See `Clause.parts`."""
+        """The direct subclauses."""
         return self.clauses
 
 
 @dataclass(frozen=True, slots=True)
 class CombinedClause(Clause):
-    """Terms of several columns that are taken for one: BM25F.
+    """Terms of several columns that are scored as one column: BM25F.
 
     Attributes:
         columns: of the table.
@@ -234,7 +234,7 @@ class CombinedClause(Clause):
     operator: Operator
 
     def own_terms(self) -> Iterable[tuple[str, Token]]:
-        """See `Clause.own_terms`: each column looks for all terms."""
+        """Return column and term, for all terms in each column."""
         return ((column, token) for column in self.columns for token in self.tokens)
 
 
@@ -248,18 +248,18 @@ class BooleanClause(Clause):
 
     @property
     def scoring(self) -> tuple[Clause, ...]:
-        """The clauses whose scores add up."""
+        """The clauses whose scores are added."""
         return (*self.must, *self.should)
 
     @property
     def parts(self) -> tuple[Clause, ...]:
-        """See `Clause.parts`."""
+        """The direct subclauses."""
         return (*self.must, *self.should, *self.must_not)
 
 
 @dataclass(frozen=True, slots=True)
 class BoostClause(Clause):
-    """What matches `positive`; where `negative` matches too, a part of its score is subtracted."""
+    """Matches of `positive`; a part of the score of `negative` is subtracted from theirs."""
 
     positive: Clause
     negative: Clause
@@ -267,7 +267,7 @@ class BoostClause(Clause):
 
     @property
     def parts(self) -> tuple[Clause, ...]:
-        """See `Clause.parts`."""
+        """The direct subclauses."""
         return (self.positive, self.negative)
 
 
@@ -279,7 +279,7 @@ MAX_TERMS = 4_096
 
 
 def analyze(query: TextQuery, tokenizers: Tokenizers) -> Clause:
-    """What a query comes down to.
+    """Convert a query to a clause.
 
     Args:
         query: any kind.
@@ -297,7 +297,7 @@ def analyze(query: TextQuery, tokenizers: Tokenizers) -> Clause:
 
 @singledispatch
 def build_clause(query: TextQuery, tokenizers: Tokenizers) -> Clause:
-    """The clause of a query, see `analyze`."""
+    """Build the clause of a query."""
     raise TypeError(f"no text query: {query!r} for {tokenizers!r}")
 
 
@@ -361,7 +361,7 @@ def _build_boost(query: BoostQuery, tokenizers: Tokenizers) -> Clause:
 
 
 def group_terms(tokens: Sequence[Token]) -> tuple[Group, ...]:
-    """Terms by their place in the text; at one place each counts once."""
+    """Group terms by their position in the text; without duplicates at one position."""
     return tuple(
         tuple({token.text: token for token in group}.values())
         for _, group in groupby(tokens, key=lambda token: token.position)

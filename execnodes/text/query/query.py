@@ -25,7 +25,7 @@ MAX_DEPTH = 32
 
 
 class Operator(Enum):
-    """Whether a match needs all of the words or one of them; the value is Lance's name for it."""
+    """Whether a match needs all words or any of them; the value is Lance's name for it."""
 
     AND = "AND"
     OR = "OR"
@@ -67,12 +67,12 @@ class MatchQuery:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The table's columns that the query reads, each once."""
+        """The columns that the query reads, without duplicates."""
         return (self.column,)
 
     @property
     def depth(self) -> int:
-        """How deep queries are nested."""
+        """Nesting depth of the query."""
         return 1
 
 
@@ -99,12 +99,12 @@ class PhraseQuery:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The table's columns that the query reads, each once."""
+        """The columns that the query reads, without duplicates."""
         return (self.column,)
 
     @property
     def depth(self) -> int:
-        """How deep queries are nested."""
+        """Nesting depth of the query."""
         return 1
 
 
@@ -132,7 +132,7 @@ class MultiMatchQuery:
         boosts: tuple[float, ...] = (),
         operator: Operator = Operator.OR,
     ) -> MultiMatchQuery:
-        """The same words in each of the columns.
+        """Build a query for the same words in each of the columns.
 
         Args:
             text: words, taken apart by each column's tokenizer.
@@ -154,12 +154,12 @@ class MultiMatchQuery:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The table's columns that the query reads, each once."""
+        """The columns that the query reads, without duplicates."""
         return tuple(dict.fromkeys(match.column for match in self.matches))
 
     @property
     def depth(self) -> int:
-        """How deep queries are nested."""
+        """Nesting depth of the query."""
         return 1
 
 
@@ -192,12 +192,12 @@ class CombinedFieldsQuery:
 
     @property
     def weights(self) -> tuple[float, ...]:
-        """One per column."""
+        """One weight per column."""
         return self.boosts or (1.0,) * len(self.columns)
 
     @property
     def depth(self) -> int:
-        """How deep queries are nested."""
+        """Nesting depth of the query."""
         return 1
 
 
@@ -224,17 +224,17 @@ class BooleanQuery:
 
     @property
     def parts(self) -> tuple[TextQuery, ...]:
-        """All queries of this one."""
+        """All direct subqueries."""
         return (*self.must, *self.should, *self.must_not)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The table's columns that the query reads, each once."""
+        """The columns that the query reads, without duplicates."""
         return tuple(dict.fromkeys(column for part in self.parts for column in part.columns))
 
     @property
     def depth(self) -> int:
-        """How deep queries are nested."""
+        """Nesting depth of the query."""
         return 1 + max(part.depth for part in self.parts)
 
 
@@ -261,12 +261,12 @@ class BoostQuery:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The table's columns that the query reads, each once."""
+        """The columns that the query reads, without duplicates."""
         return tuple(dict.fromkeys((*self.positive.columns, *self.negative.columns)))
 
     @property
     def depth(self) -> int:
-        """How deep queries are nested."""
+        """Nesting depth of the query."""
         return 1 + max(self.positive.depth, self.negative.depth)
 
 
@@ -276,7 +276,7 @@ TextQuery = MatchQuery | PhraseQuery | MultiMatchQuery | CombinedFieldsQuery | B
 
 @singledispatch
 def convert_to_lance_query(query: TextQuery) -> lance_queries.FullTextQuery:
-    """The same query as pylance takes it."""
+    """Convert a query to pylance's class."""
     raise TypeError(f"no text query: {query!r}")
 
 
@@ -345,7 +345,7 @@ def _convert_boost(query: BoostQuery) -> lance_queries.FullTextQuery:
 
 
 def choose_fuzziness(word: str) -> int:
-    """Edits that a word's length in bytes suggests: none up to 2, one up to 5, then two."""
+    """Return the edits allowed for a word by its length in bytes: 0 up to 2, 1 up to 5, then 2."""
     length = len(word.encode())
     return 0 if length <= 2 else 1 if length <= 5 else 2
 
@@ -357,7 +357,7 @@ def check_column(column: str) -> None:
 
 
 def check_columns(columns: tuple[str, ...], boosts: tuple[float, ...]) -> None:
-    """Refuse columns that are none, or twice the same, or don't go with the boosts."""
+    """Refuse missing or repeated columns, and a wrong number of boosts."""
     if not columns:
         raise InvalidInputError("a text query over several columns needs the names of columns")
     for column in columns:
@@ -371,18 +371,18 @@ def check_columns(columns: tuple[str, ...], boosts: tuple[float, ...]) -> None:
 
 
 def check_weight(name: str, value: float) -> None:
-    """Refuse what can't multiply a score."""
+    """Refuse a weight that is not between 0 and `MAX_BOOST`."""
     if not 0 <= value <= MAX_BOOST:
         raise InvalidInputError(f"{name} {value}: a number from 0 to {MAX_BOOST:.0e} is needed")
 
 
 def check_range(name: str, value: int, low: int, high: int) -> None:
-    """Refuse a count out of bounds."""
+    """Refuse a number that is out of bounds."""
     if not low <= value <= high:
         raise InvalidInputError(f"{name} {value}: a whole number from {low} to {high} is needed")
 
 
 def check_depth(depth: int) -> None:
-    """Refuse queries within queries within queries."""
+    """Refuse queries that are nested too deep."""
     if depth > MAX_DEPTH:
         raise InvalidInputError(f"a text query nested {depth} levels deep: {MAX_DEPTH} are the most")

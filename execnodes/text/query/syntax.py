@@ -37,7 +37,7 @@ _FUZZINESS: dict[object, int | None] = {"0": 0, "1": 1, "2": 2, "auto": None}
 
 @dataclass(frozen=True, slots=True)
 class QueryFields:
-    """Values by name, of a JSON object or of a call's options; NULL says nothing.
+    """The values of a JSON object or of a call's options by name; NULL counts as absent.
 
     Args:
         place: where they are said, for messages.
@@ -49,7 +49,7 @@ class QueryFields:
 
     @staticmethod
     def of(value: object, place: str) -> QueryFields:
-        """Those of a JSON object.
+        """Read the fields of a JSON object.
 
         Raises:
             InvalidInputError: it is something else.
@@ -59,11 +59,11 @@ class QueryFields:
         return QueryFields(place, value)
 
     def refuse(self, reason: str) -> NoReturn:
-        """Tell what is wrong, and where."""
+        """Raise an error with the reason and the place."""
         raise InvalidInputError(f"{self.place}: {reason}")
 
     def only(self, known: Collection[str]) -> QueryFields:
-        """The same, unless there are other names."""
+        """Return these fields; refuse other names."""
         for name in self.values:
             if name not in known:
                 close = get_close_matches(name, known, n=1)
@@ -78,29 +78,29 @@ class QueryFields:
                 self.refuse(f"{name} {reason}")
 
     def boolean(self, name: str, *, default: bool) -> bool:
-        """True or false."""
+        """Return a boolean."""
         value = self._value(name, default)
         if not isinstance(value, bool):
             self.refuse(f"{name} must be true or false, not {value!r}")
         return value
 
     def integer(self, name: str, *, default: int) -> int:
-        """A whole number."""
+        """Return an integer."""
         value = self._value(name, default)
         if isinstance(value, bool) or not isinstance(value, int):
             self.refuse(f"{name} must be a whole number, not {value!r}")
         return value
 
     def number(self, name: str, *, default: float) -> float:
-        """A number."""
+        """Return a number."""
         return self._number(name, self._value(name, default))
 
     def numbers(self, name: str) -> tuple[float, ...]:
-        """A list of numbers; none where there is no list."""
+        """Return a list of numbers; empty if absent."""
         return tuple(self._number(name, value) for value in self.items(name))
 
     def operator(self) -> Operator:
-        """Return whether all words are needed."""
+        """Return the operator: all words, or any."""
         value = self._value("operator", "or")
         try:
             return Operator(str(value).upper())
@@ -108,7 +108,7 @@ class QueryFields:
             self.refuse(f"operator must be 'and' or 'or', not {value!r}")
 
     def fuzziness(self) -> int | None:
-        """Edits allowed; None for 'auto'."""
+        """Return the allowed edits; None for 'auto'."""
         value = self._value("fuzziness", 0)
         key = str(value).lower()
         if isinstance(value, bool) or key not in _FUZZINESS:
@@ -116,27 +116,27 @@ class QueryFields:
         return _FUZZINESS[key]
 
     def text(self, name: str) -> str:
-        """Words to look for."""
+        """Return the search text."""
         value = self.values.get(name)
         if not isinstance(value, str):
             self.refuse(f"{name} must be a text: the words to look for")
         return self.require_text(value)
 
     def require_text(self, text: str) -> str:
-        """The text, if there is something in it."""
+        """Return the text; refuse a blank one."""
         if not text.strip():
             self.refuse("there are no words to look for")
         return text
 
     def optional_text(self, name: str) -> str | None:
-        """A text, or None where there is none."""
+        """Return a text, or None if absent."""
         value = self.values.get(name)
         if value is not None and not isinstance(value, str):
             self.refuse(f"{name} must be a text, not {value!r}")
         return value
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A list of texts; none where there is no list."""
+        """Return a list of texts; empty if absent."""
         values = self.items(name)
         texts = tuple(value for value in values if isinstance(value, str))
         if len(texts) < len(values):
@@ -144,14 +144,14 @@ class QueryFields:
         return texts
 
     def objects(self, name: str) -> tuple[QueryFields, ...]:
-        """A list of JSON objects."""
+        """Return a list of JSON objects."""
         return tuple(
             QueryFields.of(value, f"{self.place}.{name}[{index}]")
             for index, value in enumerate(self.items(name))
         )
 
     def items(self, name: str) -> tuple[object, ...]:
-        """A list of anything; nothing where there is no list."""
+        """Return a list of any values; empty if absent."""
         value = self._value(name, [])
         if not isinstance(value, list):
             self.refuse(f"{name} must be a list, not {value!r}")
@@ -192,7 +192,7 @@ _COLUMNS_FIELDS = ("query", "columns", "boost", "operator")
 
 
 def parse_text_query(columns: Sequence[str], query: str, options: Mapping[str, object]) -> TextQuery:
-    """The query that a call means.
+    """Parse the query of a call.
 
     Args:
         columns: where to look, wherever the query doesn't say so itself; several make multi-matches.
@@ -278,7 +278,7 @@ class _Reader:
         }
 
     def query(self, value: object, place: str, depth: int) -> TextQuery:
-        """The query that an object with one name says."""
+        """Read the query of an object with a single name."""
         kinds = ", ".join(self._kinds)
         if not isinstance(value, dict) or len(value) != 1:
             raise InvalidInputError(

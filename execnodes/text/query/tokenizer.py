@@ -88,13 +88,13 @@ class TokenizedDocuments:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Int32: tokens of each document; those without any don't count as documents."""
+        """Number of tokens of each document (int32); those without tokens don't count as documents."""
         return np.diff(self.offsets).astype(np.int32)
 
 
 @dataclass(frozen=True, slots=True)
 class Tokenizer:
-    """A text index's tokenizer with all its options; equal ones give equal terms.
+    """A text index's tokenizer with all its options; equal tokenizers produce equal terms.
 
     Args:
         options: of `lance.tokenize`, by name.
@@ -104,7 +104,7 @@ class Tokenizer:
 
     @staticmethod
     def of(details: Mapping[str, object] | None) -> Tokenizer:
-        """The tokenizer of an index.
+        """Build the tokenizer of an index.
 
         Args:
             details: of an inverted index, as `describe_indices` tells them; None for Lance's defaults.
@@ -132,11 +132,11 @@ class Tokenizer:
 
     @property
     def base(self) -> str:
-        """The base tokenizer's name."""
+        """Name of the base tokenizer."""
         return str(dict(self.options).get("base_tokenizer") or "simple")
 
     def terms(self, text: str) -> tuple[Token, ...]:
-        """The terms of a query's text, in order, repeated ones repeated.
+        """Return the terms of a query's text, in order, repeated ones repeated.
 
         Raises:
             UnsupportedError: Lance can't make the tokenizer here, for want of its dictionary, say.
@@ -144,11 +144,11 @@ class Tokenizer:
         return _list_terms(self, text)
 
     def list_unmodified_words(self, text: str) -> tuple[Token, ...]:
-        """The words of a fuzzy match: neither folded nor stemmed, none removed."""
+        """Return the words of a fuzzy match: neither folded nor stemmed, none removed."""
         return _list_terms(Tokenizer(_AS_WRITTEN), text)
 
     def find_surfaces(self, texts: Iterable[str]) -> dict[str, str]:
-        """Term -> the first of the texts of which that term alone is made, for terms that have one."""
+        """Return, by term, the first text that consists of this term alone, for terms that have one."""
         distinct = list(dict.fromkeys(texts))
         made = self.tokenize(pa.array(distinct, pa.string()))
         alone = np.flatnonzero(made.lengths == 1)
@@ -159,7 +159,7 @@ class Tokenizer:
         return found
 
     def tokenize(self, documents: pa.Array | pa.ChunkedArray) -> TokenizedDocuments:
-        """The terms of documents.
+        """Tokenize documents.
 
         Args:
             documents: strings of any layout, or lists of strings (a row's elements are one document). NULL
@@ -184,7 +184,7 @@ class Tokenizer:
         return pieces.build_documents(distinct.indices.drop_null().to_numpy(), bounds)
 
     def _tokenize_joined(self, texts: Sequence[str]) -> _Pieces | None:
-        """The tokens of each text, by few calls; None where no mark can be told from the texts."""
+        """Tokenize all texts in few calls, joined by marks; None if no mark is absent from the texts."""
         for mark in _MARKS:
             made = self._tokenize_text(mark)
             if len(made) == 1:
@@ -213,7 +213,7 @@ class Tokenizer:
         )
 
     def _tokenize_text(self, text: str) -> list[tuple[str, int]]:
-        """What Lance makes of a text: terms and their positions, counted from the first that remains."""
+        """Return Lance's terms of a text and their positions, counted from the first that remains."""
         options = {name: list(value) if isinstance(value, tuple) else value for name, value in self.options}
         try:
             return [(token.text, token.position) for token in lance.tokenize(text, **options)]
@@ -223,7 +223,7 @@ class Tokenizer:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Pieces:
-    """Texts that were tokenized each on its own.
+    """Texts that were tokenized separately.
 
     Attributes:
         terms: dictionary array, one per token.
@@ -239,7 +239,7 @@ class _Pieces:
 
     @staticmethod
     def of(made: Sequence[Sequence[tuple[str, int]]]) -> _Pieces:
-        """Pieces from the terms and positions of each."""
+        """Build pieces from the terms and positions of each."""
         counts = np.fromiter(map(len, made), np.int64, len(made))
         positions = [position for piece in made for _, position in piece]
         return _Pieces(
@@ -251,7 +251,7 @@ class _Pieces:
 
     @staticmethod
     def concat(parts: Sequence[_Pieces]) -> _Pieces:
-        """Pieces one after another, with one dictionary."""
+        """Concatenate pieces, with one dictionary."""
         if not parts:
             return _Pieces.of([])
         chunked = pa.chunked_array([part.terms for part in parts]).unify_dictionaries()
@@ -263,7 +263,7 @@ class _Pieces:
         )
 
     def build_documents(self, pieces: np.ndarray, bounds: np.ndarray) -> TokenizedDocuments:
-        """Documents that are made of pieces.
+        """Build documents from pieces.
 
         Args:
             pieces: which piece comes next, through all documents.
@@ -285,14 +285,14 @@ class _Pieces:
 
 
 def compute_starts(counts: np.ndarray) -> np.ndarray:
-    """Int64, one more than counts: where each run begins when runs of these lengths follow each other."""
+    """Return the start of each run of these lengths, then the end of the last (int64)."""
     starts = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=starts[1:])
     return starts
 
 
 def list_document_texts(documents: pa.Array | pa.ChunkedArray) -> pa.LargeStringArray:
-    """One text per document; NULL for NULL, but '' for a list that is NULL, as Lance has it.
+    """Return one text per document; NULL for NULL, but '' for a NULL list, as Lance does.
 
     Raises:
         InvalidInputError: the documents aren't text.
@@ -321,7 +321,7 @@ def is_list_of_text(kind: pa.DataType) -> bool:
 
 
 def _split_at_bytes(texts: pa.LargeStringArray, at: frozenset[int]) -> tuple[pa.LargeStringArray, np.ndarray]:
-    """What stands between the bytes at which a tokenizer always splits.
+    """Split a text at the bytes at which a tokenizer always splits.
 
     Returns:
         The pieces through all texts, and where those of each text begin (one more than texts).

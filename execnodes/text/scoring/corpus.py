@@ -17,7 +17,7 @@ from execnodes.text.query.query import TextQuery
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Analysis:
-    """A query in the terms of a corpus.
+    """A query with the statistics of a corpus.
 
     Attributes:
         clause: the query; what fuzzy words stand for are terms of live documents.
@@ -36,7 +36,7 @@ class Analysis:
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """The documents over which one query is scored.
+    """The documents that one query scores.
 
     Args:
         query: what is searched for.
@@ -54,11 +54,11 @@ class Corpus:
 
     @property
     def cached_analysis(self) -> Analysis | None:
-        """The analysis where it was made already."""
+        """The analysis if it is cached."""
         return self._analyzed[0] if self._analyzed else None
 
     def analyze(self, check: Callable[[], None]) -> Analysis:
-        """The query and its statistics, worked out once.
+        """Return the query and its statistics, computed once.
 
         Args:
             check: raises once the search was stopped.
@@ -98,7 +98,7 @@ class Corpus:
         known: Mapping[tuple[str, str], Sequence[int | None]],
         check: Callable[[], None],
     ) -> int:
-        """Find the frequencies that aren't known, side by side, and tell how many they were."""
+        """Find the frequencies that are not cached, in parallel; return how many they were."""
         tasks = [
             partial(_count_frequency, text.text, column, term, terms[column][term], check)
             for (column, term), frequencies in known.items()
@@ -110,7 +110,7 @@ class Corpus:
         return len(tasks)
 
     def _expand(self, check: Callable[[], None], fuzzy: FuzzyClause) -> TermsClause:
-        """A fuzzy clause with the terms that live documents have."""
+        """Expand a fuzzy clause to the terms of live documents."""
         terms: set[str] = set()
         for word in fuzzy.words:
             edits = fuzzy.edits(word)

@@ -25,7 +25,7 @@ AVERAGES_PER_E = 20
 
 @dataclass(frozen=True, slots=True)
 class _ImpactsName:
-    """Names a term's impacts. Equal for the same postings, lengths and average length.
+    """The cache key of a term's impacts; equal for the same postings, lengths and average length.
 
     Attributes:
         source: see `SearchSource.identity`.
@@ -48,7 +48,7 @@ class _ImpactsName:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Impacts:
-    """Documents of a term, best first.
+    """Documents of a term, ordered by their score, best first.
 
     Attributes:
         order: places in the term's postings (int32, or int64 where they are too many for that).
@@ -63,7 +63,7 @@ class Impacts:
 
     @staticmethod
     def of(weights: np.ndarray, reference: float) -> Impacts:
-        """Put documents in order.
+        """Order documents by score.
 
         Args:
             weights: of each, as they stand in the postings.
@@ -76,11 +76,11 @@ class Impacts:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Bytes in memory."""
         return int(self.order.nbytes + self.weights.nbytes)
 
     def bound(self, seen: int, average_length: float) -> float:
-        """The most that the term can be worth in documents after the first `seen`.
+        """Return an upper bound of the term's weight in documents after the first `seen`.
 
         In a document of length l it is worth w(a) = f (k1 + 1) / (f + k1 (1 - b + b l / a)) at the average a.
         Where a grows, the second summand of the denominator shrinks, but never by more than a grows: so
@@ -92,7 +92,7 @@ class Impacts:
 
 
 def find_impacts(text: SourceText, column: str, term: str, statistics: ColumnStatistics) -> Impacts:
-    """The documents of a term in a source, live or not, best first."""
+    """Return the documents of a term in a source, live or not, best first."""
     step = round(math.log(statistics.average_length) * AVERAGES_PER_E) if statistics.average_length else 0
     reference = math.exp(step / AVERAGES_PER_E)
 
@@ -116,7 +116,7 @@ def find_impacts(text: SourceText, column: str, term: str, statistics: ColumnSta
 
 @dataclass(frozen=True, eq=False)
 class TermImpacts:
-    """A term's documents in a source, best first, and what they score at most.
+    """A term's documents in a source, best first, with upper bounds of their scores.
 
     Args:
         column: of the term.
@@ -142,17 +142,17 @@ class TermImpacts:
         return len(self._impacts.order)
 
     def documents(self, start: int, stop: int) -> np.ndarray:
-        """Row numbers of the documents at some places, the best being the first."""
+        """Return the row numbers of the documents from `start` to `stop`, best first."""
         found = self.text.postings(self.column, self.term).documents[self._impacts.order[start:stop]]
         return np.asarray(found)
 
     def highest(self, seen: int) -> float:
-        """The most that the term can score in documents after the first `seen`."""
+        """Return an upper bound of the term's score in documents after the first `seen`."""
         return self._idf * self._impacts.bound(seen, self.statistics.average_length)
 
 
 def compute_bound_after(lists: Sequence[TermImpacts], depths: Sequence[int], clause: Clause) -> float:
-    """The most that a document can score that is in none of the lists up to these depths.
+    """Return an upper bound of the score of documents that no list has up to these depths.
 
     Minus infinity where no list goes deeper.
     """
@@ -167,7 +167,7 @@ def compute_bound_after(lists: Sequence[TermImpacts], depths: Sequence[int], cla
 def choose_depths(
     lists: Sequence[TermImpacts], depths: Sequence[int], clause: Clause, floor: float
 ) -> list[int]:
-    """How deep lists must be read so that no document further down exceeds a score.
+    """Return the depths to which lists must be read so that no later document exceeds a score.
 
     Step by step, the list that lowers the bound most per document goes on: long lists of frequent terms,
     which score little anyway, are often left where they are.

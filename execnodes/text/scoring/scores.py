@@ -41,7 +41,7 @@ def filter_by_phrase(
     postings: Mapping[str, Postings],
     slop: int,
 ) -> np.ndarray:
-    """Those of the documents in which the groups follow each other as in the query.
+    """Return the documents in which the groups follow each other as in the query.
 
     Args:
         documents: that have a term of every group, ascending.
@@ -74,7 +74,7 @@ def filter_by_phrase(
 def match_phrase_as_lance(
     documents: np.ndarray, of_groups: Sequence[np.ndarray], offsets: Sequence[int], slop: int
 ) -> np.ndarray:
-    """Return whether a Lance index finds a phrase in documents that have it, one bool each.
+    """Return for each document with a phrase whether a Lance index finds it.
 
     Looking for places that go together, Lance moves on in all groups at once, as far as any two neighbours
     ask for. With slop and three groups or more it so passes over some phrases that are there. Rows outside
@@ -112,7 +112,7 @@ def match_phrase_as_lance(
 def find_places(
     documents: np.ndarray, group: Sequence[Token], postings: Mapping[str, Postings]
 ) -> np.ndarray:
-    """Where terms of a group stand, ascending: document (its index) in the upper bits, position below."""
+    """Return the places of a group's terms, ascending: document index in the upper bits, position below."""
     found = []
     for term in {token.text: None for token in group}:
         of_term = postings[term]
@@ -134,7 +134,7 @@ Bounds = Mapping[str, Mapping[str, float]]
 
 @singledispatch
 def find_candidates(clause: Clause, documents: DocumentsOf) -> np.ndarray:
-    """Documents that may match, ascending (int64): all that do, and perhaps more."""
+    """Return the documents that may match, ascending (int64): a superset of those that do."""
     raise TypeError(f"{clause!r} has no candidates among {documents!r}: fuzzy clauses are expanded first")
 
 
@@ -171,7 +171,7 @@ def _match_boost(clause: BoostClause, documents: DocumentsOf) -> np.ndarray:
 
 @singledispatch
 def compute_bound(clause: Clause, bounds: Bounds) -> float | None:
-    """The most that a document can score whose terms score at most so much each.
+    """Return an upper bound of a document's score from those of its terms.
 
     It grows in proportion with the bounds, and so does the score with the terms' scores. None where a score
     isn't made in that way: where something is subtracted, or columns are combined.
@@ -213,7 +213,7 @@ Statistics = Mapping[str, ColumnStatistics]
 
 
 def score(clause: Clause, statistics: Statistics, index: TextIndex) -> Scored:
-    """Documents that match, with their scores as Lance gives them (float32).
+    """Score the documents that match as Lance does (float32).
 
     Args:
         clause: with fuzzy words expanded.
@@ -233,7 +233,7 @@ def score(clause: Clause, statistics: Statistics, index: TextIndex) -> Scored:
 
 @singledispatch
 def score_exactly(clause: Clause, statistics: Statistics, index: TextIndex) -> Scored:
-    """Documents that match, with their scores (float64)."""
+    """Score the documents that match (float64)."""
     raise TypeError(f"{clause!r} has no scores in {statistics!r} of {index!r}: expand fuzzy clauses first")
 
 
@@ -308,7 +308,7 @@ def _score_boost(clause: BoostClause, statistics: Statistics, index: TextIndex) 
 
 
 def find_frequencies(documents: np.ndarray, postings: Postings) -> tuple[np.ndarray, np.ndarray]:
-    """Which of the documents have a term, as indices into them, and how often."""
+    """Return the documents with a term, as indices into them, and their term frequencies."""
     if len(documents) < len(postings.documents):
         places = find_indices(postings.documents, documents)
         at = np.flatnonzero(places >= 0)
