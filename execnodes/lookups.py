@@ -125,10 +125,10 @@ class CoalesceFirstExec(ExecNode):
 
     def describe(self) -> str:
         """Return the number of keys and the filter."""
-        shown = ", ".join(str(row[0] if len(row) == 1 else row) for row in self.keys.rows[:3])
+        first_keys = ", ".join(str(row[0] if len(row) == 1 else row) for row in self.keys.rows[:3])
         more = f", .. {len(self.keys)} keys" if len(self.keys) > 3 else ""
         condition = "" if self.row_filter is None else f", filter={self.row_filter}"
-        return f"CoalesceFirstExec: ({', '.join(self.keys.columns)}) = {shown}{more}{condition}"
+        return f"CoalesceFirstExec: ({', '.join(self.keys.columns)}) = {first_keys}{more}{condition}"
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
         """Produce the rows of the keys; only partition 0 has rows."""

@@ -329,11 +329,11 @@ class DeduplicateExec(UnaryExec):
         """Produce the visible rows of one source after another."""
         for scan, mask in zip(self.input.inputs, self.masks, strict=True):
             assert isinstance(scan, ScanExec)  # noqa: S101 (the constructor has seen to it)
-            shown = scan.rows(mask, partition, context)
+            batches = scan.rows(mask, partition, context)
             if context.metrics is None:
-                yield from shown
+                yield from batches
                 continue
-            for batch in measure_batches(scan, shown, context.metrics):
+            for batch in measure_batches(scan, batches, context.metrics):
                 # Drained here, one mask each; what passes through is the union's output all the same.
                 context.metrics.add(self.input, rows=batch.num_rows, batches=1)
                 yield batch

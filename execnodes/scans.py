@@ -339,10 +339,10 @@ class MemTableScanExec(ScanExec):
             if rows.num_rows:
                 yield self._project(rows)
 
-    def _take_rows(self, found: np.ndarray) -> Iterator[pa.RecordBatch]:
-        if not len(found):
+    def _take_rows(self, numbers: np.ndarray) -> Iterator[pa.RecordBatch]:
+        if not len(numbers):
             return
-        for rows in self.source.rows.take(pa.array(found)).to_batches():
+        for rows in self.source.rows.take(pa.array(numbers)).to_batches():
             matching = rows if self.row_filter is None else rows.filter(self.row_filter.matches(rows))
             if matching.num_rows:
                 yield self._project(matching)

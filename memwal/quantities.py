@@ -41,9 +41,9 @@ def parse_size(value: object) -> object:
     return int(_parse_amount(value.lower(), _BYTES, "size")) if isinstance(value, str) else value
 
 
-def _parse_amount(text: str, units: Mapping[str, float], what: str) -> float:
-    found = _AMOUNT.fullmatch(text)
-    if found is None or found[2] not in units:
-        msg = f"it is no {what}"
+def _parse_amount(text: str, units: Mapping[str, float], quantity: str) -> float:
+    match = _AMOUNT.fullmatch(text)
+    if match is None or match[2] not in units:
+        msg = f"it is no {quantity}"
         raise ValueError(msg)
-    return float(found[1]) * units[found[2]]
+    return float(match[1]) * units[match[2]]

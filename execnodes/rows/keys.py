@@ -89,9 +89,9 @@ class KeySet:
             pa.array([row in wanted_rows for row in list_key_tuples(batch, self.columns)], pa.bool_())
         )
 
-    def without(self, found: set[Key]) -> KeySet:
-        """Return the keys that are not in `found`."""
-        keep = [index for index, row in enumerate(self.rows) if row not in found]
+    def without(self, keys: set[Key]) -> KeySet:
+        """Return the keys that are not in `keys`."""
+        keep = [index for index, row in enumerate(self.rows) if row not in keys]
         return KeySet(self.table.take(pa.array(keep, pa.int64())))
 
 

@@ -99,10 +99,10 @@ class ConcurrentUnionExec(UnionExec):
         """Apply a function to every input; return the results in the order of the inputs."""
         groups = self.groups or tuple((number,) for number in range(len(self.inputs)))
         tasks = [partial(_run_in_order, work, [self.inputs[number] for number in group]) for group in groups]
-        found = zip(
+        results = zip(
             itertools.chain(*groups), itertools.chain(*run_concurrently(tasks, self.helpers)), strict=True
         )
-        return [result for _, result in sorted(found, key=lambda one: one[0])]
+        return [result for _, result in sorted(results, key=lambda pair: pair[0])]
 
 
 def _run_in_order(work: Callable[[ExecNode], Result], nodes: Iterable[ExecNode]) -> list[Result]:
@@ -147,9 +147,9 @@ class FallbackExec(ExecNode):
         """Produce the rows in partition 0."""
         if partition:
             return
-        found = list(self.few.execute(0, context))
-        if sum(batch.num_rows for batch in found) >= self.enough:
-            yield from found
+        few_batches = list(self.few.execute(0, context))
+        if sum(batch.num_rows for batch in few_batches) >= self.enough:
+            yield from few_batches
             return
         for number in range(self.partitions):
             yield from self.all.execute(number, context)

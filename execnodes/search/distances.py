@@ -142,9 +142,9 @@ def compute_distances(metric: str, vectors: np.ndarray, query: np.ndarray) -> np
     return found
 
 
-def _compute_inner_products(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+def _compute_inner_products(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     # Not by matrix multiplication: its threads would fight with those of other queries.
-    products: np.ndarray = np.vecdot(one, other)
+    products: np.ndarray = np.vecdot(left, right)
     return products
 
 

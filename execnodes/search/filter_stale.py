@@ -96,22 +96,20 @@ class FilterStaleExec(UnaryExec):
             while short:
                 self._fetch(short, wanted, confirm=True, context=context)
                 bounds = self._compute_bounds(rankings)
-                short = [one for one in rankings if one.can_improve(bounds)]
+                short = [ranking for ranking in rankings if ranking.can_improve(bounds)]
                 wanted *= 2
                 if short:
                     context.count(self, "refills", len(short))
-        for one in rankings:
-            context.count(self, "stale_rows", one.stale_rows)
-            found = one.list_live_rows()
+        for ranking in rankings:
+            context.count(self, "stale_rows", ranking.stale_rows)
+            found = ranking.list_live_rows()
             if any(len(addresses) for _, addresses in found):
-                yield build_candidates(one.search.source.number, found)
+                yield build_candidates(ranking.search.source.number, found)
 
-    def _fetch(
-        self, rankings: Sequence[_Ranking], wanted: int, *, confirm: bool, context: TaskContext
-    ) -> None:
+    def _fetch(self, rankings: Sequence[_Ranking], k: int, *, confirm: bool, context: TaskContext) -> None:
         context.check()
-        tasks = [partial(one.fetch, wanted, confirm=confirm, context=context) for one in rankings]
-        run_concurrently(tasks, choose_helper_count(one.search.source for one in rankings))
+        tasks = [partial(ranking.fetch, k, confirm=confirm, context=context) for ranking in rankings]
+        run_concurrently(tasks, choose_helper_count(ranking.search.source for ranking in rankings))
 
     def _compute_bounds(self, rankings: Sequence[_Ranking]) -> np.ndarray:
         """Return the distance of the k-th live row of each query; infinite if fewer are known."""
@@ -139,12 +137,14 @@ class _Ranking:
         """Number of stale rows found."""
         return sum(self._stale.values())
 
-    def fetch(self, wanted: int, *, confirm: bool, context: TaskContext) -> None:
+    def fetch(self, k: int, *, confirm: bool, context: TaskContext) -> None:
         """Find the nearest rows, and which of them are stale."""
-        self._found = self.search.find(self.search.request.vectors, wanted, context)
-        self._asked = wanted
+        self._found = self.search.find(self.search.request.vectors, k, context)
+        self._asked = k
         places = np.concatenate([addresses for _, addresses in self._found])
-        unknown = np.array([one for one in np.unique(places).tolist() if one not in self._stale], np.uint64)
+        unknown = np.array(
+            [address for address in np.unique(places).tolist() if address not in self._stale], np.uint64
+        )
         if len(unknown):
             stale = self._find_stale(unknown, confirm=confirm, context=context)
             self._stale.update(zip(unknown.tolist(), stale.tolist(), strict=True))
@@ -152,9 +152,9 @@ class _Ranking:
     def list_live_rows(self) -> list[Found]:
         """Return the live rows of each query."""
         return [
-            (distances[shown], addresses[shown])
+            (distances[is_live], addresses[is_live])
             for distances, addresses in self._found
-            for shown in (np.array([not self._stale[one] for one in addresses.tolist()], np.bool_),)
+            for is_live in (np.array([not self._stale[address] for address in addresses.tolist()], np.bool_),)
         ]
 
     def can_improve(self, bounds: np.ndarray) -> bool:

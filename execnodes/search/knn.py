@@ -177,12 +177,12 @@ class KnnExec(ExecNode):
         return live > max(FEW_ROWS, WORTH_ASKING * k * (index.refine_factor or 1))
 
 
-def build_candidates(source: int, found: list[Found]) -> pa.RecordBatch:
+def build_candidates(source: int, rows: list[Found]) -> pa.RecordBatch:
     """Return the rows found in a source as `VECTOR_CANDIDATES`."""
-    counts = [len(addresses) for _, addresses in found]
-    queries = np.repeat(np.arange(len(found), dtype=np.int32), counts)
-    distances = np.concatenate([distances for distances, _ in found])
-    addresses = np.concatenate([addresses for _, addresses in found])
+    counts = [len(addresses) for _, addresses in rows]
+    queries = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
+    distances = np.concatenate([distances for distances, _ in rows])
+    addresses = np.concatenate([addresses for _, addresses in rows])
     sources = np.full(len(queries), source, dtype=np.int32)
     arrays = [pa.array(one) for one in (queries, sources, addresses, distances)]
     return pa.RecordBatch.from_arrays(arrays, schema=VECTOR_CANDIDATES)

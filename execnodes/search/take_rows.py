@@ -291,12 +291,13 @@ class TakeRowsExec(UnaryExec):
                 if rows.num_rows:
                     yield rows
 
-    def _take_batch(self, found: pa.RecordBatch) -> pa.RecordBatch:
+    def _take_batch(self, candidates: pa.RecordBatch) -> pa.RecordBatch:
         if not self._needed.names:
-            return rows_without_columns(found.num_rows)
-        taken = self._take_table_columns(found) if self._fields else {}
+            return rows_without_columns(candidates.num_rows)
+        taken = self._take_table_columns(candidates) if self._fields else {}
         arrays = [
-            taken[field.name] if field.name in taken else found.column(field.name) for field in self._needed
+            taken[field.name] if field.name in taken else candidates.column(field.name)
+            for field in self._needed
         ]
         rows = pa.RecordBatch.from_arrays(arrays, schema=self._needed)
         if self.row_filter is not None:
@@ -305,10 +306,10 @@ class TakeRowsExec(UnaryExec):
             return rows_without_columns(rows.num_rows)
         return rows if len(self.output) == len(self._needed) else rows.select(self.output.names)
 
-    def _take_table_columns(self, found: pa.RecordBatch) -> dict[str, pa.Array]:
+    def _take_table_columns(self, candidates: pa.RecordBatch) -> dict[str, pa.Array]:
         """Return table columns of the candidates by name."""
-        numbers = found.column(SOURCE).to_numpy()
-        addresses = found.column(ROW_ADDRESS).to_numpy()
+        numbers = candidates.column(SOURCE).to_numpy()
+        addresses = candidates.column(ROW_ADDRESS).to_numpy()
         places = [np.flatnonzero(numbers == number) for number in np.unique(numbers)]
         tasks = [
             partial(take_columns, self.sources[numbers[at[0]]], addresses[at], self._fields, self.keep)

@@ -120,10 +120,10 @@ def search_all_rows(
             if near is not None:
                 best.add(compute_distances(metric, vectors[near], query), addresses[near])
                 continue
-            found = compute_distances(metric, vectors, query)
+            row_distances = compute_distances(metric, vectors, query)
             if unwanted is not None:
-                found[unwanted] = np.nan
-            best.add(found, addresses)
+                row_distances[unwanted] = np.nan
+            best.add(row_distances, addresses)
     return [best.result() for best in collected]
 
 
@@ -158,8 +158,8 @@ def _find_visible(block: VectorBlock, mask: FragmentMask | None) -> np.ndarray |
     flags = mask.visible.to_numpy(zero_copy_only=False)
     first, last = int(block.addresses[0]) & OFFSET_MASK, int(block.addresses[-1]) & OFFSET_MASK
     is_run = last - first + 1 == len(block.addresses)
-    found: np.ndarray = flags[first : last + 1] if is_run else flags[block.addresses & OFFSET_MASK]
-    return found
+    visible: np.ndarray = flags[first : last + 1] if is_run else flags[block.addresses & OFFSET_MASK]
+    return visible
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +187,8 @@ class IndexSearch:
         """Return the index and its parameters for plans."""
         effort = None if self.nprobes is not None else self.effort
         options = {"nprobes": self.nprobes, "effort": effort, "ef": self.ef, "refine": self.refine_factor}
-        said = [f"{name}={value}" for name, value in options.items() if value is not None]
-        return ", ".join([f"index={self.name} ({self.type} {metric})", *said])
+        settings = [f"{name}={value}" for name, value in options.items() if value is not None]
+        return ", ".join([f"index={self.name} ({self.type} {metric})", *settings])
 
     def rank(
         self, source: SearchSource, column: str, queries: np.ndarray, k: int, effort: float
@@ -276,24 +276,26 @@ def search_index(
     wanted, effort = kept, index.effort
     if hidden:
         wanted += 8 + math.ceil(1.2 * kept * hidden / (rows - hidden))
-    found = [NOTHING] * len(queries)
-    asked = list(range(len(queries)))
+    results = [NOTHING] * len(queries)
+    pending = list(range(len(queries)))
     while True:
         context.check()
         short, most = [], 0
-        ranked = index.rank(source, column, queries[asked], wanted, effort)
-        for number, (values, addresses) in zip(asked, ranked, strict=True):
+        ranked = index.rank(source, column, queries[pending], wanted, effort)
+        for number, (values, addresses) in zip(pending, ranked, strict=True):
             live = np.flatnonzero(find_live(source, addresses))
             required = _compute_required(live, k, refine) or GROWTH * wanted
             if len(addresses) < wanted or required <= TOLERANCE * wanted:
-                found[number] = values[live[:kept]], addresses[live[:kept]]
+                results[number] = values[live[:kept]], addresses[live[:kept]]
             else:
                 short.append(number)
                 most = max(most, required)
         if not short or most * WORTH_RANKING > rows:
             break
-        asked, wanted, kept, effort = short, most, most, max(index.effort, THOROUGH)
-    return found if index.refine_factor is None else _refine(source, column, queries, k, metric, keep, found)
+        pending, wanted, kept, effort = short, most, most, max(index.effort, THOROUGH)
+    return (
+        results if index.refine_factor is None else _refine(source, column, queries, k, metric, keep, results)
+    )
 
 
 def _compute_required(live: np.ndarray, k: int, refine: int) -> int | None:
@@ -317,18 +319,18 @@ def _refine(
     k: int,
     metric: str,
     keep: VectorCache,
-    found: Sequence[Found],
+    candidates: Sequence[Found],
 ) -> list[Found]:
     """Return the k nearest of the rows found, by true distances."""
     rows = source.rows
     assert isinstance(rows, LanceSource)  # noqa: S101 (nothing else has an index)
-    every = np.unique(np.concatenate([addresses for _, addresses in found]))
-    if not len(every):
-        return list(found)
-    (vectors,) = take_columns(source, every, (rows.schema.field(column),), keep)
-    (block,) = split_into_blocks(vectors, every)
+    all_addresses = np.unique(np.concatenate([addresses for _, addresses in candidates]))
+    if not len(all_addresses):
+        return list(candidates)
+    (vectors,) = take_columns(source, all_addresses, (rows.schema.field(column),), keep)
+    (block,) = split_into_blocks(vectors, all_addresses)
     refined = []
-    for query, (_, addresses) in zip(queries, found, strict=True):
+    for query, (_, addresses) in zip(queries, candidates, strict=True):
         at = np.searchsorted(block.addresses, addresses)
         refined.append(select_nearest(compute_distances(metric, block.vectors[at], query), addresses, k))
     return refined

@@ -87,8 +87,8 @@ Bases = Mapping[int, BasePath]
 
 def list_bases(dataset: Any) -> Bases:  # noqa: ANN401 (lance types)
     """Return the bases of a `lance.LanceDataset` by number."""
-    found = dataset.base_paths()
-    return {number: BasePath(base.path, base.is_dataset_root) for number, base in found.items()}
+    bases = dataset.base_paths()
+    return {number: BasePath(base.path, base.is_dataset_root) for number, base in bases.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,8 @@ class FragmentFiles:
         """
         files = tuple(DataFileId.of(file, bases) for file in metadata.files)
         overlays = tuple(
-            (DataFileId.of(one.data_file, bases), one.committed_version) for one in metadata.overlays
+            (DataFileId.of(overlay.data_file, bases), overlay.committed_version)
+            for overlay in metadata.overlays
         )
         return intern(FragmentFiles, place, files, overlays)
 
@@ -289,13 +290,13 @@ class StoredFragment:
             names: of stored columns, in the dataset's version.
             types: see `LanceSource.stored_types`.
         """
-        found = []
+        values = []
         for name in names:
-            known = self._columns.get(name)
-            if known is None:
-                known = self._columns[name] = intern(StoredValues, self.files, *types[name])
-            found.append(known)
-        return found
+            column = self._columns.get(name)
+            if column is None:
+                column = self._columns[name] = intern(StoredValues, self.files, *types[name])
+            values.append(column)
+        return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,7 +316,7 @@ class StoredFragments:
     @cached_property
     def all(self) -> tuple[StoredFragment, ...]:
         """All fragments, in scan order."""
-        return tuple([self._get_stored(one) for one in self.dataset.get_fragments()])
+        return tuple([self._get_stored(handle) for handle in self.dataset.get_fragments()])
 
     def get(self, fragment_id: int) -> StoredFragment:
         """Return a fragment by its id."""
@@ -324,7 +325,8 @@ class StoredFragments:
     def get_each(self, fragment_ids: Iterable[int]) -> list[StoredFragment]:
         """Return fragments by their ids."""
         return [
-            self._known.get(one) or self._get_stored(self.dataset.get_fragment(one)) for one in fragment_ids
+            self._known.get(fragment_id) or self._get_stored(self.dataset.get_fragment(fragment_id))
+            for fragment_id in fragment_ids
         ]
 
     def _get_stored(self, handle: Any) -> StoredFragment:  # noqa: ANN401 (lance types)

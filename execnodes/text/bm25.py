@@ -93,17 +93,17 @@ def intersection(sets: Iterable[np.ndarray]) -> np.ndarray:
     return smallest
 
 
-def find_indices(numbers: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+def find_indices(numbers: np.ndarray, searched: np.ndarray) -> np.ndarray:
     """Return the index of each wanted number among others, -1 if absent (int64); both ascending."""
-    if not len(numbers) or not len(wanted):
-        return np.full(len(wanted), -1, np.int64)
-    end = 1 + int(max(numbers[-1], wanted[-1]))
-    if end > _SPARSE * len(wanted):
-        places = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
-        return np.where(numbers[places] == wanted, places, -1)
+    if not len(numbers) or not len(searched):
+        return np.full(len(searched), -1, np.int64)
+    end = 1 + int(max(numbers[-1], searched[-1]))
+    if end > _SPARSE * len(searched):
+        places = np.minimum(np.searchsorted(numbers, searched), len(numbers) - 1)
+        return np.where(numbers[places] == searched, places, -1)
     place_of = np.full(end, -1, np.int64)
     place_of[numbers] = np.arange(len(numbers))
-    found: np.ndarray = place_of[wanted]
+    found: np.ndarray = place_of[searched]
     return found
 
 

@@ -304,14 +304,14 @@ def _decode_region_field(message: mem_wal_pb2.RegionField) -> RegionField:
 
 def _encode_region_spec(spec: RegionSpec) -> mem_wal_pb2.RegionSpec:
     message = mem_wal_pb2.RegionSpec(spec_id=spec.spec_id)
-    for one in spec.fields:
+    for region_field in spec.fields:
         message.fields.add(
-            field_id=one.field_id,
-            source_ids=one.source_ids,
-            transform=one.transform,
-            expression=one.expression,
-            result_type=one.result_type,
-            parameters=one.parameters,
+            field_id=region_field.field_id,
+            source_ids=region_field.source_ids,
+            transform=region_field.transform,
+            expression=region_field.expression,
+            result_type=region_field.result_type,
+            parameters=region_field.parameters,
         )
     return message
 

@@ -24,19 +24,19 @@ Not in the schema's metadata: Lance takes log entries for those of another table
 """
 
 
-def find_last_field_id(dataset: Any, found: Iterable[int] = ()) -> int:  # noqa: ANN401 (lance types)
+def find_last_field_id(dataset: Any, field_ids: Iterable[int] = ()) -> int:  # noqa: ANN401 (lance types)
     """Return the highest field id that is known to have been in use.
 
     Args:
         dataset: the newest version of the base table.
-        found: ids of fields that are stored elsewhere.
+        field_ids: ids of fields that are stored elsewhere.
 
     Raises:
         CorruptDataError: what is recorded is no number.
     """
     recorded = dataset.config().get(LAST_FIELD_ID, "-1")
     try:
-        return max([int(recorded), int(dataset.max_field_id), *found])
+        return max([int(recorded), int(dataset.max_field_id), *field_ids])
     except ValueError as error:
         msg = f"{dataset.uri}: {LAST_FIELD_ID} of its configuration is {recorded!r}, and no number"
         raise CorruptDataError(msg) from error
@@ -56,13 +56,13 @@ def add_fields(dataset: Any, fields: Sequence[pa.Field], after: int) -> LanceSch
         fields: the columns.
         after: the highest id that they may not have.
     """
-    metadata, known = _unpack_schema(dataset.lance_schema)
+    metadata, existing = _unpack_schema(dataset.lance_schema)
     _, added = _unpack_schema(LanceSchema.from_pyarrow(pa.schema(fields)))
-    for one in added:
-        one.id += after + 1
-        if one.parent_id >= 0:
-            one.parent_id += after + 1
-    return _pack_schema(metadata, [*known, *added])
+    for field in added:
+        field.id += after + 1
+        if field.parent_id >= 0:
+            field.parent_id += after + 1
+    return _pack_schema(metadata, [*existing, *added])
 
 
 def remove_field(dataset: Any, name: str) -> LanceSchema:  # noqa: ANN401 (lance types)
@@ -72,12 +72,12 @@ def remove_field(dataset: Any, name: str) -> LanceSchema:  # noqa: ANN401 (lance
         dataset: the base table.
         name: of the column.
     """
-    metadata, known = _unpack_schema(dataset.lance_schema)
-    gone = {one.id for one in known if one.name == name and one.parent_id < 0}
-    for one in known:  # Children come after their parents.
-        if one.parent_id in gone:
-            gone.add(one.id)
-    return _pack_schema(metadata, [one for one in known if one.id not in gone])
+    metadata, existing = _unpack_schema(dataset.lance_schema)
+    removed = {field.id for field in existing if field.name == name and field.parent_id < 0}
+    for field in existing:  # Children come after their parents.
+        if field.parent_id in removed:
+            removed.add(field.id)
+    return _pack_schema(metadata, [field for field in existing if field.id not in removed])
 
 
 def _unpack_schema(schema: LanceSchema) -> tuple[dict[str, list[int]], list[mem_wal_pb2.SchemaField]]:

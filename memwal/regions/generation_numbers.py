@@ -112,7 +112,7 @@ def check_generations(
         check_listed(table, manifest, newest_merged)
         if is_restarted(manifest, newest_merged):
             # As a rule, it was flushed and merged since the manifest was read.
-            newest = read_latest_manifest(table, manifest.region_id, known=manifest)
+            newest = read_latest_manifest(table, manifest.region_id, cached=manifest)
             if newest is not None:
                 check_not_restarted(table, newest, newest_merged)
     return frozenset(given_up)

@@ -259,13 +259,12 @@ def _filter_region_ids(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def read_latest_manifest(
-    table: Storage, region_id: str, *, known: RegionManifest | None = None
+    table: Storage, region_id: str, *, cached: RegionManifest | None = None
 ) -> RegionManifest | None:
     """Read the newest manifest of a region.
 
-    With `known`, the newest version read before, one probe suffices while nothing changed, and `known` itself
-    is returned then. That its own file is still there is part of the probe: a table may have been dropped and
-    created anew since.
+    With `cached`, the newest version read before, one probe suffices if nothing changed; `cached` itself is
+    then returned. The probe includes the file of `cached`: the table may have been dropped and created anew.
 
     Returns:
         The manifest, or None when the region has none.
@@ -274,23 +273,23 @@ def read_latest_manifest(
         CorruptDataError: the newest manifest cannot be read; older ones are not substituted for it.
         UnavailableError: storage failed to answer, or manifests vanish as fast as they are found.
     """
-    if known is None:
+    if cached is None:
         return _read_newest(table, region_id, _read_version_hint(table, region_id))
-    still_there, succeeded = table.exists(*_list_probe_paths(known))
+    still_there, succeeded = table.exists(*_list_probe_paths(cached))
     if still_there and not succeeded:
-        return known
-    return _read_newest(table, region_id, known.version + 1 if succeeded else None)
+        return cached
+    return _read_newest(table, region_id, cached.version + 1 if succeeded else None)
 
 
 def read_latest_manifests(
-    table: Storage, region_ids: Sequence[str], *, known: Mapping[str, RegionManifest]
+    table: Storage, region_ids: Sequence[str], *, cached: Mapping[str, RegionManifest]
 ) -> tuple[RegionManifest | None, ...]:
     """Read the newest manifest of each region.
 
-    All regions in `known` are probed in one go, so that on S3 a thousand unchanged regions cost a few round
+    All regions in `cached` are probed in one go, so that on S3 a thousand unchanged regions cost a few round
     trips.
     """
-    remembered = [manifest for region_id in region_ids if (manifest := known.get(region_id)) is not None]
+    remembered = [manifest for region_id in region_ids if (manifest := cached.get(region_id)) is not None]
     answers = table.exists(*(path for manifest in remembered for path in _list_probe_paths(manifest)))
     unchanged = {
         manifest.region_id: manifest
@@ -299,13 +298,15 @@ def read_latest_manifests(
     }
     newest: dict[str, RegionManifest | None] = {**unchanged}
     if others := [region_id for region_id in region_ids if region_id not in unchanged]:
-        read = table.each(lambda one: read_latest_manifest(table, one, known=known.get(one)), others)
+        read = table.each(lambda one: read_latest_manifest(table, one, cached=cached.get(one)), others)
         newest |= zip(others, read, strict=True)
     return tuple([newest[region_id] for region_id in region_ids])
 
 
-def _list_probe_paths(known: RegionManifest) -> tuple[str, str]:
-    return manifest_path(known.region_id, known.version), manifest_path(known.region_id, known.version + 1)
+def _list_probe_paths(cached: RegionManifest) -> tuple[str, str]:
+    return manifest_path(cached.region_id, cached.version), manifest_path(
+        cached.region_id, cached.version + 1
+    )
 
 
 def _read_newest(table: Storage, region_id: str, start: int | None) -> RegionManifest | None:

@@ -156,21 +156,21 @@ def find_duplicate_regions(
         specs: all region specs of the table.
         regions: with different ids.
     """
-    by_id = {one.spec_id: one for one in specs}
+    by_id = {region.spec_id: region for region in specs}
     if len(by_id) != 1 or _LANCEDB_SPEC not in by_id or _find_lancedb_field(by_id[_LANCEDB_SPEC]) is None:
         return ()
     spec = by_id[_LANCEDB_SPEC]
     (field,) = spec.fields
-    known = {one.region_id: one for one in regions}
-    found = []
-    for one in known.values():
-        raw = one.region_values.get(field.field_id)
-        if raw is None or one.region_spec_id != spec.spec_id:
+    regions_by_id = {region.region_id: region for region in regions}
+    duplicates = []
+    for region in regions_by_id.values():
+        raw = region.region_values.get(field.field_id)
+        if raw is None or region.region_spec_id != spec.spec_id:
             continue
-        named = derive_lancedb_region_id(spec, (raw,))
-        if named is not None and named != one.region_id and named in known:
-            found.append((one, known[named]))
-    return tuple(found)
+        lancedb_id = derive_lancedb_region_id(spec, (raw,))
+        if lancedb_id is not None and lancedb_id != region.region_id and lancedb_id in regions_by_id:
+            duplicates.append((region, regions_by_id[lancedb_id]))
+    return tuple(duplicates)
 
 
 def is_retired(manifest: RegionManifest, merged: int) -> bool:
@@ -300,14 +300,14 @@ def find_region_values(storage: Storage, spec: RegionSpec, manifest: RegionManif
 
 
 def read_sample_rows(
-    storage: Storage, manifest: RegionManifest, wanted: frozenset[int]
+    storage: Storage, manifest: RegionManifest, field_ids: frozenset[int]
 ) -> Mapping[int, pa.Array] | None:
     """Return columns of a few rows of a region by Lance field id; None if it has no rows.
 
     Args:
         storage: directory of the table.
         manifest: of the region.
-        wanted: field ids; columns that the rows don't have are left out.
+        field_ids: field ids; columns that the rows don't have are left out.
 
     Raises:
         LanceGatewayError: the log can't be read.
@@ -319,25 +319,25 @@ def read_sample_rows(
         except FileNotFoundError:
             continue  # Flushed and removed meanwhile.
         if entry.rows is not None and entry.rows.num_rows:
-            fields = _select_fields(read_entry_fields(entry.rows.schema), wanted)
+            fields = _select_fields(read_entry_fields(entry.rows.schema), field_ids)
             return _map_columns(entry.rows.slice(0, _ROWS), fields)
     for flushed in manifest.flushed_generations[-1:]:
         uri = storage.locate(generation_directory(region_id, flushed.path))
         try:
             dataset: Any = lance.dataset(uri, storage_options=dict(storage.options) or None)
-            fields = _select_fields(read_dataset_fields(dataset), wanted)
+            fields = _select_fields(read_dataset_fields(dataset), field_ids)
             return _map_columns(dataset.head(_ROWS, columns=[one.name for one in fields]), fields)
         except (OSError, ValueError):
             return None  # Merged and removed meanwhile.
     return None
 
 
-def _select_fields(fields: tuple[StoredField, ...], wanted: frozenset[int]) -> tuple[StoredField, ...]:
-    return tuple(one for one in fields if one.field_id in wanted)
+def _select_fields(fields: tuple[StoredField, ...], field_ids: frozenset[int]) -> tuple[StoredField, ...]:
+    return tuple(field for field in fields if field.field_id in field_ids)
 
 
 def _map_columns(rows: pa.Table, fields: tuple[StoredField, ...]) -> Mapping[int, pa.Array]:
-    return {one.field_id: rows.column(one.name).combine_chunks() for one in fields}
+    return {field.field_id: rows.column(field.name).combine_chunks() for field in fields}
 
 
 def detect_bucket_hash(storage: Storage, spec: RegionSpec | None) -> BucketHash:
@@ -356,14 +356,14 @@ def detect_bucket_hash(storage: Storage, spec: RegionSpec | None) -> BucketHash:
         return BucketHash.LANCE
     possible = list(BucketHash)
     sources = frozenset(source for one in buckets for source in one.source_ids)
-    for manifest in read_latest_manifests(storage, list_regions(storage)[:_LOOKED_AT], known={}):
+    for manifest in read_latest_manifests(storage, list_regions(storage)[:_LOOKED_AT], cached={}):
         if manifest is None or manifest.region_spec_id != spec.spec_id:
             continue
-        known = manifest.region_values or infer_region_values(spec, manifest.region_id)
-        columns = read_sample_rows(storage, manifest, sources) if known else None
+        values = manifest.region_values or infer_region_values(spec, manifest.region_id)
+        columns = read_sample_rows(storage, manifest, sources) if values else None
         if columns is None or not sources <= columns.keys():
             continue
-        possible = [one for one in possible if _matches_values(one, buckets, known, columns)]
+        possible = [one for one in possible if _matches_values(one, buckets, values, columns)]
         if not possible:
             msg = (
                 f"{storage.uri}: region {manifest.region_id} has rows of other buckets than it records, by "
@@ -378,12 +378,12 @@ def detect_bucket_hash(storage: Storage, spec: RegionSpec | None) -> BucketHash:
 def _matches_values(
     reading: BucketHash,
     buckets: tuple[RegionField, ...],
-    known: Mapping[str, bytes],
+    recorded_values: Mapping[str, bytes],
     columns: Mapping[int, pa.Array],
 ) -> bool:
     for field in buckets:
         values = build_transform(field, reading).apply([columns[source] for source in field.source_ids])
-        recorded = decode_region_value(field, known.get(field.field_id, b""))
+        recorded = decode_region_value(field, recorded_values.get(field.field_id, b""))
         if set(values.unique().to_pylist()) != {recorded}:
             return False
     return True

@@ -110,10 +110,10 @@ class S3Backend:
         prefix = f"{self._key(path)}/"
         pages = iter(obstore.list(self._store, prefix))
         while (page := run_request(path, lambda: next(pages, None))) is not None:
-            for one in page:
-                written = int(one["last_modified"].timestamp() * 1_000_000_000)
-                name = one["path"].removeprefix(prefix)
-                yield Entry(name, is_dir=False, size=one["size"], written=written)
+            for item in page:
+                written = int(item["last_modified"].timestamp() * 1_000_000_000)
+                name = item["path"].removeprefix(prefix)
+                yield Entry(name, is_dir=False, size=item["size"], written=written)
 
     def each(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> tuple[Answer, ...]:
         """Call a function for every item, several at a time."""

@@ -368,12 +368,12 @@ def _read_stat(path: str) -> os.stat_result | None:
         raise storage_error(path, error) from error
 
 
-def _build_entry(found: "os.DirEntry[str]") -> Entry | None:
-    if found.is_dir():
-        return Entry(found.name, is_dir=True, size=0)
+def _build_entry(stat: "os.DirEntry[str]") -> Entry | None:
+    if stat.is_dir():
+        return Entry(stat.name, is_dir=True, size=0)
     try:
-        status = found.stat()
-        return Entry(found.name, is_dir=False, size=status.st_size, written=status.st_mtime_ns)
+        status = stat.stat()
+        return Entry(stat.name, is_dir=False, size=status.st_size, written=status.st_mtime_ns)
     except FileNotFoundError:
         return None  # Renamed or removed since it was listed, as files being written are.
 

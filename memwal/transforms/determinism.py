@@ -132,14 +132,14 @@ def find_unstable_parts(expression: Expr, registered: frozenset[str] = frozenset
         function that DataFusion does not list counts as unstable.
     """
     stable = list_deterministic_functions() | registered
-    found: set[str] = set()
-    for one in list_subexpressions(expression):
-        kind = one.variant_name()
+    parts: set[str] = set()
+    for part in list_subexpressions(expression):
+        kind = part.variant_name()
         if kind not in _ROW_BY_ROW:
-            found.add(_CALLED.get(kind, kind))
-        elif kind == "ScalarFunction" and (name := one.rex_call_operator()) not in stable:
-            found.add(name)
-    return tuple(sorted(found))
+            parts.add(_CALLED.get(kind, kind))
+        elif kind == "ScalarFunction" and (name := part.rex_call_operator()) not in stable:
+            parts.add(name)
+    return tuple(sorted(parts))
 
 
 def is_deterministic(expression: Expr, registered: frozenset[str] = frozenset()) -> bool:

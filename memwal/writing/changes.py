@@ -115,27 +115,31 @@ def build_receipt(table: str, outcomes: Sequence[RegionOutcome], *, is_durable: 
         PartlyWrittenError: only some regions have their rows.
         LanceGatewayError: no region has.
     """
-    receipt = WriteReceipt({one.region_id: one.num_rows for one in outcomes if one.error is None}, is_durable)
-    failed = [one for one in outcomes if one.error is not None]
+    receipt = WriteReceipt(
+        {outcome.region_id: outcome.num_rows for outcome in outcomes if outcome.error is None}, is_durable
+    )
+    failed = [outcome for outcome in outcomes if outcome.error is not None]
     if not failed:
         return receipt
-    unknown = [one for one in failed if isinstance(one.error, OutcomeUnknownError)]
-    first = next(one.error for one in (unknown or failed) if one.error is not None)
+    unknown = [outcome for outcome in failed if isinstance(outcome.error, OutcomeUnknownError)]
+    first = next(outcome.error for outcome in (unknown or failed) if outcome.error is not None)
     if not receipt.regions and (len(failed) == 1 or not unknown or len(unknown) == len(failed)):
         raise first
-    certain = [one for one in failed if one not in unknown]
-    told = [
+    certain = [outcome for outcome in failed if outcome not in unknown]
+    messages = [
         f"{len(receipt.regions)} of {len(outcomes)} regions have their rows ({receipt.num_rows} rows)",
         _format_outcomes("not written", certain),
         _format_outcomes("unknown", unknown),
     ]
-    msg = f"table {table!r}: {'; '.join(filter(None, told))}. {first}"
+    msg = f"table {table!r}: {'; '.join(filter(None, messages))}. {first}"
     raise PartlyWrittenError(msg, receipt) from first
 
 
-def _format_outcomes(what: str, outcomes: Sequence[RegionOutcome]) -> str:
+def _format_outcomes(label: str, outcomes: Sequence[RegionOutcome]) -> str:
     if not outcomes:
         return ""
-    named = ", ".join(f"{one.num_rows} rows of region {one.region_id}" for one in outcomes[:_NAMED])
+    named = ", ".join(
+        f"{outcome.num_rows} rows of region {outcome.region_id}" for outcome in outcomes[:_NAMED]
+    )
     more = f" and {len(outcomes) - _NAMED} more regions" if len(outcomes) > _NAMED else ""
-    return f"{what}: {named}{more}"
+    return f"{label}: {named}{more}"

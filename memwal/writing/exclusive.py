@@ -78,10 +78,10 @@ class ExclusiveRegions:
         self._take(region_id, self._deadline)
 
     def check(self, region_id: str) -> None:
-        """Hold a region before it is written.
+        """Check that a region is still held before it is written; hold it if it is new.
 
         Raises:
-            FencedError: it isn't any more, or was never and others may have written to it.
+            FencedError: the region was lost, or others may have written to it before it was held.
         """
         held = self._held.get(region_id)
         if held is None:
@@ -99,11 +99,15 @@ class ExclusiveRegions:
         One that is claimed only then fails all the same, but others are written by that time.
 
         Raises:
-            FencedError: one was.
+            FencedError: another process claimed one.
         """
         writers = [self._held[region_id][0] for region_id in region_ids]
-        known = {one.region_id: seen for one in writers if (seen := one.ownership.manifest) is not None}
-        newest = read_latest_manifests(storage, [one.region_id for one in writers], known=known)
+        cached = {
+            one.region_id: manifest_seen
+            for one in writers
+            if (manifest_seen := one.ownership.manifest) is not None
+        }
+        newest = read_latest_manifests(storage, [one.region_id for one in writers], cached=cached)
         for writer, manifest in zip(writers, newest, strict=True):
             if manifest is None or manifest.writer_epoch != writer.last_epoch:
                 msg = f"region {writer.region_id} was lost to another writer; nothing was written, begin anew"

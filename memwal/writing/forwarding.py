@@ -34,7 +34,7 @@ def forward_changes(
         write: writes rows here, claiming the region if need be.
     """
 
-    def one(region_id: str, part: Part) -> RegionOutcome:
+    def write_part(region_id: str, part: Part) -> RegionOutcome:
         writer, changes = region(region_id), Changes(*part)
         while True:
             try:
@@ -45,9 +45,9 @@ def forward_changes(
             if not isinstance(outcome.error, FencedError) or time.monotonic() > deadline:
                 return outcome
 
-    *others, last = parts.items()
-    futures = [pool.submit(one, *other) for other in others]
-    own = one(*last)
+    *remaining, last = parts.items()
+    futures = [pool.submit(write_part, *part) for part in remaining]
+    own = write_part(*last)
     return [*(future.result() for future in futures), own]
 
 

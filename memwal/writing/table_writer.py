@@ -127,9 +127,9 @@ class TableWriter:
             LanceGatewayError: as `write`.
         """
         self._check_open()
-        known = self._regions.get(region_id)
+        writer = self._regions.get(region_id)
         # Where a claim is under way, this process may own the region in a moment.
-        if known is None or not (known.is_owned or known.queue.is_busy):
+        if writer is None or not (writer.is_owned or writer.queue.is_busy):
             msg = f"table {self.name!r}: this process does not own region {region_id}; nothing was written"
             raise NotOwnerError(msg)
         deadline = self._deadline(None)
@@ -138,8 +138,8 @@ class TableWriter:
             msg = f"table {self.name!r}: rows for region {', '.join(parts)} were sent as those of {region_id}"
             raise InvalidInputError(msg)
         requests = {
-            one: (known.queue, Request(table, *part, deadline, is_forwarded=True))
-            for one, part in parts.items()
+            part_id: (writer.queue, Request(table, *part, deadline, is_forwarded=True))
+            for part_id, part in parts.items()
         }
         return self._acknowledge(run_requests(requests), durable=True)
 
@@ -192,13 +192,13 @@ class TableWriter:
         Raises:
             UnavailableError: such rows were lost, which is told once, or are not written in time.
         """
-        known = ((one, self._regions.get(one)) for one in region_ids)
-        tails = ((one, writer.get_tail()) for one, writer in known if writer is not None)
-        return {one: tail for one, tail in tails if tail is not None}
+        writers = ((region_id, self._regions.get(region_id)) for region_id in region_ids)
+        tails = ((region_id, writer.get_tail()) for region_id, writer in writers if writer is not None)
+        return {region_id: tail for region_id, tail in tails if tail is not None}
 
     def stats(self) -> Sequence[RegionStats]:
         """Return the statistics of each region that this process wrote to, without any I/O."""
-        return tuple(one.stats() for one in list(self._regions.values()))
+        return tuple(writer.stats() for writer in list(self._regions.values()))
 
     def flush(self, timeout_seconds: float | None = None) -> None:
         """Flush the MemTables of all regions and release these; the next write claims them again.
@@ -216,8 +216,8 @@ class TableWriter:
 
     def release_regions(self) -> None:
         """Release all regions without a flush: their rows are in their logs; the next write claims again."""
-        for one in list(self._regions.values()):
-            one.queue.run_alone(one.give_back, time.monotonic() + LATE_SECONDS)
+        for writer in list(self._regions.values()):
+            writer.queue.run_alone(writer.give_back, time.monotonic() + LATE_SECONDS)
 
     def close(self, timeout_seconds: float | None = None) -> Sequence[str]:
         """Refuse further rows, write the queued ones, and flush; may be called again.
@@ -241,8 +241,8 @@ class TableWriter:
         """Release all regions without a flush and refuse further rows: the table was dropped or replaced."""
         self._is_closing = True
         self._stopped.set()
-        for one in list(self._regions.values()):
-            one.queue.run_alone(one.abandon, time.monotonic() + LATE_SECONDS)
+        for writer in list(self._regions.values()):
+            writer.queue.run_alone(writer.abandon, time.monotonic() + LATE_SECONDS)
         self._pool.shutdown(wait=False)
 
     def _write(
@@ -313,9 +313,9 @@ class TableWriter:
             return self._opened
 
     def _get_region(self, region_id: str) -> RegionWriter:
-        known = self._regions.get(region_id)
-        if known is not None:
-            return known
+        writer = self._regions.get(region_id)
+        if writer is not None:
+            return writer
         with self._lock:
             if self._tidier is None and self._options.idle_close_seconds > 0:
                 self._tidier = threading.Thread(
@@ -338,37 +338,39 @@ class TableWriter:
     def _flush_regions(self, deadline: float) -> dict[str, LanceGatewayError]:
         """Flush all regions, several at once; return the errors by region id."""
 
-        def flush(one: RegionWriter) -> LanceGatewayError | None:
+        def flush(writer: RegionWriter) -> LanceGatewayError | None:
             if time.monotonic() >= deadline:
-                return UnavailableError(f"{one.queue.name}: there was no time left")
+                return UnavailableError(f"{writer.queue.name}: there was no time left")
             try:
-                one.flush(deadline)
+                writer.flush(deadline)
             except LanceGatewayError as error:
                 return error
             return None
 
-        every = [one for one in list(self._regions.values()) if one.is_owned or one.queue.is_busy]
-        if len(every) < 2 or self._stopped.is_set():
-            errors = [flush(one) for one in every]
+        writers = [
+            writer for writer in list(self._regions.values()) if writer.is_owned or writer.queue.is_busy
+        ]
+        if len(writers) < 2 or self._stopped.is_set():
+            errors = [flush(writer) for writer in writers]
         else:
-            errors = list(self._pool.map(flush, every))
-        pairs = zip(every, errors, strict=True)
-        return {one.region_id: error for one, error in pairs if error is not None}
+            errors = list(self._pool.map(flush, writers))
+        pairs = zip(writers, errors, strict=True)
+        return {writer.region_id: error for writer, error in pairs if error is not None}
 
     def _drain(self, deadline: float) -> None:
         """Wait until rows that were acknowledged early are durable."""
-        for one in list(self._regions.values()):
+        for writer in list(self._regions.values()):
             try:
-                one.drain(deadline)
+                writer.drain(deadline)
             except LanceGatewayError as error:
                 _log.error("rows that were acknowledged as not durable may be lost: %s", error)
 
     def _flush_idle_regions(self) -> None:
         idle = self._options.idle_close_seconds
         while not self._stopped.wait(min(max(idle / 4, 0.05), 30.0)):
-            for one in list(self._regions.values()):
-                if not one.queue.is_busy and (one.idle_seconds > idle or one.has_unflushed_loss):
-                    flush = one.flush_after_loss if one.has_unflushed_loss else one.flush
+            for writer in list(self._regions.values()):
+                if not writer.queue.is_busy and (writer.idle_seconds > idle or writer.has_unflushed_loss):
+                    flush = writer.flush_after_loss if writer.has_unflushed_loss else writer.flush
                     try:
                         flush(time.monotonic() + LATE_SECONDS)
                     except LanceGatewayError as error:

@@ -190,7 +190,7 @@ class TableState:
             NoMemWalError: the table has no MemWAL.
         """
         # Manifests before the base version: this order must not change (ADR 5).
-        found = read_latest_manifests(table.storage, list_regions(table.storage), known=known or {})
+        found = read_latest_manifests(table.storage, list_regions(table.storage), cached=known or {})
         version = table.dataset().version
         details = read_index_details(table.storage, version)
         if details is None:

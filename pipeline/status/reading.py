@@ -122,7 +122,7 @@ def read_status(table: LakeTable, *, now: Callable[[], float] = time.time) -> Ta
     """
     storage = table.storage
     # Manifests before the base version: this order must not change (ADR 5).
-    found = read_latest_manifests(storage, list_regions(storage), known={})
+    found = read_latest_manifests(storage, list_regions(storage), cached={})
     manifests = [one for one in found if one is not None]
     unflushed = _unflushed(storage, manifests)
     dataset = table.dataset()

@@ -46,7 +46,7 @@ def test_manifests_are_followed_and_committed(table: WrittenTable):
     regions = [table.write(table.rows(id=[key], qty=[0])) for key in range(3)]
     known = {region: table.manifest(region) for region in regions}
     assert all(
-        read_latest_manifest(table.storage, region, known=manifest) is manifest
+        read_latest_manifest(table.storage, region, cached=manifest) is manifest
         for region, manifest in known.items()
     )
 
@@ -54,5 +54,5 @@ def test_manifests_are_followed_and_committed(table: WrittenTable):
     assert commit_manifest(table.storage, changed)
     assert not commit_manifest(table.storage, changed)
 
-    newest = read_latest_manifests(table.storage, regions, known=known)
+    newest = read_latest_manifests(table.storage, regions, cached=known)
     assert newest == (known[regions[0]], changed, known[regions[2]])

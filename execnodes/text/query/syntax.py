@@ -62,12 +62,12 @@ class QueryFields:
         """Raise an error with the reason and the place."""
         raise InvalidInputError(f"{self.place}: {reason}")
 
-    def only(self, known: Collection[str]) -> QueryFields:
+    def only(self, allowed: Collection[str]) -> QueryFields:
         """Return these fields; refuse other names."""
         for name in self.values:
-            if name not in known:
-                close = get_close_matches(name, known, n=1)
-                hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+            if name not in allowed:
+                close = get_close_matches(name, allowed, n=1)
+                hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(allowed)}"
                 self.refuse(f"{name!r} is unknown here; {hint}")
         return self
 

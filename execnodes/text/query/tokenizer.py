@@ -238,12 +238,12 @@ class _Pieces:
     widths: np.ndarray
 
     @staticmethod
-    def of(made: Sequence[Sequence[tuple[str, int]]]) -> _Pieces:
+    def of(pieces: Sequence[Sequence[tuple[str, int]]]) -> _Pieces:
         """Build pieces from the terms and positions of each."""
-        counts = np.fromiter(map(len, made), np.int64, len(made))
-        positions = [position for piece in made for _, position in piece]
+        counts = np.fromiter(map(len, pieces), np.int64, len(pieces))
+        positions = [position for piece in pieces for _, position in piece]
         return _Pieces(
-            pa.array([text for piece in made for text, _ in piece], pa.string()).dictionary_encode(),
+            pa.array([text for piece in pieces for text, _ in piece], pa.string()).dictionary_encode(),
             np.array(positions, np.int64),
             counts,
             counts,

@@ -95,13 +95,13 @@ class Corpus:
     def _count(
         self,
         terms: Mapping[str, Mapping[str, str | None]],
-        known: Mapping[tuple[str, str], Sequence[int | None]],
+        cached: Mapping[tuple[str, str], Sequence[int | None]],
         check: Callable[[], None],
     ) -> int:
         """Find the frequencies that are not cached, in parallel; return how many they were."""
         tasks = [
             partial(_count_frequency, text.text, column, term, terms[column][term], check)
-            for (column, term), frequencies in known.items()
+            for (column, term), frequencies in cached.items()
             for text, frequency in zip(self.texts, frequencies, strict=True)
             if frequency is None
         ]

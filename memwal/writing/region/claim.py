@@ -93,8 +93,8 @@ class _Entries(Sequence[WalEntry]):
 
     __slots__ = ("_held", "_size")
 
-    def __init__(self, held: list[BufferedEntry], size: int) -> None:
-        self._held = held
+    def __init__(self, entries: list[BufferedEntry], size: int) -> None:
+        self._held = entries
         self._size = size
 
     def __len__(self) -> int:
@@ -150,9 +150,9 @@ class TailKeeper:
         if not self._entries or self._entries[0].generation >= generation:
             return
         with self._lock:
-            dropped = [one for one in self._entries if one.generation < generation]
-            self.rows -= sum(one.num_rows for one in dropped)
-            self.bytes -= sum(one.nbytes for one in dropped)
+            dropped = [entry for entry in self._entries if entry.generation < generation]
+            self.rows -= sum(entry.num_rows for entry in dropped)
+            self.bytes -= sum(entry.nbytes for entry in dropped)
             # Another list: those who read the one before keep it.
             self._entries = self._entries[len(dropped) :]
             last = self.held.last
@@ -288,8 +288,8 @@ def _has_decimals(dtype: pa.DataType) -> bool:
         return _has_decimals(dtype.storage_type)
     if pa.types.is_dictionary(dtype):
         return _has_decimals(dtype.value_type)
-    held = (dtype.field(place).type for place in range(dtype.num_fields))
-    return pa.types.is_decimal(dtype) or any(map(_has_decimals, held))
+    children = (dtype.field(place).type for place in range(dtype.num_fields))
+    return pa.types.is_decimal(dtype) or any(map(_has_decimals, children))
 
 
 def _is_aligned(batch: pa.RecordBatch) -> bool:

@@ -43,7 +43,7 @@ class _LogTooLongError(ContestedError):
 
 
 def open_claim(
-    table: OpenTable, region_id: str, options: WriteOptions, known: RegionManifest | None = None
+    table: OpenTable, region_id: str, options: WriteOptions, cached: RegionManifest | None = None
 ) -> Claim:
     """Claim a region, also from another owner.
 
@@ -61,7 +61,7 @@ def open_claim(
         "max_unflushed_memtable_bytes": 4 * max(options.max_memtable_bytes, _LEAST_UNFLUSHED_BYTES),
     }
     try:
-        manifest, position, writer = claim_region(table, region_id, settings, known)
+        manifest, position, writer = claim_region(table, region_id, settings, cached)
     except _LogTooLongError:
         _flush_log(table, region_id)
         manifest, position, writer = claim_region(table, region_id, settings, None)
@@ -96,14 +96,14 @@ def _flush_log(table: OpenTable, region_id: str) -> None:
 
 
 def claim_region(
-    table: OpenTable, region_id: str, settings: Mapping[str, Any], known: RegionManifest | None
+    table: OpenTable, region_id: str, settings: Mapping[str, Any], cached: RegionManifest | None
 ) -> tuple[RegionManifest, int, Any]:
     """Claim a region; return its manifest, the newest position in the log, and the Lance writer.
 
     Raises:
         LanceGatewayError: as `open_claim`.
     """
-    before = read_latest_manifest(table.storage, region_id, known=known)
+    before = read_latest_manifest(table.storage, region_id, cached=cached)
     if before is not None:
         check_not_restarted(table.storage, before, table.details.newest_merged(region_id))
     try:
@@ -121,7 +121,7 @@ def claim_region(
         msg = f"table {table.name!r}: region {region_id} can't be claimed: {shorten_lance_error(error)}"
         raise UnavailableError(msg) from error
     # The manifest and the log are looked at after the claim: this order must not change (ADR 18).
-    after = read_latest_manifest(table.storage, region_id, known=before)
+    after = read_latest_manifest(table.storage, region_id, cached=before)
     epoch = 0 if before is None else before.writer_epoch
     if after is None or after.writer_epoch != epoch + 1:
         # Which of several claims is ours, nobody tells.
@@ -152,7 +152,7 @@ def append_atomically(
     deletes: pa.Table | None,
     *,
     after_epoch: int | None,
-    known: RegionManifest | None,
+    cached: RegionManifest | None,
 ) -> int:
     """Claim a region, append all changes as one entry, flush, and release the region.
 
@@ -162,7 +162,7 @@ def append_atomically(
         upserts: rows to write; None for none.
         deletes: keys to delete; None for none.
         after_epoch: nobody may have claimed the region since this epoch; None where that does not matter.
-        known: the newest manifest read before.
+        cached: the newest manifest read before.
 
     Returns:
         Epoch of the claim, which was let go.
@@ -183,7 +183,7 @@ def append_atomically(
         "max_memtable_rows": sum(part.num_rows for part in parts) + _ROOM_ROWS,
         "max_memtable_batches": 1 << 20,
     }
-    manifest, position, writer = claim_region(table, region_id, settings, known)
+    manifest, position, writer = claim_region(table, region_id, settings, cached)
     epoch = manifest.writer_epoch
     where = f"table {table.name!r}, region {region_id}"
     if after_epoch is not None and epoch != after_epoch + 1:

@@ -199,7 +199,7 @@ class RegionOwnership:
             NotFoundError: there is none.
             SealedError: it takes no more rows.
         """
-        manifest = read_latest_manifest(table.storage, self.region_id, known=self.manifest)
+        manifest = read_latest_manifest(table.storage, self.region_id, cached=self.manifest)
         if manifest is None and self.manifest is None:
             manifest = self._wait_for_manifest(table)
         self.manifest = manifest
@@ -315,5 +315,5 @@ class RegionOwnership:
             ),
         )
 
-    def _format_message(self, table: OpenTable, what: str) -> str:
-        return f"table {table.name!r}, region {self.region_id}: {what}"
+    def _format_message(self, table: OpenTable, reason: str) -> str:
+        return f"table {table.name!r}, region {self.region_id}: {reason}"

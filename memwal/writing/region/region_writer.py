@@ -228,29 +228,29 @@ class RegionWriter:
             self._write_group(group)
         except InvalidInputError as error:
             if len(group) > 1:
-                for one in group:
-                    self._write([one])  # One of them is wrong: the others must not suffer.
+                for request in group:
+                    self._write([request])  # One of them is wrong: the others must not suffer.
                 return
             group[0].error = error
         except (FencedError, NotOwnerError) as error:
-            own = [one for one in group if not one.is_forwarded]
-            for one in group:
-                if one.is_forwarded or len(own) == len(group):
-                    one.error = error
+            own = [request for request in group if not request.is_forwarded]
+            for request in group:
+                if request.is_forwarded or len(own) == len(group):
+                    request.error = error
             if 0 < len(own) < len(group):
                 self._write(own)  # Nothing was written; what the others must not do, these may.
                 return
         except LanceGatewayError as error:
-            for one in group:
-                one.error = error
-        for one in group:
-            if one.error is not None and not one.is_awaited:
-                self.counters.failed_later += one.num_rows
-                self._failure = one.error
-                _log.error("rows that were acknowledged as not durable were lost: %s", one.error)
+            for request in group:
+                request.error = error
+        for request in group:
+            if request.error is not None and not request.is_awaited:
+                self.counters.failed_later += request.num_rows
+                self._failure = request.error
+                _log.error("rows that were acknowledged as not durable were lost: %s", request.error)
 
     def _write_group(self, group: Sequence[Request]) -> None:
-        deadline = max(one.deadline for one in group)
+        deadline = max(request.deadline for request in group)
         started = time.monotonic()
         while True:
             try:
@@ -268,7 +268,10 @@ class RegionWriter:
                 break
             finally:
                 self._in_flight = None
-        rows, nbytes = sum([one.num_rows for one in group]), sum([one.nbytes for one in group])
+        rows, nbytes = (
+            sum([request.num_rows for request in group]),
+            sum([request.nbytes for request in group]),
+        )
         counted = self.counters
         counted.groups += 1
         counted.group_requests += len(group)
@@ -316,7 +319,7 @@ class RegionWriter:
             deletes = None if deletes is None else table.conform_deletes(deletes)
         after = None if request.holder is None else self.last_epoch
         self.last_epoch = append_atomically(
-            table, self.region_id, upserts, deletes, after_epoch=after, known=self.ownership.manifest
+            table, self.region_id, upserts, deletes, after_epoch=after, cached=self.ownership.manifest
         )
         self.counters.claims += 1
         self.counters.flushes += 1
@@ -330,7 +333,7 @@ class RegionWriter:
             group: that is to be written; its table was looked at just before.
         """
         claim = self._claim
-        if any(one.is_forwarded for one in group) and (claim is None or claim.is_lost):
+        if any(request.is_forwarded for request in group) and (claim is None or claim.is_lost):
             raise NotOwnerError(f"{self.queue.name}: this process does not own it any more")
         if claim is not None and not claim.is_lost:
             if (group and claim.table is group[0].table) or claim.table.watch.is_same():

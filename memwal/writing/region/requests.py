@@ -255,14 +255,14 @@ class RequestQueue:
             try:
                 self._write(group)
             except LanceGatewayError as error:
-                for one in group:
-                    one.error = one.error or error
+                for request in group:
+                    request.error = request.error or error
             except BaseException as error:
-                for one in group:
+                for request in group:
                     msg = (
                         f"{self.name}: {type(error).__name__} ({error}): whether rows were written is unknown"
                     )
-                    one.error = one.error or OutcomeUnknownError(msg)
+                    request.error = request.error or OutcomeUnknownError(msg)
                 if not isinstance(error, Exception):
                     self._settle(group, own)
                     self._hand_over()
@@ -274,11 +274,11 @@ class RequestQueue:
     def _settle(self, group: Sequence[Request], own: Request | None) -> None:
         with self._changed:
             self.current = ()
-            for one in group:
-                one.is_done = True
-                self.unawaited -= not one.is_awaited
-                if one is not own:
-                    one.wake()
+            for request in group:
+                request.is_done = True
+                self.unawaited -= not request.is_awaited
+                if request is not own:
+                    request.wake()
             self._changed.notify_all()
 
     def _take_group(self) -> list[Request]:
@@ -288,12 +288,12 @@ class RequestQueue:
         group, rows, nbytes = [first], first.num_rows, first.nbytes
         is_alone = first.upserts is not None and first.deletes is not None
         while self._waiting and not is_alone:
-            one = self._waiting[0]
-            rows, nbytes = rows + one.num_rows, nbytes + one.nbytes
-            if rows > self._max_group_rows or nbytes > self._max_group_bytes or not first.can_join(one):
+            request = self._waiting[0]
+            rows, nbytes = rows + request.num_rows, nbytes + request.nbytes
+            if rows > self._max_group_rows or nbytes > self._max_group_bytes or not first.can_join(request):
                 break
             group.append(self._waiting.popleft())
-        self.queued_bytes -= sum(one.nbytes for one in group)
+        self.queued_bytes -= sum(request.nbytes for request in group)
         return group
 
     def _hand_over(self) -> None:

@@ -210,19 +210,19 @@ def split_changes(table: OpenTable, changes: Changes) -> Mapping[str, Part]:
     return parts
 
 
-def _group_by_region(table: OpenTable, given: pa.Table, rows: pa.Table) -> dict[str, pa.Table]:
-    routed = table.route(given)
+def _group_by_region(table: OpenTable, rows_to_route: pa.Table, rows: pa.Table) -> dict[str, pa.Table]:
+    routed = table.route(rows_to_route)
     if len(routed.region_ids) == 1:
         return {routed.region_ids[0]: rows}
     # One copy in the order of regions, of which each gets a slice.
     ordered = _combine_chunks(rows).take(routed.order)
-    found: dict[str, pa.Table] = {}
+    groups: dict[str, pa.Table] = {}
     start = 0
     for region_id, stop in zip(routed.region_ids, routed.bounds, strict=True):
         part = ordered.slice(start, stop - start)
         start = stop
-        found[region_id] = pa.concat_tables([found[region_id], part]) if region_id in found else part
-    return found
+        groups[region_id] = pa.concat_tables([groups[region_id], part]) if region_id in groups else part
+    return groups
 
 
 def _combine_chunks(rows: pa.Table) -> pa.Table:

@@ -211,7 +211,7 @@ class Regions:
         """
         known: dict[RawValues, list[RegionManifest]] = {}
         unknown = []
-        for manifest in read_latest_manifests(self._storage, list_regions(self._storage), known={}):
+        for manifest in read_latest_manifests(self._storage, list_regions(self._storage), cached={}):
             if manifest is None:
                 continue
             raw = self._read_values(manifest)
@@ -223,16 +223,16 @@ class Regions:
             self._sole = unknown[0].region_id
         elif unknown:
             raise self._unknown_values_error(unknown)
-        self._check_not_restarted([one for found in known.values() for one in found])
+        self._check_not_restarted([one for duplicates in known.values() for one in duplicates])
         self._doubled = {}
         self._known = {
             **self._known,
-            **{raw: self._choose_region(raw, found) for raw, found in known.items()},
+            **{raw: self._choose_region(raw, duplicates) for raw, duplicates in known.items()},
         }
         self._elsewhere = {
-            region_id: named
+            region_id: lancedb_id
             for raw, region_id in self._known.items()
-            if (named := self._lancedb_id(raw)) is not None and named != region_id
+            if (lancedb_id := self._lancedb_id(raw)) is not None and lancedb_id != region_id
         }
         self._has_looked = True
 
@@ -242,12 +242,12 @@ class Regions:
         Raises:
             RegionMismatchError: there is one.
         """
-        begun = [one for one in manifests if not one.region_values]
-        merged = self._newest().merged_generations if begun else {}
-        for one in begun:
-            newest = read_latest_manifest(self._storage, one.region_id, known=one)
+        without_values = [manifest for manifest in manifests if not manifest.region_values]
+        merged = self._newest().merged_generations if without_values else {}
+        for manifest in without_values:
+            newest = read_latest_manifest(self._storage, manifest.region_id, cached=manifest)
             if newest is not None:
-                check_not_restarted(self._storage, newest, merged.get(one.region_id, 0))
+                check_not_restarted(self._storage, newest, merged.get(manifest.region_id, 0))
 
     def _read_values(self, manifest: RegionManifest) -> RawValues | None:
         """Return the values of a region; None if they are unknown or follow another spec."""
@@ -264,23 +264,23 @@ class Regions:
         is_own = manifest.region_id == derive_own_region_id(spec, raw, self._table_id)
         return raw if is_own and manifest.region_spec_id == self._spec_id else None
 
-    def _choose_region(self, raw: RawValues, found: Sequence[RegionManifest]) -> str:
+    def _choose_region(self, raw: RawValues, manifests: Sequence[RegionManifest]) -> str:
         """Return the region that takes rows of these values: LanceDB's if no other has unmerged rows."""
-        named = self._lancedb_id(raw)
-        others = [one for one in found if one.region_id != named]
-        if named is None or not others or len(others) == len(found) or not self._keyed:
-            return found[-1].region_id
-        for one in others:
-            if not self._is_drained(one):
-                self._doubled[one.region_id] = describe_duplicate_region(
-                    self._storage.uri, one.region_id, named
+        lancedb_id = self._lancedb_id(raw)
+        others = [manifest for manifest in manifests if manifest.region_id != lancedb_id]
+        if lancedb_id is None or not others or len(others) == len(manifests) or not self._keyed:
+            return manifests[-1].region_id
+        for manifest in others:
+            if not self._is_drained(manifest):
+                self._doubled[manifest.region_id] = describe_duplicate_region(
+                    self._storage.uri, manifest.region_id, lancedb_id
                 )
-                return one.region_id
-        return named
+                return manifest.region_id
+        return lancedb_id
 
     def _check_not_duplicate(self, region_ids: Collection[str]) -> None:
-        for one in region_ids:
-            if (reason := self._doubled.get(one)) is not None:
+        for region_id in region_ids:
+            if (reason := self._doubled.get(region_id)) is not None:
                 raise PreconditionError(reason)
 
     def _lancedb_id(self, raw: RawValues) -> str | None:

@@ -230,7 +230,7 @@ class Snapshots:
     def _newest_manifests(
         self, kept: KnownState, region_ids: Sequence[str]
     ) -> dict[str, RegionManifest | None]:
-        found = read_latest_manifests(self._storage, region_ids, known=kept.manifests)
+        found = read_latest_manifests(self._storage, region_ids, cached=kept.manifests)
         newest = dict(zip(region_ids, found, strict=True))
         for region_id, manifest in newest.items():
             before = kept.manifests.get(region_id)

@@ -122,7 +122,7 @@ class TestFindingTheNewest:
             assert commit_manifest(storage, new_manifest(version))
 
     def newest(self, storage: Storage, known: RegionManifest | None = None) -> int | None:
-        manifest = read_latest_manifest(storage, REGION, known=known)
+        manifest = read_latest_manifest(storage, REGION, cached=known)
         return None if manifest is None else manifest.version
 
     def test_a_region_without_manifest_has_none(self, storage: Storage):
@@ -161,7 +161,7 @@ class TestFindingTheNewest:
         self.commit(storage, 1, 2)
         known = read_latest_manifest(storage, REGION)
         probes.clear()
-        assert read_latest_manifest(storage, REGION, known=known) is known
+        assert read_latest_manifest(storage, REGION, cached=known) is known
         assert probes == [(manifest_path(REGION, 2), manifest_path(REGION, 3))]
 
     def test_newer_versions_are_found_from_a_known_one(self, storage: Storage):
@@ -182,7 +182,7 @@ class TestFindingTheNewest:
             (Path(storage.uri) / version_hint_path(REGION)).unlink()
             assert self.newest(storage, known) == 3
             assert known is not None
-            (found,) = read_latest_manifests(storage, [REGION], known={REGION: known})
+            (found,) = read_latest_manifests(storage, [REGION], cached={REGION: known})
             assert found is not None
             assert found.version == 3
         shutil.rmtree(storage.uri)
@@ -232,7 +232,7 @@ class TestFindingTheNewest:
         self.commit(storage, 1)
         known = read_latest_manifest(storage, REGION)
         shutil.rmtree(storage.uri)
-        assert read_latest_manifest(storage, REGION, known=known) is None
+        assert read_latest_manifest(storage, REGION, cached=known) is None
 
     def test_a_known_region_that_was_made_anew_is_read_anew(self, storage: Storage):
         self.commit(storage, 1, 2, 3)
@@ -245,21 +245,21 @@ class TestFindingTheNewest:
         regions = [str(uuid.uuid4()) for _ in range(5)]
         for region in regions[:4]:
             commit_manifest(storage, new_manifest(region_id=region))
-        first = read_latest_manifests(storage, regions, known={})
+        first = read_latest_manifests(storage, regions, cached={})
         assert [one.region_id if one else None for one in first] == [*regions[:4], None]
 
         known = {one.region_id: one for one in first if one}
         commit_manifest(storage, new_manifest(2, region_id=regions[1]))
-        again = read_latest_manifests(storage, regions, known=known)
+        again = read_latest_manifests(storage, regions, cached=known)
         assert [one.version if one else None for one in again] == [1, 2, 1, 1, None]
         assert again[0] is first[0]
 
         probes.clear()
-        assert read_latest_manifests(storage, regions[2:4], known=known) == first[2:4]
+        assert read_latest_manifests(storage, regions[2:4], cached=known) == first[2:4]
         assert len(probes) == 1
 
     def test_no_regions_have_no_manifests(self, storage: Storage):
-        assert read_latest_manifests(storage, [], known={}) == ()
+        assert read_latest_manifests(storage, [], cached={}) == ()
 
 
 class TestCommitting:

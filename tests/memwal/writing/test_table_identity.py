@@ -72,7 +72,7 @@ def _between(act: Callable[[], None]) -> Iterator[None]:
         act()
         return [*done, *run_requests(dict([last]))]
 
-    with mock.patch.object(table_writer, "run", late):
+    with mock.patch.object(table_writer, "run_requests", late):
         yield
 
 
