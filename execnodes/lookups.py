@@ -1,4 +1,4 @@
-"""The first source that knows a key answers for it."""
+"""Operators of point lookups."""
 
 from __future__ import annotations
 
@@ -151,7 +151,6 @@ class CoalesceFirstExec(ExecNode):
             looking = replace(context, keys=wanted)
 
     def _select_live(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the projected columns of rows that are not tombstones."""
         index = batch.schema.get_field_index(TOMBSTONE)
         if index >= 0 and (dead := batch.column(index)).true_count:
             batch = batch.filter(_invert(dead))

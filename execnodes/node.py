@@ -1,7 +1,4 @@
-"""Physical operators: what all of them are, and those that put the rows of scans together.
-
-Every operator is a frozen node with a schema, children and partitions of batches.
-"""
+"""The base classes of physical operators, and the operators that combine scans."""
 
 from __future__ import annotations
 

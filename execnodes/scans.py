@@ -1,4 +1,4 @@
-"""Read one Lance dataset."""
+"""Scans of Lance datasets and of unflushed rows."""
 
 from __future__ import annotations
 
@@ -107,7 +107,6 @@ class LanceScanExec(ScanExec):
             yield from self._scan(mask, group, context)
 
     def _count_rows(self, mask: RowMask, group: tuple[int, ...]) -> int:
-        """Count the visible rows of fragments by metadata alone."""
         stored = self.source.fragments.get_each(group)
         visible = self.cache.visible(self.source, group, mask)
         return sum(

@@ -1,7 +1,7 @@
-"""Bloom filters over the keys of a flushed generation: "is this key certainly not in there?".
+"""Bloom filters over the keys of flushed generations.
 
-Lance writes one beside every generation, of a fixed size and for some key types only. Where it is missing,
-says nothing about the keys or is too full to be of use, a filter of our own takes its place.
+Lance writes one beside every generation, of a fixed size and for some key types only. If it is missing or too
+full, a filter of our own replaces it.
 """
 
 import struct

@@ -1,4 +1,4 @@
-"""Durations and sizes as people write them: `30s`, `512MiB`."""
+"""Parse durations and sizes such as `30s` and `512MiB`."""
 
 from __future__ import annotations
 

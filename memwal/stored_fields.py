@@ -1,4 +1,4 @@
-"""Columns by field id: what a dataset or a log entry stored under a name that the table has changed since."""
+"""Columns of datasets and log entries by field id, which stays the same when a column is renamed."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Flight SQL as clients of a gateway speak it: packed messages, the calls of a connection, and its errors.
-
-The command line, the gateways that forward rows and the Spark data source share this module. It knows neither
-the gateway nor the format of tables.
-"""
+"""A Flight SQL client for the command line, forwarding gateways, and the Spark data source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The primary keys that a point lookup still wants."""
+"""Sets of primary keys for point lookups."""
 
 from __future__ import annotations
 

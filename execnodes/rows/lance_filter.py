@@ -1,4 +1,4 @@
-"""Filters of scans, and Lance's filter language: the text that a scanner pushes into pages and indexes."""
+"""Filters of scans, and their text in Lance's filter language."""
 
 from __future__ import annotations
 

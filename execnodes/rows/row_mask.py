@@ -1,4 +1,4 @@
-"""Which rows of a source are the newest version of their key."""
+"""Visibility masks: which rows of a source are the newest version of their key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators over candidates of any search: of all sources, in order, the first ones, and otherwise."""
+"""Operators over candidates of any search: union, sort, limit, fallback, and empty."""
 
 from __future__ import annotations
 

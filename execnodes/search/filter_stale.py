@@ -1,4 +1,4 @@
-"""Keep superseded rows out of what a vector search finds."""
+"""Remove superseded rows from the results of a vector search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One ranking of the candidates of a vector search and of a text search."""
+"""Fuse the candidates of a vector search and of a text search."""
 
 from __future__ import annotations
 
@@ -148,7 +148,6 @@ class HybridExec(ExecNode):
 
 
 def _rank(queries: np.ndarray) -> np.ndarray:
-    """Return the rank of each candidate within its query."""
     order = np.argsort(queries, kind="stable")
     ordered = queries[order]
     ranks = np.empty(len(queries), dtype=np.int64)

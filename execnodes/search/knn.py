@@ -168,7 +168,6 @@ class KnnExec(ExecNode):
 
     @cached_property
     def _filtered_source(self) -> SearchSource:
-        """The source without rows that fail the condition."""
         return self.source if self.row_filter is None else filter_source(self.source, self.row_filter)
 
     def _is_index_worthwhile(self, index: IndexSearch, k: int) -> bool:

@@ -1,4 +1,4 @@
-"""What a search asks for, what is searched, and the candidates that searching it gives."""
+"""Requests, sources, and candidates of searches."""
 
 from __future__ import annotations
 

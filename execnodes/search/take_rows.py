@@ -1,11 +1,10 @@
-"""The columns of rows that were found, by their addresses.
+"""Read the columns of candidates by their row addresses.
 
-A search finds a few rows in each of many generations, query after query, and asking Lance for two of them
-costs as much as asking for a thousand. Generations are small and never change: narrow columns are read once,
-and kept whole to take rows from.
+A search finds a few rows in each of many generations, and a read of two rows from Lance costs as much as one
+of a thousand. Generations are small and never change, so narrow columns are read once and cached whole.
 
-Row addresses are the ids by which Lance knows rows, except in datasets with stable row ids. There,
-`row_addr_allowlist` and `row_addr_blocklist` list ids whatever their names say, and `_take_rows` takes ids.
+Lance identifies rows by their addresses, except in datasets with stable row ids: there, `row_addr_allowlist`,
+`row_addr_blocklist` and `_take_rows` take row ids.
 """
 
 from __future__ import annotations
@@ -263,7 +262,6 @@ class TakeRowsExec(UnaryExec):
 
     @cached_property
     def _table(self) -> pa.Schema:
-        """All columns of the table."""
         if not self.sources:
             return pa.schema([])
         rows = self.sources[0].rows
@@ -279,7 +277,6 @@ class TakeRowsExec(UnaryExec):
 
     @cached_property
     def _fields(self) -> list[pa.Field]:
-        """Fields that are read from the sources."""
         return [field for field in self._needed if field.name in self._table.names]
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
@@ -307,7 +304,6 @@ class TakeRowsExec(UnaryExec):
         return rows if len(self.output) == len(self._needed) else rows.select(self.output.names)
 
     def _take_table_columns(self, candidates: pa.RecordBatch) -> dict[str, pa.Array]:
-        """Return table columns of the candidates by name."""
         numbers = candidates.column(SOURCE).to_numpy()
         addresses = candidates.column(ROW_ADDRESS).to_numpy()
         places = [np.flatnonzero(numbers == number) for number in np.unique(numbers)]

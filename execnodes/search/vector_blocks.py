@@ -1,7 +1,7 @@
-"""The vectors of a source as matrices, for searches that look at every row.
+"""The vectors of a source as matrices, for searches that read every row.
 
-Vectors of a few megabytes are kept decoded: multiplying them takes less time than opening a scanner. Others
-are read piece by piece whenever they are searched.
+Vectors of a few megabytes are cached decoded: multiplying them is faster than opening a scanner. Others are
+read in blocks for each search.
 """
 
 from __future__ import annotations

@@ -1,15 +1,13 @@
-"""The nearest live rows of one source: as Lance's vector index finds them, or by all distances.
+"""Find the nearest live rows of one source, by Lance's vector index or by all distances.
 
-By an index: Lance would rank live rows alone, given a list of the others. But which partitions it looks at,
-and how it walks a graph, goes by all rows: where the nearest ones are superseded, it returns live rows from
-wherever it happens to look, and nothing tells that others are nearer. To test every row against a list takes
-time, too. Here all rows are ranked and stale ones dropped by address; their share shows when more has to be
-fetched.
+By an index: Lance can exclude a list of rows, but it chooses partitions and graph nodes by all rows. If the
+nearest rows are superseded, it returns live rows that are not the nearest, and nothing tells so; the
+exclusion also costs time. So all rows are ranked here, stale ones are dropped by address, and more are
+fetched if their share is large.
 
-By all distances: a formula that is quicker than the distance, and not as exact, tells which rows may be among
-the nearest. The square of a difference is the sum of both squares less twice the product. Where squares are
-known, that is a third of the work; but what is left of large squares that cancel out is rough. The error has
-a bound, so no row that is among the nearest is lost: those that remain are ranked by their true distances.
+By all distances: a quick formula, the sum of both squares less twice the product, selects the rows that may
+be among the nearest. It is less exact where large squares cancel out, but its error has a bound, so no
+nearest row is lost; the selected rows are ranked by their true distances.
 """
 
 from __future__ import annotations
@@ -152,7 +150,6 @@ def _has_few_rows(source: SearchSource) -> bool:
 
 
 def _find_visible(block: VectorBlock, mask: FragmentMask | None) -> np.ndarray | None:
-    """Return which rows of a block a mask shows."""
     if mask is None or not mask.hidden_rows:
         return None
     flags = mask.visible.to_numpy(zero_copy_only=False)
@@ -321,7 +318,6 @@ def _refine(
     keep: VectorCache,
     candidates: Sequence[Found],
 ) -> list[Found]:
-    """Return the k nearest of the rows found, by true distances."""
     rows = source.rows
     assert isinstance(rows, LanceSource)  # noqa: S101 (nothing else has an index)
     all_addresses = np.unique(np.concatenate([addresses for _, addresses in candidates]))

@@ -1,8 +1,8 @@
-"""What names datasets, files and columns in caches.
+"""Identities of datasets, files and columns for cache keys.
 
-A data file is never written again, so what was read of it stays true in every version that has it. Its name
-alone does not tell it from others: two tables may have files of one name, and so may the bases of one table.
-What names it therefore begins with the dataset, and the dataset with a number that no other one gets.
+A data file never changes, so what was read from it is valid in every version that contains it. Its name is
+not unique: two tables, or two bases of one table, may have files of one name. An identity therefore starts
+with the dataset, which has a unique number.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where rows lie, and how their stored columns read as the table's columns."""
+"""Sources of rows, and the conversion of their stored columns to the table's columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BM25 as Lance computes it, what it is computed from, and sets of documents with scores."""
+"""BM25 as Lance computes it, its inputs, and sets of documents with scores."""
 
 from __future__ import annotations
 

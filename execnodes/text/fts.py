@@ -1,4 +1,4 @@
-"""Find documents of one source that may rank high, among the rows that may be found."""
+"""Find documents of one source that may have a high score."""
 
 from __future__ import annotations
 

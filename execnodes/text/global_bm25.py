@@ -1,4 +1,4 @@
-"""Score candidates of all sources as one table would."""
+"""Score the candidates of all sources with common statistics."""
 
 from __future__ import annotations
 

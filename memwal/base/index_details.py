@@ -1,7 +1,7 @@
 """The MemWAL index of a base table: region specs, merge and index progress.
 
-Lance keeps all of it inside the base table's manifest. pylance shows the configuration but not the progress,
-so the manifest file itself is read here.
+Lance stores it in the base table's manifest. pylance returns the configuration but not the progress, so this
+module reads the manifest file itself.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
-"""The file by which a table is known, for as long as it is there.
+"""The mark file that identifies a table until it is dropped.
 
-Manifests of the base table come and go with its versions, and all of them are gone sooner or later. So
-whoever writes to a table leaves a file in it, once, which nothing but dropping the table removes.
+Every manifest of the base table is cleaned up sooner or later. A writer therefore creates one file, once,
+that is removed only when the table is dropped.
 """
 
 from __future__ import annotations

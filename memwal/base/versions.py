@@ -1,8 +1,8 @@
-"""Versions of a base table that are committed on one version and on no other.
+"""Commits on top of one given version of a base table.
 
-Lance commits an index on whatever version is the newest by then: one that was made from an older version
-replaces what a merge recorded in between. So Lance makes the manifest as a detached version, which nobody
-sees, and it becomes the next version of the table by a file that one process alone can create.
+Lance commits an index on the newest version: an index that was built from an older one would replace what a
+merge recorded in between. So Lance writes the manifest as a detached version, which readers ignore; it
+becomes the next version by a file that only one process can create.
 """
 
 from __future__ import annotations

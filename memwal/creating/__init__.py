@@ -1,9 +1,9 @@
-"""Making tables: a base table and its MemWAL appear in one step, with any region spec.
+"""Create a base table and its MemWAL in one step, with any region spec.
 
-- `columns`: what a table's schema must look like: marks of keys, NOT NULL, types that can be stored.
-- `region_by`: how a table's MemWAL is set up: how rows map to regions, such as ``bucket(user_id, 16)``.
-- `tables`: the one step, and its undoing; regions that an earlier MemWAL left behind.
-- `fields`: schemas with field ids of our choice.
+- `columns`: schemas: keys, NOT NULL, and storage types.
+- `region_by`: region specs as text, such as ``bucket(user_id, 16)``.
+- `tables`: creation and deletion of tables; regions that an earlier MemWAL left behind.
+- `fields`: schemas with explicit field ids.
 """
 
 from memwal.creating.columns import (

@@ -1,4 +1,4 @@
-"""What the schema of a table says besides names and types: its key, and where NULL is refused."""
+"""The primary key and the NOT NULL columns in the schema of a table."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Schemas of base tables with field ids of our choice.
+"""Schemas of base tables with explicit field ids.
 
 Lance gives a new column the lowest id that no column and no data file of the base table has. That may be the
-id of a column that was dropped before it was ever merged: generations and log entries that hold it would show
-its values as those of the new column. So ids are chosen here.
+id of a column that was dropped before it was merged: generations and log entries with that column would then
+show its values as those of the new one. So this module chooses the ids.
 """
 
 from __future__ import annotations
@@ -81,7 +81,6 @@ def remove_field(dataset: Any, name: str) -> LanceSchema:  # noqa: ANN401 (lance
 
 
 def _unpack_schema(schema: LanceSchema) -> tuple[dict[str, list[int]], list[mem_wal_pb2.SchemaField]]:
-    """Return the metadata and the field messages of a pickled schema."""
     _, (metadata, *encoded) = schema.__reduce__()
     return json.loads(metadata), [mem_wal_pb2.SchemaField.FromString(one) for one in encoded]
 

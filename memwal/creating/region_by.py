@@ -209,7 +209,6 @@ def _build_field(call: _Call, text: str, ids: Mapping[str, int], schema: pa.Sche
 
 
 def _infer_result_type(field: RegionField, text: str, types: Sequence[pa.DataType]) -> RegionField:
-    """Return the field with its result type, inferred by evaluation over a row of NULLs."""
     if field.transform in _DATE_PARTS and not all(map(pa.types.is_temporal, types)):
         msg = f"region_by {text!r}: {field.transform} takes a date or timestamp, not {types[0]}"
         raise UnsupportedError(msg)

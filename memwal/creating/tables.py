@@ -1,12 +1,11 @@
-"""Making a table in one step, and taking it away.
+"""Create a table in one step, and delete it.
 
-A base table with a MemWAL takes Lance two commits, and who dies between them leaves a table that can't be
-written to and can't be made. So both commits are done in a scratch directory, and the manifest that they end
-with becomes version 1 of the table: a file that one process alone can create.
+Lance creates a base table with a MemWAL in two commits; a crash between them leaves a table that can neither
+be written nor created. So both commits happen in a scratch directory, and the last manifest becomes version 1
+of the table: a file that only one process can create.
 
-Lance overwrites a table without a look at its regions, and takes its MemWAL away with all other indexes. Base
-and regions then belong to different contents. So regions that are there before a table gets a MemWAL never
-become part of it: they are given up, if that is asked for, or else it gets none.
+When Lance overwrites a table, it removes the MemWAL index and leaves the regions, which then belong to former
+contents. Regions that exist before a table gets a MemWAL are therefore given up, if requested, or refused.
 """
 
 from __future__ import annotations

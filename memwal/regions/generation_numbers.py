@@ -1,8 +1,8 @@
-"""Whether the generations of a region are those that the base table counts as merged.
+"""Check the generation numbers of regions against the merge progress of the base table.
 
-The base table records, by region id, the newest generation that it contains. Region ids follow from the table
-and the values of its rows, so a clone or a copy of the table gives a region the id that it has in the
-original, and knows how far the original's was merged. Numbers must not be used twice.
+The base table records the newest merged generation by region id. Region ids follow from the table and the
+values of its rows, so a clone or a copy of a table has the same region ids and the merge progress of the
+original. Numbers must not be used twice.
 """
 
 from __future__ import annotations

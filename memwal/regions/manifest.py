@@ -1,4 +1,4 @@
-"""Region manifests: the versioned state of a region, and how to find and commit its newest version."""
+"""Region manifests: the versioned state of a region; read and commit the newest version."""
 
 import json
 import re

@@ -1,8 +1,8 @@
-"""Ids of regions: which one a region of certain values has, and which values an id stands for.
+"""Ids of regions: derive an id from region values, and values from an id.
 
-LanceDB names the regions that it writes by UUIDs that follow from the region spec's value, and records no
-values in their manifests. For the specs that LanceDB can write by, this project uses the same ids: whoever
-writes a key first, everybody writes it to the same region. All other regions have ids of this project's own.
+LanceDB derives the UUIDs of its regions from the region value, and records no values in their manifests. For
+the specs that LanceDB supports, this project uses the same ids, so every writer puts a key into the same
+region. All other regions have ids of this project's own.
 """
 
 from __future__ import annotations
@@ -235,7 +235,6 @@ def _is_identity_type(name: str) -> bool:
 
 
 def _read_bucket_count(field: RegionField) -> int:
-    """Return the number of buckets; 0 if it is invalid."""
     text = field.parameters.get("num_buckets", "")
     count = int(text) if text.isascii() and text.isdigit() else 0
     return count if count <= _MOST_BUCKETS else 0

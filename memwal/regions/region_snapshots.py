@@ -1,12 +1,12 @@
-"""Region snapshots: all regions as the MemWAL index of a base version remembers them.
+"""Region snapshots in the MemWAL index of a base version.
 
-They are a Lance file with one row per region, inside of the index details. Builders that followed an older
-text of the specification kept it in ``_indices/{uuid of the index}/index.lance`` where regions were many.
-Such files are read and not written: an index that a merge commits has another UUID.
+They are a Lance file with one row per region, inline in the index details. Builders of an older text of the
+specification wrote large ones to ``_indices/{uuid of the index}/index.lance``. Such files are read but not
+written, because a merge commits the index with another UUID.
 
-Columns named after regions and, as newer writers have them, after shards are both read; the newer names are
-written. To the specification's columns, which say what a region is, writing adds those of older versions of
-it, which say what the region holds: readers that know only the former ignore the latter.
+Column names with "region" and, from newer writers, with "shard" are both read; the newer names are written.
+The specification has columns for the identity of a region; writing adds those of its older versions for the
+state, which other readers ignore.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The write-ahead log of a region: one Arrow IPC stream per entry, at positions counted from 1."""
+"""The write-ahead log of a region: one Arrow IPC stream per entry; positions start at 1."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What is behind `memwal.storage.files.Storage`: names and identities of files, and S3."""
+"""The S3 backend of `memwal.storage.files.Storage`, and the identity of files."""
 
 import functools
 import os
@@ -202,7 +202,6 @@ def storage_error(path: str, error: Exception) -> UnavailableError:
 
 
 def _open_arrow_filesystem(options: Mapping[str, str]) -> pyarrow.fs.FileSystem:
-    """Build pyarrow's S3 client from pylance's storage options."""
     scheme, _, endpoint = (_find_option(options, "endpoint", "endpoint_url") or "").rpartition("://")
     return pyarrow.fs.S3FileSystem(
         access_key=_find_option(options, "access_key_id"),
@@ -217,7 +216,6 @@ def _open_arrow_filesystem(options: Mapping[str, str]) -> pyarrow.fs.FileSystem:
 
 
 def _open_object_store(bucket: str, options: Mapping[str, str]) -> S3Store:
-    """Build obstore's S3 client from pylance's storage options."""
     settings: dict[str, str | None] = {
         "endpoint": _find_option(options, "endpoint", "endpoint_url"),
         "access_key_id": _find_option(options, "access_key_id"),

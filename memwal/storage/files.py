@@ -1,7 +1,4 @@
-"""Files of a table, wherever it lives: one small interface over local directories and S3.
-
-Files are written, atomically and on condition, through `obstore`.
-"""
+"""One interface over local directories and S3, with atomic and conditional writes."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""DataFusion SQL expressions over the columns `col0`, `col1`, ...: the free form of a region field."""
+"""DataFusion SQL expressions over the columns `col0`, `col1`, ... as region fields."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor

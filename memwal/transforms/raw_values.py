@@ -1,4 +1,4 @@
-"""Region values as they stand in manifests: raw little-endian bytes of a type that a region field names."""
+"""Region values in manifests: the raw little-endian bytes of a field's result type."""
 
 import re
 from functools import lru_cache

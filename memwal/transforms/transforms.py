@@ -1,4 +1,4 @@
-"""Region transforms: from the columns of a row to the values that name its region."""
+"""Region transforms: compute the region values of a row from its columns."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What is written to a table, what became of it, and what can go wrong on the way."""
+"""Changes to a table, their receipts, and the errors of writes."""
 
 from __future__ import annotations
 

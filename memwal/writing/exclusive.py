@@ -1,4 +1,4 @@
-"""Regions that one statement holds, from reading to writing."""
+"""Regions that one statement holds while it reads and writes."""
 
 from __future__ import annotations
 

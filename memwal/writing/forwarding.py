@@ -1,4 +1,4 @@
-"""Has rows written by the processes that own their regions."""
+"""Forward rows to the processes that own their regions."""
 
 from __future__ import annotations
 

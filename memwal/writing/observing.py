@@ -1,4 +1,4 @@
-"""What writers tell about themselves: counters to be asked for, and events as they happen."""
+"""Counters and events of writers."""
 
 from __future__ import annotations
 

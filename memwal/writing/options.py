@@ -1,4 +1,4 @@
-"""How a process writes."""
+"""Options of writers."""
 
 from __future__ import annotations
 

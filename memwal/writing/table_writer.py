@@ -1,4 +1,4 @@
-"""All regions of one table, as one process writes them."""
+"""The writer of one table in one process."""
 
 from __future__ import annotations
 

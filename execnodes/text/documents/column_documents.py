@@ -1,8 +1,8 @@
-"""What a search knows of the documents of one column, by the numbers of their rows, and of their terms.
+"""The documents of one column by row number, and their terms.
 
-The terms of an inverted index are stored as a finite state transducer of the `fst` crate. A node is named by
-the address of its first byte and read downwards from there; nodes that it leads to were written before it.
-What terms are mapped to is skipped.
+An inverted index stores its terms as a finite state transducer of the `fst` crate. The address of a node is
+that of its first byte; it is read downwards, and its targets were written before it. The values of terms are
+skipped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One source of a text search: postings of its documents, and which of them are live."""
+"""Postings of the documents of one source, and which of them are live."""
 
 from __future__ import annotations
 
@@ -86,13 +86,11 @@ class TokenPostings:
 
     @cached_property
     def _documents(self) -> np.ndarray:
-        """Row number of each token, by term."""
         documents: np.ndarray = np.repeat(self.rows, self.tokens.lengths)[self._order]
         return documents
 
     @cached_property
     def _positions(self) -> np.ndarray:
-        """Position of each token, by term."""
         positions: np.ndarray = self.tokens.positions[self._order]
         return positions
 

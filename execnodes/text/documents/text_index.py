@@ -1,4 +1,4 @@
-"""Documents whose terms an inverted index of Lance knows."""
+"""Documents of an inverted index of Lance."""
 
 from __future__ import annotations
 
@@ -149,7 +149,6 @@ class IndexedDocuments:
             return self._read_all().near(word, edits, prefix_length)
 
     def _dictionaries(self) -> tuple[TermDictionary, ...]:
-        """Return the term dictionary of each partition of each segment."""
 
         def read() -> tuple[TermDictionary, ...]:
             return tuple(
@@ -245,7 +244,6 @@ class IndexedDocuments:
         )
 
     def _find_matches(self, query: lance_queries.FullTextQuery) -> tuple[np.ndarray, np.ndarray]:
-        """Return row numbers and scores of all matches."""
         found = self._dataset.scanner(
             columns=[ROW_ID, SCORE], full_text_query=query, fast_search=True
         ).to_table()
@@ -276,14 +274,12 @@ class IndexedDocuments:
         return Postings(numbers, counts)
 
     def _count_frequencies(self, term: str, numbers: np.ndarray) -> np.ndarray:
-        """Count how often rows have a term, by their texts."""
         frequencies = np.zeros(len(numbers), dtype=np.int32)
         found = self._tokenize_rows(numbers).postings(term)
         frequencies[np.searchsorted(numbers, found.documents)] = found.frequencies
         return frequencies
 
     def _tokenize_rows(self, numbers: np.ndarray) -> TokenPostings:
-        """Tokenize the texts of rows (ascending, none deleted)."""
         if not len(numbers):
             return TokenPostings.of(
                 self.name.tokenizer, pa.array([], pa.string()), numbers, self.numbers.count

@@ -1,4 +1,4 @@
-"""What a text query comes down to: terms of columns, words that are nearly alike, and how they combine."""
+"""Clauses: queries whose texts are converted to terms of columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text queries as Lance knows them: frozen trees of words, phrases and how they combine."""
+"""Text queries in Lance's terms: frozen trees of matches, phrases and their combinations."""
 
 from __future__ import annotations
 

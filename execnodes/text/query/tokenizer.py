@@ -1,4 +1,4 @@
-"""Texts to terms, by the very tokenizer that an index was built with."""
+"""Tokenize texts as the index does."""
 
 from __future__ import annotations
 

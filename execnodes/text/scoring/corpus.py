@@ -1,4 +1,4 @@
-"""All live documents of a text search, and what they together say of its terms."""
+"""The live documents of a text search, and the statistics of its terms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A term's documents in the order of what the term is worth in them."""
+"""A term's documents, ordered by the term's weight in them."""
 
 from __future__ import annotations
 

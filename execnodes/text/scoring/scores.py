@@ -1,4 +1,4 @@
-"""Scores of what matches a clause or a phrase: BM25 with the statistics of all that is searched."""
+"""Scores of the documents that match a clause or a phrase, by BM25 with common statistics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A region as this process owns it: one Lance `ShardWriter`, its epoch, and its place in the log."""
+"""A claimed region: one Lance `ShardWriter`, its epoch, and its position in the log."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ class Claim:
         self.tail.drop(generation - stats["frozen_count"])
 
     def _classify_error(self, error: Exception) -> InvalidInputError | InDoubtError:
-        text = shorten_lance_error(error)
+        text = shorten_text(error)
         if text.startswith(INVALID):
             return InvalidInputError(f"table {self.table.name!r}: {text}")
         self.is_lost = True
@@ -248,7 +248,7 @@ class Claim:
             self.is_lost = True
             if PEER in str(error):
                 return False
-            reason = shorten_lance_error(error)
+            reason = shorten_text(error)
             msg = f"table {self.table.name!r}: region {self.region_id} was not flushed: {reason}"
             raise UnavailableError(msg) from error
         return True
@@ -259,7 +259,7 @@ class Claim:
         self._writer = None
 
 
-def shorten_lance_error(error: Exception) -> str:
+def shorten_text(error: Exception) -> str:
     """Return Lance's message without positions in its source code and without repetitions."""
     text = str(error)
     kept = [part for part in text.split(", /") if ".rs:" not in part.split(" ")[0]]
@@ -283,7 +283,6 @@ def export_rows(rows: pa.Table) -> pa.RecordBatchReader:
 
 
 def _has_decimals(dtype: pa.DataType) -> bool:
-    """Return whether a type is a decimal, or contains one."""
     if isinstance(dtype, pa.BaseExtensionType):
         return _has_decimals(dtype.storage_type)
     if pa.types.is_dictionary(dtype):

@@ -1,4 +1,4 @@
-"""What became of an append that failed: the log tells (ADR 18)."""
+"""Find the outcome of a failed append in the log (ADR 18)."""
 
 from __future__ import annotations
 

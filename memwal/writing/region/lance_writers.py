@@ -1,7 +1,7 @@
-"""Opens Lance's writers: to claim a region, or to append one entry that does not fit an append.
+"""Open Lance's writers: to claim a region, or to append one oversized entry.
 
-Rows and keys together, or more rows than a MemTable takes: a Lance writer that is told to put nothing into
-the log before it is closed writes all of it as one entry then, in order, and flushes a generation.
+An entry with rows and keys, or with more rows than a MemTable holds, does not fit an append. A Lance writer
+that writes to the log only when it is closed writes it as one entry, and flushes a generation.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from memwal.regions.manifest import RegionManifest, read_latest_manifest
 from memwal.regions.wal import find_last_wal_position, read_unflushed_entries, read_wal_entry_if_present
 from memwal.writing.changes import FencedError, SealedError
 from memwal.writing.options import WriteOptions
-from memwal.writing.region.claim import INVALID, PEER, Claim, TailKeeper, export_rows, shorten_lance_error
+from memwal.writing.region.claim import INVALID, PEER, Claim, TailKeeper, export_rows, shorten_text
 from memwal.writing.region.doubts import InDoubtError
 from memwal.writing.table.open_table import OpenTable
 
@@ -91,7 +91,7 @@ def _flush_log(table: OpenTable, region_id: str) -> None:
     except (OSError, RuntimeError) as error:
         if PEER in str(error):
             raise _contested_error(table, region_id) from error
-        msg = f"table {table.name!r}: region {region_id} was not flushed: {shorten_lance_error(error)}"
+        msg = f"table {table.name!r}: region {region_id} was not flushed: {shorten_text(error)}"
         raise UnavailableError(msg) from error
 
 
@@ -117,8 +117,8 @@ def claim_region(
         if any(part in str(error) for part in _RACES):
             raise _contested_error(table, region_id) from error
         if _TOO_LONG in str(error):
-            raise _LogTooLongError(shorten_lance_error(error)) from error
-        msg = f"table {table.name!r}: region {region_id} can't be claimed: {shorten_lance_error(error)}"
+            raise _LogTooLongError(shorten_text(error)) from error
+        msg = f"table {table.name!r}: region {region_id} can't be claimed: {shorten_text(error)}"
         raise UnavailableError(msg) from error
     # The manifest and the log are looked at after the claim: this order must not change (ADR 18).
     after = read_latest_manifest(table.storage, region_id, cached=before)
@@ -196,13 +196,13 @@ def append_atomically(
             writer.delete(export_rows(deletes))
     except (OSError, RuntimeError) as error:
         # Nothing reaches the log but by closing, and this writer is never closed.
-        text = shorten_lance_error(error)
+        text = shorten_text(error)
         if text.startswith(INVALID):
             raise InvalidInputError(f"{where}: {text}") from error
         raise InDoubtError(f"{where}: {text}", position + 1, epoch, by_peer=PEER in text) from error
     try:
         writer.close()
     except (OSError, RuntimeError) as error:
-        text = shorten_lance_error(error)
+        text = shorten_text(error)
         raise InDoubtError(f"{where}: {text}", position + 1, epoch, by_peer=PEER in text) from error
     return epoch

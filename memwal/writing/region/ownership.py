@@ -1,8 +1,7 @@
-"""When a region may be claimed, and whom it belongs to until then.
+"""Ownership of a region: when it may be claimed, and by whom.
 
-An owner leaves a small file beside the table after each claim, for other processes to find. The region's
-manifest alone decides who may write: a record only tells how to reach that process, since when it owns the
-region, and whether it let go.
+After each claim, an owner writes a small record beside the table. Only the region's manifest decides who may
+write; the record tells others the owner's address, the time of its claim, and whether it released the region.
 """
 
 from __future__ import annotations
@@ -157,10 +156,10 @@ class RegionOwnership:
             table = self._table()
             manifest = self.read_newest_manifest(table)
             if after_epoch is not None and manifest.writer_epoch != after_epoch:
-                raise FencedError(self._format_message(table, "another writer claimed it since it was read"))
+                raise FencedError(self._describe(table, "another writer claimed it since it was read"))
             if spares_owner and self._find_reachable_owner(table, manifest) is not None:
                 raise FencedError(
-                    self._format_message(table, "another process owns it by now; nothing was written, retry")
+                    self._describe(table, "another process owns it by now; nothing was written, retry")
                 )
             seconds = self._seconds_to_wait(table, manifest, began)
             if spares_owner and seconds <= 0 and self._is_owner_starting(table, manifest, began):
@@ -177,7 +176,7 @@ class RegionOwnership:
                     if after_epoch is not None and claim.epoch != after_epoch + 1:
                         claim.abandon()
                         raise FencedError(
-                            self._format_message(table, "another writer claimed it since it was read")
+                            self._describe(table, "another writer claimed it since it was read")
                         )
                     self.manifest = claim.manifest
                     return claim
@@ -187,7 +186,7 @@ class RegionOwnership:
             left = deadline - time.monotonic()
             if self._stopped.wait(max(0.0, min(seconds, left, _LOOK_AGAIN_SECONDS))) or left <= 0:
                 raise UnavailableError(
-                    self._format_message(
+                    self._describe(
                         table, "its owner did not let go of it in time; nothing was written, retry"
                     )
                 )
@@ -204,11 +203,9 @@ class RegionOwnership:
             manifest = self._wait_for_manifest(table)
         self.manifest = manifest
         if manifest is None:
-            raise NotFoundError(self._format_message(table, "it is gone: was the table dropped?"))
+            raise NotFoundError(self._describe(table, "it is gone: was the table dropped?"))
         if manifest.sealed:
-            raise SealedError(
-                self._format_message(table, "it is sealed, which means that it takes no more rows")
-            )
+            raise SealedError(self._describe(table, "it is sealed, which means that it takes no more rows"))
         return manifest
 
     def _wait_for_manifest(self, table: OpenTable) -> RegionManifest | None:
@@ -277,7 +274,7 @@ class RegionOwnership:
         if record is not None and refuses:
             where = record.url or "an address that it doesn't tell"
             raise NotOwnerError(
-                self._format_message(
+                self._describe(
                     table, f"the gateway at {where} owns it, and this one leaves it so: write there"
                 )
             )
@@ -298,9 +295,7 @@ class RegionOwnership:
         # Clocks may differ; but nobody waits longer than that from the first sight on.
         left = hold - max(age, time.monotonic() - seen)
         if left > 0 and refuses:
-            raise NotOwnerError(
-                self._format_message(table, "another writer has just claimed it: retry later")
-            )
+            raise NotOwnerError(self._describe(table, "another writer has just claimed it: retry later"))
         return left
 
     def _write_record(self, table: OpenTable, claim: Claim, *, is_released: bool) -> None:
@@ -315,5 +310,5 @@ class RegionOwnership:
             ),
         )
 
-    def _format_message(self, table: OpenTable, reason: str) -> str:
+    def _describe(self, table: OpenTable, reason: str) -> str:
         return f"table {table.name!r}, region {self.region_id}: {reason}"

@@ -1,4 +1,4 @@
-"""The writer of one region: claim, group commit, fencing, what is not flushed yet."""
+"""The writer of one region: claim, group commit, fencing, and unflushed rows."""
 
 from __future__ import annotations
 
@@ -223,7 +223,6 @@ class RegionWriter:
         )
 
     def _write(self, group: Sequence[Request]) -> None:
-        """Write a group, and set the errors of requests that failed."""
         try:
             self._write_group(group)
         except InvalidInputError as error:

@@ -1,8 +1,8 @@
-"""Requests that wait for one region's writer, and who of them does the work: group commit without threads.
+"""Queued requests of one region's writer: group commit without threads of its own.
 
-The first who finds nobody at work leads: it writes what waits, its own request among it, and hands over to
-the next that still waits. So a lone client never waits for another thread, and many write in groups while one
-append is under way. Requests that nobody waits for are led by a thread of a pool.
+The first thread that finds no leader leads: it writes all queued requests, then hands over to the next
+waiting thread. So a lone client never waits for another thread, and concurrent requests are written in
+groups. Requests without a waiting thread are led by a thread of a pool.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A table as writers know it: columns, key, regions, and whether it still is the same table."""
+"""A table version as writers use it: columns, key, regions, and identity."""
 
 from __future__ import annotations
 

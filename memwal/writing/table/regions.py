@@ -1,4 +1,4 @@
-"""Which region a row belongs to, and how regions are created."""
+"""Find and create the regions of rows."""
 
 from __future__ import annotations
 
@@ -180,7 +180,6 @@ class Regions:
         return distinct, codes.astype(np.int16 if len(distinct) < 1 << 15 else np.int64)
 
     def _encode_cached(self, field: RegionField, value: pa.Scalar) -> bytes | None:
-        """Return the encoded value; cache the results for bucket numbers."""
         if not pa.types.is_int32(value.type):
             return _encode_value(field, value)
         key = (field.field_id, value.as_py())

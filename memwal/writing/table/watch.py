@@ -1,4 +1,4 @@
-"""Whether a directory still holds the table that was opened, and its MemWAL."""
+"""Detect that the table in a directory was dropped or replaced, or lost its MemWAL."""
 
 from __future__ import annotations
 
