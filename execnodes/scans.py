@@ -254,15 +254,7 @@ class LanceScanExec(ScanExec):
         *,
         exact: bool = False,
     ) -> pa.RecordBatch:
-        """Return the table's columns of the rows that have a wanted key and pass the remaining filter.
-
-        Args:
-            batch: rows with stored columns.
-            schema: of the columns that are needed, `_tombstone` last where asked for.
-            residual: filter to apply.
-            context: has the wanted keys.
-            exact: whether Lance has selected exactly the wanted keys.
-        """
+        """Return the table's columns of the rows that have a wanted key and pass the remaining filter."""
         if not schema.names:
             rows = rows_without_columns(batch.num_rows)
             # A filter that reads no columns holds for all rows or for none.

@@ -59,7 +59,7 @@ def read_dataset_fields(dataset: Any) -> tuple[StoredField, ...]:  # noqa: ANN40
     """
     schema = dataset.schema
     return tuple(
-        _convert_lance_field(field, schema.field(field.name()).type)
+        _convert_lance(field, schema.field(field.name()).type)
         for field in dataset.lance_schema.fields()
         if field.name() != TOMBSTONE
     )
@@ -67,25 +67,25 @@ def read_dataset_fields(dataset: Any) -> tuple[StoredField, ...]:  # noqa: ANN40
 
 def read_entry_fields(schema: pa.Schema) -> tuple[StoredField, ...]:
     """Return the top-level fields of a WAL entry, without `_tombstone`; ids are in the metadata."""
-    return tuple(_convert_arrow_field(field) for field in schema if field.name != TOMBSTONE)
+    return tuple(_convert_arrow(field) for field in schema if field.name != TOMBSTONE)
 
 
-def _convert_lance_field(field: Any, kind: pa.DataType) -> StoredField:  # noqa: ANN401 (lance types)
-    below = _list_child_fields(kind)
+def _convert_lance(field: Any, kind: pa.DataType) -> StoredField:  # noqa: ANN401 (lance types)
+    below = _list_children(kind)
     children = tuple(
-        _convert_lance_field(child, one.type) for child, one in zip(field.children(), below, strict=False)
+        _convert_lance(child, one.type) for child, one in zip(field.children(), below, strict=False)
     )
     return StoredField(field.id(), field.name(), kind, children)
 
 
-def _convert_arrow_field(field: pa.Field) -> StoredField:
+def _convert_arrow(field: pa.Field) -> StoredField:
     field_id = int((field.metadata or {}).get(FIELD_ID, b"-1"))
     return StoredField(
-        field_id, field.name, field.type, tuple(map(_convert_arrow_field, _list_child_fields(field.type)))
+        field_id, field.name, field.type, tuple(map(_convert_arrow, _list_children(field.type)))
     )
 
 
-def _list_child_fields(kind: pa.DataType) -> list[pa.Field]:
+def _list_children(kind: pa.DataType) -> list[pa.Field]:
     if pa.types.is_struct(kind):
         return list(kind)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):

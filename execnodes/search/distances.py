@@ -84,22 +84,20 @@ BLOCK_BYTES = 1 << 18
 def l2(vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
     """Return the sum of squared differences."""
     difference = vectors - query
-    return _compute_inner_products(difference, difference)
+    return _multiply(difference, difference)
 
 
 def cosine(vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
     """Return one minus the cosine of the angle; NaN if one of the vectors is zero."""
     # Squares of lengths may be multiplied in no other way: their product need not be a number of their type.
-    lengths = np.sqrt(_compute_inner_products(vectors, vectors)) * np.sqrt(
-        _compute_inner_products(query, query)
-    )
-    found: np.ndarray = 1 - _compute_inner_products(vectors, query) / lengths
+    lengths = np.sqrt(_multiply(vectors, vectors)) * np.sqrt(_multiply(query, query))
+    found: np.ndarray = 1 - _multiply(vectors, query) / lengths
     return found
 
 
 def dot(vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
     """Return one minus the inner product."""
-    return 1 - _compute_inner_products(vectors, query)
+    return 1 - _multiply(vectors, query)
 
 
 def hamming(vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
@@ -142,7 +140,7 @@ def compute_distances(metric: str, vectors: np.ndarray, query: np.ndarray) -> np
     return found
 
 
-def _compute_inner_products(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+def _multiply(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     # Not by matrix multiplication: its threads would fight with those of other queries.
     products: np.ndarray = np.vecdot(left, right)
     return products

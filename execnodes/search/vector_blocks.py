@@ -165,9 +165,7 @@ def read_vector_blocks(source: SearchSource, column: str, keep: VectorCache) -> 
         return
     if column not in rows.stored:
         return
-    are_kept = (
-        count_physical_rows(source) * _compute_row_bytes(rows.schema.field(column).type) <= MAX_KEPT_BYTES
-    )
+    are_kept = count_physical_rows(source) * _measure_row(rows.schema.field(column).type) <= MAX_KEPT_BYTES
     for fragment_id in source.fragments:
         scanned = partial(scan_blocks, rows, column, fragment_id)
         if are_kept:
@@ -177,7 +175,7 @@ def read_vector_blocks(source: SearchSource, column: str, keep: VectorCache) -> 
             yield from scanned()
 
 
-def _compute_row_bytes(kind: pa.DataType) -> int:
+def _measure_row(kind: pa.DataType) -> int:
     return int(kind.list_size * kind.value_type.bit_width) // 8
 
 

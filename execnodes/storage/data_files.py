@@ -316,7 +316,7 @@ class StoredFragments:
     @cached_property
     def all(self) -> tuple[StoredFragment, ...]:
         """All fragments, in scan order."""
-        return tuple([self._get_stored(handle) for handle in self.dataset.get_fragments()])
+        return tuple([self._load(handle) for handle in self.dataset.get_fragments()])
 
     def get(self, fragment_id: int) -> StoredFragment:
         """Return a fragment by its id."""
@@ -325,11 +325,11 @@ class StoredFragments:
     def get_each(self, fragment_ids: Iterable[int]) -> list[StoredFragment]:
         """Return fragments by their ids."""
         return [
-            self._known.get(fragment_id) or self._get_stored(self.dataset.get_fragment(fragment_id))
+            self._known.get(fragment_id) or self._load(self.dataset.get_fragment(fragment_id))
             for fragment_id in fragment_ids
         ]
 
-    def _get_stored(self, handle: Any) -> StoredFragment:  # noqa: ANN401 (lance types)
+    def _load(self, handle: Any) -> StoredFragment:  # noqa: ANN401 (lance types)
         return self._known.setdefault(handle.fragment_id, StoredFragment.of(handle, self.place, self._bases))
 
     @cached_property

@@ -275,7 +275,7 @@ def read_latest_manifest(
     """
     if cached is None:
         return _read_newest(table, region_id, _read_version_hint(table, region_id))
-    still_there, succeeded = table.exists(*_list_probe_paths(cached))
+    still_there, succeeded = table.exists(*_build_paths(cached))
     if still_there and not succeeded:
         return cached
     return _read_newest(table, region_id, cached.version + 1 if succeeded else None)
@@ -290,7 +290,7 @@ def read_latest_manifests(
     trips.
     """
     remembered = [manifest for region_id in region_ids if (manifest := cached.get(region_id)) is not None]
-    answers = table.exists(*(path for manifest in remembered for path in _list_probe_paths(manifest)))
+    answers = table.exists(*(path for manifest in remembered for path in _build_paths(manifest)))
     unchanged = {
         manifest.region_id: manifest
         for manifest, still_there, succeeded in zip(remembered, answers[::2], answers[1::2], strict=True)
@@ -303,7 +303,7 @@ def read_latest_manifests(
     return tuple([newest[region_id] for region_id in region_ids])
 
 
-def _list_probe_paths(cached: RegionManifest) -> tuple[str, str]:
+def _build_paths(cached: RegionManifest) -> tuple[str, str]:
     return manifest_path(cached.region_id, cached.version), manifest_path(
         cached.region_id, cached.version + 1
     )

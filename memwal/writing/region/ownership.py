@@ -262,7 +262,7 @@ class RegionOwnership:
             began: monotonic time since when the region is waited for.
 
         Raises:
-            NotOwnerError: as long as it likes.
+            NotOwnerError: the options forbid to take it.
         """
         epoch = manifest.writer_epoch
         if epoch in (0, self.gone_epoch):
@@ -285,9 +285,8 @@ class RegionOwnership:
             age = time.time() - record.claimed_at
         elif epoch > self.lost_epoch > 0 or has_unflushed_rows(table.storage, manifest):
             age = measure_manifest_age(table.storage, manifest)
-            seen = min(
-                seen, began
-            )  # Who leaves no record may claim as often as it likes: only one turn is granted.
+            # A writer without a record may claim again and again: it is granted only one turn.
+            seen = min(seen, began)
             if epoch == self._contested_epoch:
                 hold = min(hold, _RECORD_SECONDS)
         else:

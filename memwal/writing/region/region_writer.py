@@ -324,13 +324,7 @@ class RegionWriter:
         self.counters.flushes += 1
 
     def _get_claim(self, deadline: float, holder: object | None, group: Sequence[Request] = ()) -> Claim:
-        """Return the claim; claim the region if necessary.
-
-        Args:
-            deadline: monotonic time.
-            holder: who holds the region exclusively; None for nobody.
-            group: that is to be written; its table was looked at just before.
-        """
+        """Return the claim; claim the region if necessary."""
         claim = self._claim
         if any(request.is_forwarded for request in group) and (claim is None or claim.is_lost):
             raise NotOwnerError(f"{self.queue.name}: this process does not own it any more")
