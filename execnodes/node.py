@@ -165,8 +165,7 @@ def coalesce_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the same rows in batches of at least half of `target_rows`, except for the last.
 
-    Every batch that leaves Python has a price, whatever its size: many small sources would pay it many times.
-    A batch that is large enough already passes as it is, ahead of smaller ones that wait.
+    Each batch that leaves Python has a fixed cost. Large batches pass unchanged, ahead of waiting ones.
     """
     waiting: list[pa.RecordBatch] = []
     rows = 0

@@ -108,10 +108,7 @@ class LookupKey:
 
     @cached_property
     def split_block(self) -> tuple[int, int] | None:
-        """The hash that selects a block (32 bits), and the bits to check in it.
-
-        None if Lance hashes no such key.
-        """
+        """The hash that selects a block (32 bits) and the bits to check; None if Lance can't hash the key."""
         try:
             hashed = hash_key(self.values, self.types)
         except InvalidInputError:

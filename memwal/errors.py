@@ -13,8 +13,7 @@ def shorten_error(error: BaseException) -> str:
 class LanceGatewayError(Exception):
     """Base class of all errors that this project raises on purpose.
 
-    A message names the thing, the value that was met and the way out. `status` is the name of the gRPC
-    status code under which a client receives it.
+    A message names the object, the value and a remedy. `status` is the gRPC status of the error.
     """
 
     status: ClassVar[str] = "INTERNAL"

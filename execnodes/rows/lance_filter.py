@@ -12,8 +12,7 @@ import pyarrow as pa
 class RowFilter(Protocol):
     """A predicate over the table's columns with DataFusion's semantics.
 
-    A row passes only where the predicate is true (not false, not NULL); NaN equals NaN and is greater than
-    every other number.
+    A row passes only if the predicate is true. NaN equals NaN and is greater than every other number.
     """
 
     @property

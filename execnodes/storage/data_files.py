@@ -30,8 +30,7 @@ _LOCK = threading.Lock()
 def intern(kind: Callable[..., Identity], *parts: object) -> Identity:
     """Return the one object of a class with these parts: the existing one, or a new one.
 
-    Each version of a table makes its names anew, and long ones take a while to hash and to compare. Here this
-    happens once; from then on, they are the same if they are one object.
+    Long parts are hashed and compared once, here; afterwards, equal objects are identical.
     """
     key = (kind, *parts)
     with _LOCK:
@@ -339,7 +338,7 @@ class StoredFragments:
     def take(self, fragment_id: int, offsets: np.ndarray, columns: Sequence[str]) -> pa.Table | None:
         """Return the rows at ascending offsets, in stored columns; None if deletions shift the offsets.
 
-        To open a fragment costs as much as to take a row of it: the first ones that are asked for stay open.
+        Opening a fragment costs as much as taking a row: the first requested ones stay open.
         """
         key = (fragment_id, tuple(columns))
         session = self._sessions.get(key)

@@ -134,10 +134,7 @@ class MemWalIndexDetails:
     def encode_with_snapshots(
         self, snapshot_ts_millis: int, num_regions: int, inline_snapshots: bytes | None
     ) -> bytes:
-        """Encode the original details with other region snapshots; unknown fields stay.
-
-        Everything else stays as it is: progress, and fields that we don't know.
-        """
+        """Encode the original details with other region snapshots; unknown fields stay."""
         message = mem_wal_pb2.MemWalIndexDetails.FromString(self.origin or self.encode())
         message.snapshot_ts_millis = snapshot_ts_millis
         message.num_regions = num_regions

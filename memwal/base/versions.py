@@ -127,7 +127,7 @@ def commit_next(table: Storage, version: int, operation: Any) -> bool:  # noqa: 
 def _create_version(table: Storage, version: int, data: bytes) -> bool:
     """Create the manifest of the next version; return False if the version is not the newest any more.
 
-    The next version not being there does not suffice: it may have been made and, meanwhile, cleaned up.
+    A missing next version proves nothing: it may have been created and cleaned up.
     """
     listed = _list_manifests(table)
     found = listed.get(version)

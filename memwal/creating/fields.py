@@ -66,12 +66,7 @@ def add_fields(dataset: Any, fields: Sequence[pa.Field], after: int) -> LanceSch
 
 
 def remove_field(dataset: Any, name: str) -> LanceSchema:  # noqa: ANN401 (lance types)
-    """Return the schema of a dataset without one of its columns.
-
-    Args:
-        dataset: the base table.
-        name: of the column.
-    """
+    """Return the schema of a dataset without one of its columns."""
     metadata, existing = _unpack_schema(dataset.lance_schema)
     removed = {field.id for field in existing if field.name == name and field.parent_id < 0}
     for field in existing:  # Children come after their parents.

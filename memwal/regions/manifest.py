@@ -245,10 +245,7 @@ def parse_manifest_version(name: str) -> int | None:
 
 
 def list_regions(table: Storage) -> tuple[str, ...]:
-    """Return the ids of all regions that have a directory, in ascending order.
-
-    While regions neither come nor go, it is the same tuple.
-    """
+    """Return the ids of all region directories, ascending; the same tuple while nothing changes."""
     return _filter_region_ids(table.directories(MEM_WAL))
 
 
@@ -284,11 +281,7 @@ def read_latest_manifest(
 def read_latest_manifests(
     table: Storage, region_ids: Sequence[str], *, cached: Mapping[str, RegionManifest]
 ) -> tuple[RegionManifest | None, ...]:
-    """Read the newest manifest of each region.
-
-    All regions in `cached` are probed in one go, so that on S3 a thousand unchanged regions cost a few round
-    trips.
-    """
+    """Read the newest manifest of each region; on S3, all regions in `cached` are probed in parallel."""
     remembered = [manifest for region_id in region_ids if (manifest := cached.get(region_id)) is not None]
     answers = table.exists(*(path for manifest in remembered for path in _build_paths(manifest)))
     unchanged = {

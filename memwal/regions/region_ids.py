@@ -105,10 +105,7 @@ def derive_lancedb_region_id(
 
 
 def infer_region_values(spec: RegionSpec, region_id: str) -> Mapping[str, bytes]:
-    """Infer the values of a region from an id that LanceDB gave it; empty if the id does not tell them.
-
-    Ids of `identity` regions can't be told from others without knowing a value: see `can_be_identity_region`.
-    """
+    """Infer the values of a region from LanceDB's id; empty for other ids and those of `identity` regions."""
     field = _find_lancedb_field(spec)
     if field is None:
         return {}

@@ -89,8 +89,8 @@ def read_region_snapshots(
 def _list_external_paths(table: Storage, version: int, details: MemWalIndexDetails) -> Iterator[str | None]:
     """Yield the possible files of these snapshots; None if they belong to a clone's source.
 
-    A builder names the directory by the UUID of the index that it commits. Merges give the index another UUID
-    and keep the time of its snapshots, so that an older version tells the first UUID.
+    The directory has the UUID of the index that the builder committed. A merge changes the UUID and keeps the
+    time of the snapshots, so an older version has the first UUID.
     """
     known: set[str] = set()
     for number in range(version, max(version - _OLDER_VERSIONS, 1) - 1, -1):

@@ -34,10 +34,7 @@ _WIDEST_PROBE: Final = 64
 
 
 def base_manifest_paths(version: int) -> tuple[str, str]:
-    """Return the two possible files of the manifest of a base version.
-
-    By the newer naming scheme, which comes first, versions count down: the newest is listed first.
-    """
+    """Return the two possible files of the manifest of a base version; the newer scheme comes first."""
     return f"{VERSIONS}/{_LARGEST - version:0{_DIGITS}d}.manifest", f"{VERSIONS}/{version}.manifest"
 
 
@@ -215,10 +212,7 @@ class Storage:
         return f"s3://{self.root}" if self.committed_by else self.uri
 
     def child(self, *parts: str) -> "Storage":
-        """Return a directory below this one; it shares connections with this one.
-
-        Flushed generations are no tables that anybody commits to: the DynamoDB table knows nothing of them.
-        """
+        """Return a directory below this one, with the same connections and without DynamoDB."""
         suffix = "/".join(_check_path_part(part) for part in parts)
         committed_by = "" if MEM_WAL in suffix.split("/") else self.committed_by
         uri = (
@@ -256,10 +250,7 @@ class Storage:
         return self.backend.list(self._absolute(path))
 
     def directories(self, path: str = "") -> tuple[str, ...]:
-        """Return the names of the directories in a directory, in no order; () if it is absent.
-
-        Cheaper than `list`: a table may have thousands.
-        """
+        """Return the names of the directories in a directory, in no order; cheaper than `list`."""
         return self.backend.directories(self._absolute(path))
 
     def files(self, path: str = "") -> Iterator[Entry]:

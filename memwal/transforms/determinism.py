@@ -106,10 +106,9 @@ def has_unstable_call(words: Iterable[str]) -> bool:
 
 
 def list_subexpressions(expression: Expr) -> Iterator[Expr]:
-    """Return an expression and all its parts, in no particular order.
+    """Return an expression and its parts, in no particular order.
 
-    Parts of what is not evaluated row by row (aggregates, windows, subqueries) are left out; the expression
-    that has them is there.
+    Aggregates, windows and subqueries are included, but not their parts.
     """
     stack = [expression]
     while stack:

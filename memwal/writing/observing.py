@@ -9,10 +9,7 @@ from typing import Protocol
 
 @dataclass(slots=True)
 class Counters:
-    """Counters of one region's writer since the process began; the thread that leads its queue changes them.
-
-    The attributes are as in `RegionStats`.
-    """
+    """Counters of one region's writer, as in `RegionStats`; the thread that leads its queue changes them."""
 
     rows: int = 0
     bytes: int = 0

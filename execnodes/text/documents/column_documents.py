@@ -204,11 +204,7 @@ class Cache(Protocol):
 
 
 class ColumnDocuments(Protocol):
-    """The documents of one column of a source, by row number.
-
-    They are those of all physical rows that Lance has not deleted, some perhaps of deleted ones: whoever
-    asks knows which rows are live.
-    """
+    """The documents of one column of a source by row number; some may belong to deleted rows."""
 
     @property
     def lengths(self) -> np.ndarray:

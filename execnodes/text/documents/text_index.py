@@ -236,8 +236,7 @@ class IndexedDocuments:
     def _find_exactly(self, term: str) -> lance_queries.FullTextQuery:
         """Return the documents with a term; if none has it, perhaps those of a term one character longer.
 
-        A fuzzy word is compared with the terms as it is written. Where no character of it may be edited and
-        one expansion may be chosen, that is the first in order.
+        A fuzzy query without edits and with one expansion finds the first term in order.
         """
         return lance_queries.MatchQuery(
             term, self._stored, fuzziness=1, prefix_length=len(term), max_expansions=1

@@ -154,7 +154,7 @@ class TermImpacts:
 def compute_bound_after(lists: Sequence[TermImpacts], depths: Sequence[int], clause: Clause) -> float:
     """Return an upper bound of the score of documents that no list has up to these depths.
 
-    Minus infinity where no list goes deeper.
+    Minus infinity if no list goes deeper.
     """
     if all(depth >= len(one) for one, depth in zip(lists, depths, strict=True)):
         return -math.inf

@@ -173,8 +173,7 @@ def _match_boost(clause: BoostClause, documents: DocumentsOf) -> np.ndarray:
 def compute_bound(clause: Clause, bounds: Bounds) -> float | None:
     """Return an upper bound of a document's score from those of its terms.
 
-    It grows in proportion with the bounds, and so does the score with the terms' scores. None where a score
-    isn't made in that way: where something is subtracted, or columns are combined.
+    Bound and score are proportional to those of the terms. None for clauses that subtract or combine columns.
     """
     raise TypeError(f"{clause!r} has no bound from {bounds!r}: fuzzy clauses are expanded first")
 

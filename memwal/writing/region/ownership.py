@@ -62,8 +62,7 @@ class OwnerRecord:
 def owner_record_path(region_id: str, epoch: int) -> str:
     """Return the file of the owner record of one claim, below the table's directory.
 
-    The last claims have their own each: a former owner that is late with its record would else write over
-    the newer one.
+    Each claim has its own file, so a former owner that is late can't overwrite the newer record.
     """
     return f"{OWNERS}/{region_id}/{epoch % _KEPT}.json"
 

@@ -99,11 +99,7 @@ class OpenTable:
 
     @cached_property
     def writer_dataset(self) -> Any:  # noqa: ANN401 (lance types)
-        """The dataset that Lance's writers get.
-
-        They flush into datasets below its URI, so that must not be one of a DynamoDB table, which knows
-        nothing of them.
-        """
+        """The dataset for Lance's writers, without DynamoDB, which knows no generations."""
         if not self.storage.committed_by:
             return self.dataset
         options = dict(self.storage.options)

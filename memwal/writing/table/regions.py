@@ -286,10 +286,7 @@ class Regions:
         return None if self._spec is None else derive_lancedb_region_id(self._spec, raw, self._reading)
 
     def _has_lancedb_duplicate(self, region_ids: Collection[str]) -> bool:
-        """Return whether LanceDB has created one of these regions under its own id.
-
-        On S3 each is looked for once a second.
-        """
+        """Return whether LanceDB has created one of these regions under its own id; once a second on S3."""
         now, trusted = time.monotonic(), self._storage.backend.identity_seconds
         asked = {
             named

@@ -83,10 +83,6 @@ class Watch:
 def read_newest_version(name: str, dataset: Any) -> int:  # noqa: ANN401 (lance types)
     """Return the number of the newest version of a base table.
 
-    Args:
-        name: of the table, for messages.
-        dataset: any version of it, a `lance.LanceDataset`.
-
     Raises:
         UnavailableError: storage failed to answer.
     """
@@ -100,11 +96,6 @@ def read_newest_version(name: str, dataset: Any) -> int:  # noqa: ANN401 (lance 
 
 def read_newest_details(name: str, storage: Storage, dataset: Any) -> MemWalIndexDetails | None:  # noqa: ANN401
     """Return the MemWAL index of the newest version of a base table; None if it has none.
-
-    Args:
-        name: of the table, for messages.
-        storage: its directory.
-        dataset: any version of it, a `lance.LanceDataset`.
 
     Raises:
         UnavailableError: storage failed to answer.
