@@ -212,7 +212,7 @@ class Storage:
         return f"s3://{self.root}" if self.committed_by else self.uri
 
     def child(self, *parts: str) -> "Storage":
-        """Return a directory below this one, with the same connections and without DynamoDB."""
+        """Return a directory below this one, on the same connections; below `_mem_wal`, without DynamoDB."""
         suffix = "/".join(_check_path_part(part) for part in parts)
         committed_by = "" if MEM_WAL in suffix.split("/") else self.committed_by
         uri = (
