@@ -31,7 +31,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from gateway.cli.client import GatewayClient
-from protos.flight_sql import error_text
+from protos.flight_sql import format_error
 
 TOTALS = "SELECT count(*) AS orders, sum(amount) AS revenue, max(id) AS newest FROM {table}"
 BY_SEGMENT = """\
@@ -79,7 +79,7 @@ class Demo:
         try:
             return time_answer(lambda: self.client.query(question).read_all().to_pylist())
         except pa.ArrowException as error:
-            raise DemoError(f"{question}: {error_text(error)}; see {self.root}/gateway.log") from error
+            raise DemoError(f"{question}: {format_error(error)}; see {self.root}/gateway.log") from error
 
     def ask_plain_lance(self, question: str) -> tuple[Rows, float]:
         """Ask the base table, which is all that an ordinary Lance reader sees."""

@@ -4,19 +4,18 @@ The names and shapes are those of the MemWAL specification:
 
 ========================  =====================================================================
 `LanceScanExec`           reads one Lance dataset: the base table or a flushed generation
-`MemTableScanExec`        reads rows that are in memory: the unflushed rows of one region
-`UnionExec`               its inputs one after another
+`MemTableScanExec`        reads the unflushed rows of one region from memory
+`UnionExec`               concatenates its inputs
 `DeduplicateExec`         keeps the newest version of every key, by visibility mask
-`SecurityBarrierExec`     what a policy leaves of rows, below everything that a statement says of them
-`TakeLastExec`            the last written row of every key within one source
-`BloomFilterGuardExec`    skips its input when a key filter rules the wanted keys out
-`CoalesceFirstExec`       the first input that knows a key answers for it; a tombstone is an answer
+`SecurityBarrierExec`     applies a policy, below all filters of a statement
+`TakeLastExec`            keeps the last written row of every key within one source
+`BloomFilterGuardExec`    skips its input if a key filter excludes the wanted keys
+`CoalesceFirstExec`       takes each key from the first input that has it; a tombstone counts
 ========================  =====================================================================
 
 A scan is ``DeduplicateExec(UnionExec(LanceScanExec...))``; a point lookup is ``CoalesceFirstExec`` over
-``BloomFilterGuardExec(TakeLastExec(...))``, newest first, base table last. Searches are trees of the
-operators of `execnodes.search` (vectors, and what all searches share) and `execnodes.text` (full text), which
-have catalogues of their own.
+``BloomFilterGuardExec(TakeLastExec(...))``, newest first, base table last. The operators of searches are
+listed in `execnodes.search` (vectors, and all searches) and `execnodes.text` (full text).
 """
 
 from execnodes.lookups import BloomFilterGuardExec, CoalesceFirstExec, TakeLastExec

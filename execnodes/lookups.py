@@ -1,4 +1,4 @@
-"""The first source that knows a key answers for it."""
+"""Operators of point lookups."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from execnodes.node import ExecNode, TaskContext, UnaryExec
-from execnodes.rows.keys import Key, KeySet, key_rows
+from execnodes.rows.keys import Key, KeySet, list_key_tuples
 from execnodes.rows.lance_filter import RowFilter
 from memwal.bloom import KeyFilter
 from memwal.stored_fields import TOMBSTONE
@@ -19,7 +19,7 @@ _NOTHING: Iterator[pa.RecordBatch] = iter(())
 
 @dataclass(frozen=True, eq=False)
 class BloomFilterGuardExec(UnaryExec):
-    """Its input, unless none of the wanted keys can be there; asked before any I/O.
+    """Skips its input, before any I/O, if the key filter excludes all wanted keys.
 
     Args:
         input: a lookup in one source.
@@ -30,32 +30,32 @@ class BloomFilterGuardExec(UnaryExec):
     key_filter: KeyFilter
 
     def describe(self) -> str:
-        """The filter."""
+        """Return the key filter."""
         return f"BloomFilterGuardExec: {self.key_filter.description}"
 
     def execute(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """As of every node; unless somebody measures, a source without the keys costs but the question."""
-        if context.metrics is None and self._rules_out(context):
+        """Execute the node; without metrics, an excluded source costs only the check of its filter."""
+        if context.metrics is None and self._is_ruled_out(context):
             return _NOTHING
         return super().execute(partition, context)
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """Nothing, or what the input has."""
+        """Produce the input's batches, or none."""
         wanted = 0 if context.keys is None else len(context.keys)
-        if self._rules_out(context):
+        if self._is_ruled_out(context):
             context.count(self, "keys_ruled_out", wanted)
             return
         context.count(self, "keys_possible", wanted)
         yield from self.input.execute(partition, context)
 
-    def _rules_out(self, context: TaskContext) -> bool:
+    def _is_ruled_out(self, context: TaskContext) -> bool:
         keys = context.keys
         return keys is not None and not self.key_filter.might_contain_any(keys.lookup_keys)
 
 
 @dataclass(frozen=True, eq=False)
 class TakeLastExec(UnaryExec):
-    """Of several rows of one key, the one at the highest row address; tombstones count as rows.
+    """Keeps the row of each key with the highest row address; tombstones count as rows.
 
     Meant for lookups, whose input is a handful of rows.
 
@@ -75,17 +75,17 @@ class TakeLastExec(UnaryExec):
             raise ValueError(msg)
 
     def describe(self) -> str:
-        """The key."""
+        """Return the key columns."""
         return f"TakeLastExec: key=[{', '.join(self.key_columns)}]"
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """At most one batch."""
+        """Produce at most one batch."""
         batches = list(self.input.execute(partition, context))
         if not batches:
             return
         rows = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
         if rows.num_rows > 1:
-            last = {key: index for index, key in enumerate(key_rows(rows, self.key_columns))}
+            last = {key: index for index, key in enumerate(list_key_tuples(rows, self.key_columns))}
             if len(last) < rows.num_rows:
                 rows = rows.take(pa.array(sorted(last.values()), pa.int64()))
         yield rows
@@ -93,7 +93,7 @@ class TakeLastExec(UnaryExec):
 
 @dataclass(frozen=True, eq=False)
 class CoalesceFirstExec(ExecNode):
-    """Point lookup: asks its inputs in turn and stops once every key has been found.
+    """Looks up keys in its inputs, newest first, until every key is found.
 
     A tombstone is a hit: it ends the search for its key and produces no row.
 
@@ -120,18 +120,18 @@ class CoalesceFirstExec(ExecNode):
         return pa.schema([self.inputs[0].schema.field(name) for name in self.columns])
 
     def children(self) -> tuple[ExecNode, ...]:
-        """The inputs, newest first."""
+        """Return the inputs, newest first."""
         return self.inputs
 
     def describe(self) -> str:
-        """The keys, and what is kept of their rows."""
-        shown = ", ".join(str(row[0] if len(row) == 1 else row) for row in self.keys.rows[:3])
+        """Return the number of keys and the filter."""
+        first_keys = ", ".join(str(row[0] if len(row) == 1 else row) for row in self.keys.rows[:3])
         more = f", .. {len(self.keys)} keys" if len(self.keys) > 3 else ""
         condition = "" if self.row_filter is None else f", filter={self.row_filter}"
-        return f"CoalesceFirstExec: ({', '.join(self.keys.columns)}) = {shown}{more}{condition}"
+        return f"CoalesceFirstExec: ({', '.join(self.keys.columns)}) = {first_keys}{more}{condition}"
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """Newest first; only partition 0 has rows."""
+        """Produce the rows of the keys; only partition 0 has rows."""
         wanted = self.keys
         if partition != 0 or not wanted.table.num_rows:
             return
@@ -139,8 +139,8 @@ class CoalesceFirstExec(ExecNode):
         for node in self.inputs:
             found: set[Key] = set()
             for batch in node.execute(partition, looking):
-                found.update(key_rows(batch, wanted.columns))
-                live = self._live(batch)
+                found.update(list_key_tuples(batch, wanted.columns))
+                live = self._select_live(batch)
                 if live.num_rows:
                     yield live
             if not found:
@@ -150,8 +150,7 @@ class CoalesceFirstExec(ExecNode):
             wanted = wanted.without(found)
             looking = replace(context, keys=wanted)
 
-    def _live(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The wanted columns of rows that are no tombstones."""
+    def _select_live(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         index = batch.schema.get_field_index(TOMBSTONE)
         if index >= 0 and (dead := batch.column(index)).true_count:
             batch = batch.filter(_invert(dead))

@@ -1,7 +1,4 @@
-"""Physical operators: what all of them are, and those that put the rows of scans together.
-
-Every operator is a frozen node with a schema, children and partitions of batches.
-"""
+"""The base classes of physical operators, and the operators that combine scans."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ ROW_ADDRESS = "_rowaddr"
 
 @dataclass(slots=True)
 class Metrics:
-    """What one node did, under DataFusion's names, plus counters of the node's own."""
+    """Metrics of one node under DataFusion's names, plus counters of the node's own."""
 
     output_rows: int = 0
     output_batches: int = 0
@@ -35,14 +32,14 @@ class Metrics:
 
 
 class MetricsSet:
-    """Metrics of all nodes of a running tree; partitions add up. Safe to share between threads."""
+    """Metrics of all nodes of a plan, summed over partitions; safe to share between threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._of: dict[ExecNode, Metrics] = {}
 
     def add(self, node: ExecNode, *, rows: int = 0, batches: int = 0, elapsed: float = 0.0) -> None:
-        """Add what one partition of `node` did since the last call."""
+        """Add the output of one partition of `node` since the last call."""
         with self._lock:
             metrics = self._of.setdefault(node, Metrics())
             metrics.output_rows += rows
@@ -50,17 +47,17 @@ class MetricsSet:
             metrics.elapsed += elapsed
 
     def count(self, node: ExecNode, counter: str, amount: int = 1) -> None:
-        """Add `amount` to a counter of the node's own."""
+        """Add `amount` to a counter of the node."""
         with self._lock:
             counters = self._of.setdefault(node, Metrics()).counters
             counters[counter] = counters.get(counter, 0) + amount
 
     def of(self, node: ExecNode) -> Metrics | None:
-        """The node's metrics, or None where it never ran."""
+        """Return the node's metrics; None if it never ran."""
         return self._of.get(node)
 
     def elapsed_compute(self, node: ExecNode) -> float:
-        """Seconds spent in the node itself."""
+        """Return the seconds spent in the node itself."""
         own = self._of.get(node)
         if own is None:
             return 0.0
@@ -68,18 +65,18 @@ class MetricsSet:
         return max(own.elapsed - inputs, 0.0)
 
 
-def go_on() -> None:
-    """What nobody can stop."""
+def never_stop() -> None:
+    """Do nothing: the check of an execution that can't be stopped."""
 
 
 def no_floor() -> float:
-    """What every score exceeds."""
+    """Return minus infinity, below every score."""
     return -math.inf
 
 
 @dataclass(frozen=True, slots=True)
 class TaskContext:
-    """What one execution hands down the tree.
+    """The state of one execution, handed down the plan.
 
     Attributes:
         keys: those that are still wanted, in a point lookup.
@@ -90,11 +87,11 @@ class TaskContext:
 
     keys: KeySet | None = None
     metrics: MetricsSet | None = None
-    check: Callable[[], None] = go_on
+    check: Callable[[], None] = never_stop
     floor: Callable[[], float] = no_floor
 
     def count(self, node: ExecNode, counter: str, amount: int = 1) -> None:
-        """Count for `node`, where somebody asked for metrics."""
+        """Add to a counter of `node` if metrics are collected."""
         if self.metrics is not None:
             self.metrics.count(node, counter, amount)
 
@@ -105,28 +102,28 @@ class ExecNode(ABC):
     @property
     @abstractmethod
     def schema(self) -> pa.Schema:
-        """Schema of the batches, known without executing."""
+        """Schema of the batches, known without execution."""
 
     def children(self) -> tuple[ExecNode, ...]:
-        """The inputs, in the order in which they are read; a leaf has none."""
+        """Return the inputs in reading order; a leaf has none."""
         return ()
 
     @abstractmethod
     def describe(self) -> str:
-        """One line for EXPLAIN, starting with the node's name."""
+        """Return one line for EXPLAIN, which starts with the node's name."""
 
     @abstractmethod
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """The operator's work on one partition; called through `execute`."""
+        """Produce the batches of one partition; called through `execute`."""
 
     def execute(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """Lazily produce the batches of one partition, measured where the context asks for metrics."""
+        """Lazily produce the batches of one partition, and measure them if metrics are collected."""
         produced = self.batches(partition, context)
-        return produced if context.metrics is None else measured(self, produced, context.metrics)
+        return produced if context.metrics is None else measure_batches(self, produced, context.metrics)
 
 
 class UnaryExec(ExecNode):
-    """An operator with one input, whose schema it keeps unless it says otherwise."""
+    """An operator with one input; by default it keeps the input's schema."""
 
     input: ExecNode
 
@@ -136,14 +133,14 @@ class UnaryExec(ExecNode):
         return self.input.schema
 
     def children(self) -> tuple[ExecNode, ...]:
-        """The input."""
+        """Return the input."""
         return (self.input,)
 
 
-def measured(
+def measure_batches(
     node: ExecNode, batches: Iterator[pa.RecordBatch], metrics: MetricsSet
 ) -> Iterator[pa.RecordBatch]:
-    """The same batches; rows, batches and seconds are added to the node's metrics."""
+    """Yield the same batches, and add rows, batches and seconds to the node's metrics."""
     while True:
         started = time.perf_counter()
         batch = next(batches, None)
@@ -156,18 +153,19 @@ def measured(
 
 
 def rows_without_columns(count: int) -> pa.RecordBatch:
-    """A batch of `count` rows and no columns: what ``count(*)`` reads."""
+    """Return a batch of `count` rows and no columns, as ``count(*)`` reads it."""
     return pa.record_batch([pa.nulls(count)], names=["_"]).select([])
 
 
 TARGET_ROWS = 32_768
 
 
-def coalesced(batches: Iterator[pa.RecordBatch], target_rows: int = TARGET_ROWS) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of at least half of `target_rows`, except for the last.
+def coalesce_batches(
+    batches: Iterator[pa.RecordBatch], target_rows: int = TARGET_ROWS
+) -> Iterator[pa.RecordBatch]:
+    """Yield the same rows in batches of at least half of `target_rows`, except for the last.
 
-    Every batch that leaves Python has a price, whatever its size: many small sources would pay it many times.
-    A batch that is large enough already passes as it is, ahead of smaller ones that wait.
+    Each batch that leaves Python has a fixed cost. Large batches pass unchanged, ahead of waiting ones.
     """
     waiting: list[pa.RecordBatch] = []
     rows = 0
@@ -190,7 +188,7 @@ def coalesced(batches: Iterator[pa.RecordBatch], target_rows: int = TARGET_ROWS)
 
 @dataclass(frozen=True, eq=False)
 class UnionExec(ExecNode):
-    """All rows of all inputs; nothing is compared.
+    """Concatenates the rows of all inputs.
 
     Args:
         inputs: nodes of one schema, at least one.
@@ -214,15 +212,15 @@ class UnionExec(ExecNode):
         return self.inputs[0].schema
 
     def children(self) -> tuple[ExecNode, ...]:
-        """The inputs."""
+        """Return the inputs."""
         return self.inputs
 
     def describe(self) -> str:
-        """How many inputs."""
+        """Return the number of inputs."""
         return f"UnionExec: inputs={len(self.inputs)}"
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """Drain one input after another."""
+        """Execute one input after another."""
         for node in self.inputs:
             yield from node.execute(partition, context)
 
@@ -234,8 +232,8 @@ class ScanExec(ExecNode):
     row_filter: RowFilter | None
     by_key: bool
 
-    def description(self, label: str, size: str) -> str:
-        """The node's line for EXPLAIN: source, projection, what selects rows, and how much there is."""
+    def format_description(self, label: str, size: str) -> str:
+        """Return the line for EXPLAIN: source, projection, filter, and size."""
         parts = [label, f"columns=[{', '.join(self.columns)}]"]
         if self.row_filter is not None:
             parts.append(f"filter={self.row_filter}")
@@ -245,23 +243,23 @@ class ScanExec(ExecNode):
 
     @abstractmethod
     def rows(self, mask: RowMask, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """Rows that the mask shows and the filter passes."""
+        """Produce the rows that the mask shows and the filter passes."""
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """All rows that the filter passes."""
+        """Produce all rows that the filter passes."""
         return self.rows(EVERYTHING_VISIBLE, partition, context)
 
 
 class RowPolicy(Protocol):
-    """What of some rows a principal may see."""
+    """A row filter and column masks of one principal."""
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The visible rows of a batch, with masked values in place of true ones."""
+        """Return the visible rows of a batch, with masked values in place of true ones."""
 
 
 @dataclass(frozen=True, eq=False)
 class SecurityBarrierExec(UnaryExec):
-    """Applies a policy to its input, then the part of a statement's filter that may see its outcome only.
+    """Applies a policy to its input, then the filters of a statement that may see only visible values.
 
     Args:
         input: rows in their newest version, with all columns that the policy reads.
@@ -277,16 +275,16 @@ class SecurityBarrierExec(UnaryExec):
 
     @property
     def schema(self) -> pa.Schema:
-        """The visible columns that are asked for."""
+        """The requested visible columns."""
         return self.output
 
     def describe(self) -> str:
-        """That a policy applies, and nothing of what it says."""
+        """Return the columns, but nothing of the policy."""
         return f"SecurityBarrierExec: columns=[{', '.join(self.output.names)}]"
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """What is visible of one partition. Every evaluation has its price: batches are made large first."""
-        for batch in coalesced(self.input.execute(partition, context)):
+        """Produce the visible rows of one partition, in large batches: each evaluation has a fixed cost."""
+        for batch in coalesce_batches(self.input.execute(partition, context)):
             visible = self.policy.apply(batch)
             if self.row_filter is not None and visible.num_rows:
                 visible = visible.filter(self.row_filter.matches(visible))
@@ -296,7 +294,7 @@ class SecurityBarrierExec(UnaryExec):
 
 @dataclass(frozen=True, eq=False)
 class DeduplicateExec(UnaryExec):
-    """Rows of a union of sources that no newer source supersedes and that are no tombstones.
+    """Removes superseded rows and tombstones from a union of sources.
 
     What is newest was decided once per immutable pair of sources, by key; here a row's address is all it
     takes, so a filter may run below this node without reviving an older version of a row. Each scan applies
@@ -320,18 +318,18 @@ class DeduplicateExec(UnaryExec):
                 raise TypeError(msg)
 
     def describe(self) -> str:
-        """How many rows the masks hide."""
+        """Return the number of hidden rows."""
         return f"DeduplicateExec: by visibility mask, hidden_rows={sum(m.hidden_rows for m in self.masks)}"
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """The visible rows of one source after another."""
+        """Produce the visible rows of one source after another."""
         for scan, mask in zip(self.input.inputs, self.masks, strict=True):
             assert isinstance(scan, ScanExec)  # noqa: S101 (the constructor has seen to it)
-            shown = scan.rows(mask, partition, context)
+            batches = scan.rows(mask, partition, context)
             if context.metrics is None:
-                yield from shown
+                yield from batches
                 continue
-            for batch in measured(scan, shown, context.metrics):
+            for batch in measure_batches(scan, batches, context.metrics):
                 # Drained here, one mask each; what passes through is the union's output all the same.
                 context.metrics.add(self.input, rows=batch.num_rows, batches=1)
                 yield batch

@@ -1,4 +1,4 @@
-"""Read one Lance dataset."""
+"""Scans of Lance datasets and of unflushed rows."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from execnodes.node import ROW_ADDRESS, ScanExec, TaskContext, rows_without_columns
 from execnodes.rows.lance_filter import RowFilter
-from execnodes.rows.row_mask import CHUNK_ROWS, RowMask, shown
-from execnodes.storage.source import ColumnCache, KeyLocator, LanceSource, MemTableSource, read_as
+from execnodes.rows.row_mask import CHUNK_ROWS, RowMask, filter_visible
+from execnodes.storage.source import ColumnCache, KeyLocator, LanceSource, MemTableSource, convert_columns
 from memwal.stored_fields import TOMBSTONE
 
 RUN_ROWS = 1 << 23
@@ -23,7 +23,7 @@ _TOMBSTONE_FIELD = pa.field(TOMBSTONE, pa.bool_())
 
 @dataclass(frozen=True, slots=True)
 class RowRange:
-    """Neighbouring rows of one fragment, deleted ones included.
+    """A range of rows of one fragment, deleted ones included.
 
     Attributes:
         fragment_id: as Lance numbers it.
@@ -38,7 +38,7 @@ class RowRange:
 
 @dataclass(frozen=True, eq=False)
 class LanceScanExec(ScanExec):
-    """Columns of the rows of a Lance dataset that pass a filter.
+    """Reads columns of the rows of a Lance dataset that pass a filter.
 
     Args:
         source: the dataset and how its columns read as the table's.
@@ -73,52 +73,51 @@ class LanceScanExec(ScanExec):
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The projected table columns, then `_tombstone` where asked for."""
+        """The projected table columns, then `_tombstone` if requested."""
         fields = [self.source.schema.field(name) for name in self.columns]
         return pa.schema([*fields, _TOMBSTONE_FIELD] if self.with_tombstone else fields)
 
     def describe(self) -> str:
-        """Source, projection, filter and fragments."""
+        """Return source, projection, filter and fragments."""
         fragments = {one.fragment_id for group in self.row_ranges for one in group}
         fragments.update(fragment_id for group in self.fragment_groups for fragment_id in group)
-        return self.description(self.source.label, f"fragments={len(fragments)}")
+        return self.format_description(self.source.label, f"fragments={len(fragments)}")
 
     def rows(self, mask: RowMask, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """Read the partition's fragments: from the cache, else by one scan; then its parts of fragments."""
+        """Read the partition's fragments, from the cache or by one scan, then its row ranges."""
         if group := self.fragment_groups[partition]:
-            yield from self._rows_of_fragments(mask, group, context)
+            yield from self._read_fragments(mask, group, context)
         for part in self.row_ranges[partition] if self.row_ranges else ():
-            yield from self._rows_of_range(mask, part, context)
+            yield from self._read_range(mask, part, context)
 
-    def _rows_of_fragments(
+    def _read_fragments(
         self, mask: RowMask, group: tuple[int, ...], context: TaskContext
     ) -> Iterator[pa.RecordBatch]:
         if not self.schema.names and self.row_filter is None and not self.by_key:
-            yield rows_without_columns(self._count(mask, group))
+            yield rows_without_columns(self._count_rows(mask, group))
             return
         if self.locator is not None and context.keys is not None:
             located = self.locator.find(context.keys)
             if located is not None:
-                yield from self._taken_rows(located, mask, context)
+                yield from self._take_located(located, mask, context)
                 return
         if self.keep_columns:
-            group = yield from self._kept_rows(mask, group, context)
+            group = yield from self._read_cached(mask, group, context)
         if group:
-            yield from self._scanned_rows(mask, group, context)
+            yield from self._scan(mask, group, context)
 
-    def _count(self, mask: RowMask, group: tuple[int, ...]) -> int:
-        """Visible rows of fragments; reads metadata only."""
-        stored = self.source.fragments.each(group)
+    def _count_rows(self, mask: RowMask, group: tuple[int, ...]) -> int:
+        stored = self.source.fragments.get_each(group)
         visible = self.cache.visible(self.source, group, mask)
         return sum(
             one.physical_rows if shows is None else shows.visible_rows
             for one, shows in zip(stored, visible, strict=True)
         )
 
-    def _rows_of_range(self, mask: RowMask, part: RowRange, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """Rows by their place in the fragment: the filter comes after that, so it is not Lance's."""
-        needed = self._with_columns_of(self.row_filter)
-        stored, schema = self._stored(needed), self._schema_of(needed)
+    def _read_range(self, mask: RowMask, part: RowRange, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        """Read a row range by offsets; the filter is applied here, after the offsets."""
+        needed = self._add_filter_columns(self.row_filter)
+        stored, schema = self._list_stored_names(needed), self._build_schema(needed)
         (visible,) = self.cache.visible(self.source, (part.fragment_id,), mask)
         dataset: Any = self.source.dataset
         fragment = self.source.fragments.get(part.fragment_id)
@@ -137,51 +136,49 @@ class LanceScanExec(ScanExec):
         for scanned in scanner.to_batches():
             rows = scanned.select(stored)
             if visible is not None:
-                rows = shown(rows, visible.visible.slice(position, scanned.num_rows))
+                rows = filter_visible(rows, visible.visible.slice(position, scanned.num_rows))
             position += scanned.num_rows
             if rows.num_rows:
-                batch = self._finish(rows, schema, self.row_filter, context)
+                batch = self._finish_batch(rows, schema, self.row_filter, context)
                 if batch.num_rows:
                     yield batch
 
-    def _kept_rows(
+    def _read_cached(
         self, mask: RowMask, group: tuple[int, ...], context: TaskContext
     ) -> Generator[pa.RecordBatch, None, tuple[int, ...]]:
-        """Produce what the cache keeps; returns the fragments that must be scanned."""
-        needed = self._with_columns_of(self.row_filter)
-        stored, schema = self._stored(needed), self._schema_of(needed)
+        """Produce the cached rows; return the fragments that must be scanned."""
+        needed = self._add_filter_columns(self.row_filter)
+        stored, schema = self._list_stored_names(needed), self._build_schema(needed)
         kept, remaining = self.cache.read(self.source, group, stored, mask)
         for rows in kept:
-            batch = self._finish(rows, schema, self.row_filter, context)
+            batch = self._finish_batch(rows, schema, self.row_filter, context)
             if batch.num_rows:
                 yield batch
         return remaining
 
-    def _taken_rows(
+    def _take_located(
         self, located: Mapping[int, np.ndarray], mask: RowMask, context: TaskContext
     ) -> Iterator[pa.RecordBatch]:
-        """Rows by their place; fragments with deletions count places otherwise, and are scanned."""
-        needed = self._with_columns_of(self.row_filter)
-        stored, schema = self._stored(needed), self._schema_of(needed)
+        """Take rows by their offsets; scan fragments with deletions, which shift the offsets."""
+        needed = self._add_filter_columns(self.row_filter)
+        stored, schema = self._list_stored_names(needed), self._build_schema(needed)
         for fragment_id, offsets in located.items():
             taken = None
             if fragment_id not in mask.fragments:
                 taken = self.source.fragments.take(fragment_id, offsets, stored)
             if taken is None:
-                yield from self._scanned_rows(mask, (fragment_id,), context)
+                yield from self._scan(mask, (fragment_id,), context)
                 continue
             for rows in taken.to_batches():
-                yield self._finish(rows, schema, self.row_filter, context, exact=True)
+                yield self._finish_batch(rows, schema, self.row_filter, context, exact=True)
 
-    def _scanned_rows(
-        self, mask: RowMask, group: tuple[int, ...], context: TaskContext
-    ) -> Iterator[pa.RecordBatch]:
+    def _scan(self, mask: RowMask, group: tuple[int, ...], context: TaskContext) -> Iterator[pa.RecordBatch]:
         pushed, residual = self._split_filter(context)
-        needed = self._with_columns_of(residual)
-        stored, schema = self._stored(needed), self._schema_of(needed)
+        needed = self._add_filter_columns(residual)
+        stored, schema = self._list_stored_names(needed), self._build_schema(needed)
         masked = any(fragment_id in mask.fragments for fragment_id in group)
         dataset: Any = self.source.dataset
-        for fragments in self._runs(group, split=pushed is not None and context.keys is None):
+        for fragments in self._list_runs(group, split=pushed is not None and context.keys is None):
             context.check()
             scanner = dataset.scanner(
                 columns=stored,
@@ -197,12 +194,12 @@ class LanceScanExec(ScanExec):
                 visible = (
                     mask.keep(scanned.select(stored), scanned.column(ROW_ADDRESS)) if masked else scanned
                 )
-                batch = self._finish(visible, schema, residual, context, exact=pushed is not None)
+                batch = self._finish_batch(visible, schema, residual, context, exact=pushed is not None)
                 if batch.num_rows:
                     yield batch
 
-    def _runs(self, group: tuple[int, ...], *, split: bool) -> Iterator[list[Any] | None]:
-        """Fragments that one scan reads; None for all of the source.
+    def _list_runs(self, group: tuple[int, ...], *, split: bool) -> Iterator[list[Any] | None]:
+        """Return the fragments of each scan; None for all fragments of the source.
 
         Args:
             group: all that are to be read.
@@ -226,29 +223,29 @@ class LanceScanExec(ScanExec):
         if run:
             yield None if len(run) == len(every) else run
 
-    def _with_columns_of(self, row_filter: RowFilter | None) -> tuple[str, ...]:
+    def _add_filter_columns(self, row_filter: RowFilter | None) -> tuple[str, ...]:
         if row_filter is None:
             return self.columns
         return (*self.columns, *sorted(row_filter.columns - set(self.columns)))
 
-    def _stored(self, columns: tuple[str, ...]) -> list[str]:
+    def _list_stored_names(self, columns: tuple[str, ...]) -> list[str]:
         stored = [self.source.stored_names[name] for name in columns if name in self.source.stored_names]
         return [*stored, TOMBSTONE] if self.with_tombstone else stored
 
     def _split_filter(self, context: TaskContext) -> tuple[str | None, RowFilter | None]:
-        """What Lance filters by, and what remains to be done here."""
+        """Return the part of the filter for Lance, and the part that remains."""
         names = self.source.stored_names
         if self.by_key and context.keys is not None:
             return context.keys.filter(names), self.row_filter
         if self.row_filter is None:
             return None, None
-        if self.source.reads_plainly(sorted(self.row_filter.columns)):
+        if self.source.has_plain_columns(sorted(self.row_filter.columns)):
             sql = self.row_filter.sql(names)
             if sql is not None:
                 return sql, None
         return None, self.row_filter
 
-    def _finish(
+    def _finish_batch(
         self,
         batch: pa.RecordBatch,
         schema: pa.Schema,
@@ -257,23 +254,15 @@ class LanceScanExec(ScanExec):
         *,
         exact: bool = False,
     ) -> pa.RecordBatch:
-        """The table's columns, of rows that are wanted and pass what Lance did not filter.
-
-        Args:
-            batch: rows with stored columns.
-            schema: of the columns that are needed, `_tombstone` last where asked for.
-            residual: filter to apply.
-            context: has the wanted keys.
-            exact: whether Lance has selected exactly the wanted keys.
-        """
+        """Return the table's columns of the rows that have a wanted key and pass the remaining filter."""
         if not schema.names:
             rows = rows_without_columns(batch.num_rows)
             # A filter that reads no columns holds for all rows or for none.
             return rows if residual is None else rows_without_columns(residual.matches(rows).true_count)
         result = batch
         if not batch.schema.equals(schema):
-            is_plain = batch.schema.names == schema.names and self.source.reads_plainly(self.columns)
-            columns = batch.columns if is_plain else read_as(batch, schema, self.source.stored)
+            is_plain = batch.schema.names == schema.names and self.source.has_plain_columns(self.columns)
+            columns = batch.columns if is_plain else convert_columns(batch, schema, self.source.stored)
             result = pa.RecordBatch.from_arrays(columns, schema=schema)
         if self.by_key and context.keys is not None and not (exact and len(context.keys.columns) == 1):
             result = context.keys.select(result)
@@ -281,7 +270,7 @@ class LanceScanExec(ScanExec):
             result = result.filter(residual.matches(result))
         return result if schema is self.schema else result.select(self.schema.names)
 
-    def _schema_of(self, columns: tuple[str, ...]) -> pa.Schema:
+    def _build_schema(self, columns: tuple[str, ...]) -> pa.Schema:
         if columns == self.columns:
             return self.schema
         fields = [self.source.schema.field(name) for name in columns]
@@ -290,7 +279,7 @@ class LanceScanExec(ScanExec):
 
 @dataclass(frozen=True, eq=False)
 class MemTableScanExec(ScanExec):
-    """Columns of the unflushed rows of one region that pass a filter; one partition has them all.
+    """Reads columns of a region's unflushed rows that pass a filter; all are in one partition.
 
     Args:
         source: the rows.
@@ -310,46 +299,46 @@ class MemTableScanExec(ScanExec):
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The projected table columns, then `_tombstone` where asked for."""
+        """The projected table columns, then `_tombstone` if requested."""
         fields = [self.source.rows.schema.field(name) for name in self.columns]
         return pa.schema([*fields, pa.field(TOMBSTONE, pa.bool_())] if self.with_tombstone else fields)
 
     def describe(self) -> str:
-        """Source, projection, filter and size."""
-        return self.description(self.source.label, f"rows={self.source.rows.num_rows}")
+        """Return source, projection, filter and size."""
+        return self.format_description(self.source.label, f"rows={self.source.rows.num_rows}")
 
     def rows(self, mask: RowMask, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """Select from memory."""
+        """Produce the rows from memory."""
         if partition != self.partition:
             return
         fragment = mask.fragments.get(0)
         if fragment is None and self.by_key and context.keys is not None and self.source.find is not None:
             found = self.source.find(context.keys)
             if found is not None:
-                yield from self._taken(found)
+                yield from self._take_rows(found)
                 return
         start = 0
         for chunk in self.source.rows.to_batches():
             rows = chunk
             if fragment is not None:
-                rows = shown(rows, fragment.visible.slice(start, chunk.num_rows))
+                rows = filter_visible(rows, fragment.visible.slice(start, chunk.num_rows))
             start += chunk.num_rows
             if self.by_key and context.keys is not None:
                 rows = context.keys.select(rows)
             if self.row_filter is not None and rows.num_rows:
                 rows = rows.filter(self.row_filter.matches(rows))
             if rows.num_rows:
-                yield self._projected(rows)
+                yield self._project(rows)
 
-    def _taken(self, found: np.ndarray) -> Iterator[pa.RecordBatch]:
-        if not len(found):
+    def _take_rows(self, numbers: np.ndarray) -> Iterator[pa.RecordBatch]:
+        if not len(numbers):
             return
-        for rows in self.source.rows.take(pa.array(found)).to_batches():
+        for rows in self.source.rows.take(pa.array(numbers)).to_batches():
             matching = rows if self.row_filter is None else rows.filter(self.row_filter.matches(rows))
             if matching.num_rows:
-                yield self._projected(matching)
+                yield self._project(matching)
 
-    def _projected(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def _project(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         if not self.schema.names:
             return rows_without_columns(rows.num_rows)
         arrays = [rows.column(name) for name in self.schema.names]

@@ -1,15 +1,15 @@
-"""The MemWAL format of Lance tables: what is on disk, read and written without SQL and without Flight.
+"""Read and write the MemWAL format of Lance tables, without SQL and without Flight.
 
-- `storage`: a table's directory on a local disk or S3, and where files are in it.
-- `base`: the base table: its versions, its MemWAL index, and commits to it.
-- `regions`: manifests, ids and log entries of regions, and the snapshots of all of them in the index.
-- `transforms`: from a row's columns to its region's values, for every transform of the specification.
-- `creating`: a base table and its MemWAL in one step, region specs as text, keys and NOT NULL of schemas.
-- `writing`: rows find their region and become durable.
-- `bloom`: which flushed generations certainly lack a key.
-- `stored_fields`: columns by field id, whatever they were called when rows were stored.
-- `errors`: everything the project raises on purpose, with the status that a client sees.
-- `quantities`: durations and sizes as people write them.
+- `storage`: a table's directory on a local disk or S3, and the paths of its files.
+- `base`: the base table: versions, MemWAL index, and commits.
+- `regions`: manifests, ids, log entries, and snapshots of regions.
+- `transforms`: the region transforms of the specification.
+- `creating`: creation of tables; region specs as text; keys and NOT NULL in schemas.
+- `writing`: durable writes to the regions of rows.
+- `bloom`: key filters of flushed generations.
+- `stored_fields`: columns by field id.
+- `errors`: the errors of the project, with the status that a client sees.
+- `quantities`: durations and sizes as text.
 """
 
 import os

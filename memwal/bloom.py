@@ -1,7 +1,7 @@
-"""Bloom filters over the keys of a flushed generation: "is this key certainly not in there?".
+"""Bloom filters over the keys of flushed generations.
 
-Lance writes one beside every generation, of a fixed size and for some key types only. Where it is missing,
-says nothing about the keys or is too full to be of use, a filter of our own takes its place.
+Lance writes one beside every generation, of a fixed size and for some key types only. If it is missing or too
+full, a filter of our own replaces it.
 """
 
 import struct
@@ -24,7 +24,7 @@ _START: Final = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7
 
 
 def siphash13(message: bytes) -> int:
-    """Returns the 64-bit hash of a message: one round per 8-byte word, three at the end."""
+    """Compute the SipHash-1-3 of a message: one round per 8-byte word, three at the end."""
     v0, v1, v2, v3 = _START
     whole = len(message) & ~7
     words = [int.from_bytes(message[at : at + 8], "little") for at in range(0, whole, 8)]
@@ -72,26 +72,26 @@ _NULL_TEXT: Final = "\x00"
 
 
 class KeyFilter(Protocol):
-    """Answers whether a key may be among those that a filter was made of."""
+    """A filter that can exclude keys."""
 
     @property
     def nbytes(self) -> int:
-        """Memory that the filter holds."""
+        """Bytes in memory."""
 
     @property
     def description(self) -> str:
         """Kind, size and rate of false positives, for plans."""
 
     def might_contain(self, key: "tuple[object, ...] | LookupKey") -> bool:
-        """Returns False only if the key, one value per key column, is certainly absent."""
+        """Return False only if the key, one value per key column, is certainly absent."""
 
     def might_contain_any(self, keys: "Iterable[LookupKey]") -> bool:
-        """Returns False only if all keys are certainly absent."""
+        """Return False only if all keys are certainly absent."""
 
 
 @dataclass(frozen=True)
 class LookupKey:
-    """A key together with its hashes, computed when first needed: make one to ask many filters.
+    """A key with its hashes, computed once for all filters.
 
     Attributes:
         values: one Python value or Arrow scalar per key column.
@@ -108,12 +108,9 @@ class LookupKey:
 
     @cached_property
     def split_block(self) -> tuple[int, int] | None:
-        """What selects a block (32 bits), and the bits that must be set in it.
-
-        None if Lance hashes no such key.
-        """
+        """The hash that selects a block (32 bits) and the bits to check; None if Lance can't hash the key."""
         try:
-            hashed = lance_key_hash(self.values, self.types)
+            hashed = hash_key(self.values, self.types)
         except InvalidInputError:
             return None
         low = hashed & 0xFFFFFFFF
@@ -124,9 +121,9 @@ class LookupKey:
 
     @cached_property
     def text(self) -> str | None:
-        """What stands for the key in filters of our own; None if a value does not fit its column."""
+        """The text of the key for filters of our own; None if a value does not fit its column."""
         try:
-            return "\x1f".join(map(_text, self.values, self.types))
+            return "\x1f".join(map(_format_value, self.values, self.types))
         except (pa.ArrowException, OverflowError, TypeError, ValueError):
             return None
 
@@ -157,13 +154,13 @@ class SplitBlockFilter:
 
     @cached_property
     def false_positive_rate(self) -> float:
-        """Share of absent keys that the filter lets pass, computed from the bits that are set."""
+        """Share of absent keys that the filter passes, computed from the bits that are set."""
         words = np.frombuffer(self.data, "<u4").reshape(-1, _WORDS_PER_BLOCK)
         return float((np.bitwise_count(words) / 32).prod(axis=1).mean())
 
     @property
     def nbytes(self) -> int:
-        """Memory that the filter holds."""
+        """Bytes in memory."""
         return len(self.data)
 
     @property
@@ -172,12 +169,12 @@ class SplitBlockFilter:
         return f"split-block {self.nbytes} B, {self.false_positive_rate:.1%} fp"
 
     def might_contain(self, key: tuple[object, ...] | LookupKey) -> bool:
-        """Returns False only if the key is certainly absent."""
+        """Return False only if the key is certainly absent."""
         probe = key if isinstance(key, LookupKey) else LookupKey(key, self.key_types)
         return self.might_contain_any((probe,))
 
     def might_contain_any(self, keys: Iterable[LookupKey]) -> bool:
-        """Returns False only if all keys are certainly absent."""
+        """Return False only if all keys are certainly absent."""
         data, blocks = self.data, self.blocks
         for key in keys:
             probe = key.split_block
@@ -192,7 +189,7 @@ class SplitBlockFilter:
 
 @dataclass(frozen=True)
 class OwnFilter:
-    """A filter made from a generation's key columns, sized for them; of any key type.
+    """A filter built from a generation's key columns, sized for them; of any key type.
 
     Attributes:
         bloom: the filter over the keys' text forms.
@@ -204,7 +201,7 @@ class OwnFilter:
 
     @property
     def nbytes(self) -> int:
-        """Memory that the filter holds."""
+        """Bytes in memory."""
         return int(self.bloom.num_bits // 8)
 
     @property
@@ -213,19 +210,19 @@ class OwnFilter:
         return f"pybloom {self.nbytes} B, {self.bloom.error_rate:.1%} fp"
 
     def might_contain(self, key: tuple[object, ...] | LookupKey) -> bool:
-        """Returns False only if the key is certainly absent."""
+        """Return False only if the key is certainly absent."""
         probe = key if isinstance(key, LookupKey) else LookupKey(key, self.key_types)
         return probe.text is None or probe.text in self.bloom
 
     def might_contain_any(self, keys: Iterable[LookupKey]) -> bool:
-        """Returns False only if all keys are certainly absent."""
+        """Return False only if all keys are certainly absent."""
         return any(map(self.might_contain, keys))
 
 
 def load_key_filter(
     table: Storage, generation_path: str, key_types: Sequence[pa.DataType], rows: int
 ) -> KeyFilter | None:
-    """Reads the filter that Lance wrote beside a flushed generation.
+    """Read the filter that Lance wrote beside a flushed generation.
 
     Args:
         table: the table's directory.
@@ -259,22 +256,22 @@ def load_key_filter(
 
 
 def build_key_filter(keys: pa.Table) -> KeyFilter:
-    """Makes a filter of a generation's keys.
+    """Build a filter of a generation's keys.
 
     Args:
         keys: the key columns in key order, one row per row of the generation.
     """
-    columns = [_plain(column) for column in keys.columns]
+    columns = [_decode_dictionary(column) for column in keys.columns]
     # Duplicates of a key count towards the capacity, so the number of rows is always enough.
     bloom = pybloom_live.BloomFilter(max(keys.num_rows, 1), OWN_FALSE_POSITIVE_RATE)
-    texts = [_texts(column) for column in columns]
+    texts = [_format_values(column) for column in columns]
     for text in texts[0] if len(texts) == 1 else map("\x1f".join, zip(*texts, strict=True)):
         bloom.add(text, skip_check=True)
     return OwnFilter(bloom, tuple(column.type for column in columns))
 
 
-def lance_key_hash(values: Sequence[object], types: Sequence[pa.DataType]) -> int:
-    """Returns the 64-bit hash under which Lance puts a key into its filters.
+def hash_key(values: Sequence[object], types: Sequence[pa.DataType]) -> int:
+    """Return the 64-bit hash of a key in Lance's filters.
 
     Raises:
         InvalidInputError: Lance does not hash keys of that type, or a value does not fit its column.
@@ -287,14 +284,14 @@ def lance_key_hash(values: Sequence[object], types: Sequence[pa.DataType]) -> in
             continue
         message += b"\x00"
         try:
-            message += _hashed_form(value, data_type)
+            message += _encode_for_hash(value, data_type)
         except (struct.error, TypeError, ValueError) as error:
             msg = f"Key value {value!r} is none of a {data_type} column: {error}"
             raise InvalidInputError(msg) from error
     return siphash13(bytes(message))
 
 
-def _hashed_form(value: object, data_type: pa.DataType) -> bytes:
+def _encode_for_hash(value: object, data_type: pa.DataType) -> bytes:
     if pa.types.is_int64(data_type):
         return struct.pack("<q", value)
     if pa.types.is_int32(data_type):
@@ -315,23 +312,23 @@ def _is_hashed_by_lance(data_type: pa.DataType) -> bool:
     )
 
 
-def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _decode_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
     is_encoded = pa.types.is_dictionary(column.type)
     return column.cast(column.type.value_type) if is_encoded else column
 
 
-def _text(value: object, data_type: pa.DataType) -> str:
-    """Stands for a value: equal values of a column have equal texts."""
+def _format_value(value: object, data_type: pa.DataType) -> str:
+    """Return a text that is equal for equal values of a column."""
     if value is None:
         return _NULL_TEXT
     if isinstance(value, str) and pa.types.is_string(data_type):
         return value
     if type(value) is int and pa.types.is_integer(data_type):
         return str(value)
-    return _texts(pa.array([value.as_py() if isinstance(value, pa.Scalar) else value], data_type))[0]
+    return _format_values(pa.array([value.as_py() if isinstance(value, pa.Scalar) else value], data_type))[0]
 
 
-def _texts(column: pa.Array | pa.ChunkedArray) -> list[str]:
+def _format_values(column: pa.Array | pa.ChunkedArray) -> list[str]:
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         return [_NULL_TEXT if value is None else value for value in column.to_pylist()]
     if pa.types.is_integer(column.type):

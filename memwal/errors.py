@@ -5,47 +5,46 @@ from __future__ import annotations
 from typing import ClassVar
 
 
-def brief(error: BaseException) -> str:
-    """The text of an error, without the place in Lance's source code that stands behind it."""
+def shorten_error(error: BaseException) -> str:
+    """Return the text of an error without positions in Lance's source code."""
     return str(error).split(", /")[0].split(", rust/")[0].strip()
 
 
 class LanceGatewayError(Exception):
-    """Base of every error that this project raises on purpose.
+    """Base class of all errors that this project raises on purpose.
 
-    A message names the thing, the value that was met and the way out. `status` is the name of the gRPC
-    status code under which a client receives it.
+    A message names the object, the value and a remedy. `status` is the gRPC status of the error.
     """
 
     status: ClassVar[str] = "INTERNAL"
 
 
 class InvalidInputError(LanceGatewayError):
-    """A statement, parameter, option or constructor argument cannot mean anything."""
+    """A statement, parameter, option or constructor argument is invalid."""
 
     status: ClassVar[str] = "INVALID_ARGUMENT"
 
 
 class NotFoundError(LanceGatewayError):
-    """A table, view, column or directory that was named does not exist."""
+    """A table, view, column or directory does not exist."""
 
     status: ClassVar[str] = "NOT_FOUND"
 
 
 class PermissionDeniedError(LanceGatewayError):
-    """The principal may not do this; whoever sets its rights can change that."""
+    """The principal lacks a right."""
 
     status: ClassVar[str] = "PERMISSION_DENIED"
 
 
 class UnsupportedError(LanceGatewayError):
-    """The request or the stored data is meaningful, but this version does not implement it."""
+    """The request or the stored data is valid, but this version does not support it."""
 
     status: ClassVar[str] = "UNIMPLEMENTED"
 
 
 class UnavailableError(LanceGatewayError):
-    """Storage did not answer as it should; the same request may succeed later."""
+    """Storage failed; the same request may succeed later."""
 
     status: ClassVar[str] = "UNAVAILABLE"
 
@@ -57,12 +56,12 @@ class PreconditionError(LanceGatewayError):
 
 
 class AlreadyExistsError(LanceGatewayError):
-    """What was to be made is there already."""
+    """The object to create already exists."""
 
     status: ClassVar[str] = "ALREADY_EXISTS"
 
 
 class CorruptDataError(LanceGatewayError):
-    """A stored file is not what the format says it is; the message names the file."""
+    """A stored file violates its format; the message names the file."""
 
     status: ClassVar[str] = "DATA_LOSS"

@@ -1,4 +1,4 @@
-"""Durations and sizes as people write them: `30s`, `512MiB`."""
+"""Parse durations and sizes such as `30s` and `512MiB`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BYTES: Final = {
 
 
 def parse_seconds(value: object) -> object:
-    """Reads a duration; what is no text is left as it is.
+    """Parse a duration; return values that are not text unchanged.
 
     >>> parse_seconds("1.5m"), parse_seconds("250ms"), parse_seconds(3)
     (90.0, 0.25, 3)
@@ -26,11 +26,11 @@ def parse_seconds(value: object) -> object:
     Raises:
         ValueError: the text is no duration.
     """
-    return _amount(value, _SECONDS, "duration") if isinstance(value, str) else value
+    return _parse_amount(value, _SECONDS, "duration") if isinstance(value, str) else value
 
 
 def parse_size(value: object) -> object:
-    """Reads a number of bytes; what is no text is left as it is.
+    """Parse a number of bytes; return values that are not text unchanged.
 
     >>> parse_size("64MiB"), parse_size("1.5 kB"), parse_size(3)
     (67108864, 1500, 3)
@@ -38,12 +38,12 @@ def parse_size(value: object) -> object:
     Raises:
         ValueError: the text is no size.
     """
-    return int(_amount(value.lower(), _BYTES, "size")) if isinstance(value, str) else value
+    return int(_parse_amount(value.lower(), _BYTES, "size")) if isinstance(value, str) else value
 
 
-def _amount(text: str, units: Mapping[str, float], what: str) -> float:
-    found = _AMOUNT.fullmatch(text)
-    if found is None or found[2] not in units:
-        msg = f"it is no {what}"
+def _parse_amount(text: str, units: Mapping[str, float], quantity: str) -> float:
+    match = _AMOUNT.fullmatch(text)
+    if match is None or match[2] not in units:
+        msg = f"it is no {quantity}"
         raise ValueError(msg)
-    return float(found[1]) * units[found[2]]
+    return float(match[1]) * units[match[2]]

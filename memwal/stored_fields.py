@@ -1,4 +1,4 @@
-"""Columns by field id: what a dataset or a log entry stored under a name that the table has changed since."""
+"""Columns of datasets and log entries by field id, which stays the same when a column is renamed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FIELD_ID = b"lance:field_id"
 
 @dataclass(frozen=True, slots=True)
 class StoredField:
-    """A field with the id that Lance gave it.
+    """A field with its Lance field id.
 
     Attributes:
         field_id: stays the same when the field is renamed; -1 where none is recorded.
@@ -29,12 +29,12 @@ class StoredField:
     type: pa.DataType
     children: tuple[StoredField, ...]
 
-    def named_as(self, names: Mapping[int, str]) -> pa.DataType:
-        """The type with its children named by their ids; a child that was dropped since matches none."""
+    def rename_children(self, names: Mapping[int, str]) -> pa.DataType:
+        """Return the type with its children named by their ids; dropped children match none."""
         if not self.children:
             return self.type
         children = [
-            pa.field(names.get(child.field_id, f"dropped {child.field_id}"), child.named_as(names))
+            pa.field(names.get(child.field_id, f"dropped {child.field_id}"), child.rename_children(names))
             for child in self.children
         ]
         if pa.types.is_struct(self.type):
@@ -46,42 +46,46 @@ class StoredField:
         return pa.list_(children[0]) if pa.types.is_list(self.type) else self.type
 
     def walk(self) -> Iterator[StoredField]:
-        """The field and everything below it."""
+        """Yield the field and all fields below it."""
         yield self
         for child in self.children:
             yield from child.walk()
 
 
-def fields_of_dataset(dataset: Any) -> tuple[StoredField, ...]:  # noqa: ANN401 (lance types)
-    """Top-level fields of a `lance.LanceDataset`, `_tombstone` left out.
+def read_dataset_fields(dataset: Any) -> tuple[StoredField, ...]:  # noqa: ANN401 (lance types)
+    """Return the top-level fields of a `lance.LanceDataset`, without `_tombstone`.
 
     Lance numbers `_tombstone` as it would the next column: its id may since have been given to one.
     """
     schema = dataset.schema
     return tuple(
-        _of_lance(field, schema.field(field.name()).type)
+        _convert_lance(field, schema.field(field.name()).type)
         for field in dataset.lance_schema.fields()
         if field.name() != TOMBSTONE
     )
 
 
-def fields_of_entry(schema: pa.Schema) -> tuple[StoredField, ...]:
-    """Top-level fields of a WAL entry, `_tombstone` left out; ids stand in the fields' metadata."""
-    return tuple(_of_arrow(field) for field in schema if field.name != TOMBSTONE)
+def read_entry_fields(schema: pa.Schema) -> tuple[StoredField, ...]:
+    """Return the top-level fields of a WAL entry, without `_tombstone`; ids are in the metadata."""
+    return tuple(_convert_arrow(field) for field in schema if field.name != TOMBSTONE)
 
 
-def _of_lance(field: Any, kind: pa.DataType) -> StoredField:  # noqa: ANN401 (lance types)
-    below = _child_fields(kind)
-    children = tuple(_of_lance(child, one.type) for child, one in zip(field.children(), below, strict=False))
+def _convert_lance(field: Any, kind: pa.DataType) -> StoredField:  # noqa: ANN401 (lance types)
+    below = _list_children(kind)
+    children = tuple(
+        _convert_lance(child, one.type) for child, one in zip(field.children(), below, strict=False)
+    )
     return StoredField(field.id(), field.name(), kind, children)
 
 
-def _of_arrow(field: pa.Field) -> StoredField:
+def _convert_arrow(field: pa.Field) -> StoredField:
     field_id = int((field.metadata or {}).get(FIELD_ID, b"-1"))
-    return StoredField(field_id, field.name, field.type, tuple(map(_of_arrow, _child_fields(field.type))))
+    return StoredField(
+        field_id, field.name, field.type, tuple(map(_convert_arrow, _list_children(field.type)))
+    )
 
 
-def _child_fields(kind: pa.DataType) -> list[pa.Field]:
+def _list_children(kind: pa.DataType) -> list[pa.Field]:
     if pa.types.is_struct(kind):
         return list(kind)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):

@@ -23,7 +23,7 @@ from memwal.base.versions import commit_next
 from memwal.errors import CorruptDataError, InvalidInputError, UnavailableError
 from memwal.regions.manifest import RegionManifest, commit_manifest
 from memwal.regions.region_snapshots import decode_region_snapshots, encode_region_snapshots
-from memwal.regions.wal import last_wal_position, wal_entry_path
+from memwal.regions.wal import find_last_wal_position, wal_entry_path
 from memwal.storage.files import Storage
 from pipeline.jobs.lake import LakeTable, RegionState, TableState
 from pipeline.jobs.runners import Progress, Runner, ignore_progress
@@ -115,7 +115,7 @@ def refresh_hints(
             newer = dataclasses.replace(
                 manifest,
                 version=manifest.version + 1,
-                wal_entry_position_last_seen=last_wal_position(
+                wal_entry_position_last_seen=find_last_wal_position(
                     storage, manifest.region_id, after=_last_known_position(manifest)
                 ),
             )

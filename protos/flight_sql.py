@@ -1,8 +1,4 @@
-"""Flight SQL as clients of a gateway speak it: packed messages, the calls of a connection, and its errors.
-
-The command line, the gateways that forward rows and the Spark data source share this module. It knows neither
-the gateway nor the format of tables.
-"""
+"""A Flight SQL client for the command line, forwarding gateways, and the Spark data source."""
 
 from __future__ import annotations
 
@@ -22,28 +18,28 @@ _APPENDED = re.compile(r"\. (Detail: |gRPC client debug context: ).*", re.DOTALL
 
 
 def pack(message: Message) -> bytes:
-    """Return the bytes of `message` packed in google.protobuf.Any, as commands and action bodies travel."""
+    """Return a message packed in google.protobuf.Any, as commands and action bodies are sent."""
     # As Any.Pack does, in half of the time.
     url = TYPE_PREFIX + message.DESCRIPTOR.full_name
     return Any(type_url=url, value=message.SerializeToString()).SerializeToString()
 
 
-def error_text(error: Exception) -> str:
-    """Return what a server said, without what the transport added; for its clients."""
+def format_error(error: Exception) -> str:
+    """Return the server's error message without the additions of the transport."""
     # str() of a KeyError is the representation of its argument.
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
     return _APPENDED.sub("", text)
 
 
-def bearer(token: str) -> tuple[bytes, bytes]:
-    """Return the header of a call that proves who calls by a token."""
+def build_bearer_header(token: str) -> tuple[bytes, bytes]:
+    """Return the authorization header for a token."""
     return b"authorization", f"Bearer {token}".encode()
 
 
 def read_tls_files(
     ca: Path | str | None, certificate: Path | str | None, key: Path | str | None
 ) -> dict[str, bytes]:
-    """Return the arguments of FlightClient that stand for PEM files.
+    """Return the arguments of FlightClient for PEM files.
 
     Args:
         ca: of the authorities that may have signed the server's certificate; None trusts those of this
@@ -60,7 +56,7 @@ def read_tls_files(
 
 
 class FlightSqlConnection:
-    """One connection to a server. Errors are those of pyarrow.
+    """A connection to a server; raises the errors of pyarrow.
 
     Args:
         url: `grpc://HOST:PORT`, or `grpc+tls://HOST:PORT`.
@@ -78,13 +74,13 @@ class FlightSqlConnection:
         self._client.close()
 
     def log_in(self, user: str, password: str) -> tuple[bytes, bytes]:
-        """Return the header that proves who calls, given by the server for a user and password."""
+        """Log in; return the authorization header from the server."""
         header: tuple[bytes, bytes] = self._client.authenticate_basic_token(user, password)
         return header
 
     def info(self, command: Message, options: flight.FlightCallOptions) -> flight.FlightInfo:
-        """Ask where the result of a command can be fetched."""
-        return self._client.get_flight_info(_descriptor(command), options)
+        """Return the FlightInfo of a command."""
+        return self._client.get_flight_info(_build_descriptor(command), options)
 
     def read(self, ticket: flight.Ticket, options: flight.FlightCallOptions) -> flight.FlightStreamReader:
         """Open the stream of a ticket."""
@@ -97,7 +93,7 @@ class FlightSqlConnection:
         schema: pa.Schema | None = None,
         batches: Iterable[pa.RecordBatch] = (),
     ) -> bytes | None:
-        """Run a command that changes something.
+        """Run an update command.
 
         Args:
             command: what is done.
@@ -109,7 +105,7 @@ class FlightSqlConnection:
             The server's answer, a DoPutUpdateResult; None where it gave none.
         """
         schema = pa.schema([]) if schema is None else schema
-        writer, reader = self._client.do_put(_descriptor(command), schema, options)
+        writer, reader = self._client.do_put(_build_descriptor(command), schema, options)
         try:
             for batch in batches:
                 writer.write_batch(batch)
@@ -120,10 +116,10 @@ class FlightSqlConnection:
         return None if answer is None else bytes(answer.to_pybytes())
 
     def act(self, name: str, body: bytes, options: flight.FlightCallOptions) -> bytes | None:
-        """Run an action; return the body of its first result, None where it has none."""
+        """Run an action; return the body of its first result, None if it has none."""
         results = list(self._client.do_action(flight.Action(name, body), options))
         return bytes(results[0].body) if results else None
 
 
-def _descriptor(command: Message) -> flight.FlightDescriptor:
+def _build_descriptor(command: Message) -> flight.FlightDescriptor:
     return flight.FlightDescriptor.for_command(pack(command))

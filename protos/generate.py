@@ -18,7 +18,7 @@ ROOT = PACKAGE.parent
 
 
 def compile_protos(destination: Path) -> tuple[Path, ...]:
-    """Compiles every `.proto` of the package below `destination` and returns the files, relative to it.
+    """Compile every `.proto` of the package below `destination`; return the relative paths of the files.
 
     Raises:
         SystemExit: a compiler is missing or rejected a source file; the message says which.
@@ -51,8 +51,8 @@ def compile_protos(destination: Path) -> tuple[Path, ...]:
     return tuple(sorted(path.relative_to(destination) for path in destination.rglob("*_pb2.py*")))
 
 
-def stale_files(destination: Path, generated: Sequence[Path]) -> tuple[Path, ...]:
-    """Returns the files that differ from what is checked in, and checked-in ones that have no source."""
+def find_stale_files(destination: Path, generated: Sequence[Path]) -> tuple[Path, ...]:
+    """Return checked-in files that differ from the generated ones or have no source."""
     differing = [
         path
         for path in generated
@@ -63,14 +63,14 @@ def stale_files(destination: Path, generated: Sequence[Path]) -> tuple[Path, ...
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line and returns the exit status: 0, or 1 when `--check` found a difference."""
+    """Run the command line; return 0, or 1 if `--check` found a difference."""
     parser = argparse.ArgumentParser(prog="python -m protos.generate", description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare with what is checked in; write nothing")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as scratch:
         destination = Path(scratch)
         generated = compile_protos(destination)
-        stale = stale_files(destination, generated)
+        stale = find_stale_files(destination, generated)
         if options.check:
             for path in stale:
                 print(f"{path} is out of date: run `make protos` and commit the result", file=sys.stderr)  # noqa: T201

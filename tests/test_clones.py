@@ -200,7 +200,7 @@ def test_a_region_that_was_removed_goes_on_from_what_was_merged_meanwhile(here: 
     here.flush("t")
     merge(here.lake("t"))
     before = here.regions("t")
-    here.engine.catalog.table("t").writer().let_go()
+    here.engine.catalog.table("t").writer().release_regions()
     other = Lakeside(here.root)  # Knows no region.
     shutil.rmtree(here.root / "t.lance" / "_mem_wal")
     other.sql("INSERT INTO t VALUES " + ", ".join(f"({key}, 41)" for key in range(4)))

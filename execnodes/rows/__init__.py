@@ -1,1 +1,1 @@
-"""Which rows an operator reads: keys, filters and masks."""
+"""Keys, filters and masks that select rows."""

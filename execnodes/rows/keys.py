@@ -1,4 +1,4 @@
-"""The primary keys that a point lookup still wants."""
+"""Sets of primary keys for point lookups."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Key = tuple[Any, ...]
 
 @dataclass(frozen=True, eq=False)
 class KeySet:
-    """Distinct, complete primary keys; one column per key column, no NULLs.
+    """Distinct, complete primary keys: one column per key column, without NULLs.
 
     Args:
         table: the keys, in the table's own key types.
@@ -39,22 +39,22 @@ class KeySet:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Key column names, in key order."""
+        """Names of the key columns, in key order."""
         return tuple(self.table.column_names)
 
     @cached_property
     def rows(self) -> tuple[Key, ...]:
         """The keys as tuples of Python values."""
-        return key_rows(self.table, self.columns)
+        return list_key_tuples(self.table, self.columns)
 
     @cached_property
     def lookup_keys(self) -> tuple[LookupKey, ...]:
-        """The keys as key filters take them; each is hashed once, however many filters are asked."""
+        """The keys for key filters; each is hashed once for all filters."""
         types = tuple(field.type for field in self.table.schema)
         return tuple(LookupKey(row, types) for row in self.rows)
 
     def filter(self, names: Mapping[str, str]) -> str | None:
-        """Lance filter over stored columns that every wanted row satisfies, or None where Lance can't say it.
+        """Return a Lance filter that every row of these keys passes; None if Lance can't express it.
 
         With several key columns it may let through rows whose key mixes two wanted keys; `select` removes
         them.
@@ -64,14 +64,14 @@ class KeySet:
         """
         terms = []
         for name, values in zip(self.columns, self.table.columns, strict=True):
-            term = lance_filter.one_of(names[name], values.unique())
+            term = lance_filter.format_in_list(names[name], values.unique())
             if term is None:
                 return None
             terms.append(term)
         return " AND ".join(terms)
 
     def select(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of `batch` whose key is wanted."""
+        """Return the rows of `batch` that have one of the keys."""
         if not batch.num_rows:
             return batch
         if len(self.columns) == 1:
@@ -86,15 +86,15 @@ class KeySet:
             return batch
         wanted_rows = set(self.rows)
         return batch.filter(
-            pa.array([row in wanted_rows for row in key_rows(batch, self.columns)], pa.bool_())
+            pa.array([row in wanted_rows for row in list_key_tuples(batch, self.columns)], pa.bool_())
         )
 
-    def without(self, found: set[Key]) -> KeySet:
-        """The keys that are not in `found`."""
-        keep = [index for index, row in enumerate(self.rows) if row not in found]
+    def without(self, keys: set[Key]) -> KeySet:
+        """Return the keys that are not in `keys`."""
+        keep = [index for index, row in enumerate(self.rows) if row not in keys]
         return KeySet(self.table.take(pa.array(keep, pa.int64())))
 
 
-def key_rows(rows: pa.Table | pa.RecordBatch, columns: tuple[str, ...]) -> tuple[Key, ...]:
-    """Key tuples of `rows`, as Python values."""
+def list_key_tuples(rows: pa.Table | pa.RecordBatch, columns: tuple[str, ...]) -> tuple[Key, ...]:
+    """Return the keys of `rows` as tuples of Python values."""
     return tuple(zip(*(rows.column(name).to_pylist() for name in columns), strict=True))

@@ -1,4 +1,4 @@
-"""Which rows of a source are the newest version of their key."""
+"""Visibility masks: which rows of a source are the newest version of their key."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ShownRows = tuple[tuple[int, tuple[bytes, ...] | None], ...]
 
 @dataclass(frozen=True, eq=False)
 class FragmentMask:
-    """Visible rows of one fragment, by physical row offset.
+    """The visible rows of one fragment, by physical row offset.
 
     Args:
         visible: one flag per physical row.
@@ -41,26 +41,26 @@ class FragmentMask:
 
     @cached_property
     def visible_rows(self) -> int:
-        """How many physical rows are shown."""
+        """Number of visible physical rows."""
         return int(self.visible.true_count)
 
     @property
     def hidden_rows(self) -> int:
-        """How many physical rows are masked out."""
+        """Number of hidden physical rows."""
         return len(self.visible) - self.visible_rows
 
     @cached_property
     def digests(self) -> tuple[bytes, ...]:
-        """What names the visible rows of each chunk: equal digests show the same rows."""
-        return tuple(self._digest(number) for number in range(-(-len(self.visible) // CHUNK_ROWS)))
+        """A digest per chunk: equal digests show the same rows."""
+        return tuple(self._compute_digest(number) for number in range(-(-len(self.visible) // CHUNK_ROWS)))
 
     def chunks(self) -> list[pa.BooleanArray | None]:
-        """The mask of each chunk; None where all its rows are visible."""
+        """Return the mask of each chunk; None if all its rows are visible."""
         masks = [self.visible.slice(at, CHUNK_ROWS) for at in range(0, len(self.visible), CHUNK_ROWS)]
         return [None if mask.true_count == len(mask) else mask for mask in masks]
 
     def without(self, offsets: np.ndarray) -> FragmentMask:
-        """The mask that hides rows at these offsets (any order, repeats allowed) as well."""
+        """Return a mask that also hides the rows at these offsets (in any order, with repetitions)."""
         bits = np.frombuffer(self.visible.buffers()[1], np.uint8, (len(self.visible) + 7) // 8).copy()
         np.bitwise_and.at(bits, offsets >> 3, ~(1 << (offsets & 7)).astype(np.uint8))
         visible = pa.Array.from_buffers(pa.bool_(), len(self.visible), [None, pa.py_buffer(bits)])
@@ -69,22 +69,22 @@ class FragmentMask:
         if known is not None:
             digests = list(known)
             for number in np.unique(offsets // CHUNK_ROWS).tolist():
-                digests[number] = mask._digest(number)
+                digests[number] = mask._compute_digest(number)
             vars(mask)["digests"] = tuple(digests)
         return mask
 
     def both(self, other: FragmentMask) -> FragmentMask:
-        """Rows that both masks show."""
+        """Return the intersection of both masks."""
         return FragmentMask(pc.and_(self.visible, other.visible), self.hides_deleted or other.hides_deleted)
 
-    def _digest(self, number: int) -> bytes:
+    def _compute_digest(self, number: int) -> bytes:
         size = CHUNK_ROWS // 8
         stop = min((number + 1) * size, (len(self.visible) + 7) // 8)
         bits = self.visible.buffers()[1][number * size : stop]
         return hashlib.blake2b(bits, digest_size=16).digest()
 
     def at(self, offsets: pa.UInt64Array) -> pa.BooleanArray:
-        """One boolean per row, for rows at these ascending offsets within the fragment."""
+        """Return one boolean for each of these ascending offsets within the fragment."""
         first, last = offsets[0].as_py() & OFFSET_MASK, offsets[-1].as_py() & OFFSET_MASK
         if last - first + 1 == len(offsets):
             return self.visible.slice(first, len(offsets))
@@ -93,7 +93,7 @@ class FragmentMask:
 
 @dataclass(frozen=True, eq=False)
 class RowMask:
-    """Rows of one source that newer sources supersede, or that are tombstones, are not visible.
+    """The visible rows of one source: neither superseded by a newer source nor tombstones.
 
     Args:
         fragments: fragment id -> mask; a fragment that is absent is visible as a whole.
@@ -103,21 +103,21 @@ class RowMask:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Bytes in memory."""
         return sum(int(mask.visible.nbytes) for mask in self.fragments.values())
 
     @cached_property
     def hidden_rows(self) -> int:
-        """How many rows the mask hides."""
+        """Number of hidden rows."""
         return sum(mask.hidden_rows for mask in self.fragments.values())
 
     def digests(self, fragment_ids: Iterable[int]) -> ShownRows:
-        """What names the rows of fragments that the mask shows."""
+        """Return the digests of the visible rows of fragments."""
         masks = ((one, self.fragments.get(one)) for one in fragment_ids)
         return tuple((one, None if mask is None else mask.digests) for one, mask in masks)
 
     def without(self, hidden: Mapping[int, np.ndarray], physical_rows: Mapping[int, int]) -> RowMask:
-        """The mask that hides these rows too; fragments without any are shared with this one.
+        """Return a mask that also hides these rows; it shares unchanged fragments with this one.
 
         Args:
             hidden: fragment id -> offsets of rows (uint32, any order, repeats allowed).
@@ -127,11 +127,11 @@ class RowMask:
         for fragment_id, offsets in hidden.items():
             if len(offsets) and fragment_id in physical_rows:
                 before = fragments.get(fragment_id)
-                fragments[fragment_id] = fragment_mask(physical_rows[fragment_id], offsets, before)
+                fragments[fragment_id] = build_fragment_mask(physical_rows[fragment_id], offsets, before)
         return RowMask(fragments)
 
     def keep(self, batch: pa.RecordBatch, addresses: pa.UInt64Array) -> pa.RecordBatch:
-        """The visible rows of a batch.
+        """Return the visible rows of a batch.
 
         Args:
             batch: rows of the source, in any projection.
@@ -142,7 +142,7 @@ class RowMask:
         first, last = addresses[0].as_py() >> OFFSET_BITS, addresses[-1].as_py() >> OFFSET_BITS
         if first == last:
             mask = self.fragments.get(first)
-            return batch if mask is None else shown(batch, mask.at(addresses))
+            return batch if mask is None else filter_visible(batch, mask.at(addresses))
         fragment_ids = addresses.to_numpy() >> OFFSET_BITS
         cuts = [0, *(np.flatnonzero(np.diff(fragment_ids)) + 1).tolist(), len(fragment_ids)]
         parts = [
@@ -155,13 +155,15 @@ class RowMask:
 EVERYTHING_VISIBLE = RowMask()
 
 
-def shown(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
-    """The rows of `batch` whose flag is set."""
+def filter_visible(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
+    """Return the rows of `batch` whose flag is set."""
     return batch if mask.true_count == len(mask) else batch.filter(mask)
 
 
-def fragment_mask(physical_rows: int, hidden: np.ndarray, before: FragmentMask | None = None) -> FragmentMask:
-    """Mask that hides the rows at the given offsets (uint32, any order, repeats allowed).
+def build_fragment_mask(
+    physical_rows: int, hidden: np.ndarray, before: FragmentMask | None = None
+) -> FragmentMask:
+    """Return a mask that hides the rows at these offsets (uint32, in any order, with repetitions).
 
     Args:
         physical_rows: rows of the fragment.
@@ -173,8 +175,8 @@ def fragment_mask(physical_rows: int, hidden: np.ndarray, before: FragmentMask |
     return before.without(hidden)
 
 
-def by_fragment(addresses: np.ndarray) -> dict[int, np.ndarray]:
-    """Row addresses as ascending offsets per fragment."""
+def group_by_fragment(addresses: np.ndarray) -> dict[int, np.ndarray]:
+    """Return ascending offsets per fragment of row addresses."""
     if not len(addresses):
         return {}
     ordered = np.sort(addresses)
@@ -184,9 +186,9 @@ def by_fragment(addresses: np.ndarray) -> dict[int, np.ndarray]:
     return {int(fragment_ids[start]): part for start, part in zip(starts, offsets, strict=True)}
 
 
-def showing(addresses: np.ndarray, fragment_rows: Mapping[int, int]) -> RowMask:
-    """The mask that shows rows at these addresses, none of which is deleted, and no others."""
-    shown = by_fragment(addresses)
+def build_mask(addresses: np.ndarray, fragment_rows: Mapping[int, int]) -> RowMask:
+    """Return a mask that shows only the rows at these addresses, none of which is deleted."""
+    shown = group_by_fragment(addresses)
     masks = {}
     for fragment_id, rows in fragment_rows.items():
         flags = np.zeros(rows, dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""Operators over candidates of any search: of all sources, in order, the first ones, and otherwise."""
+"""Operators over candidates of any search: union, sort, limit, fallback, and empty."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ WAITING_HELPERS = 7
 Result = TypeVar("Result")
 
 
-def helpers_for(sources: Iterable[SearchSource]) -> int:
-    """How many threads are to help one that searches these sources."""
+def choose_helper_count(sources: Iterable[SearchSource]) -> int:
+    """Return the number of helper threads for a search of these sources."""
     datasets: list[Any] = [one.rows.dataset for one in sources if isinstance(one.rows, LanceSource)]
     return WAITING_HELPERS if any("://" in dataset.uri for dataset in datasets) else HELPERS
 
 
-def side_by_side(tasks: Sequence[Callable[[], Result]], helpers: int = HELPERS) -> list[Result]:
-    """Run tasks on this thread and on helpers; the results are in the order of the tasks.
+def run_concurrently(tasks: Sequence[Callable[[], Result]], helpers: int = HELPERS) -> list[Result]:
+    """Run tasks on this thread and on helpers; return the results in the order of the tasks.
 
     Args:
         tasks: what to do.
@@ -61,7 +61,7 @@ def side_by_side(tasks: Sequence[Callable[[], Result]], helpers: int = HELPERS) 
                 raise
 
     count = min(len(tasks) - 1, helpers)
-    submitted: list[Future[None]] = [_searchers().submit(work) for _ in range(count)]
+    submitted: list[Future[None]] = [_get_searchers().submit(work) for _ in range(count)]
     try:
         work()
     finally:
@@ -73,13 +73,13 @@ def side_by_side(tasks: Sequence[Callable[[], Result]], helpers: int = HELPERS) 
 
 
 @cache
-def _searchers() -> ThreadPoolExecutor:
+def _get_searchers() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(SEARCHERS, thread_name_prefix="searcher")
 
 
 @dataclass(frozen=True, eq=False)
 class ConcurrentUnionExec(UnionExec):
-    """All rows of all inputs, which run at the same time; what each gives must be small.
+    """Concatenates the rows of all inputs, which run at the same time; each output must be small.
 
     Args:
         groups: numbers of inputs that one thread runs one after another, because to hand each to a thread of
@@ -91,27 +91,27 @@ class ConcurrentUnionExec(UnionExec):
     helpers: int = HELPERS
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """Run the inputs; their batches come in the order of the inputs."""
+        """Execute the inputs; yield their batches in the order of the inputs."""
         for batches in self.each(lambda node: list(node.execute(partition, context))):
             yield from batches
 
     def each(self, work: Callable[[ExecNode], Result]) -> list[Result]:
-        """Do the same with every input; results in the order of the inputs."""
+        """Apply a function to every input; return the results in the order of the inputs."""
         groups = self.groups or tuple((number,) for number in range(len(self.inputs)))
-        tasks = [partial(_in_turn, work, [self.inputs[number] for number in group]) for group in groups]
-        found = zip(
-            itertools.chain(*groups), itertools.chain(*side_by_side(tasks, self.helpers)), strict=True
+        tasks = [partial(_run_in_order, work, [self.inputs[number] for number in group]) for group in groups]
+        results = zip(
+            itertools.chain(*groups), itertools.chain(*run_concurrently(tasks, self.helpers)), strict=True
         )
-        return [result for _, result in sorted(found, key=lambda one: one[0])]
+        return [result for _, result in sorted(results, key=lambda pair: pair[0])]
 
 
-def _in_turn(work: Callable[[ExecNode], Result], nodes: Iterable[ExecNode]) -> list[Result]:
+def _run_in_order(work: Callable[[ExecNode], Result], nodes: Iterable[ExecNode]) -> list[Result]:
     return [work(node) for node in nodes]
 
 
 @dataclass(frozen=True, eq=False)
 class FallbackExec(ExecNode):
-    """The rows of its first input if these are enough, else all rows of the second one; in one partition.
+    """Returns the rows of the first input if there are enough, else those of the second; in one partition.
 
     Args:
         few: gives the rows that are wanted, unless there are too few of their kind.
@@ -132,24 +132,24 @@ class FallbackExec(ExecNode):
 
     @property
     def schema(self) -> pa.Schema:
-        """Of both inputs."""
+        """The schema of both inputs."""
         return self.few.schema
 
     def children(self) -> tuple[ExecNode, ...]:
-        """The inputs."""
+        """Return both inputs."""
         return (self.few, self.all)
 
     def describe(self) -> str:
-        """How many rows are enough."""
+        """Return the number of rows that is enough."""
         return f"FallbackExec: all rows unless there are {self.enough}"
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """See `ExecNode.batches`."""
+        """Produce the rows in partition 0."""
         if partition:
             return
-        found = list(self.few.execute(0, context))
-        if sum(batch.num_rows for batch in found) >= self.enough:
-            yield from found
+        few_batches = list(self.few.execute(0, context))
+        if sum(batch.num_rows for batch in few_batches) >= self.enough:
+            yield from few_batches
             return
         for number in range(self.partitions):
             yield from self.all.execute(number, context)
@@ -157,7 +157,7 @@ class FallbackExec(ExecNode):
 
 @dataclass(frozen=True, eq=False)
 class EmptyExec(ExecNode):
-    """A leaf without rows: what there is to search where nothing is.
+    """A leaf without rows.
 
     Args:
         columns: its schema.
@@ -167,20 +167,20 @@ class EmptyExec(ExecNode):
 
     @property
     def schema(self) -> pa.Schema:
-        """As given."""
+        """The given columns."""
         return self.columns
 
     def describe(self) -> str:
-        """Nothing more than its name."""
+        """Return the node's name."""
         return "EmptyExec"
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
-        """None."""
+        """Produce nothing."""
         return iter(())
 
 
-def gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    """All rows of the batches; no batch gives no rows."""
+def concat_batches(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    """Return all rows of the batches in one batch."""
     parts = list(batches)
     if not parts:
         return pa.RecordBatch.from_pylist([], schema=schema)
@@ -189,7 +189,7 @@ def gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.RecordB
 
 @dataclass(frozen=True, eq=False)
 class SortExec(UnaryExec):
-    """Candidates query by query, best first; equal ones by source, then by row address.
+    """Sorts candidates by query, best first, then by source and row address.
 
     Args:
         input: candidates.
@@ -207,12 +207,12 @@ class SortExec(UnaryExec):
             raise ValueError(msg)
 
     def describe(self) -> str:
-        """Column and direction."""
+        """Return column and direction."""
         return f"SortExec: {self.column} {'DESC' if self.descending else 'ASC'}"
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """One batch with all rows."""
-        rows = gathered(self.input.execute(partition, context), self.schema)
+        """Produce one batch with all rows."""
+        rows = concat_batches(self.input.execute(partition, context), self.schema)
         if not rows.num_rows:
             return
         quality = rows.column(self.column).to_numpy(zero_copy_only=False)
@@ -225,7 +225,7 @@ class SortExec(UnaryExec):
 
 @dataclass(frozen=True, eq=False)
 class LimitExec(UnaryExec):
-    """At most k candidates for every query.
+    """Keeps at most k candidates of every query.
 
     Args:
         input: candidates, those of one query together.
@@ -240,12 +240,12 @@ class LimitExec(UnaryExec):
             raise ValueError(f"k={self.k} is no number of rows to keep: give 1 or more")
 
     def describe(self) -> str:
-        """How many."""
+        """Return k."""
         return f"LimitExec: k={self.k}"
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """One batch with the first rows of every query."""
-        rows = gathered(self.input.execute(partition, context), self.schema)
+        """Produce one batch with the first rows of every query."""
+        rows = concat_batches(self.input.execute(partition, context), self.schema)
         if rows.num_rows <= self.k:
             if rows.num_rows:
                 yield rows

@@ -25,8 +25,8 @@ NOTHING: Found = (np.empty(0, dtype=np.float32), np.empty(0, dtype=np.uint64))
 """No rows."""
 
 
-def nearest(distances: np.ndarray, addresses: np.ndarray, k: int) -> Found:
-    """The k smallest distances and their rows, nearest first; of equal distances, the lowest address.
+def select_nearest(distances: np.ndarray, addresses: np.ndarray, k: int) -> Found:
+    """Return the k smallest distances and their rows, nearest first, then by address.
 
     Args:
         distances: one per row; a row of NaN is none.
@@ -47,7 +47,7 @@ def nearest(distances: np.ndarray, addresses: np.ndarray, k: int) -> Found:
 
 @dataclass(slots=True)
 class NearestRows:
-    """Collects the k nearest of rows that come in pieces.
+    """Collects the k nearest rows of several batches.
 
     Attributes:
         k: how many are kept.
@@ -59,8 +59,8 @@ class NearestRows:
     _collected: int = 0
 
     def add(self, distances: np.ndarray, addresses: np.ndarray) -> None:
-        """Consider more rows."""
-        found, places = nearest(distances, addresses, self.k)
+        """Add rows."""
+        found, places = select_nearest(distances, addresses, self.k)
         self._distances.append(found)
         self._addresses.append(places)
         self._collected += len(found)
@@ -69,12 +69,12 @@ class NearestRows:
             self._collected = len(self._distances[0])
 
     def result(self) -> Found:
-        """The nearest."""
+        """Return the k nearest rows."""
         if len(self._distances) == 1:
             return self._distances[0], self._addresses[0]
         if not self._distances:
             return NOTHING
-        return nearest(np.concatenate(self._distances), np.concatenate(self._addresses), self.k)
+        return select_nearest(np.concatenate(self._distances), np.concatenate(self._addresses), self.k)
 
 
 BLOCK_BYTES = 1 << 18
@@ -82,26 +82,26 @@ BLOCK_BYTES = 1 << 18
 
 
 def l2(vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
-    """Sum of squared differences."""
+    """Return the sum of squared differences."""
     difference = vectors - query
-    return _inner_products(difference, difference)
+    return _multiply(difference, difference)
 
 
 def cosine(vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
-    """One minus the cosine of the angle; NaN where one of the vectors is zero."""
+    """Return one minus the cosine of the angle; NaN if one of the vectors is zero."""
     # Squares of lengths may be multiplied in no other way: their product need not be a number of their type.
-    lengths = np.sqrt(_inner_products(vectors, vectors)) * np.sqrt(_inner_products(query, query))
-    found: np.ndarray = 1 - _inner_products(vectors, query) / lengths
+    lengths = np.sqrt(_multiply(vectors, vectors)) * np.sqrt(_multiply(query, query))
+    found: np.ndarray = 1 - _multiply(vectors, query) / lengths
     return found
 
 
 def dot(vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
-    """One minus the inner product."""
-    return 1 - _inner_products(vectors, query)
+    """Return one minus the inner product."""
+    return 1 - _multiply(vectors, query)
 
 
 def hamming(vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
-    """Bits that differ."""
+    """Return the number of different bits."""
     # Of a signed number, numpy counts the bits of its magnitude.
     differing = (vectors ^ query).view(np.uint8)
     bits: np.ndarray = np.bitwise_count(differing).sum(axis=1, dtype=np.float32)
@@ -117,8 +117,8 @@ METRICS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 """All metrics by name."""
 
 
-def distances(metric: str, vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
-    """The distance of every vector from a query; NaN where there is none.
+def compute_distances(metric: str, vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
+    """Return the distance of every vector from a query; NaN if there is none.
 
     Args:
         metric: one of `METRICS`.
@@ -130,9 +130,9 @@ def distances(metric: str, vectors: np.ndarray, query: np.ndarray) -> np.ndarray
     """
     found = np.empty(len(vectors), dtype=np.float32)
     rows = max(BLOCK_BYTES // max(vectors.shape[1] * 4, 1), 1)
-    kind = _computed_in(metric, vectors.dtype)
+    kind = _choose_dtype(metric, vectors.dtype)
     function = METRICS[metric]
-    wanted = _rounded(query, vectors.dtype).astype(kind)
+    wanted = _round_query(query, vectors.dtype).astype(kind)
     with np.errstate(all="ignore"):
         for start in range(0, len(vectors), rows):
             part = vectors[start : start + rows].astype(kind, copy=False)
@@ -140,18 +140,18 @@ def distances(metric: str, vectors: np.ndarray, query: np.ndarray) -> np.ndarray
     return found
 
 
-def _inner_products(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+def _multiply(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     # Not by matrix multiplication: its threads would fight with those of other queries.
-    products: np.ndarray = np.vecdot(one, other)
+    products: np.ndarray = np.vecdot(left, right)
     return products
 
 
-def _computed_in(metric: str, stored: np.dtype) -> np.dtype:
+def _choose_dtype(metric: str, stored: np.dtype) -> np.dtype:
     if metric == "hamming" or stored == np.float64:
         return stored
     return np.dtype(np.float32)
 
 
-def _rounded(query: np.ndarray, stored: np.dtype) -> np.ndarray:
-    """The query in the precision of what it is compared with; integers are not rounded."""
+def _round_query(query: np.ndarray, stored: np.dtype) -> np.ndarray:
+    """Round the query to the precision of the vectors; integers are not rounded."""
     return query.astype(stored) if np.issubdtype(stored, np.floating) else query

@@ -1,4 +1,4 @@
-"""Keep superseded rows out of what a vector search finds."""
+"""Remove superseded rows from the results of a vector search."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from execnodes.node import ExecNode, TaskContext, UnaryExec
-from execnodes.rows.keys import Key, KeySet, key_rows
-from execnodes.search.candidates import helpers_for, side_by_side
+from execnodes.rows.keys import Key, KeySet, list_key_tuples
+from execnodes.search.candidates import choose_helper_count, run_concurrently
 from execnodes.search.distances import Found
-from execnodes.search.knn import KnnExec, candidates
+from execnodes.search.knn import KnnExec, build_candidates
 from execnodes.search.source import VECTOR_CANDIDATES, SearchSource, Staleness
-from execnodes.search.take_rows import taken_rows
+from execnodes.search.take_rows import take_columns
 from execnodes.storage.source import LanceSource
 from memwal.stored_fields import TOMBSTONE
 
@@ -25,22 +25,22 @@ OVER_FETCH = 2
 
 
 class NewerRows(Protocol):
-    """Rows that supersede older ones of the same key: a flushed generation, or a region's unflushed rows."""
+    """Rows that supersede older rows of the same key: a flushed generation, or a region's unflushed rows."""
 
     @property
     def description(self) -> str:
-        """For plans."""
+        """A short description for plans."""
 
-    def possible(self, keys: KeySet) -> frozenset[Key]:
-        """Keys that may be among these rows; asked before any I/O."""
+    def find_possible(self, keys: KeySet) -> frozenset[Key]:
+        """Return the keys that may be among these rows, without I/O."""
 
-    def confirmed(self, keys: KeySet, context: TaskContext) -> frozenset[Key]:
-        """Keys that are among these rows."""
+    def confirm(self, keys: KeySet, context: TaskContext) -> frozenset[Key]:
+        """Return the keys that are among these rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class FilterStaleExec(UnaryExec):
-    """Candidates that are the newest of their key, in one of three ways.
+    """Keeps candidates that are the newest row of their key, in one of three ways.
 
     Exact: the sources were told which of their rows are live, so that all of their candidates are. Bloom:
     key filters of newer rows tell which may be stale, a lookup confirms it, and more is fetched until k rows
@@ -70,14 +70,14 @@ class FilterStaleExec(UnaryExec):
         return VECTOR_CANDIDATES
 
     def describe(self) -> str:
-        """The way, and what it goes by."""
+        """Return the way, and its parameters."""
         if self.staleness is Staleness.EXACT:
             return "FilterStaleExec: exact"
         filters = {one.description: None for layers in self.newer.values() for one in layers}
         return f"FilterStaleExec: {', '.join([self.staleness.value, *filters])}"
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """Candidates of all sources, in no particular order."""
+        """Produce the candidates of all sources, in no particular order."""
         if self.staleness is Staleness.EXACT or not self.newer:
             yield from self.input.execute(partition, context)
             return
@@ -95,36 +95,34 @@ class FilterStaleExec(UnaryExec):
             short = rankings
             while short:
                 self._fetch(short, wanted, confirm=True, context=context)
-                bounds = self._bounds(rankings)
-                short = [one for one in rankings if one.may_improve(bounds)]
+                bounds = self._compute_bounds(rankings)
+                short = [ranking for ranking in rankings if ranking.can_improve(bounds)]
                 wanted *= 2
                 if short:
                     context.count(self, "refills", len(short))
-        for one in rankings:
-            context.count(self, "stale_rows", one.stale_rows)
-            found = one.live()
+        for ranking in rankings:
+            context.count(self, "stale_rows", ranking.stale_rows)
+            found = ranking.list_live_rows()
             if any(len(addresses) for _, addresses in found):
-                yield candidates(one.search.source.number, found)
+                yield build_candidates(ranking.search.source.number, found)
 
-    def _fetch(
-        self, rankings: Sequence[_Ranking], wanted: int, *, confirm: bool, context: TaskContext
-    ) -> None:
+    def _fetch(self, rankings: Sequence[_Ranking], k: int, *, confirm: bool, context: TaskContext) -> None:
         context.check()
-        tasks = [partial(one.fetch, wanted, confirm=confirm, context=context) for one in rankings]
-        side_by_side(tasks, helpers_for(one.search.source for one in rankings))
+        tasks = [partial(ranking.fetch, k, confirm=confirm, context=context) for ranking in rankings]
+        run_concurrently(tasks, choose_helper_count(ranking.search.source for ranking in rankings))
 
-    def _bounds(self, rankings: Sequence[_Ranking]) -> np.ndarray:
-        """For each query, the distance of the k-th live row; infinite where fewer are known."""
-        queries = zip(*(one.live() for one in rankings), strict=True)
-        return np.array([self._kth([distances for distances, _ in found]) for found in queries])
+    def _compute_bounds(self, rankings: Sequence[_Ranking]) -> np.ndarray:
+        """Return the distance of the k-th live row of each query; infinite if fewer are known."""
+        queries = zip(*(one.list_live_rows() for one in rankings), strict=True)
+        return np.array([self._find_kth_distance([distances for distances, _ in found]) for found in queries])
 
-    def _kth(self, parts: Sequence[np.ndarray]) -> float:
+    def _find_kth_distance(self, parts: Sequence[np.ndarray]) -> float:
         distances = np.concatenate(parts)
         return float(np.partition(distances, self.k - 1)[self.k - 1]) if len(distances) >= self.k else np.inf
 
 
 class _Ranking:
-    """What is known of one source while its stale rows are being found."""
+    """The ranked rows of one source, stale rows included."""
 
     def __init__(self, search: KnnExec, newer: Sequence[NewerRows], key: tuple[str, ...]) -> None:
         self.search = search
@@ -136,60 +134,62 @@ class _Ranking:
 
     @property
     def stale_rows(self) -> int:
-        """Rows that were found and left out."""
+        """Number of stale rows found."""
         return sum(self._stale.values())
 
-    def fetch(self, wanted: int, *, confirm: bool, context: TaskContext) -> None:
-        """Find the nearest rows, stale ones included, and learn which are."""
-        self._found = self.search.find(self.search.request.vectors, wanted, context)
-        self._asked = wanted
+    def fetch(self, k: int, *, confirm: bool, context: TaskContext) -> None:
+        """Find the nearest rows, and which of them are stale."""
+        self._found = self.search.find(self.search.request.vectors, k, context)
+        self._asked = k
         places = np.concatenate([addresses for _, addresses in self._found])
-        unknown = np.array([one for one in np.unique(places).tolist() if one not in self._stale], np.uint64)
+        unknown = np.array(
+            [address for address in np.unique(places).tolist() if address not in self._stale], np.uint64
+        )
         if len(unknown):
-            stale = self._judged(unknown, confirm=confirm, context=context)
+            stale = self._find_stale(unknown, confirm=confirm, context=context)
             self._stale.update(zip(unknown.tolist(), stale.tolist(), strict=True))
 
-    def live(self) -> list[Found]:
-        """The rows that are not stale, by query."""
+    def list_live_rows(self) -> list[Found]:
+        """Return the live rows of each query."""
         return [
-            (distances[shown], addresses[shown])
+            (distances[is_live], addresses[is_live])
             for distances, addresses in self._found
-            for shown in (np.array([not self._stale[one] for one in addresses.tolist()], np.bool_),)
+            for is_live in (np.array([not self._stale[address] for address in addresses.tolist()], np.bool_),)
         ]
 
-    def may_improve(self, bounds: np.ndarray) -> bool:
-        """Whether rows that were not fetched may be nearer than the bound of any query."""
+    def can_improve(self, bounds: np.ndarray) -> bool:
+        """Return whether rows that were not fetched may be nearer than the bound of a query."""
         return any(
             len(distances) >= self._asked and distances[-1] < bound
             for (distances, _), bound in zip(self._found, bounds, strict=True)
         )
 
-    def _judged(self, addresses: np.ndarray, *, confirm: bool, context: TaskContext) -> np.ndarray:
+    def _find_stale(self, addresses: np.ndarray, *, confirm: bool, context: TaskContext) -> np.ndarray:
         source = self.search.source
-        fields = [_field(source, name) for name in self._key]
+        fields = [_find_field(source, name) for name in self._key]
         if isinstance(source.rows, LanceSource) and _has_tombstones(source.rows):
             fields.append(pa.field(TOMBSTONE, pa.bool_()))
-        columns = taken_rows(source, addresses, fields, self.search.keep)
+        columns = take_columns(source, addresses, fields, self.search.keep)
         rows = pa.Table.from_arrays(columns, schema=pa.schema(fields))
         stale = np.zeros(len(addresses), dtype=np.bool_)
         if TOMBSTONE in rows.schema.names:
             stale = rows.column(TOMBSTONE).to_numpy().copy()
-        keys = key_rows(rows, self._key)
+        keys = list_key_tuples(rows, self._key)
         table = rows.select(list(self._key))
         for layer in self._newer:
             left = np.flatnonzero(~stale)
             if not len(left):
                 break
-            named = layer.possible(KeySet(table.take(pa.array(left))))
+            named = layer.find_possible(KeySet(table.take(pa.array(left))))
             possible = [one for one in left.tolist() if keys[one] in named]
             if confirm and possible:
-                confirmed = layer.confirmed(KeySet(table.take(pa.array(possible))), context)
+                confirmed = layer.confirm(KeySet(table.take(pa.array(possible))), context)
                 possible = [one for one in possible if keys[one] in confirmed]
             stale[possible] = True
         return stale
 
 
-def _field(source: SearchSource, name: str) -> pa.Field:
+def _find_field(source: SearchSource, name: str) -> pa.Field:
     rows = source.rows
     schema: pa.Schema = rows.schema if isinstance(rows, LanceSource) else rows.rows.schema
     return schema.field(name)

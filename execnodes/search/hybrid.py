@@ -1,4 +1,4 @@
-"""One ranking of the candidates of a vector search and of a text search."""
+"""Fuse the candidates of a vector search and of a text search."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from execnodes.node import ROW_ADDRESS, ExecNode, TaskContext
-from execnodes.search.candidates import gathered, side_by_side
+from execnodes.search.candidates import concat_batches, run_concurrently
 from execnodes.search.source import (
     DISTANCE,
     HYBRID_CANDIDATES,
@@ -31,7 +31,7 @@ _MIDDLE = 0.5
 
 @dataclass(frozen=True, eq=False)
 class HybridExec(ExecNode):
-    """The candidates of both branches, ranked by what both say of them: query by query, best first.
+    """Fuses the candidates of a vector and a text ranking, by query, best first.
 
     A row that one branch did not find has NULL for that branch's number, and no points from it. Ties are
     decided by the number of the branch that weighs more, then by the other one, then by the row's place.
@@ -64,51 +64,53 @@ class HybridExec(ExecNode):
         return HYBRID_CANDIDATES
 
     def children(self) -> tuple[ExecNode, ...]:
-        """The vector branch, then the text branch."""
+        """Return the vector branch, then the text branch."""
         return (self.vector, self.text)
 
     def describe(self) -> str:
-        """How they are fused."""
+        """Return the fusion and its parameters."""
         request = self.request
         how = f"alpha={request.alpha:g}" if request.fusion is Fusion.WEIGHTED else f"rrf_k={request.rrf_k:g}"
         return f"HybridExec: {request.fusion.value}, {how}"
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """One batch with all candidates."""
+        """Produce one batch with all candidates."""
 
         def candidates(branch: ExecNode) -> pa.RecordBatch:
-            return gathered(branch.execute(partition, context), branch.schema)
+            return concat_batches(branch.execute(partition, context), branch.schema)
 
-        vectors, texts = side_by_side([partial(candidates, self.vector), partial(candidates, self.text)])
+        vectors, texts = run_concurrently([partial(candidates, self.vector), partial(candidates, self.text)])
         context.check()
-        fused = self._fused(vectors, texts)
+        fused = self._fuse(vectors, texts)
         if fused.num_rows:
             context.count(
                 self, "found_by_both", vectors.num_rows + texts.num_rows * self.queries - fused.num_rows
             )
             yield fused
 
-    def _fused(self, vectors: pa.RecordBatch, texts: pa.RecordBatch) -> pa.RecordBatch:
+    def _fuse(self, vectors: pa.RecordBatch, texts: pa.RecordBatch) -> pa.RecordBatch:
         queries = self.queries
-        near = _places(vectors, self.vector_sources)
+        near = _resolve_places(vectors, self.vector_sources)
         near_queries = vectors.column(QUERY_INDEX).to_numpy()
-        matching = [np.tile(column, queries) for column in _places(texts, self.text_sources)]
+        matching = [np.tile(column, queries) for column in _resolve_places(texts, self.text_sources)]
         matching_queries = np.repeat(np.arange(queries, dtype=np.int32), texts.num_rows)
         columns = [
             np.concatenate(pair)
             for pair in ((near_queries, matching_queries), *zip(near, matching, strict=True))
         ]
-        firsts, rows = _distinct(*columns)
+        firsts, rows = _find_distinct(*columns)
         query, source, address = (column[firsts] for column in columns)
         near_rows, matching_rows = rows[: len(near_queries)], rows[len(near_queries) :]
-        distances = _column(len(query), near_rows, vectors.column(DISTANCE).to_numpy(zero_copy_only=False))
-        scores = _column(
+        distances = _build_column(
+            len(query), near_rows, vectors.column(DISTANCE).to_numpy(zero_copy_only=False)
+        )
+        scores = _build_column(
             len(query), matching_rows, np.tile(texts.column(SCORE).to_numpy(zero_copy_only=False), queries)
         )
         if self.request.fusion is Fusion.WEIGHTED:
-            points = self._weighted(query, distances, scores)
+            points = self._add_weighted(query, distances, scores)
         else:
-            points = self._reciprocal(
+            points = self._add_reciprocal(
                 len(query), (near_queries, near_rows), (matching_queries, matching_rows)
             )
         hybrid = points.astype(np.float32)
@@ -119,7 +121,7 @@ class HybridExec(ExecNode):
         order = np.lexsort((*ties, -hybrid, query))
         return pa.RecordBatch.from_arrays(
             [
-                _nullable(column[order], field)
+                _to_nullable(column[order], field)
                 for column, field in zip(
                     (query, source, address, distances, scores, hybrid), HYBRID_CANDIDATES, strict=True
                 )
@@ -127,26 +129,25 @@ class HybridExec(ExecNode):
             schema=HYBRID_CANDIDATES,
         )
 
-    def _weighted(self, queries: np.ndarray, distances: np.ndarray, scores: np.ndarray) -> np.ndarray:
-        """Points of rows that stand query by query."""
+    def _add_weighted(self, queries: np.ndarray, distances: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """Return the weighted sums of scaled scores, for rows sorted by query."""
         points = np.zeros(len(queries), dtype=np.float64)
         alpha = self.request.alpha
         bounds = np.searchsorted(queries, np.arange(self.queries + 1))
         for start, stop in pairwise(bounds.tolist()):
-            nearness = np.nan_to_num(1 - _scaled(distances[start:stop]))
-            points[start:stop] = alpha * nearness + (1 - alpha) * np.nan_to_num(_scaled(scores[start:stop]))
+            nearness = np.nan_to_num(1 - _scale(distances[start:stop]))
+            points[start:stop] = alpha * nearness + (1 - alpha) * np.nan_to_num(_scale(scores[start:stop]))
         return points
 
-    def _reciprocal(self, count: int, *branches: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        """Points of so many rows; branches tell the query of each candidate, and which of the rows it is."""
+    def _add_reciprocal(self, count: int, *branches: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        """Return the sums of reciprocal ranks of this many rows."""
         points = np.zeros(count, dtype=np.float64)
         for queries, rows in branches:
-            points[rows] += 1 / (self.request.rrf_k + _ranks(queries))
+            points[rows] += 1 / (self.request.rrf_k + _rank(queries))
         return points
 
 
-def _ranks(queries: np.ndarray) -> np.ndarray:
-    """How many candidates of the same query stand up to each one."""
+def _rank(queries: np.ndarray) -> np.ndarray:
     order = np.argsort(queries, kind="stable")
     ordered = queries[order]
     ranks = np.empty(len(queries), dtype=np.int64)
@@ -154,15 +155,17 @@ def _ranks(queries: np.ndarray) -> np.ndarray:
     return ranks
 
 
-def _places(candidates: pa.RecordBatch, sources: Mapping[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Source and address of each candidate, which mean the same row in both branches."""
+def _resolve_places(candidates: pa.RecordBatch, sources: Mapping[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Return source and address of each candidate; equal places are the same row in both branches."""
     renumbered = np.zeros(max(sources, default=0) + 1, dtype=np.int32)
     renumbered[list(sources)] = list(sources.values())
     return renumbered[candidates.column(SOURCE).to_numpy()], candidates.column(ROW_ADDRESS).to_numpy()
 
 
-def _distinct(query: np.ndarray, source: np.ndarray, address: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct places in order: where each first occurs, and for all of them which of these it is."""
+def _find_distinct(
+    query: np.ndarray, source: np.ndarray, address: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first index of each distinct place, in order, and for every place its distinct number."""
     order = np.lexsort((address, source, query))
     is_new = np.ones(len(order), dtype=np.bool_)
     is_new[1:] = False
@@ -174,15 +177,15 @@ def _distinct(query: np.ndarray, source: np.ndarray, address: np.ndarray) -> tup
     return order[is_new], rows
 
 
-def _column(count: int, rows: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """One value a row, NaN where the branch did not find it."""
+def _build_column(count: int, rows: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return one value per row; NaN if the branch did not find the row."""
     column = np.full(count, np.nan, dtype=np.float32)
     column[rows] = values
     return column
 
 
-def _scaled(values: np.ndarray) -> np.ndarray:
-    """The least as 0, the greatest as 1; NaN stays what it is, and infinite values are worth nothing."""
+def _scale(values: np.ndarray) -> np.ndarray:
+    """Scale the least value to 0 and the greatest to 1; NaN stays NaN, and infinite values become 0."""
     numbers = values.astype(np.float64)
     numbers[~np.isfinite(numbers)] = np.nan
     known = numbers[~np.isnan(numbers)]
@@ -195,5 +198,5 @@ def _scaled(values: np.ndarray) -> np.ndarray:
     return scaled
 
 
-def _nullable(column: np.ndarray, field: pa.Field) -> pa.Array:
+def _to_nullable(column: np.ndarray, field: pa.Field) -> pa.Array:
     return pa.array(column, field.type, from_pandas=pa.types.is_floating(field.type))

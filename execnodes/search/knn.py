@@ -15,13 +15,13 @@ from execnodes.rows.lance_filter import RowFilter
 from execnodes.rows.row_mask import CHUNK_ROWS, OFFSET_BITS, OFFSET_MASK, FragmentMask, RowMask
 from execnodes.search.distances import Found
 from execnodes.search.source import VECTOR_CANDIDATES, SearchSource, VectorRequest
-from execnodes.search.vector_blocks import Keep, hidden_rows, physical_rows
-from execnodes.search.vector_search import FEW_ROWS, IndexSearch, flat_search, ranked_search
-from execnodes.storage.source import LanceSource, MemTableSource, read_as
+from execnodes.search.vector_blocks import VectorCache, count_hidden_rows, count_physical_rows
+from execnodes.search.vector_search import FEW_ROWS, IndexSearch, search_all_rows, search_index
+from execnodes.storage.source import LanceSource, MemTableSource, convert_columns
 
 
-def narrowed(source: SearchSource, row_filter: RowFilter) -> SearchSource:
-    """The source without rows that don't fulfil a condition.
+def filter_source(source: SearchSource, row_filter: RowFilter) -> SearchSource:
+    """Return the source without rows that fail a condition.
 
     Args:
         source: what is searched.
@@ -29,9 +29,9 @@ def narrowed(source: SearchSource, row_filter: RowFilter) -> SearchSource:
     """
     rows = source.rows
     if isinstance(rows, MemTableSource):
-        admitted = {0: _admitted_in_memory(rows, row_filter)}
+        admitted = {0: _find_admitted_in_memory(rows, row_filter)}
     else:
-        admitted = _admitted(rows, source.fragments, row_filter)
+        admitted = _find_admitted(rows, source.fragments, row_filter)
     before = source.live.fragments
     masks = {
         one: mask if one not in before else before[one].both(mask)
@@ -41,23 +41,25 @@ def narrowed(source: SearchSource, row_filter: RowFilter) -> SearchSource:
     return replace(source, live=RowMask(masks))
 
 
-def _admitted(rows: LanceSource, fragments: tuple[int, ...], row_filter: RowFilter) -> dict[int, np.ndarray]:
-    """Fragment id -> which of its rows fulfil a condition; deleted ones don't."""
+def _find_admitted(
+    rows: LanceSource, fragments: tuple[int, ...], row_filter: RowFilter
+) -> dict[int, np.ndarray]:
+    """Return, by fragment id, which rows pass a condition; deleted ones don't."""
     dataset: Any = rows.dataset
     found = [dataset.get_fragment(fragment_id) for fragment_id in fragments]
     flags = {one.fragment_id: np.zeros(one.physical_rows, dtype=np.bool_) for one in found}
-    for addresses in _admitted_addresses(rows, found, row_filter):
+    for addresses in _find_admitted_addresses(rows, found, row_filter):
         places = addresses >> OFFSET_BITS
         for fragment_id in np.unique(places).tolist():
             flags[fragment_id][addresses[places == fragment_id] & OFFSET_MASK] = True
     return flags
 
 
-def _admitted_addresses(
+def _find_admitted_addresses(
     rows: LanceSource, fragments: list[Any], row_filter: RowFilter
 ) -> Iterator[np.ndarray]:
     columns = sorted(row_filter.columns)
-    condition = row_filter.sql(rows.stored_names) if rows.reads_plainly(columns) else None
+    condition = row_filter.sql(rows.stored_names) if rows.has_plain_columns(columns) else None
     dataset: Any = rows.dataset
     scanner = dataset.scanner(
         columns=[] if condition else [rows.stored_names[one] for one in columns if one in rows.stored],
@@ -70,12 +72,14 @@ def _admitted_addresses(
     for batch in scanner.to_batches():
         addresses = batch.column(ROW_ADDRESS).to_numpy()
         if condition is None and len(addresses):
-            read = pa.RecordBatch.from_arrays(read_as(batch, fields, rows.stored), schema=pa.schema(fields))
+            read = pa.RecordBatch.from_arrays(
+                convert_columns(batch, fields, rows.stored), schema=pa.schema(fields)
+            )
             addresses = addresses[row_filter.matches(read).to_numpy(zero_copy_only=False)]
         yield addresses
 
 
-def _admitted_in_memory(rows: MemTableSource, row_filter: RowFilter) -> np.ndarray:
+def _find_admitted_in_memory(rows: MemTableSource, row_filter: RowFilter) -> np.ndarray:
     needed = rows.rows.select(sorted(row_filter.columns))
     matches = [
         row_filter.matches(batch).to_numpy(zero_copy_only=False)
@@ -91,7 +95,7 @@ WORTH_ASKING = 20
 
 @dataclass(frozen=True, eq=False)
 class KnnExec(ExecNode):
-    """The k nearest live rows of one source for every query, with their true distances; nearest first.
+    """Finds the k nearest live rows of one source for every query, with true distances; nearest first.
 
     It never gives fewer rows than there are: where an index finds fewer than k, all rows of the source are
     looked at.
@@ -109,7 +113,7 @@ class KnnExec(ExecNode):
     source: SearchSource
     request: VectorRequest
     metric: str
-    keep: Keep
+    keep: VectorCache
     row_filter: RowFilter | None = None
     index: IndexSearch | None = None
     k: int | None = None
@@ -125,11 +129,11 @@ class KnnExec(ExecNode):
 
     @property
     def wanted(self) -> int:
-        """Rows wanted for each query."""
+        """Number of rows to find for each query."""
         return self.request.k if self.k is None else self.k
 
     def describe(self) -> str:
-        """Source, how it is searched, and what is kept out."""
+        """Return the source, the search method, and the hidden rows."""
         parts = [self.source.label]
         if self.index is None:
             parts += [f"fragments={len(self.source.fragments)}", "flat", self.metric]
@@ -137,48 +141,47 @@ class KnnExec(ExecNode):
             parts.append(self.index.describe(self.metric))
         if self.row_filter is not None:
             parts.append(f"filter={self.row_filter}")
-        blocked = hidden_rows(self.source)
+        blocked = count_hidden_rows(self.source)
         return f"KnnExec: {', '.join(parts)}, blocked={blocked}"
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """One batch, or none where there is nothing to find."""
+        """Produce one batch, or none if nothing is found."""
         if partition:
             return
         found = self.find(self.request.vectors, self.wanted, context)
         if sum(len(addresses) for _, addresses in found):
-            yield candidates(self.source.number, found)
+            yield build_candidates(self.source.number, found)
 
     def find(self, queries: np.ndarray, k: int, context: TaskContext) -> list[Found]:
-        """The nearest rows of each query: distances and addresses, nearest first."""
-        source, column = self._searched, self.request.column
-        if self.index is None or not self._is_worth_asking(self.index, k):
-            return flat_search(source, column, queries, k, self.metric, self.keep, context)
-        found = ranked_search(source, self.index, column, queries, k, self.metric, self.keep, context)
+        """Return distances and addresses of the nearest rows of each query, nearest first."""
+        source, column = self._filtered_source, self.request.column
+        if self.index is None or not self._is_index_worthwhile(self.index, k):
+            return search_all_rows(source, column, queries, k, self.metric, self.keep, context)
+        found = search_index(source, self.index, column, queries, k, self.metric, self.keep, context)
         short = [number for number, (_, addresses) in enumerate(found) if len(addresses) < k]
         if short:
             context.count(self, "flat_searches", len(short))
-            again = flat_search(source, column, queries[short], k, self.metric, self.keep, context)
+            again = search_all_rows(source, column, queries[short], k, self.metric, self.keep, context)
             for number, result in zip(short, again, strict=True):
                 found[number] = result
         return found
 
     @cached_property
-    def _searched(self) -> SearchSource:
-        """The source, without rows that don't fulfil the condition."""
-        return self.source if self.row_filter is None else narrowed(self.source, self.row_filter)
+    def _filtered_source(self) -> SearchSource:
+        return self.source if self.row_filter is None else filter_source(self.source, self.row_filter)
 
-    def _is_worth_asking(self, index: IndexSearch, k: int) -> bool:
-        """Whether there are so many live rows that to look at all of them costs more than to ask an index."""
-        live = physical_rows(self._searched) - hidden_rows(self._searched)
+    def _is_index_worthwhile(self, index: IndexSearch, k: int) -> bool:
+        """Return whether reading all live rows would cost more than an index search."""
+        live = count_physical_rows(self._filtered_source) - count_hidden_rows(self._filtered_source)
         return live > max(FEW_ROWS, WORTH_ASKING * k * (index.refine_factor or 1))
 
 
-def candidates(source: int, found: list[Found]) -> pa.RecordBatch:
-    """What was found in a source, as `VECTOR_CANDIDATES`."""
-    counts = [len(addresses) for _, addresses in found]
-    queries = np.repeat(np.arange(len(found), dtype=np.int32), counts)
-    distances = np.concatenate([distances for distances, _ in found])
-    addresses = np.concatenate([addresses for _, addresses in found])
+def build_candidates(source: int, rows: list[Found]) -> pa.RecordBatch:
+    """Return the rows found in a source as `VECTOR_CANDIDATES`."""
+    counts = [len(addresses) for _, addresses in rows]
+    queries = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
+    distances = np.concatenate([distances for distances, _ in rows])
+    addresses = np.concatenate([addresses for _, addresses in rows])
     sources = np.full(len(queries), source, dtype=np.int32)
     arrays = [pa.array(one) for one in (queries, sources, addresses, distances)]
     return pa.RecordBatch.from_arrays(arrays, schema=VECTOR_CANDIDATES)

@@ -1,4 +1,4 @@
-"""What a search asks for, what is searched, and the candidates that searching it gives."""
+"""Requests, sources, and candidates of searches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_ROWS = 10_000_000
 
 
 class Staleness(Enum):
-    """How rows that newer ones supersede are kept out of a vector search.
+    """The way in which a vector search excludes superseded rows.
 
     EXACT: they are known by address and given to Lance before it ranks.
     BLOOM: key filters of newer generations tell which may be stale, keys confirm it, more is fetched.
@@ -34,7 +34,7 @@ class Staleness(Enum):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class VectorRequest:
-    """Nearest neighbours of one or more vectors.
+    """A search for the nearest neighbours of one or more vectors.
 
     Attributes:
         column: fixed-size list of numbers.
@@ -60,7 +60,7 @@ class VectorRequest:
 
 
 class Fusion(Enum):
-    """How a hybrid search makes one score of a distance and a text score.
+    """The way in which a hybrid search combines a distance and a text score.
 
     WEIGHTED: both are scaled to 0..1 among the candidates of their branch, and added by weight.
     RRF: reciprocal rank fusion, which goes by the places in the two rankings alone.
@@ -72,7 +72,7 @@ class Fusion(Enum):
 
 @dataclass(frozen=True, slots=True)
 class HybridRequest:
-    """How the candidates of a vector search and of a text search become one ranking.
+    """The fusion of a vector search and a text search.
 
     Attributes:
         k: rows wanted for each query.
@@ -98,7 +98,7 @@ class HybridRequest:
 
     @property
     def candidates(self) -> int:
-        """Rows that each branch fetches for each query."""
+        """Number of rows that each branch fetches for each query."""
         return min(self.k * self.oversample_factor, MAX_K)
 
 
@@ -147,7 +147,7 @@ class IndexDescription:
 
 @dataclass(frozen=True, eq=False)
 class SearchSource:
-    """Rows that are searched together: of one dataset or log tail, all covered by one index or by none.
+    """Rows of one dataset or log tail that are searched together: all covered by one index, or by none.
 
     Args:
         number: names the source among those of one search.
@@ -172,10 +172,10 @@ class SearchSource:
     stem: Hashable | None = None
 
     def fragment_identity(self, fragment_id: int) -> Hashable:
-        """Names the rows of one fragment in caches, whatever else the source has."""
+        """Return the cache identity of one fragment's rows, independent of the rest of the source."""
         return self.fragment_identities.get(fragment_id, (self.identity, fragment_id))
 
     @property
     def label(self) -> str:
-        """For plans."""
+        """The label for plans."""
         return self.rows.label

@@ -1,11 +1,10 @@
-"""The columns of rows that were found, by their addresses.
+"""Read the columns of candidates by their row addresses.
 
-A search finds a few rows in each of many generations, query after query, and asking Lance for two of them
-costs as much as asking for a thousand. Generations are small and never change: narrow columns are read once,
-and kept whole to take rows from.
+A search finds a few rows in each of many generations, and a read of two rows from Lance costs as much as one
+of a thousand. Generations are small and never change, so narrow columns are read once and cached whole.
 
-Row addresses are the ids by which Lance knows rows, except in datasets with stable row ids. There,
-`row_addr_allowlist` and `row_addr_blocklist` list ids whatever their names say, and `_take_rows` takes ids.
+Lance identifies rows by their addresses, except in datasets with stable row ids: there, `row_addr_allowlist`,
+`row_addr_blocklist` and `_take_rows` take row ids.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ import pyarrow as pa
 from execnodes.node import ROW_ADDRESS, ExecNode, TaskContext, UnaryExec, rows_without_columns
 from execnodes.rows.lance_filter import RowFilter
 from execnodes.rows.row_mask import OFFSET_BITS, OFFSET_MASK
-from execnodes.search.candidates import helpers_for, side_by_side
+from execnodes.search.candidates import choose_helper_count, run_concurrently
 from execnodes.search.source import SOURCE, SearchSource
-from execnodes.search.vector_blocks import Keep
-from execnodes.storage.source import LanceSource, read_as, whole
+from execnodes.search.vector_blocks import VectorCache
+from execnodes.storage.source import LanceSource, combine_chunks, convert_columns
 from memwal.errors import CorruptDataError
 from memwal.stored_fields import TOMBSTONE
 
@@ -35,7 +34,7 @@ DELETED = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 
 @dataclass(frozen=True, slots=True)
 class _RowIds:
-    """Names the ids of a fragment's rows. Equal for the same rows under the same ids.
+    """The cache key of a fragment's row ids; equal for the same rows with the same ids.
 
     Attributes:
         rows: see `SearchSource.fragment_identity`.
@@ -47,12 +46,12 @@ class _RowIds:
 
 
 def has_stable_ids(source: SearchSource) -> bool:
-    """Whether ids are other than addresses."""
+    """Return whether row ids differ from row addresses."""
     return bool(getattr(source.rows.dataset, "has_stable_row_ids", False))  # type: ignore[union-attr]
 
 
-def row_ids(source: SearchSource, addresses: np.ndarray, keep: Keep) -> np.ndarray:
-    """The ids of rows that are not deleted; those of deleted rows are left out.
+def find_row_ids(source: SearchSource, addresses: np.ndarray, keep: VectorCache) -> np.ndarray:
+    """Return the ids of rows; those of deleted rows are left out.
 
     Args:
         source: a Lance dataset.
@@ -65,13 +64,13 @@ def row_ids(source: SearchSource, addresses: np.ndarray, keep: Keep) -> np.ndarr
     ids = np.empty(len(addresses), dtype=np.uint64)
     for fragment_id in np.unique(fragments).tolist():
         here = fragments == fragment_id
-        ids[here] = fragment_ids(source, fragment_id, keep)[addresses[here] & OFFSET_MASK]
+        ids[here] = read_fragment_row_ids(source, fragment_id, keep)[addresses[here] & OFFSET_MASK]
     present: np.ndarray = ids[ids != DELETED]
     return present
 
 
-def fragment_ids(source: SearchSource, fragment_id: int, keep: Keep) -> np.ndarray:
-    """The row ids of a fragment by physical offset, uint64; `DELETED` where there is no row any more."""
+def read_fragment_row_ids(source: SearchSource, fragment_id: int, keep: VectorCache) -> np.ndarray:
+    """Return the row ids of a fragment by physical offset (uint64); `DELETED` for deleted rows."""
     dataset: Any = source.rows.dataset  # type: ignore[union-attr]
 
     def make() -> np.ndarray:
@@ -97,7 +96,7 @@ _ENTRY_BYTES = 256
 
 @dataclass(frozen=True, slots=True)
 class _ColumnName:
-    """Names a column of a fragment. Equal for the same rows, read as the same type.
+    """The cache key of a fragment's column; equal for the same rows, read as the same type.
 
     Attributes:
         rows: see `SearchSource.fragment_identity`.
@@ -123,10 +122,10 @@ class _KeptColumn:
     places: np.ndarray | None
 
 
-def kept_columns(
-    source: SearchSource, addresses: np.ndarray, fields: Sequence[pa.Field], keep: Keep
+def take_cached_columns(
+    source: SearchSource, addresses: np.ndarray, fields: Sequence[pa.Field], keep: VectorCache
 ) -> list[pa.Array] | None:
-    """Columns of some rows of a generation, in the order of the addresses.
+    """Return columns of rows of a generation, in the order of the addresses.
 
     Args:
         source: where the rows lie.
@@ -147,7 +146,7 @@ def kept_columns(
     columns = []
     for field in fields:
         key = _ColumnName(source.fragment_identity(fragment_id), field.name, field.type)
-        found = keep.compute(key, partial(_read, rows, fragment_id, field), _size)
+        found = keep.compute(key, partial(_read_column, rows, fragment_id, field), _measure)
         places = offsets if found.places is None else found.places[offsets]
         if found.values is None or np.any(places < 0):
             return None
@@ -160,7 +159,7 @@ def _is_narrow(field: pa.Field) -> bool:
     return bool(pa.types.is_primitive(kind) or pa.types.is_string(kind) or pa.types.is_decimal(kind))
 
 
-def _read(rows: LanceSource, fragment_id: int, field: pa.Field) -> _KeptColumn:
+def _read_column(rows: LanceSource, fragment_id: int, field: pa.Field) -> _KeptColumn:
     dataset: Any = rows.dataset
     fragment = dataset.get_fragment(fragment_id)
     if fragment.physical_rows > MAX_ROWS:
@@ -174,7 +173,7 @@ def _read(rows: LanceSource, fragment_id: int, field: pa.Field) -> _KeptColumn:
     if read.nbytes > MAX_BYTES + 8 * read.num_rows:
         return _KeptColumn(None, None)
     (batch,) = read.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=read.schema)]
-    (values,) = read_as(batch, [field], rows.stored)
+    (values,) = convert_columns(batch, [field], rows.stored)
     if len(values) == fragment.physical_rows:
         return _KeptColumn(values, None)
     places = np.full(fragment.physical_rows, -1, dtype=np.int64)
@@ -182,15 +181,15 @@ def _read(rows: LanceSource, fragment_id: int, field: pa.Field) -> _KeptColumn:
     return _KeptColumn(values, places)
 
 
-def _size(column: _KeptColumn) -> int:
+def _measure(column: _KeptColumn) -> int:
     places = 0 if column.places is None else int(column.places.nbytes)
     return _ENTRY_BYTES + places + (0 if column.values is None else int(column.values.nbytes))
 
 
-def taken_rows(
-    source: SearchSource, addresses: np.ndarray, fields: Sequence[pa.Field], keep: Keep
+def take_columns(
+    source: SearchSource, addresses: np.ndarray, fields: Sequence[pa.Field], keep: VectorCache
 ) -> list[pa.Array]:
-    """Columns of some rows of one source, in the order of the addresses.
+    """Return columns of rows of one source, in the order of the addresses.
 
     Args:
         source: where the rows lie.
@@ -204,8 +203,8 @@ def taken_rows(
     rows = source.rows
     if not isinstance(rows, LanceSource):
         table = rows.rows.select([field.name for field in fields]).take(pa.array(addresses))
-        return [whole(column) for column in table.columns]
-    kept = kept_columns(source, addresses, fields, keep)
+        return [combine_chunks(column) for column in table.columns]
+    kept = take_cached_columns(source, addresses, fields, keep)
     if kept is not None:
         return kept
     names = {**rows.stored_names, TOMBSTONE: TOMBSTONE}
@@ -215,13 +214,13 @@ def taken_rows(
     # The same row may be found by several queries, and Lance wants each once.
     unique, repeated = np.unique(addresses, return_inverse=True)
     dataset: Any = rows.dataset
-    taken = dataset._take_rows(row_ids(source, unique, keep).tolist(), columns=stored)  # noqa: SLF001
+    taken = dataset._take_rows(find_row_ids(source, unique, keep).tolist(), columns=stored)  # noqa: SLF001
     if taken.num_rows != len(unique):
         msg = f"{rows.label} has {taken.num_rows} of {len(unique)} rows that a search of it found"
         raise CorruptDataError(msg)
     (batch,) = taken.combine_chunks().to_batches()
     places = pa.array(repeated)
-    return [column.take(places) for column in read_as(batch, fields, rows.stored)]
+    return [column.take(places) for column in convert_columns(batch, fields, rows.stored)]
 
 
 TAKEN_ROWS = 16_384
@@ -230,7 +229,7 @@ TAKEN_ROWS = 16_384
 
 @dataclass(frozen=True, eq=False)
 class TakeRowsExec(UnaryExec):
-    """The candidates' rows, in the order of the candidates: nobody else's columns are ever read.
+    """Reads the columns of the candidates, in the order of the candidates, and of no other rows.
 
     Args:
         input: candidates.
@@ -244,7 +243,7 @@ class TakeRowsExec(UnaryExec):
     sources: tuple[SearchSource, ...]
     output: pa.Schema
     row_filter: RowFilter | None
-    keep: Keep
+    keep: VectorCache
 
     def __post_init__(self) -> None:
         numbers = [source.number for source in self.sources]
@@ -253,17 +252,16 @@ class TakeRowsExec(UnaryExec):
 
     @property
     def schema(self) -> pa.Schema:
-        """What it produces."""
+        """The output columns."""
         return self.output
 
     def describe(self) -> str:
-        """Columns, and the filter."""
+        """Return the columns and the filter."""
         filtered = "" if self.row_filter is None else f", filter={self.row_filter}"
         return f"TakeRowsExec: columns=[{', '.join(self.output.names)}]{filtered}"
 
     @cached_property
     def _table(self) -> pa.Schema:
-        """All columns of the table."""
         if not self.sources:
             return pa.schema([])
         rows = self.sources[0].rows
@@ -271,7 +269,7 @@ class TakeRowsExec(UnaryExec):
 
     @cached_property
     def _needed(self) -> pa.Schema:
-        """The output, and what the filter reads besides."""
+        """Names of the output columns and of those that the filter reads."""
         read = self.row_filter.columns if self.row_filter is not None else frozenset()
         further = sorted(read - set(self.output.names))
         known = [self._table if name in self._table.names else self.input.schema for name in further]
@@ -279,24 +277,24 @@ class TakeRowsExec(UnaryExec):
 
     @cached_property
     def _fields(self) -> list[pa.Field]:
-        """What is read from the sources."""
         return [field for field in self._needed if field.name in self._table.names]
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """The rows, some at a time."""
+        """Produce the rows in several batches."""
         for found in self.input.execute(partition, context):
             for start in range(0, found.num_rows, TAKEN_ROWS):
                 context.check()
-                rows = self._rows(found.slice(start, TAKEN_ROWS))
+                rows = self._take_batch(found.slice(start, TAKEN_ROWS))
                 if rows.num_rows:
                     yield rows
 
-    def _rows(self, found: pa.RecordBatch) -> pa.RecordBatch:
+    def _take_batch(self, candidates: pa.RecordBatch) -> pa.RecordBatch:
         if not self._needed.names:
-            return rows_without_columns(found.num_rows)
-        taken = self._taken(found) if self._fields else {}
+            return rows_without_columns(candidates.num_rows)
+        taken = self._take_table_columns(candidates) if self._fields else {}
         arrays = [
-            taken[field.name] if field.name in taken else found.column(field.name) for field in self._needed
+            taken[field.name] if field.name in taken else candidates.column(field.name)
+            for field in self._needed
         ]
         rows = pa.RecordBatch.from_arrays(arrays, schema=self._needed)
         if self.row_filter is not None:
@@ -305,16 +303,15 @@ class TakeRowsExec(UnaryExec):
             return rows_without_columns(rows.num_rows)
         return rows if len(self.output) == len(self._needed) else rows.select(self.output.names)
 
-    def _taken(self, found: pa.RecordBatch) -> dict[str, pa.Array]:
-        """Table columns of the candidates, by name."""
-        numbers = found.column(SOURCE).to_numpy()
-        addresses = found.column(ROW_ADDRESS).to_numpy()
+    def _take_table_columns(self, candidates: pa.RecordBatch) -> dict[str, pa.Array]:
+        numbers = candidates.column(SOURCE).to_numpy()
+        addresses = candidates.column(ROW_ADDRESS).to_numpy()
         places = [np.flatnonzero(numbers == number) for number in np.unique(numbers)]
         tasks = [
-            partial(taken_rows, self.sources[numbers[at[0]]], addresses[at], self._fields, self.keep)
+            partial(take_columns, self.sources[numbers[at[0]]], addresses[at], self._fields, self.keep)
             for at in places
         ]
-        parts = side_by_side(tasks, helpers_for(self.sources))
+        parts = run_concurrently(tasks, choose_helper_count(self.sources))
         if len(parts) == 1:
             columns: Sequence[pa.Array] = parts[0]
         else:

@@ -1,7 +1,7 @@
-"""The vectors of a source as matrices, for searches that look at every row.
+"""The vectors of a source as matrices, for searches that read every row.
 
-Vectors of a few megabytes are kept decoded: multiplying them takes less time than opening a scanner. Others
-are read piece by piece whenever they are searched.
+Vectors of a few megabytes are cached decoded: multiplying them is faster than opening a scanner. Others are
+read in blocks for each search.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import pyarrow as pa
 from execnodes.node import ROW_ADDRESS
 from execnodes.rows.row_mask import OFFSET_BITS, OFFSET_MASK
 from execnodes.search.source import SearchSource
-from execnodes.storage.source import LanceSource, MemTableSource, read_as, whole
+from execnodes.storage.source import LanceSource, MemTableSource, combine_chunks, convert_columns
 
 
-def physical_rows(source: SearchSource) -> int:
-    """Rows of a source, hidden and deleted ones included."""
+def count_physical_rows(source: SearchSource) -> int:
+    """Return the number of rows of a source, hidden and deleted ones included."""
     rows = source.rows
     if not isinstance(rows, LanceSource):
         return int(rows.rows.num_rows)
@@ -33,14 +33,14 @@ def physical_rows(source: SearchSource) -> int:
     )
 
 
-def hidden_rows(source: SearchSource) -> int:
-    """Rows of a source that its mask hides."""
+def count_hidden_rows(source: SearchSource) -> int:
+    """Return the number of rows that the source's mask hides."""
     masks = source.live.fragments
     return sum(masks[one].hidden_rows for one in source.fragments if one in masks)
 
 
-def live_addresses(source: SearchSource) -> np.ndarray:
-    """Addresses of the rows that masks show, uint64, ascending; every fragment must have a mask."""
+def list_live_addresses(source: SearchSource) -> np.ndarray:
+    """Return the addresses of visible rows, uint64, ascending; every fragment must have a mask."""
     masks = source.live.fragments
     parts = [
         np.flatnonzero(masks[one].visible.to_numpy(zero_copy_only=False)).astype(np.uint64)
@@ -50,8 +50,8 @@ def live_addresses(source: SearchSource) -> np.ndarray:
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint64)
 
 
-def are_live(source: SearchSource, addresses: np.ndarray) -> np.ndarray:
-    """Which of these rows are in the source and not hidden."""
+def find_live(source: SearchSource, addresses: np.ndarray) -> np.ndarray:
+    """Return for each address whether the row is in the source and visible."""
     fragments = addresses >> OFFSET_BITS
     searched = set(source.fragments)
     live = np.zeros(len(addresses), dtype=np.bool_)
@@ -79,16 +79,16 @@ _OVERHEAD = 256
 Value = TypeVar("Value")
 
 
-class Keep(Protocol):
-    """A cache bounded in bytes, for things that never change."""
+class VectorCache(Protocol):
+    """A cache of immutable values, bounded in bytes."""
 
     def compute(self, key: Hashable, make: Callable[[], Value], size: Callable[[Value], int]) -> Value:
-        """The value of a key, made where it is not kept."""
+        """Return the value of a key; compute it if it is not cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class _MemoryVectors:
-    """Names the vectors of rows in memory. Equal for the same rows and column.
+    """The cache key of vectors in memory; equal for the same rows and column.
 
     Attributes:
         rows: see `SearchSource.identity`.
@@ -101,7 +101,7 @@ class _MemoryVectors:
 
 @dataclass(frozen=True, slots=True)
 class _FragmentVectors:
-    """Names the vectors of a fragment. Equal for the same rows and column.
+    """The cache key of a fragment's vectors; equal for the same rows and column.
 
     Attributes:
         rows: see `SearchSource.fragment_identity`.
@@ -126,18 +126,18 @@ class VectorBlock:
 
     @property
     def fragment_id(self) -> int:
-        """Of all its rows."""
+        """Id of the fragment of all rows."""
         return int(self.addresses[0]) >> OFFSET_BITS
 
     @cached_property
     def squares(self) -> np.ndarray:
-        """The square of the length of every vector, in its own type."""
+        """Squared length of every vector, in its own type."""
         squares: np.ndarray = np.vecdot(self.vectors, self.vectors)
         return squares
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, those of `squares` among them."""
+        """Bytes in memory, those of `squares` included."""
         squares = len(self.vectors) * self.vectors.itemsize
         return int(self.addresses.nbytes + self.vectors.nbytes + squares)
 
@@ -145,8 +145,8 @@ class VectorBlock:
 Blocks = tuple[VectorBlock, ...]
 
 
-def vector_blocks(source: SearchSource, column: str, keep: Keep) -> Iterator[VectorBlock]:
-    """All rows of a source that have a vector and are not deleted, whether they are live or not.
+def read_vector_blocks(source: SearchSource, column: str, keep: VectorCache) -> Iterator[VectorBlock]:
+    """Read all rows of a source that have a vector and are not deleted, live or not.
 
     Args:
         source: where.
@@ -157,29 +157,29 @@ def vector_blocks(source: SearchSource, column: str, keep: Keep) -> Iterator[Vec
     if isinstance(rows, MemTableSource):
         vectors = rows.rows.column(column)
         if not len(vectors) or vectors.nbytes > MAX_KEPT_TAIL_BYTES:
-            yield from _of_memory(vectors)
+            yield from _split_memory(vectors)
             return
         of_memory = _MemoryVectors(source.identity, column)
-        every = partial(_of_memory, pa.chunked_array([whole(vectors)]))
-        yield from keep.compute(of_memory, partial(_all, every), _size)
+        every = partial(_split_memory, pa.chunked_array([combine_chunks(vectors)]))
+        yield from keep.compute(of_memory, partial(_collect, every), _measure)
         return
     if column not in rows.stored:
         return
-    are_kept = physical_rows(source) * _row_bytes(rows.schema.field(column).type) <= MAX_KEPT_BYTES
+    are_kept = count_physical_rows(source) * _measure_row(rows.schema.field(column).type) <= MAX_KEPT_BYTES
     for fragment_id in source.fragments:
-        scanned = partial(scanned_blocks, rows, column, fragment_id)
+        scanned = partial(scan_blocks, rows, column, fragment_id)
         if are_kept:
             key = _FragmentVectors(source.fragment_identity(fragment_id), column)
-            yield from keep.compute(key, partial(_all, scanned), _size)
+            yield from keep.compute(key, partial(_collect, scanned), _measure)
         else:
             yield from scanned()
 
 
-def _row_bytes(kind: pa.DataType) -> int:
+def _measure_row(kind: pa.DataType) -> int:
     return int(kind.list_size * kind.value_type.bit_width) // 8
 
 
-def scanned_blocks(rows: LanceSource, column: str, fragment_id: int) -> Iterator[VectorBlock]:
+def scan_blocks(rows: LanceSource, column: str, fragment_id: int) -> Iterator[VectorBlock]:
     """Read the vectors of a fragment."""
     dataset: Any = rows.dataset
     scanner = dataset.scanner(
@@ -190,37 +190,37 @@ def scanned_blocks(rows: LanceSource, column: str, fragment_id: int) -> Iterator
     )
     field = rows.schema.field(column)
     for batch in scanner.to_batches():
-        (vectors,) = read_as(batch, (field,), rows.stored)
-        yield from blocks_of(vectors, batch.column(ROW_ADDRESS).to_numpy())
+        (vectors,) = convert_columns(batch, (field,), rows.stored)
+        yield from split_into_blocks(vectors, batch.column(ROW_ADDRESS).to_numpy())
 
 
-def _all(blocks: Callable[[], Iterator[VectorBlock]]) -> Blocks:
+def _collect(blocks: Callable[[], Iterator[VectorBlock]]) -> Blocks:
     return tuple(blocks())
 
 
-def _of_memory(column: pa.ChunkedArray) -> Iterator[VectorBlock]:
+def _split_memory(column: pa.ChunkedArray) -> Iterator[VectorBlock]:
     start = 0
     for vectors in column.chunks:
-        yield from blocks_of(vectors, np.arange(start, start + len(vectors), dtype=np.uint64))
+        yield from split_into_blocks(vectors, np.arange(start, start + len(vectors), dtype=np.uint64))
         start += len(vectors)
 
 
-def blocks_of(vectors: pa.FixedSizeListArray, addresses: np.ndarray) -> Iterator[VectorBlock]:
-    """At most one block, in which every row has a vector."""
+def split_into_blocks(vectors: pa.FixedSizeListArray, addresses: np.ndarray) -> Iterator[VectorBlock]:
+    """Yield at most one block, in which every row has a vector."""
     if vectors.null_count:
         valid = vectors.is_valid()
         vectors, addresses = vectors.filter(valid), addresses[valid.to_numpy(zero_copy_only=False)]
     if not len(vectors):
         return
-    matrix, whole = _matrix(vectors)
+    matrix, whole = _to_matrix(vectors)
     if whole is not None:
         matrix, addresses = matrix[whole], addresses[whole]
     if len(addresses):
         yield VectorBlock(addresses, matrix)
 
 
-def _matrix(vectors: pa.FixedSizeListArray) -> tuple[np.ndarray, np.ndarray | None]:
-    """One row a vector, and which rows have all of their elements; None where all have."""
+def _to_matrix(vectors: pa.FixedSizeListArray) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return one row per vector, and which rows have all elements; None if all have."""
     size = vectors.type.list_size
     elements = vectors.flatten()
     whole = None
@@ -230,5 +230,5 @@ def _matrix(vectors: pa.FixedSizeListArray) -> tuple[np.ndarray, np.ndarray | No
     return elements.to_numpy(zero_copy_only=False).reshape(-1, size), whole
 
 
-def _size(blocks: Blocks) -> int:
+def _measure(blocks: Blocks) -> int:
     return sum(block.nbytes for block in blocks) + _OVERHEAD

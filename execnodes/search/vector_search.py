@@ -1,15 +1,13 @@
-"""The nearest live rows of one source: as Lance's vector index finds them, or by all distances.
+"""Find the nearest live rows of one source, by Lance's vector index or by all distances.
 
-By an index: Lance would rank live rows alone, given a list of the others. But which partitions it looks at,
-and how it walks a graph, goes by all rows: where the nearest ones are superseded, it returns live rows from
-wherever it happens to look, and nothing tells that others are nearer. To test every row against a list takes
-time, too. Here all rows are ranked and stale ones dropped by address; their share shows when more has to be
-fetched.
+By an index: Lance can exclude a list of rows, but it chooses partitions and graph nodes by all rows. If the
+nearest rows are superseded, it returns live rows that are not the nearest, and nothing tells so; the
+exclusion also costs time. So all rows are ranked here, stale ones are dropped by address, and more are
+fetched if their share is large.
 
-By all distances: a formula that is quicker than the distance, and not as exact, tells which rows may be among
-the nearest. The square of a difference is the sum of both squares less twice the product. Where squares are
-known, that is a third of the work; but what is left of large squares that cancel out is rough. The error has
-a bound, so no row that is among the nearest is lost: those that remain are ranked by their true distances.
+By all distances: a quick formula, the sum of both squares less twice the product, selects the rows that may
+be among the nearest. It is less exact where large squares cancel out, but its error has a bound, so no
+nearest row is lost; the selected rows are ranked by their true distances.
 """
 
 from __future__ import annotations
@@ -24,18 +22,18 @@ import pyarrow as pa
 
 from execnodes.node import ROW_ADDRESS, TaskContext
 from execnodes.rows.row_mask import OFFSET_MASK, FragmentMask
-from execnodes.search.distances import NOTHING, Found, NearestRows, distances, nearest
+from execnodes.search.distances import NOTHING, Found, NearestRows, compute_distances, select_nearest
 from execnodes.search.source import DISTANCE, QUERY_INDEX, SearchSource
-from execnodes.search.take_rows import taken_rows
+from execnodes.search.take_rows import take_columns
 from execnodes.search.vector_blocks import (
-    Keep,
     VectorBlock,
-    are_live,
-    blocks_of,
-    hidden_rows,
-    live_addresses,
-    physical_rows,
-    vector_blocks,
+    VectorCache,
+    count_hidden_rows,
+    count_physical_rows,
+    find_live,
+    list_live_addresses,
+    read_vector_blocks,
+    split_into_blocks,
 )
 from execnodes.storage.source import LanceSource
 
@@ -47,10 +45,10 @@ _ROUNDINGS = 3
 """Of a square, of a product, and of the distance that decides in the end."""
 
 
-def may_be_nearest(
+def screen_nearest(
     block: VectorBlock, query: np.ndarray, k: int, unwanted: np.ndarray | None
 ) -> np.ndarray | None:
-    """The rows of a block that may be among the k with the smallest l2 distance to a query.
+    """Return the rows of a block that may be among the k with the smallest l2 distance to a query.
 
     Args:
         block: vectors.
@@ -85,16 +83,16 @@ FEW = 4
 """Where fewer than one row in so many is wanted, the others are left out before distances are computed."""
 
 
-def flat_search(
+def search_all_rows(
     source: SearchSource,
     column: str,
     queries: np.ndarray,
     k: int,
     metric: str,
-    keep: Keep,
+    keep: VectorCache,
     context: TaskContext,
 ) -> list[Found]:
-    """The k nearest live rows for every query.
+    """Return the k nearest live rows for every query, by the distances of all rows.
 
     Args:
         source: what is searched.
@@ -106,7 +104,7 @@ def flat_search(
         context: stops the search.
     """
     collected = [NearestRows(k) for _ in queries]
-    for block, wanted in _wanted_blocks(source, column, keep):
+    for block, wanted in _read_live_blocks(source, column, keep):
         context.check()
         addresses, vectors, unwanted = block.addresses, block.vectors, None
         if wanted is not None:
@@ -116,55 +114,54 @@ def flat_search(
                 unwanted = ~wanted
         is_screened = metric == "l2" and vectors is block.vectors
         for query, best in zip(queries, collected, strict=True):
-            near = may_be_nearest(block, query, k, unwanted) if is_screened else None
+            near = screen_nearest(block, query, k, unwanted) if is_screened else None
             if near is not None:
-                best.add(distances(metric, vectors[near], query), addresses[near])
+                best.add(compute_distances(metric, vectors[near], query), addresses[near])
                 continue
-            found = distances(metric, vectors, query)
+            row_distances = compute_distances(metric, vectors, query)
             if unwanted is not None:
-                found[unwanted] = np.nan
-            best.add(found, addresses)
+                row_distances[unwanted] = np.nan
+            best.add(row_distances, addresses)
     return [best.result() for best in collected]
 
 
-def _wanted_blocks(
-    source: SearchSource, column: str, keep: Keep
+def _read_live_blocks(
+    source: SearchSource, column: str, keep: VectorCache
 ) -> Iterator[tuple[VectorBlock, np.ndarray | None]]:
-    """Vectors, and which of them are of rows that count; None where all are."""
+    """Read vectors, and which of their rows are live; None if all are."""
     rows = source.rows
     if isinstance(rows, LanceSource) and _has_few_rows(source):
-        addresses = live_addresses(source)
+        addresses = list_live_addresses(source)
         if len(addresses) and column in rows.stored:
-            (vectors,) = taken_rows(source, addresses, (rows.schema.field(column),), keep)
-            yield from ((block, None) for block in blocks_of(vectors, addresses))
+            (vectors,) = take_columns(source, addresses, (rows.schema.field(column),), keep)
+            yield from ((block, None) for block in split_into_blocks(vectors, addresses))
         return
-    for block in vector_blocks(source, column, keep):
-        yield block, _shown(block, source.live.fragments.get(block.fragment_id))
+    for block in read_vector_blocks(source, column, keep):
+        yield block, _find_visible(block, source.live.fragments.get(block.fragment_id))
 
 
 def _has_few_rows(source: SearchSource) -> bool:
-    """Whether a source has so few live rows that it is best to read no other."""
+    """Return whether a source has so few live rows that only these should be read."""
     masks = source.live.fragments
     if any(one not in masks for one in source.fragments):
         return False
-    live = physical_rows(source) - hidden_rows(source)
-    return live <= FEW_ROWS and live * FEW < physical_rows(source)
+    live = count_physical_rows(source) - count_hidden_rows(source)
+    return live <= FEW_ROWS and live * FEW < count_physical_rows(source)
 
 
-def _shown(block: VectorBlock, mask: FragmentMask | None) -> np.ndarray | None:
-    """Which rows of a block a mask shows."""
+def _find_visible(block: VectorBlock, mask: FragmentMask | None) -> np.ndarray | None:
     if mask is None or not mask.hidden_rows:
         return None
     flags = mask.visible.to_numpy(zero_copy_only=False)
     first, last = int(block.addresses[0]) & OFFSET_MASK, int(block.addresses[-1]) & OFFSET_MASK
     is_run = last - first + 1 == len(block.addresses)
-    found: np.ndarray = flags[first : last + 1] if is_run else flags[block.addresses & OFFSET_MASK]
-    return found
+    visible: np.ndarray = flags[first : last + 1] if is_run else flags[block.addresses & OFFSET_MASK]
+    return visible
 
 
 @dataclass(frozen=True, slots=True)
 class IndexSearch:
-    """How an index is used.
+    """The parameters of an index search.
 
     Attributes:
         name: of the index.
@@ -184,16 +181,16 @@ class IndexSearch:
     ef: int | None = None
 
     def describe(self, metric: str) -> str:
-        """For plans."""
+        """Return the index and its parameters for plans."""
         effort = None if self.nprobes is not None else self.effort
         options = {"nprobes": self.nprobes, "effort": effort, "ef": self.ef, "refine": self.refine_factor}
-        said = [f"{name}={value}" for name, value in options.items() if value is not None]
-        return ", ".join([f"index={self.name} ({self.type} {metric})", *said])
+        settings = [f"{name}={value}" for name, value in options.items() if value is not None]
+        return ", ".join([f"index={self.name} ({self.type} {metric})", *settings])
 
-    def ranked(
+    def rank(
         self, source: SearchSource, column: str, queries: np.ndarray, k: int, effort: float
     ) -> list[Found]:
-        """The k nearest rows of the index by its own distances, superseded ones among them; nearest first.
+        """Return the k nearest rows by the index's own distances, stale ones included; nearest first.
 
         Args:
             source: a Lance dataset with the index.
@@ -223,16 +220,16 @@ class IndexSearch:
             ).to_table()
 
         if len(queries) == 1 or QUERY_INDEX in dataset.schema.names:
-            return [_found(search(query)) for query in queries]
-        return _by_query(search(queries), len(queries))
+            return [_unpack_result(search(query)) for query in queries]
+        return _split_by_query(search(queries), len(queries))
 
 
-def _found(rows: pa.Table) -> Found:
+def _unpack_result(rows: pa.Table) -> Found:
     return rows.column(DISTANCE).to_numpy(), rows.column(ROW_ADDRESS).to_numpy()
 
 
-def _by_query(rows: pa.Table, queries: int) -> list[Found]:
-    distances, addresses = _found(rows)
+def _split_by_query(rows: pa.Table, queries: int) -> list[Found]:
+    distances, addresses = _unpack_result(rows)
     starts = np.searchsorted(rows.column(QUERY_INDEX).to_numpy(), np.arange(1, queries))
     parts = zip(np.split(distances, starts), np.split(addresses, starts), strict=True)
     return list(parts)
@@ -248,17 +245,17 @@ WORTH_RANKING = 100
 """To rank a row and read its vector takes as long as to compute so many distances."""
 
 
-def ranked_search(
+def search_index(
     source: SearchSource,
     index: IndexSearch,
     column: str,
     queries: np.ndarray,
     k: int,
     metric: str,
-    keep: Keep,
+    keep: VectorCache,
     context: TaskContext,
 ) -> list[Found]:
-    """The k nearest live rows for every query, nearest first; none for a query where the index can't tell.
+    """Return the k nearest live rows for every query, nearest first; none if the index can't tell them.
 
     Args:
         source: a Lance dataset with the index.
@@ -270,34 +267,36 @@ def ranked_search(
         keep: holds row ids.
         context: stops the search.
     """
-    rows, hidden = physical_rows(source), hidden_rows(source)
+    rows, hidden = count_physical_rows(source), count_hidden_rows(source)
     refine = index.refine_factor or 1
     kept = refine * k
     wanted, effort = kept, index.effort
     if hidden:
         wanted += 8 + math.ceil(1.2 * kept * hidden / (rows - hidden))
-    found = [NOTHING] * len(queries)
-    asked = list(range(len(queries)))
+    results = [NOTHING] * len(queries)
+    pending = list(range(len(queries)))
     while True:
         context.check()
         short, most = [], 0
-        ranked = index.ranked(source, column, queries[asked], wanted, effort)
-        for number, (values, addresses) in zip(asked, ranked, strict=True):
-            live = np.flatnonzero(are_live(source, addresses))
-            required = _required(live, k, refine) or GROWTH * wanted
+        ranked = index.rank(source, column, queries[pending], wanted, effort)
+        for number, (values, addresses) in zip(pending, ranked, strict=True):
+            live = np.flatnonzero(find_live(source, addresses))
+            required = _compute_required(live, k, refine) or GROWTH * wanted
             if len(addresses) < wanted or required <= TOLERANCE * wanted:
-                found[number] = values[live[:kept]], addresses[live[:kept]]
+                results[number] = values[live[:kept]], addresses[live[:kept]]
             else:
                 short.append(number)
                 most = max(most, required)
         if not short or most * WORTH_RANKING > rows:
             break
-        asked, wanted, kept, effort = short, most, most, max(index.effort, THOROUGH)
-    return found if index.refine_factor is None else _refined(source, column, queries, k, metric, keep, found)
+        pending, wanted, kept, effort = short, most, most, max(index.effort, THOROUGH)
+    return (
+        results if index.refine_factor is None else _refine(source, column, queries, k, metric, keep, results)
+    )
 
 
-def _required(live: np.ndarray, k: int, refine: int) -> int | None:
-    """How many rows must be ranked to have the k nearest live ones among them; None where that can't be told.
+def _compute_required(live: np.ndarray, k: int, refine: int) -> int | None:
+    """Return how many rows must be ranked to include the k nearest live ones; None if unknown.
 
     Stale rows are nearer than the k-th live one: to find it takes what it takes to find that many rows where
     none is stale.
@@ -310,25 +309,24 @@ def _required(live: np.ndarray, k: int, refine: int) -> int | None:
     return refine * (int(live[k - 1]) + 1) if len(live) >= k else None
 
 
-def _refined(
+def _refine(
     source: SearchSource,
     column: str,
     queries: np.ndarray,
     k: int,
     metric: str,
-    keep: Keep,
-    found: Sequence[Found],
+    keep: VectorCache,
+    candidates: Sequence[Found],
 ) -> list[Found]:
-    """The k nearest of what was found, by true distances."""
     rows = source.rows
     assert isinstance(rows, LanceSource)  # noqa: S101 (nothing else has an index)
-    every = np.unique(np.concatenate([addresses for _, addresses in found]))
-    if not len(every):
-        return list(found)
-    (vectors,) = taken_rows(source, every, (rows.schema.field(column),), keep)
-    (block,) = blocks_of(vectors, every)
+    all_addresses = np.unique(np.concatenate([addresses for _, addresses in candidates]))
+    if not len(all_addresses):
+        return list(candidates)
+    (vectors,) = take_columns(source, all_addresses, (rows.schema.field(column),), keep)
+    (block,) = split_into_blocks(vectors, all_addresses)
     refined = []
-    for query, (_, addresses) in zip(queries, found, strict=True):
+    for query, (_, addresses) in zip(queries, candidates, strict=True):
         at = np.searchsorted(block.addresses, addresses)
-        refined.append(nearest(distances(metric, block.vectors[at], query), addresses, k))
+        refined.append(select_nearest(compute_distances(metric, block.vectors[at], query), addresses, k))
     return refined

@@ -1,8 +1,8 @@
-"""What names datasets, files and columns in caches.
+"""Identities of datasets, files and columns for cache keys.
 
-A data file is never written again, so what was read of it stays true in every version that has it. Its name
-alone does not tell it from others: two tables may have files of one name, and so may the bases of one table.
-What names it therefore begins with the dataset, and the dataset with a number that no other one gets.
+A data file never changes, so what was read from it is valid in every version that contains it. Its name is
+not unique: two tables, or two bases of one table, may have files of one name. An identity therefore starts
+with the dataset, which has a unique number.
 """
 
 from __future__ import annotations
@@ -27,11 +27,10 @@ _IN_USE: WeakValueDictionary[tuple[object, ...], Any] = WeakValueDictionary()
 _LOCK = threading.Lock()
 
 
-def shared(kind: Callable[..., Identity], *parts: object) -> Identity:
-    """The object of a class that has these parts: the one that is in use already, or a new one.
+def intern(kind: Callable[..., Identity], *parts: object) -> Identity:
+    """Return the one object of a class with these parts: the existing one, or a new one.
 
-    Each version of a table makes its names anew, and long ones take a while to hash and to compare. Here this
-    happens once; from then on, they are the same if they are one object.
+    Long parts are hashed and compared once, here; afterwards, equal objects are identical.
     """
     key = (kind, *parts)
     with _LOCK:
@@ -43,7 +42,7 @@ def shared(kind: Callable[..., Identity], *parts: object) -> Identity:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Names a dataset. Two are equal if they are the same one: not another that was made in its directory.
+    """The identity of a dataset: datasets that replace one another in a directory differ.
 
     Attributes:
         uri: of its directory.
@@ -55,22 +54,22 @@ class Place:
 
     @staticmethod
     def new(uri: str) -> Place:
-        """Of a table that was not seen before."""
+        """Return the identity of a table that was not seen before."""
         return Place(uri, next(_NUMBERS))
 
     @staticmethod
     def unknown() -> Place:
-        """Of a dataset that is like no other: what is kept of it is found by its own source alone."""
+        """Return a unique identity: what is cached for it is found only through its own source."""
         return Place.new("")
 
     def below(self, path: str) -> Place:
-        """Of a dataset in a directory of the table, such as a flushed generation."""
+        """Return the identity of a dataset in a directory of the table, such as a flushed generation."""
         return Place(f"{self.uri}/{path}", self.number)
 
 
 @dataclass(frozen=True, slots=True)
 class BasePath:
-    """A directory with files of a dataset besides its own. Equal where files lie at the same paths.
+    """A directory with files of a dataset besides its own; equal if its files have the same paths.
 
     Attributes:
         path: as the dataset's manifest has it.
@@ -85,15 +84,15 @@ Bases = Mapping[int, BasePath]
 """Id -> base of a dataset."""
 
 
-def bases_of(dataset: Any) -> Bases:  # noqa: ANN401 (lance types)
-    """The bases of a `lance.LanceDataset`."""
-    found = dataset.base_paths()
-    return {number: BasePath(base.path, base.is_dataset_root) for number, base in found.items()}
+def list_bases(dataset: Any) -> Bases:  # noqa: ANN401 (lance types)
+    """Return the bases of a `lance.LanceDataset` by number."""
+    bases = dataset.base_paths()
+    return {number: BasePath(base.path, base.is_dataset_root) for number, base in bases.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class DataFileId:
-    """A data file of a dataset. Equal if the same columns are read of the same file.
+    """The identity of a data file; equal if the same columns are read from the same file.
 
     A file that replaced another one is told from it by its size alone, and by the dataset: Lance gives every
     file a name of its own.
@@ -116,13 +115,13 @@ class DataFileId:
 
     @staticmethod
     def of(file: Any, bases: Bases) -> DataFileId:  # noqa: ANN401 (lance types)
-        """Of a `lance.fragment.DataFile`.
+        """Build the identity of a `lance.fragment.DataFile`.
 
         Raises:
             CorruptDataError: it lies in a base that the dataset does not have.
         """
         return DataFileId(
-            _base(file.base_id, bases),
+            _find_base(file.base_id, bases),
             str(file.path),
             file.file_size_bytes,
             (file.file_major_version, file.file_minor_version),
@@ -133,7 +132,7 @@ class DataFileId:
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class FragmentFiles:
-    """The stored rows of a fragment. `shared` if every physical row has the same values, deleted or not.
+    """The stored rows of a fragment; one object if every physical row has the same values.
 
     Attributes:
         place: the dataset.
@@ -147,21 +146,22 @@ class FragmentFiles:
 
     @staticmethod
     def of(metadata: Any, place: Place, bases: Bases) -> FragmentFiles:  # noqa: ANN401 (lance types)
-        """Of a `lance.FragmentMetadata`.
+        """Build the files of a `lance.FragmentMetadata`.
 
         Raises:
             CorruptDataError: a file lies in a base that the dataset does not have.
         """
         files = tuple(DataFileId.of(file, bases) for file in metadata.files)
         overlays = tuple(
-            (DataFileId.of(one.data_file, bases), one.committed_version) for one in metadata.overlays
+            (DataFileId.of(overlay.data_file, bases), overlay.committed_version)
+            for overlay in metadata.overlays
         )
-        return shared(FragmentFiles, place, files, overlays)
+        return intern(FragmentFiles, place, files, overlays)
 
 
 @dataclass(frozen=True, slots=True)
 class Deletions:
-    """Deleted rows of a fragment. Equal if they are in the same file; the dataset is named beside it.
+    """The deletion file of a fragment; equal within a dataset if it is the same file.
 
     Attributes:
         fragment_id: part of the file's name.
@@ -179,7 +179,7 @@ class Deletions:
 
     @staticmethod
     def of(metadata: Any, bases: Bases) -> Deletions | None:  # noqa: ANN401 (lance types)
-        """Of a `lance.FragmentMetadata`; None where no row is deleted.
+        """Build the deletions of a `lance.FragmentMetadata`; None if no row is deleted.
 
         Raises:
             CorruptDataError: the file lies in a base that the dataset does not have.
@@ -187,12 +187,14 @@ class Deletions:
         file = metadata.deletion_file
         if file is None:
             return None
-        return Deletions(metadata.id, _base(file.base_id, bases), file.read_version, file.id, file.file_type)
+        return Deletions(
+            metadata.id, _find_base(file.base_id, bases), file.read_version, file.id, file.file_type
+        )
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class StoredValues:
-    """A column as it is stored in a fragment. `shared` if every physical row has the same value.
+    """A stored column of a fragment; one object if every physical row has the same value.
 
     Not by the column's name, because columns can swap names; and not by its field id alone, because Lance
     gives the id of a dropped column without values to the next.
@@ -210,7 +212,7 @@ class StoredValues:
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class Columns:
-    """Columns of a table. `shared` if names mean the same fields, with the same types, in the same order.
+    """Columns of a table; one object if names stand for the same fields, types and order.
 
     Types are compared as such: what they print leaves out parts of some of them.
 
@@ -222,11 +224,11 @@ class Columns:
 
     @staticmethod
     def of(fields: Iterable[tuple[int, str, pa.DataType]]) -> Columns:
-        """Of id, name and type of each."""
-        return shared(Columns, tuple(fields))
+        """Build columns from id, name and type of each."""
+        return intern(Columns, tuple(fields))
 
 
-def _base(base_id: int | None, bases: Bases) -> BasePath | None:
+def _find_base(base_id: int | None, bases: Bases) -> BasePath | None:
     if base_id is None:
         return None
     base = bases.get(base_id)
@@ -245,7 +247,7 @@ MAX_SESSIONS = 64
 
 @dataclass(frozen=True, eq=False, slots=True)
 class StoredFragment:
-    """A fragment whose metadata was read: pylance makes classes to tell it, whenever it is asked.
+    """A fragment with its metadata, read once because pylance builds it anew on each access.
 
     Attributes:
         fragment_id: as Lance numbers it.
@@ -264,7 +266,7 @@ class StoredFragment:
 
     @staticmethod
     def of(handle: Any, place: Place, bases: Bases) -> StoredFragment:  # noqa: ANN401 (lance types)
-        """Read the metadata.
+        """Read the metadata of a fragment.
 
         Raises:
             CorruptDataError: a file lies in a base that the dataset does not have.
@@ -281,19 +283,19 @@ class StoredFragment:
     def columns(
         self, names: Iterable[str], types: Mapping[str, tuple[int, pa.DataType]]
     ) -> list[StoredValues]:
-        """What names the values of columns.
+        """Return the identities of the values of columns.
 
         Args:
             names: of stored columns, in the dataset's version.
             types: see `LanceSource.stored_types`.
         """
-        found = []
+        values = []
         for name in names:
-            known = self._columns.get(name)
-            if known is None:
-                known = self._columns[name] = shared(StoredValues, self.files, *types[name])
-            found.append(known)
-        return found
+            column = self._columns.get(name)
+            if column is None:
+                column = self._columns[name] = intern(StoredValues, self.files, *types[name])
+            values.append(column)
+        return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,28 +314,31 @@ class StoredFragments:
 
     @cached_property
     def all(self) -> tuple[StoredFragment, ...]:
-        """In the order in which they are scanned."""
-        return tuple([self._stored(one) for one in self.dataset.get_fragments()])
+        """All fragments, in scan order."""
+        return tuple([self._load(handle) for handle in self.dataset.get_fragments()])
 
     def get(self, fragment_id: int) -> StoredFragment:
-        """One of them."""
-        return self.each((fragment_id,))[0]
+        """Return a fragment by its id."""
+        return self.get_each((fragment_id,))[0]
 
-    def each(self, fragment_ids: Iterable[int]) -> list[StoredFragment]:
-        """Some of them."""
-        return [self._known.get(one) or self._stored(self.dataset.get_fragment(one)) for one in fragment_ids]
+    def get_each(self, fragment_ids: Iterable[int]) -> list[StoredFragment]:
+        """Return fragments by their ids."""
+        return [
+            self._known.get(fragment_id) or self._load(self.dataset.get_fragment(fragment_id))
+            for fragment_id in fragment_ids
+        ]
 
-    def _stored(self, handle: Any) -> StoredFragment:  # noqa: ANN401 (lance types)
+    def _load(self, handle: Any) -> StoredFragment:  # noqa: ANN401 (lance types)
         return self._known.setdefault(handle.fragment_id, StoredFragment.of(handle, self.place, self._bases))
 
     @cached_property
     def _bases(self) -> Bases:
-        return bases_of(self.dataset)
+        return list_bases(self.dataset)
 
     def take(self, fragment_id: int, offsets: np.ndarray, columns: Sequence[str]) -> pa.Table | None:
-        """Rows at ascending offsets, in stored columns; None where deletions move the offsets.
+        """Return the rows at ascending offsets, in stored columns; None if deletions shift the offsets.
 
-        To open a fragment costs as much as to take a row of it: the first ones that are asked for stay open.
+        Opening a fragment costs as much as taking a row: the first requested ones stay open.
         """
         key = (fragment_id, tuple(columns))
         session = self._sessions.get(key)

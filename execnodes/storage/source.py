@@ -1,4 +1,4 @@
-"""Where rows lie, and how their stored columns read as the table's columns."""
+"""Sources of rows, and the conversion of their stored columns to the table's columns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from memwal.stored_fields import TOMBSTONE
 
 @dataclass(frozen=True, slots=True)
 class StoredColumn:
-    """Where a table column lies in a source.
+    """The stored name and type of a table column in one source.
 
     Attributes:
         name: as stored.
@@ -29,10 +29,10 @@ class StoredColumn:
     type: pa.DataType
 
 
-def read_as(
+def convert_columns(
     batch: pa.RecordBatch, fields: Iterable[pa.Field], stored: Mapping[str, StoredColumn]
 ) -> list[pa.Array]:
-    """One array per field: stored columns renamed and cast, columns the source never had as NULLs.
+    """Return one array per field: stored columns renamed and cast, missing columns as NULLs.
 
     Args:
         batch: stored columns.
@@ -57,8 +57,8 @@ def read_as(
     return arrays
 
 
-def whole(column: pa.ChunkedArray) -> pa.Array:
-    """A column as one array, which is copied only where it has several chunks."""
+def combine_chunks(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array; copy only if it has several chunks."""
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
 
 
@@ -82,12 +82,12 @@ class LanceSource:
 
     @cached_property
     def stored_names(self) -> Mapping[str, str]:
-        """Table column -> name of the stored column."""
+        """Name of the stored column by table column."""
         return {name: column.name for name, column in self.stored.items()}
 
     @cached_property
     def plain_columns(self) -> frozenset[str]:
-        """Table columns that are stored under their own names and types."""
+        """Table columns that are stored with their own name and type."""
         return frozenset(
             name
             for name, stored_name in self.stored_names.items()
@@ -96,7 +96,7 @@ class LanceSource:
 
     @cached_property
     def stored_types(self) -> Mapping[str, tuple[int, pa.DataType]]:
-        """Stored column -> the id that it keeps under every name, and its type."""
+        """Field id and type by stored column."""
         dataset: Any = self.dataset
         types = dataset.schema
         fields = dataset.lance_schema.fields()
@@ -104,29 +104,29 @@ class LanceSource:
 
     @cached_property
     def fragments(self) -> StoredFragments:
-        """What is known of the dataset's fragments."""
+        """The fragments of the dataset."""
         return StoredFragments(self.dataset, self.place)
 
-    def reads_plainly(self, columns: Iterable[str]) -> bool:
-        """Whether these table columns are stored under their own names and types."""
+    def has_plain_columns(self, columns: Iterable[str]) -> bool:
+        """Return whether these table columns are stored with their own names and types."""
         return self.plain_columns.issuperset(columns)
 
 
 class ColumnCache(Protocol):
-    """Decoded columns of immutable datasets, and which of their rows Lance has not deleted."""
+    """A cache of decoded columns and deletions of immutable datasets."""
 
     def fits(self, types: Iterable[pa.DataType], rows: int) -> bool:
-        """Whether the columns of a scan of so many rows may be kept."""
+        """Return whether the columns of a scan of this many rows may be cached."""
 
     def visible(
         self, source: LanceSource, fragment_ids: Sequence[int], mask: RowMask
     ) -> list[FragmentMask | None]:
-        """Rows of each fragment that are not deleted and that the mask shows; None where that is all."""
+        """Return the visible rows of each fragment that are not deleted; None if all are."""
 
     def read(
         self, source: LanceSource, fragment_ids: Sequence[int], columns: Sequence[str], mask: RowMask
     ) -> tuple[Iterator[pa.RecordBatch], tuple[int, ...]]:
-        """The rows of fragments that are not deleted and that the mask shows, in order, in stored columns.
+        """Read the visible rows of fragments that are not deleted, in order, in stored columns.
 
         Returns:
             Batches, and the fragments whose columns are too large to keep: read the dataset for these.
@@ -134,15 +134,15 @@ class ColumnCache(Protocol):
 
 
 class KeyLocator(Protocol):
-    """Knows where rows lie by key, or does not know yet."""
+    """An index from keys to rows, which may not be built yet."""
 
     def find(self, keys: KeySet) -> Mapping[int, np.ndarray] | None:
-        """Fragment id -> physical offsets of rows with one of the keys; None where that is not known."""
+        """Return physical offsets by fragment id of the rows with these keys; None if unknown."""
 
 
 @dataclass(frozen=True, eq=False)
 class MemTableSource:
-    """Rows in memory: the unflushed rows of one region, oldest first, already under the table's schema.
+    """The unflushed rows of one region in memory, oldest first, in the table's schema.
 
     Args:
         label: for plans, such as ``region 1f.. WAL 7..9``.

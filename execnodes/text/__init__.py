@@ -1,8 +1,8 @@
-"""Text queries: what they mean, how they score, and where their terms are found.
+"""Text queries: parsing, scoring, and search.
 
 - `query`: the tree of a query, its syntax, its terms, and the tokenizer.
-- `documents`: documents of one source, in memory or in a Lance index.
-- `bm25`: the formula and what goes into it; sets of documents with scores.
+- `documents`: the documents of one source, in memory or in a Lance index.
+- `bm25`: the formula and its inputs; sets of documents with scores.
 - `scoring`: statistics of all sources, candidates and scores.
-- `fts`: candidates of one source, among the rows that may be found. `global_bm25`: the best of all.
+- `fts`: candidates of one source. `global_bm25`: the best of all.
 """

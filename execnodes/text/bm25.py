@@ -1,4 +1,4 @@
-"""BM25 as Lance computes it, what it is computed from, and sets of documents with scores."""
+"""BM25 as Lance computes it, its inputs, and sets of documents with scores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SPARSE = 8
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Scored:
-    """Documents that match something.
+    """Documents with their scores.
 
     Attributes:
         documents: their numbers, ascending (int64).
@@ -28,49 +28,49 @@ class Scored:
     scores: np.ndarray
 
     def both(self, other: Scored) -> Scored:
-        """Documents of both, scores added."""
-        mine = places_in(self.documents, other.documents)
+        """Return the documents of both, with added scores."""
+        mine = find_indices(self.documents, other.documents)
         common = mine >= 0
         mine = mine[common]
         return Scored(self.documents[mine], self.scores[mine] + other.scores[common])
 
     def either(self, other: Scored) -> Scored:
-        """Documents of one or the other, scores added where it is both."""
+        """Return the documents of either, with added scores where both have the document."""
         documents = union((self.documents, other.documents))
         scores = np.zeros(len(documents))
-        scores[places_in(documents, self.documents)] = self.scores
-        scores[places_in(documents, other.documents)] += other.scores
+        scores[find_indices(documents, self.documents)] = self.scores
+        scores[find_indices(documents, other.documents)] += other.scores
         return Scored(documents, scores)
 
     def best(self, other: Scored) -> Scored:
-        """Documents of one or the other, the higher score where it is both."""
+        """Return the documents of either, with the higher score where both have the document."""
         documents = union((self.documents, other.documents))
         scores = np.full(len(documents), -np.inf)
-        scores[places_in(documents, self.documents)] = self.scores
-        places = places_in(documents, other.documents)
+        scores[find_indices(documents, self.documents)] = self.scores
+        places = find_indices(documents, other.documents)
         scores[places] = np.maximum(scores[places], other.scores)
         return Scored(documents, scores)
 
-    def adding(self, other: Scored) -> Scored:
-        """These documents, with the other's scores added where it has them."""
-        mine = places_in(self.documents, other.documents)
+    def add_scores(self, other: Scored) -> Scored:
+        """Return these documents, with the other's scores added where it has the document."""
+        mine = find_indices(self.documents, other.documents)
         common = mine >= 0
         scores = self.scores.copy()
         scores[mine[common]] += other.scores[common]
         return Scored(self.documents, scores)
 
     def without(self, documents: np.ndarray) -> Scored:
-        """Those that aren't among these documents."""
-        kept = places_in(documents, self.documents) < 0
+        """Return the documents that are not among these."""
+        kept = find_indices(documents, self.documents) < 0
         return Scored(self.documents[kept], self.scores[kept])
 
     def times(self, factor: float) -> Scored:
-        """The same documents, scores multiplied."""
+        """Return the same documents with multiplied scores."""
         return self if factor == 1.0 else Scored(self.documents, self.scores * factor)
 
 
 def union(sets: Iterable[np.ndarray]) -> np.ndarray:
-    """Numbers of any of the sets, ascending (int64); each set ascending."""
+    """Return the numbers of any of the ascending sets, ascending (int64)."""
     parts = [part for part in sets if len(part)]
     if len(parts) < 2:
         return parts[0] if parts else np.empty(0, np.int64)
@@ -86,24 +86,24 @@ def union(sets: Iterable[np.ndarray]) -> np.ndarray:
 
 
 def intersection(sets: Iterable[np.ndarray]) -> np.ndarray:
-    """Numbers of all of the sets, ascending (int64); each set ascending. None without sets."""
+    """Return the numbers of all of the ascending sets, ascending (int64); None without sets."""
     smallest, *others = sorted(sets, key=len) or [np.empty(0, np.int64)]
     for other in others:
-        smallest = smallest[places_in(other, smallest) >= 0]
+        smallest = smallest[find_indices(other, smallest) >= 0]
     return smallest
 
 
-def places_in(numbers: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Where the wanted numbers are among others, -1 where they aren't (int64); both ascending."""
-    if not len(numbers) or not len(wanted):
-        return np.full(len(wanted), -1, np.int64)
-    end = 1 + int(max(numbers[-1], wanted[-1]))
-    if end > _SPARSE * len(wanted):
-        places = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
-        return np.where(numbers[places] == wanted, places, -1)
+def find_indices(numbers: np.ndarray, searched: np.ndarray) -> np.ndarray:
+    """Return the index of each wanted number among others, -1 if absent (int64); both ascending."""
+    if not len(numbers) or not len(searched):
+        return np.full(len(searched), -1, np.int64)
+    end = 1 + int(max(numbers[-1], searched[-1]))
+    if end > _SPARSE * len(searched):
+        places = np.minimum(np.searchsorted(numbers, searched), len(numbers) - 1)
+        return np.where(numbers[places] == searched, places, -1)
     place_of = np.full(end, -1, np.int64)
     place_of[numbers] = np.arange(len(numbers))
-    found: np.ndarray = place_of[wanted]
+    found: np.ndarray = place_of[searched]
     return found
 
 
@@ -113,13 +113,13 @@ _EXACT_BITS = 4
 """Significant bits that quantized lengths keep."""
 
 
-def idf(documents: int, frequency: int) -> float:
-    """How much a term tells that `frequency` of `documents` documents have."""
+def compute_idf(documents: int, frequency: int) -> float:
+    """Return the inverse document frequency of a term that `frequency` of `documents` documents have."""
     return math.log1p((documents - frequency + 0.5) / (frequency + 0.5))
 
 
-def weight(frequencies: np.ndarray, lengths: np.ndarray, average_length: float) -> np.ndarray:
-    """What a term is worth in documents, but for its idf; at most `K1 + 1`.
+def compute_weight(frequencies: np.ndarray, lengths: np.ndarray, average_length: float) -> np.ndarray:
+    """Return the BM25 weight of a term in documents, without its idf; at most `K1 + 1`.
 
     Args:
         frequencies: how often each document has the term.
@@ -134,8 +134,8 @@ def weight(frequencies: np.ndarray, lengths: np.ndarray, average_length: float) 
     return worth
 
 
-def quantized(lengths: np.ndarray) -> np.ndarray:
-    """Lengths (int64) as indexes with blocks of 256 documents score them: the top four bits remain."""
+def quantize_lengths(lengths: np.ndarray) -> np.ndarray:
+    """Return lengths (int64) as indexes with blocks of 256 documents score them: the top four bits remain."""
     values = lengths.astype(np.int64)
     shift = np.maximum(np.frexp(values)[1].astype(np.int64) - _EXACT_BITS, 0)
     return np.left_shift(np.right_shift(values, shift), shift)
@@ -143,7 +143,7 @@ def quantized(lengths: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
-    """What all searched rows together say of one column.
+    """Statistics of one column over all searched rows.
 
     Attributes:
         documents: rows that have at least one token.
@@ -159,16 +159,18 @@ class ColumnStatistics:
 
     @property
     def average_length(self) -> float:
-        """Tokens of a document; zero without documents."""
+        """Average number of tokens of a document; zero without documents."""
         return self.tokens / self.documents if self.documents else 0.0
 
     def idf(self, term: str) -> float:
-        """How much the term tells."""
-        return idf(self.documents, self.frequencies.get(term, 0))
+        """Return the inverse document frequency of a term."""
+        return compute_idf(self.documents, self.frequencies.get(term, 0))
 
     def weight(self, frequencies: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """What a term is worth in documents of these lengths, but for its idf (float64)."""
-        return weight(frequencies, quantized(lengths) if self.quantizes else lengths, self.average_length)
+        """Return the weight of a term in documents of these lengths, without its idf (float64)."""
+        return compute_weight(
+            frequencies, quantize_lengths(lengths) if self.quantizes else lengths, self.average_length
+        )
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -189,13 +191,13 @@ class Postings:
 
 
 class TextIndex(Protocol):
-    """Documents to score, by number: the columns of a row have the same one."""
+    """Documents by number; the columns of a row have the same number."""
 
     def lengths(self, column: str, documents: np.ndarray) -> np.ndarray:
-        """Tokens that the column has in these documents."""
+        """Return the number of tokens of the column in these documents."""
 
     def postings(self, column: str, term: str) -> Postings:
-        """Documents whose column has the term; none for an unknown one. With positions for phrases."""
+        """Return the postings of a term, empty for an unknown one; with positions for phrases."""
 
     def phrase(self, column: str, query: PhraseQuery) -> np.ndarray | None:
-        """Documents that have a phrase, ascending (int64); None where positions must tell."""
+        """Return the documents with a phrase, ascending (int64); None if it takes positions to find them."""

@@ -1,4 +1,4 @@
-"""Find documents of one source that may rank high, among the rows that may be found."""
+"""Find documents of one source that may have a high score."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from execnodes.node import ROW_ADDRESS, ExecNode, TaskContext
 from execnodes.rows.lance_filter import RowFilter
 from execnodes.rows.row_mask import RowMask
 from execnodes.search.source import PLACE_FIELDS, SearchSource
-from execnodes.storage.source import LanceSource, MemTableSource, read_as
-from execnodes.text.bm25 import places_in, union
+from execnodes.storage.source import LanceSource, MemTableSource, convert_columns
+from execnodes.text.bm25 import find_indices, union
 from execnodes.text.documents.source_text import SourceText
 from execnodes.text.query.clauses import BooleanClause, Clause, TermsClause
 from execnodes.text.query.query import Operator
 from execnodes.text.scoring.corpus import Analysis, Corpus
-from execnodes.text.scoring.impacts import SLACK, TermImpacts, deeper, highest_after
-from execnodes.text.scoring.scores import bound, candidates
+from execnodes.text.scoring.impacts import SLACK, TermImpacts, choose_depths, compute_bound_after
+from execnodes.text.scoring.scores import compute_bound, find_candidates
 
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """Names the rows of a source that a mask shows, as flags. Equal for the same rows of the same source.
+    """The cache key of the flags of visible rows; equal for the same rows of the same source.
 
     Attributes:
         source: see `SearchSource.identity`.
@@ -39,7 +39,7 @@ class _Shown:
 
 @dataclass(frozen=True, slots=True)
 class _Filtered:
-    """Names the rows of a source that Lance finds for a condition. Equal for the same one of the same source.
+    """The cache key of a condition's rows; equal for the same condition and source.
 
     Attributes:
         source: see `SearchSource.identity`; it tells which columns have the names that the condition says.
@@ -52,7 +52,7 @@ class _Filtered:
 
 @dataclass(frozen=True, eq=False)
 class AdmittedRows:
-    """Live rows that fulfil a search's conditions.
+    """Live rows that pass a search's conditions.
 
     Args:
         mask: shows rows that may be found.
@@ -63,69 +63,73 @@ class AdmittedRows:
     row_filter: RowFilter | None = None
 
     @cached_property
-    def described(self) -> tuple[str, ...]:
-        """For plans."""
+    def description(self) -> tuple[str, ...]:
+        """A short description for plans."""
         filters = () if self.row_filter is None else (f"filter={self.row_filter}",)
         return (*filters, f"blocked={self.mask.hidden_rows}")
 
     def flags(self, text: SourceText) -> np.ndarray:
-        """One bool per row of a source."""
+        """Return one bool per row of a source."""
         flags = text.live
         if self.mask is not text.source.live:
             key = _Shown(text.source.identity, self.mask.digests(text.numbers.physical_rows))
             found = text.cache.compute(key, lambda: text.numbers.flags(self.mask), lambda one: one.nbytes)
             flags = flags & found
         if self.row_filter is not None:
-            flags = flags & self._filtered(text, self.row_filter)
+            flags = flags & self._filter(text, self.row_filter)
         return flags
 
-    def _filtered(self, text: SourceText, row_filter: RowFilter) -> np.ndarray:
+    def _filter(self, text: SourceText, row_filter: RowFilter) -> np.ndarray:
         rows = text.source.rows
         if isinstance(rows, MemTableSource):
-            return _in_memory(rows, row_filter)
-        sql = row_filter.sql(rows.stored_names) if rows.reads_plainly(sorted(row_filter.columns)) else None
+            return _filter_in_memory(rows, row_filter)
+        sql = (
+            row_filter.sql(rows.stored_names) if rows.has_plain_columns(sorted(row_filter.columns)) else None
+        )
         if sql is None:
-            return _by_columns(text, rows, row_filter)
+            return _filter_by_columns(text, rows, row_filter)
         dataset: Any = rows.dataset
 
         def scan() -> np.ndarray:
             found = dataset.scanner(
-                columns=[], filter=sql, fragments=_fragments(text, rows), with_row_address=True
+                columns=[], filter=sql, fragments=_list_fragments(text, rows), with_row_address=True
             ).to_table()
-            return _flagged(text, found.column(ROW_ADDRESS).to_numpy())
+            return _build_flags(text, found.column(ROW_ADDRESS).to_numpy())
 
         # Deleted rows are missing, which the identity tells as well.
         key = _Filtered(text.source.identity, sql)
         return text.cache.compute(key, scan, lambda flags: flags.nbytes)
 
 
-def _fragments(text: SourceText, rows: LanceSource) -> list[Any]:
+def _list_fragments(text: SourceText, rows: LanceSource) -> list[Any]:
     dataset: Any = rows.dataset
     wanted = text.numbers.physical_rows
     return [one for one in dataset.get_fragments() if one.fragment_id in wanted]
 
 
-def _flagged(text: SourceText, addresses: np.ndarray) -> np.ndarray:
+def _build_flags(text: SourceText, addresses: np.ndarray) -> np.ndarray:
     flags = np.zeros(text.numbers.count, dtype=np.bool_)
     flags[text.numbers.numbers(addresses)] = True
     return flags
 
 
-def _in_memory(rows: MemTableSource, row_filter: RowFilter) -> np.ndarray:
+def _filter_in_memory(rows: MemTableSource, row_filter: RowFilter) -> np.ndarray:
     parts = [row_filter.matches(one).to_numpy(zero_copy_only=False) for one in rows.rows.to_batches()]
     return np.concatenate([np.empty(0, dtype=np.bool_), *parts])
 
 
-def _by_columns(text: SourceText, rows: LanceSource, row_filter: RowFilter) -> np.ndarray:
-    """Rows that a filter passes that Lance can't say: by the values of its columns."""
+def _filter_by_columns(text: SourceText, rows: LanceSource, row_filter: RowFilter) -> np.ndarray:
+    """Filter rows here, by the values of columns, because Lance can't express the filter."""
     names = sorted(row_filter.columns)
     fields = [rows.schema.field(name) for name in names]
     stored = [rows.stored_names[name] for name in names if name in rows.stored_names]
     dataset: Any = rows.dataset
     flags = np.zeros(text.numbers.count, dtype=np.bool_)
-    scanner = dataset.scanner(columns=stored, fragments=_fragments(text, rows), with_row_address=True)
+    scanner = dataset.scanner(columns=stored, fragments=_list_fragments(text, rows), with_row_address=True)
     for batch in scanner.to_batches():
-        values = pa.RecordBatch.from_arrays(read_as(batch, fields, rows.stored), schema=pa.schema(fields))
+        values = pa.RecordBatch.from_arrays(
+            convert_columns(batch, fields, rows.stored), schema=pa.schema(fields)
+        )
         passing = row_filter.matches(values).to_numpy(zero_copy_only=False)
         flags[text.numbers.numbers(batch.column(ROW_ADDRESS).to_numpy())] = passing
     return flags
@@ -144,7 +148,7 @@ MANY_DOCUMENTS = 16_384
 
 @dataclass(frozen=True, eq=False)
 class FtsExec(ExecNode):
-    """Documents of one source that may match, in rounds, those that may score high first.
+    """Finds documents of one source that may match, in rounds, with high possible scores first.
 
     Each batch is a round. Whoever reads them stops when no later candidate can be among the best.
 
@@ -167,23 +171,23 @@ class FtsExec(ExecNode):
 
     @property
     def source(self) -> SearchSource:
-        """Where candidates are found."""
+        """The searched source."""
         return self.text.source
 
     def describe(self) -> str:
-        """Source, how it is searched, and what is kept out."""
+        """Return the source, the search method, and the hidden rows."""
         source = self.source
         how = "tokenized" if source.index is None else f"index={source.index.name}"
         columns = ", ".join(self.corpus.query.columns)
-        parts = [source.label, f"columns=[{columns}]", how, *self.admitted.described]
+        parts = [source.label, f"columns=[{columns}]", how, *self.admitted.description]
         return f"FtsExec: {', '.join(parts)}"
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """One batch a round."""
+        """Produce one batch per round."""
         if partition:
             return
-        analysis = self.corpus.analysis(context.check)
-        for rows, highest in self._rounds(analysis, context):
+        analysis = self.corpus.analyze(context.check)
+        for rows, highest in self._read_rounds(analysis, context):
             count = len(rows)
             arrays = [
                 pa.array(np.zeros(count, dtype=np.int32)),
@@ -193,32 +197,32 @@ class FtsExec(ExecNode):
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=FTS_CANDIDATES)
 
-    def _rounds(self, analysis: Analysis, context: TaskContext) -> Iterator[tuple[np.ndarray, float]]:
-        """Row numbers, ascending, and what later ones score at most."""
+    def _read_rounds(self, analysis: Analysis, context: TaskContext) -> Iterator[tuple[np.ndarray, float]]:
+        """Yield row numbers, ascending, and an upper bound of the scores of later rows."""
         clause = analysis.clause
         count = self.postings(analysis)
         context.count(self, "postings", count)
-        is_monotone = bound(clause, {}) is not None
+        is_monotone = compute_bound(clause, {}) is not None
         # Of many lists, each has some documents that may still be good: in the end all are read.
         has_many_lists = len(analysis.terms) > FEW_LISTS
         if count <= FEW_DOCUMENTS or not is_monotone or is_narrow(clause) or has_many_lists:
-            rows = candidates(clause, lambda *term: self.text.postings(*term).documents)
+            rows = find_candidates(clause, lambda *term: self.text.postings(*term).documents)
             if len(rows) <= MANY_DOCUMENTS or not is_monotone or has_many_lists:
                 yield rows[self.flags[rows]], -np.inf
                 return
-        yield from self._by_impact(analysis, context)
+        yield from self._read_by_impact(analysis, context)
 
     def postings(self, analysis: Analysis) -> int:
-        """How many documents have one of the terms, those of each term counted."""
+        """Return the number of postings of all terms."""
         return sum(len(self.text.postings(*term).documents) for term in analysis.terms)
 
     @cached_property
     def flags(self) -> np.ndarray:
-        """One bool per row of the source: whether it may be found."""
+        """One bool per row of the source: whether it is admitted."""
         return self.admitted.flags(self.text)
 
-    def _by_impact(self, analysis: Analysis, context: TaskContext) -> Iterator[tuple[np.ndarray, float]]:
-        """The best documents of each term, then the next best: what is in none of them is worth less."""
+    def _read_by_impact(self, analysis: Analysis, context: TaskContext) -> Iterator[tuple[np.ndarray, float]]:
+        """Yield the best documents of each term, round by round; other documents score less."""
         lists = tuple(
             TermImpacts(column, term, analysis.statistics[column], self.text)
             for column, term in analysis.terms
@@ -231,18 +235,18 @@ class FtsExec(ExecNode):
                 one.documents(start, stop) for one, start, stop in zip(lists, drawn, depths, strict=True)
             )
             rows = union([np.sort(part[self.flags[part]]) for part in parts])
-            rows = rows[places_in(given, rows) < 0]
-            highest = highest_after(lists, depths, analysis.clause)
+            rows = rows[find_indices(given, rows) < 0]
+            highest = compute_bound_after(lists, depths, analysis.clause)
             yield rows, highest
             context.check()
             if highest < context.floor() * (1.0 - SLACK) or highest == -np.inf:
                 return
             given = union([given, rows])
-            drawn, depths = depths, deeper(lists, depths, analysis.clause, context.floor())
+            drawn, depths = depths, choose_depths(lists, depths, analysis.clause, context.floor())
 
 
 def is_narrow(clause: Clause) -> bool:
-    """Whether far fewer documents match than have one of the terms: then all that match are looked at."""
+    """Return whether far fewer documents match than have one of the terms, so all should be scored."""
     if isinstance(clause, BooleanClause):
         return bool(clause.must) or any(map(is_narrow, clause.should))
     if isinstance(clause, TermsClause):

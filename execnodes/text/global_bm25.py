@@ -1,4 +1,4 @@
-"""Score candidates of all sources as one table would."""
+"""Score the candidates of all sources with common statistics."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from execnodes.text.scoring.scores import score
 
 
 @singledispatch
-def told(query: TextQuery) -> str:
-    """A query in a few words: ``streaming writes``, ``"write-ahead log"``, ``must(a b) should("c d")``."""
+def format_query(query: TextQuery) -> str:
+    """Format a query briefly: ``streaming writes``, ``"write-ahead log"``, ``must(a b) should("c d")``."""
     raise TypeError(f"no text query: {query!r}")
 
 
-@told.register
-def _match(query: MatchQuery) -> str:
+@format_query.register
+def _format_match(query: MatchQuery) -> str:
     text = repr(query.text)
     if query.operator is Operator.AND:
         text += " AND"
@@ -43,39 +43,39 @@ def _match(query: MatchQuery) -> str:
     return text if query.boost == 1.0 else f"{text}^{query.boost:g}"
 
 
-@told.register
-def _phrase(query: PhraseQuery) -> str:
+@format_query.register
+def _format_phrase(query: PhraseQuery) -> str:
     text = f'"{query.text}"'
     return f"{text} ~{query.slop}" if query.slop else text
 
 
-@told.register
-def _multi_match(query: MultiMatchQuery) -> str:
-    return f"best({_listed(query.matches)})"
+@format_query.register
+def _format_multi_match(query: MultiMatchQuery) -> str:
+    return f"best({_format_list(query.matches)})"
 
 
-@told.register
-def _combined(query: CombinedFieldsQuery) -> str:
+@format_query.register
+def _format_combined(query: CombinedFieldsQuery) -> str:
     return f"combined({query.text!r})"
 
 
-@told.register
-def _boolean(query: BooleanQuery) -> str:
+@format_query.register
+def _format_boolean(query: BooleanQuery) -> str:
     parts = (("must", query.must), ("should", query.should), ("must_not", query.must_not))
-    return " ".join(f"{name}({_listed(queries)})" for name, queries in parts if queries)
+    return " ".join(f"{name}({_format_list(queries)})" for name, queries in parts if queries)
 
 
-@told.register
-def _boost(query: BoostQuery) -> str:
-    return f"{told(query.positive)} less {query.negative_boost:g} of {told(query.negative)}"
+@format_query.register
+def _format_boost(query: BoostQuery) -> str:
+    return f"{format_query(query.positive)} less {query.negative_boost:g} of {format_query(query.negative)}"
 
 
-def _listed(queries: Sequence[TextQuery]) -> str:
-    return ", ".join(map(told, queries))
+def _format_list(queries: Sequence[TextQuery]) -> str:
+    return ", ".join(map(format_query, queries))
 
 
 class BestDocuments:
-    """Collects the k documents with the highest scores; of equal ones, by source, then by row number.
+    """Collects the k documents with the highest scores, then by source and row number.
 
     Args:
         k: how many are kept.
@@ -91,16 +91,16 @@ class BestDocuments:
 
     @property
     def count(self) -> int:
-        """How many there are so far."""
+        """Number of documents so far."""
         return len(self._scores)
 
     @property
     def least(self) -> float:
-        """The score that a document must exceed to be added; minus infinity while there is room."""
+        """The score that further documents must exceed; minus infinity while fewer than k are collected."""
         return float(self._scores[-1]) if self.count == self.k else -np.inf
 
     def add(self, sources: np.ndarray | int, rows: np.ndarray, scores: np.ndarray) -> None:
-        """Consider more documents.
+        """Add documents.
 
         Args:
             sources: number of each one's source, or of the only one.
@@ -118,13 +118,13 @@ class BestDocuments:
         self._scores, self._sources, self._rows = scores[order], sources[order], rows[order]
 
     def result(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Sources, row numbers and scores, best first."""
+        """Return sources, row numbers and scores, best first."""
         return self._sources, self._rows, self._scores
 
 
 @dataclass(frozen=True, eq=False)
 class GlobalBM25Exec(UnaryExec):
-    """The k best documents by BM25, whose statistics are over the live rows of all sources.
+    """Finds the k best documents by BM25, with statistics over the live rows of all sources.
 
     Candidates are drawn from one source after another, in rounds, until none that is left there can be among
     the k best. So the result is that of scoring every document.
@@ -146,13 +146,13 @@ class GlobalBM25Exec(UnaryExec):
 
     @property
     def searches(self) -> tuple[FtsExec, ...]:
-        """Where candidates come from."""
+        """The inputs that find candidates."""
         return tuple(node for node in self.input.inputs if isinstance(node, FtsExec))
 
     def describe(self) -> str:
-        """Query, sources, and once it has run, the statistics."""
-        parts = [f"query={told(self.corpus.query)}", f"sources={len(self.corpus.texts)}"]
-        analysis = self.corpus.known
+        """Return the query, the sources, and after execution the statistics."""
+        parts = [f"query={format_query(self.corpus.query)}", f"sources={len(self.corpus.texts)}"]
+        analysis = self.corpus.cached_analysis
         if analysis is not None:
             for column, of in analysis.statistics.items():
                 frequencies = ", ".join(f"{term}: {count}" for term, count in of.frequencies.items())
@@ -161,14 +161,14 @@ class GlobalBM25Exec(UnaryExec):
         return f"GlobalBM25Exec: {', '.join(parts)}"
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """One batch: the best first; equal ones by source, then by row address."""
+        """Produce one batch, best first, then by source and row address."""
         if partition:
             return
-        analysis = self.corpus.analysis(context.check)
+        analysis = self.corpus.analyze(context.check)
         context.count(self, "frequencies_counted", analysis.counted)
         context.count(self, "frequencies_known", analysis.known)
         best = BestDocuments(self.k)
-        few, many = self._by_size(analysis)
+        few, many = self._split_by_size(analysis)
         if few:
             self._score_together(few, analysis, best, context)
         for node in many:
@@ -176,9 +176,9 @@ class GlobalBM25Exec(UnaryExec):
         if context.metrics is not None:
             self._measure_union(context.metrics)
         if best.count:
-            yield self._batch(best)
+            yield self._build_batch(best)
 
-    def _batch(self, best: BestDocuments) -> pa.RecordBatch:
+    def _build_batch(self, best: BestDocuments) -> pa.RecordBatch:
         sources, rows, scores = best.result()
         addresses = np.empty(len(rows), dtype=np.uint64)
         texts = {node.text.source.number: node.text for node in self.searches}
@@ -190,14 +190,14 @@ class GlobalBM25Exec(UnaryExec):
         return pa.RecordBatch.from_arrays(arrays, schema=TEXT_CANDIDATES)
 
     def _measure_union(self, metrics: MetricsSet) -> None:
-        """Its inputs were read in an order of ours, but they are its inputs."""
+        """Add up the metrics of the inputs, which this node executes itself, for the union."""
         for node in self.searches:
             of = metrics.of(node)
             if of is not None:
                 metrics.add(self.input, rows=of.output_rows, batches=of.output_batches, elapsed=of.elapsed)
 
-    def _by_size(self, analysis: Analysis) -> tuple[list[FtsExec], list[FtsExec]]:
-        """Sources with few documents that have one of the terms, and the others."""
+    def _split_by_size(self, analysis: Analysis) -> tuple[list[FtsExec], list[FtsExec]]:
+        """Return the sources with few postings of the terms, and the others."""
         few: list[FtsExec] = []
         many: list[FtsExec] = []
         phrases = bool(analysis.clause.phrases)
@@ -209,7 +209,7 @@ class GlobalBM25Exec(UnaryExec):
     def _score_together(
         self, nodes: list[FtsExec], analysis: Analysis, best: BestDocuments, context: TaskContext
     ) -> None:
-        """All documents of small sources: what counts there is how often something is called."""
+        """Score all documents of small sources at once: there the number of calls determines the cost."""
         index = JoinedText([node.text for node in nodes], [node.flags for node in nodes])
         found = score(analysis.clause, analysis.statistics, index)
         context.count(self, "rounds")
@@ -225,7 +225,7 @@ class GlobalBM25Exec(UnaryExec):
     def _score_in_rounds(
         self, node: FtsExec, analysis: Analysis, best: BestDocuments, context: TaskContext
     ) -> None:
-        """Documents of a source, which ends when no later one can be among the best."""
+        """Score the documents of a source until no later one can be among the best."""
         text = node.text
         for batch in node.execute(0, replace(context, floor=lambda: best.least)):
             context.check()

@@ -14,7 +14,7 @@ from gateway.protocol.wire import decode
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
 from protos import flight_pb2
 from protos import flight_sql_pb2 as sql
-from protos.flight_sql import FlightSqlConnection, bearer, read_tls_files
+from protos.flight_sql import FlightSqlConnection, build_bearer_header, read_tls_files
 
 # The planner knows these names, too; but a client need not wait for the planner's libraries.
 _SCHEMA = "main"
@@ -162,7 +162,7 @@ class GatewayClient:
 
     def _build_authorization(self, login: Login) -> list[tuple[bytes, bytes]]:
         if login.token is not None:
-            return [bearer(login.token)]
+            return [build_bearer_header(login.token)]
         if login.user is None or login.password is None:
             return []
         return [self._connection.log_in(login.user, login.password)]

@@ -28,9 +28,9 @@ def exit_on_error() -> Iterator[None]:
 
             if not isinstance(error, pa.ArrowException):
                 raise
-            from protos.flight_sql import error_text  # noqa: PLC0415
+            from protos.flight_sql import format_error  # noqa: PLC0415
 
-            raise LanceGatewayError(error_text(error)) from None
+            raise LanceGatewayError(format_error(error)) from None
 
 
 ConfigFile: TypeAlias = Annotated[

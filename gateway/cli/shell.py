@@ -22,7 +22,7 @@ from pyarrow import flight
 from gateway.cli.client import SYSTEM_SCHEMAS, GatewayClient, ResultReader
 from gateway.cli.render import Format, write
 from memwal.errors import InvalidInputError, LanceGatewayError
-from protos.flight_sql import error_text
+from protos.flight_sql import format_error
 
 HELP = r"""
 Statements end with a semicolon and may span lines; ctrl-c cancels a running one.
@@ -149,7 +149,7 @@ class Shell:
             # The reader of the output has closed it.
             raise
         except (LanceGatewayError, flight.FlightError, pa.ArrowException, OSError) as error:
-            self.errors.write("error: " + " ".join(error_text(error).split()) + "\n")
+            self.errors.write("error: " + " ".join(format_error(error).split()) + "\n")
             self.errors.flush()
             return False
         return True

@@ -40,7 +40,7 @@ from memwal.writing import Changes, FencedError, NotOwnerError, OutcomeUnknownEr
 from memwal.writing.options import UnreachableError
 from planner.tables.state.catalog import Catalog
 from protos import forwarding_pb2 as wire
-from protos.flight_sql import error_text, pack
+from protos.flight_sql import format_error, pack
 
 T = TypeVar("T")
 
@@ -168,7 +168,7 @@ class Forwarding:
                 outcome = attempt.run(message, changes)
             except (pa.ArrowException, flight.FlightError, OSError, StopIteration) as error:
                 self._forget(url, attempt.client)
-                reason = _PREFIX.sub("", error_text(error)) or "the connection broke"
+                reason = _PREFIX.sub("", format_error(error)) or "the connection broke"
                 if not message.instance and not attempt.is_complete:
                     raise UnreachableError(
                         f"the owner of region {region_id} of table {table!r} takes no rows at {url}: {reason}"

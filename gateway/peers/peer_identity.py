@@ -18,7 +18,7 @@ from gateway.auth.credentials import Bearer
 from gateway.protocol.identity import Identity
 from memwal.errors import InvalidInputError
 from planner.access.rights import Access, TableAccess
-from protos.flight_sql import bearer, read_tls_files
+from protos.flight_sql import build_bearer_header, read_tls_files
 
 PEER = Identity("peer gateway", frozenset(), "peer")
 MIN_TOKEN_LENGTH = 16
@@ -105,7 +105,9 @@ class Trust:
 
     def build_options(self, url: str, seconds: float) -> flight.FlightCallOptions:
         """Return the options of a call to an address: a pass and a timeout."""
-        return flight.FlightCallOptions(timeout=seconds, headers=[bearer(self.token.issue_pass(url))])
+        return flight.FlightCallOptions(
+            timeout=seconds, headers=[build_bearer_header(self.token.issue_pass(url))]
+        )
 
 
 @dataclass(frozen=True, eq=False)

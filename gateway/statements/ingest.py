@@ -18,7 +18,7 @@ from gateway.execution.parameters import read_batches, read_schema
 from gateway.execution.running_queries import Query
 from gateway.execution.updates import Updates, encode_update_result
 from gateway.protocol.commands import Call, Handler, Upload
-from memwal.creating import key_columns
+from memwal.creating import list_key_columns
 from memwal.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedError
 from planner.bridge.plain_types import conform, plain_type
 from planner.bridge.run_control import RunControl
@@ -171,7 +171,7 @@ class Ingestion:
             self._engine.catalog,
             target.table,
             schema,
-            () if "primary_key" in target.options else key_columns(schema),
+            () if "primary_key" in target.options else list_key_columns(schema),
             options=target.options,
             mode=target.mode,
             rows=rows,

@@ -1,1 +1,1 @@
-"""The base table: its versions, its MemWAL index, and commits to it."""
+"""The base table: versions, MemWAL index, and commits."""

@@ -1,7 +1,7 @@
 """The MemWAL index of a base table: region specs, merge and index progress.
 
-Lance keeps all of it inside the base table's manifest. pylance shows the configuration but not the progress,
-so the manifest file itself is read here.
+Lance stores it in the base table's manifest. pylance returns the configuration but not the progress, so this
+module reads the manifest file itself.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ _LENGTH: Final = struct.Struct("<I")
 
 @dataclass(frozen=True)
 class RegionField:
-    """One derived value of a region spec, given by a transform or by an expression.
+    """One derived value of a region spec, computed by a transform or an expression.
 
     Attributes:
         field_id: name under which manifests record the region's value.
@@ -51,7 +51,7 @@ class RegionField:
 
 @dataclass(frozen=True)
 class RegionSpec:
-    """How rows map to regions: a region holds the rows that agree on every field's value.
+    """The mapping of rows to regions: the rows of a region have equal values of every field.
 
     Attributes:
         spec_id: 1 or more; manifests refer to it.
@@ -70,7 +70,7 @@ class RegionSpec:
 
 @dataclass(frozen=True)
 class MemWalIndexDetails:
-    """What one version of a base table knows about its regions.
+    """The details of the MemWAL index of one base version.
 
     Attributes:
         snapshot_ts_millis: when the region snapshots were taken (Unix time in ms); 0 for never.
@@ -99,22 +99,22 @@ class MemWalIndexDetails:
 
     @cached_property
     def specs(self) -> Mapping[int, RegionSpec]:
-        """Region specs by id; none has 0, which stands for regions made by hand."""
+        """Region specs by id; id 0 is reserved for regions made by hand."""
         return {spec.spec_id: spec for spec in self.region_specs}
 
     def newest_merged(self, region_id: str) -> int:
-        """Return the newest generation of a region that this base version contains; 0 for none."""
+        """Return the newest merged generation of a region; 0 if there is none."""
         return self.merged_generations.get(region_id, 0)
 
     def newest_covered(self, index_name: str, region_id: str) -> int:
-        """Return the newest merged generation of a region that an index of the base table covers.
+        """Return the newest merged generation of a region that an index covers.
 
         MemWAL specification, "MemWAL Index Details": what is not recorded is not covered, so 0.
         """
         return self.index_catchup.get(index_name, {}).get(region_id, 0)
 
     def encode(self) -> bytes:
-        """Returns the index details in their wire form."""
+        """Encode the index details."""
         message = mem_wal_pb2.MemWalIndexDetails(
             snapshot_ts_millis=self.snapshot_ts_millis,
             num_regions=self.num_regions,
@@ -124,20 +124,17 @@ class MemWalIndexDetails:
             writer_config_defaults=self.writer_config_defaults,
         )
         for spec in self.region_specs:
-            message.region_specs.append(_spec_message(spec))
-        message.merged_generations.extend(_progress_messages(self.merged_generations))
+            message.region_specs.append(_encode_region_spec(spec))
+        message.merged_generations.extend(_encode_progress(self.merged_generations))
         for name, generations in self.index_catchup.items():
             catchup = message.index_catchup.add(index_name=name)
-            catchup.caught_up_generations.extend(_progress_messages(generations))
+            catchup.caught_up_generations.extend(_encode_progress(generations))
         return message.SerializeToString()
 
     def encode_with_snapshots(
         self, snapshot_ts_millis: int, num_regions: int, inline_snapshots: bytes | None
     ) -> bytes:
-        """Returns the wire form that this was decoded from, with other region snapshots.
-
-        Everything else stays as it is: progress, and fields that we don't know.
-        """
+        """Encode the original details with other region snapshots; unknown fields stay."""
         message = mem_wal_pb2.MemWalIndexDetails.FromString(self.origin or self.encode())
         message.snapshot_ts_millis = snapshot_ts_millis
         message.num_regions = num_regions
@@ -149,7 +146,7 @@ class MemWalIndexDetails:
 
     @staticmethod
     def decode(data: bytes, *, source: str) -> "MemWalIndexDetails":
-        """Reads the index details from their wire form.
+        """Decode index details.
 
         Raises:
             CorruptDataError: the bytes are no MemWalIndexDetails message.
@@ -160,12 +157,12 @@ class MemWalIndexDetails:
                 snapshot_ts_millis=message.snapshot_ts_millis,
                 num_regions=message.num_regions,
                 inline_snapshots=message.inline_snapshots if message.HasField("inline_snapshots") else None,
-                region_specs=tuple(map(_region_spec, message.region_specs)),
+                region_specs=tuple(map(_decode_region_spec, message.region_specs)),
                 maintained_indexes=tuple(message.maintained_indexes),
                 maintain_all_indexes=message.maintain_all_indexes,
-                merged_generations=dict(map(_progress, message.merged_generations)),
+                merged_generations=dict(map(_decode_progress, message.merged_generations)),
                 index_catchup={
-                    catchup.index_name: dict(map(_progress, catchup.caught_up_generations))
+                    catchup.index_name: dict(map(_decode_progress, catchup.caught_up_generations))
                     for catchup in message.index_catchup
                 },
                 writer_config_defaults=dict(message.writer_config_defaults),
@@ -180,7 +177,7 @@ class MemWalIndexDetails:
 
 @dataclass(frozen=True)
 class BaseManifest:
-    """What the manifest file of one version of a base table tells.
+    """The parts of a base version's manifest that this project reads.
 
     Attributes:
         details: the MemWAL index, or None when that version has none.
@@ -199,8 +196,8 @@ class BaseManifest:
     is_inherited: bool = False
 
 
-def merged_generations(details: MemWalIndexDetails | None) -> Mapping[str, int]:
-    """Return, by region id, the newest generation that a base version contains; none where it has no MemWAL.
+def list_merged_generations(details: MemWalIndexDetails | None) -> Mapping[str, int]:
+    """Return the newest merged generation by region id; empty without MemWAL.
 
     MemWAL specification, "MemWAL Index Details": the record is committed with the rows.
     """
@@ -208,12 +205,12 @@ def merged_generations(details: MemWalIndexDetails | None) -> Mapping[str, int]:
 
 
 def read_index_details(table: Storage, version: int) -> MemWalIndexDetails | None:
-    """Reads the MemWAL index of one version of a base table, as `read_base_manifest` does."""
+    """Read the MemWAL index of one base version; None without MemWAL."""
     return read_base_manifest(table, version).details
 
 
 def read_base_manifest(table: Storage, version: int) -> BaseManifest:
-    """Reads the manifest file of one version of a base table.
+    """Read the manifest file of one version of a base table.
 
     Raises:
         NotFoundError: the table has no such version.
@@ -223,7 +220,7 @@ def read_base_manifest(table: Storage, version: int) -> BaseManifest:
     data, path = _read_base_manifest(table, version)
     source = table.locate(path)
     try:
-        section = _index_section(data)
+        section = _find_index_section(data)
     except (DecodeError, ValueError, struct.error) as error:
         msg = (
             f"{source} ({len(data)} bytes) is not a whole base table manifest: {error}. It ends with a "
@@ -242,19 +239,19 @@ def read_base_manifest(table: Storage, version: int) -> BaseManifest:
 
 def _read_base_manifest(table: Storage, version: int) -> tuple[bytes, str]:
     paths = base_manifest_paths(version)
-    found = _read_first(table, paths)
+    found = _read_first_existing(table, paths)
     if found is None and table.committed_by:
         # Decided on, but not under its own name yet: Lance renames it for whoever opens that version.
         with suppress(ValueError, OSError):
             lance.dataset(table.uri, version=version, storage_options=dict(table.options))
-        found = _read_first(table, paths)
+        found = _read_first_existing(table, paths)
     if found is not None:
         return found
     msg = f"{table.uri} has no version {version} (neither {paths[0]} nor {paths[1]} exists): use a newer one"
     raise NotFoundError(msg)
 
 
-def _read_first(table: Storage, paths: Iterable[str]) -> tuple[bytes, str] | None:
+def _read_first_existing(table: Storage, paths: Iterable[str]) -> tuple[bytes, str] | None:
     for path in paths:
         try:
             return table.read(path), path
@@ -263,19 +260,19 @@ def _read_first(table: Storage, paths: Iterable[str]) -> tuple[bytes, str] | Non
     return None
 
 
-def _index_section(data: bytes) -> mem_wal_pb2.IndexSection:
+def _find_index_section(data: bytes) -> mem_wal_pb2.IndexSection:
     position, _, _, magic = _FOOTER.unpack(data[-_FOOTER.size :])
     if magic != _MAGIC:
         msg = f"it ends with {magic!r} instead of {_MAGIC!r}"
         raise ValueError(msg)
-    manifest = mem_wal_pb2.BaseManifest.FromString(_message_at(data, position))
+    manifest = mem_wal_pb2.BaseManifest.FromString(_read_message(data, position))
     if not manifest.HasField("index_section"):  # 0 is a position like any other.
         return mem_wal_pb2.IndexSection()
-    return mem_wal_pb2.IndexSection.FromString(_message_at(data, manifest.index_section))
+    return mem_wal_pb2.IndexSection.FromString(_read_message(data, manifest.index_section))
 
 
-def _message_at(data: bytes, position: int) -> bytes:
-    """Returns the message at a position: a length in 4 bytes, then that many bytes."""
+def _read_message(data: bytes, position: int) -> bytes:
+    """Return the message at a position: a length of 4 bytes, then the message."""
     start = position + _LENGTH.size
     if start > len(data):
         msg = f"a message is said to be at byte {position}"
@@ -287,11 +284,11 @@ def _message_at(data: bytes, position: int) -> bytes:
     return data[start : start + length]
 
 
-def _region_spec(message: mem_wal_pb2.RegionSpec) -> RegionSpec:
-    return RegionSpec(message.spec_id, tuple(map(_region_field, message.fields)))
+def _decode_region_spec(message: mem_wal_pb2.RegionSpec) -> RegionSpec:
+    return RegionSpec(message.spec_id, tuple(map(_decode_region_field, message.fields)))
 
 
-def _region_field(message: mem_wal_pb2.RegionField) -> RegionField:
+def _decode_region_field(message: mem_wal_pb2.RegionField) -> RegionField:
     return RegionField(
         field_id=message.field_id,
         source_ids=tuple(message.source_ids),
@@ -302,21 +299,21 @@ def _region_field(message: mem_wal_pb2.RegionField) -> RegionField:
     )
 
 
-def _spec_message(spec: RegionSpec) -> mem_wal_pb2.RegionSpec:
+def _encode_region_spec(spec: RegionSpec) -> mem_wal_pb2.RegionSpec:
     message = mem_wal_pb2.RegionSpec(spec_id=spec.spec_id)
-    for one in spec.fields:
+    for region_field in spec.fields:
         message.fields.add(
-            field_id=one.field_id,
-            source_ids=one.source_ids,
-            transform=one.transform,
-            expression=one.expression,
-            result_type=one.result_type,
-            parameters=one.parameters,
+            field_id=region_field.field_id,
+            source_ids=region_field.source_ids,
+            transform=region_field.transform,
+            expression=region_field.expression,
+            result_type=region_field.result_type,
+            parameters=region_field.parameters,
         )
     return message
 
 
-def _progress_messages(generations: Mapping[str, int]) -> list[mem_wal_pb2.MergedGeneration]:
+def _encode_progress(generations: Mapping[str, int]) -> list[mem_wal_pb2.MergedGeneration]:
     return [
         mem_wal_pb2.MergedGeneration(
             region_id=mem_wal_pb2.Uuid(uuid=UUID(region_id).bytes), generation=generation
@@ -325,5 +322,5 @@ def _progress_messages(generations: Mapping[str, int]) -> list[mem_wal_pb2.Merge
     ]
 
 
-def _progress(message: mem_wal_pb2.MergedGeneration) -> tuple[str, int]:
+def _decode_progress(message: mem_wal_pb2.MergedGeneration) -> tuple[str, int]:
     return str(UUID(bytes=message.region_id.uuid)), message.generation

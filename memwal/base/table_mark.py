@@ -1,7 +1,7 @@
-"""The file by which a table is known, for as long as it is there.
+"""The mark file that identifies a table until it is dropped.
 
-Manifests of the base table come and go with its versions, and all of them are gone sooner or later. So
-whoever writes to a table leaves a file in it, once, which nothing but dropping the table removes.
+Every manifest of the base table is cleaned up sooner or later. A writer therefore creates one file, once,
+that is removed only when the table is dropped.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from memwal.storage.files import FileIdentity, Storage
 _MARK: Final = "_gateway/table"
 
 
-def table_mark(table: Storage) -> FileIdentity | None:
-    """What tells the table from another one in its directory; None where nobody has marked it yet.
+def read_table_mark(table: Storage) -> FileIdentity | None:
+    """Return the mark that identifies the table in its directory; None if it has none yet.
 
     A table that is made anew has another mark or none. A copy has a mark of its own: the file is another.
 
@@ -26,7 +26,7 @@ def table_mark(table: Storage) -> FileIdentity | None:
 
 
 def mark_table(table: Storage) -> None:
-    """Mark a table that is there; of several processes that do, one does.
+    """Mark an existing table; if several processes do, one mark remains.
 
     Raises:
         UnavailableError: storage failed to answer.
@@ -36,7 +36,7 @@ def mark_table(table: Storage) -> None:
 
 
 def unmark_table(table: Storage) -> None:
-    """Remove the mark: who knows the table by it looks at it anew.
+    """Delete the mark, so that all who know the table by it open it anew.
 
     Raises:
         UnavailableError: storage failed to answer.

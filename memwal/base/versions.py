@@ -1,8 +1,8 @@
-"""Versions of a base table that are committed on one version and on no other.
+"""Commits on top of one given version of a base table.
 
-Lance commits an index on whatever version is the newest by then: one that was made from an older version
-replaces what a merge recorded in between. So Lance makes the manifest as a detached version, which nobody
-sees, and it becomes the next version of the table by a file that one process alone can create.
+Lance commits an index on the newest version: an index that was built from an older one would replace what a
+merge recorded in between. So Lance writes the manifest as a detached version, which readers ignore; it
+becomes the next version by a file that only one process can create.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from memwal.errors import (
     PreconditionError,
     UnavailableError,
     UnsupportedError,
-    brief,
+    shorten_error,
 )
-from memwal.storage.files import VERSIONS, Entry, Storage, base_manifest_paths, base_manifest_version
+from memwal.storage.files import VERSIONS, Entry, Storage, base_manifest_paths, parse_base_manifest_version
 from protos import mem_wal_pb2
 
 Outcome = TypeVar("Outcome")
@@ -43,8 +43,8 @@ _CONFLICTS: Final = (
 )
 
 
-def committed(failing: str, change: Callable[[], Outcome]) -> Outcome:
-    """Do something that ends with a commit; again from its beginning if another commit came first.
+def commit_with_retries(failing: str, change: Callable[[], Outcome]) -> Outcome:
+    """Call a function that commits; call it again if another commit came first.
 
     Args:
         failing: begins the message of an error: "table 't': can't build index 'x'".
@@ -65,7 +65,7 @@ def committed(failing: str, change: Callable[[], Outcome]) -> Outcome:
         except LanceGatewayError:
             raise
         except (OSError, ValueError, RuntimeError, KeyError, TypeError, NotImplementedError) as error:
-            reason = brief(error)
+            reason = shorten_error(error)
             if not any(word in reason.lower() for word in _CONFLICTS):
                 msg = f"{failing}: {reason}"
                 raise PreconditionError(msg) from error
@@ -81,7 +81,7 @@ _HINT: Final = f"{VERSIONS}/latest_version_hint.json"
 
 
 def commit_next(table: Storage, version: int, operation: Any) -> bool:  # noqa: ANN401 (lance types)
-    """Commit an operation as the version that follows another, unless there is one.
+    """Commit an operation as the version that follows another, unless that exists.
 
     Args:
         table: directory of the table.
@@ -111,25 +111,25 @@ def commit_next(table: Storage, version: int, operation: Any) -> bool:  # noqa: 
             detached=True,
         )
     except (OSError, ValueError) as error:
-        if max(_listed(table), default=version) > version:
+        if max(_list_manifests(table), default=version) > version:
             return False  # It was cleaned up, for instance.
-        msg = f"{table.uri}: a version on top of {version} can't be made: {brief(error)}"
+        msg = f"{table.uri}: a version on top of {version} can't be made: {shorten_error(error)}"
         raise UnavailableError(msg) from error
     draft = f"{VERSIONS}/d{made.version}.manifest"
     try:
-        data = renumbered(table.read(draft), version + 1, source=table.locate(draft))
-        return _create(table, version, data)
+        data = renumber_manifest(table.read(draft), version + 1, source=table.locate(draft))
+        return _create_version(table, version, data)
     finally:
         with suppress(UnavailableError):
             table.delete(draft)
 
 
-def _create(table: Storage, version: int, data: bytes) -> bool:
-    """Make the manifest of the version that follows another one; False where that is not the newest any more.
+def _create_version(table: Storage, version: int, data: bytes) -> bool:
+    """Create the manifest of the next version; return False if the version is not the newest any more.
 
-    The next version not being there does not suffice: it may have been made and, meanwhile, cleaned up.
+    A missing next version proves nothing: it may have been created and cleaned up.
     """
-    listed = _listed(table)
+    listed = _list_manifests(table)
     found = listed.get(version)
     if found is None or max(listed) != version:
         return False
@@ -138,24 +138,24 @@ def _create(table: Storage, version: int, data: bytes) -> bool:
     path = base_manifest_paths(version + 1)[scheme]
     if not table.put_if_absent(path, data):
         return False
-    after = _listed(table)
+    after = _list_manifests(table)
     ours = after.get(version + 1)
     if ours is not None and any(one.written < ours.written for at, one in after.items() if at > version + 1):
         table.delete(path)  # Newer versions were there before it: it came after the cleaning up.
         return False
     with suppress(UnavailableError):  # Lance looks upward from any hint.
-        if _hint(table) <= version:
+        if _read_version_hint(table) <= version:
             table.put(_HINT, b'{"version":%d}' % (version + 1))
     return True
 
 
-def _listed(table: Storage) -> dict[int, Entry]:
-    """Version -> its manifest file; detached versions are left out."""
-    files = ((base_manifest_version(entry.name), entry) for entry in table.list(VERSIONS))
+def _list_manifests(table: Storage) -> dict[int, Entry]:
+    """Return the manifest files by version, without detached versions."""
+    files = ((parse_base_manifest_version(entry.name), entry) for entry in table.list(VERSIONS))
     return {version: entry for version, entry in files if version is not None}
 
 
-def _hint(table: Storage) -> int:
+def _read_version_hint(table: Storage) -> int:
     try:
         found = json.loads(table.read(_HINT))["version"]
     except (FileNotFoundError, ValueError, TypeError, KeyError):
@@ -163,8 +163,8 @@ def _hint(table: Storage) -> int:
     return found if isinstance(found, int) else 0
 
 
-def renumbered(data: bytes, version: int, *, source: str) -> bytes:
-    """A manifest file that says to be another version; its manifest is the last of the messages in it.
+def renumber_manifest(data: bytes, version: int, *, source: str) -> bytes:
+    """Return a manifest file with another version number.
 
     Raises:
         CorruptDataError: it is not a whole manifest file.

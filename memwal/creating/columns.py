@@ -1,4 +1,4 @@
-"""What the schema of a table says besides names and types: its key, and where NULL is refused."""
+"""The primary key and the NOT NULL columns in the schema of a table."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ _STORED_KINDS: Final[tuple[Callable[[pa.DataType], bool], ...]] = (
 )
 
 
-def declared_schema(
+def build_stored_schema(
     schema: pa.Schema, primary_key: Sequence[str] = (), not_null: Sequence[str] = ()
 ) -> pa.Schema:
-    """The schema under which a new table is stored.
+    """Build the schema under which a new table is stored.
 
     Args:
         schema: names, types and metadata; columns that are not nullable there are NOT NULL.
@@ -81,15 +81,15 @@ def declared_schema(
             msg = f"column {name!r} of the primary key is none of {', '.join(schema.names)}"
             raise NotFoundError(msg)
     fields = [
-        _declared(field, tuple(primary_key), is_not_null=field.name in not_null or not field.nullable)
+        _declare_field(field, tuple(primary_key), is_not_null=field.name in not_null or not field.nullable)
         for field in schema
     ]
     metadata = {key: value for key, value in (schema.metadata or {}).items() if key != TABLE_ID}
     return pa.schema(fields, {**metadata, TABLE_ID: uuid.uuid4().hex.encode()})
 
 
-def key_columns(schema: pa.Schema) -> tuple[str, ...]:
-    """Columns of the primary key that a stored schema declares, in key order."""
+def list_key_columns(schema: pa.Schema) -> tuple[str, ...]:
+    """Return the primary key columns of a stored schema, in key order."""
     marked = []
     for position, field in enumerate(schema):
         metadata = field.metadata or {}
@@ -98,9 +98,9 @@ def key_columns(schema: pa.Schema) -> tuple[str, ...]:
     return tuple(name for _, _, name in sorted(marked))
 
 
-def not_null_columns(schema: pa.Schema) -> tuple[str, ...]:
-    """Columns of a stored schema in which NULL is refused, in the schema's order."""
-    key = key_columns(schema)
+def list_not_null_columns(schema: pa.Schema) -> tuple[str, ...]:
+    """Return the NOT NULL columns of a stored schema, in the schema's order."""
+    key = list_key_columns(schema)
     return tuple(
         field.name
         for field in schema
@@ -108,43 +108,43 @@ def not_null_columns(schema: pa.Schema) -> tuple[str, ...]:
     )
 
 
-def storable(name: str, kind: pa.DataType) -> pa.DataType:
-    """The type under which values of a column are stored.
+def storage_type(name: str, kind: pa.DataType) -> pa.DataType:
+    """Return the type under which values of a column are stored.
 
     Raises:
         UnsupportedError: Lance does not store values of this type.
     """
     if kinds.is_dictionary(kind):
-        return storable(name, kind.value_type)
+        return storage_type(name, kind.value_type)
     if kinds.is_string_view(kind):
         return pa.string()
     if kinds.is_binary_view(kind):
         return pa.binary()
     if kinds.is_list(kind) or kinds.is_list_view(kind):
-        return pa.list_(_child(name, kind.value_field))
+        return pa.list_(_convert_child(name, kind.value_field))
     if kinds.is_large_list(kind) or kinds.is_large_list_view(kind):
-        return pa.large_list(_child(name, kind.value_field))
+        return pa.large_list(_convert_child(name, kind.value_field))
     if kinds.is_fixed_size_list(kind):
         if not (kinds.is_floating(kind.value_type) or kinds.is_integer(kind.value_type)):
             msg = f"column {name!r}: a list of fixed size holds numbers, not {kind.value_type}: use a list"
             raise UnsupportedError(msg)
         return pa.list_(pa.field("item", kind.value_type), kind.list_size)
     if kinds.is_struct(kind):
-        return pa.struct([_child(name, kind.field(at)) for at in range(kind.num_fields)])
+        return pa.struct([_convert_child(name, kind.field(at)) for at in range(kind.num_fields)])
     if any(is_kind(kind) for is_kind in _STORED_KINDS):
         return kind
     msg = f"column {name!r} has type {kind}, which Lance tables can't store: cast it to another type"
     raise UnsupportedError(msg)
 
 
-def _child(name: str, field: pa.Field) -> pa.Field:
-    return pa.field(field.name, storable(name, field.type), field.nullable)
+def _convert_child(name: str, field: pa.Field) -> pa.Field:
+    return pa.field(field.name, storage_type(name, field.type), field.nullable)
 
 
-def _declared(field: pa.Field, primary_key: tuple[str, ...], *, is_not_null: bool) -> pa.Field:
+def _declare_field(field: pa.Field, primary_key: tuple[str, ...], *, is_not_null: bool) -> pa.Field:
     ours = (PRIMARY_KEY, PRIMARY_KEY_POSITION, NOT_NULL, _FIELD_ID)
     metadata = {key: value for key, value in (field.metadata or {}).items() if key not in ours}
-    kind = storable(field.name, field.type)
+    kind = storage_type(field.name, field.type)
     if field.name not in primary_key:
         return pa.field(field.name, kind, metadata=metadata | ({NOT_NULL: b"true"} if is_not_null else {}))
     if not any(is_kind(kind) for is_kind in _KEY_KINDS):

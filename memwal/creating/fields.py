@@ -1,8 +1,8 @@
-"""Schemas of base tables with field ids of our choice.
+"""Schemas of base tables with explicit field ids.
 
 Lance gives a new column the lowest id that no column and no data file of the base table has. That may be the
-id of a column that was dropped before it was ever merged: generations and log entries that hold it would show
-its values as those of the new column. So ids are chosen here.
+id of a column that was dropped before it was merged: generations and log entries with that column would then
+show its values as those of the new one. So this module chooses the ids.
 """
 
 from __future__ import annotations
@@ -24,68 +24,62 @@ Not in the schema's metadata: Lance takes log entries for those of another table
 """
 
 
-def last_field_id(dataset: Any, found: Iterable[int] = ()) -> int:  # noqa: ANN401 (lance types)
-    """The highest field id that was ever in use, as far as is known.
+def find_last_field_id(dataset: Any, field_ids: Iterable[int] = ()) -> int:  # noqa: ANN401 (lance types)
+    """Return the highest field id that is known to have been in use.
 
     Args:
         dataset: the newest version of the base table.
-        found: ids of fields that are stored elsewhere.
+        field_ids: ids of fields that are stored elsewhere.
 
     Raises:
         CorruptDataError: what is recorded is no number.
     """
     recorded = dataset.config().get(LAST_FIELD_ID, "-1")
     try:
-        return max([int(recorded), int(dataset.max_field_id), *found])
+        return max([int(recorded), int(dataset.max_field_id), *field_ids])
     except ValueError as error:
         msg = f"{dataset.uri}: {LAST_FIELD_ID} of its configuration is {recorded!r}, and no number"
         raise CorruptDataError(msg) from error
 
 
 def record_last_field_id(dataset: Any, last_id: int) -> None:  # noqa: ANN401 (lance types)
-    """Commit that ids up to this one have been in use, before a column that has it is dropped."""
+    """Commit that field ids up to this one were in use, before a column is dropped."""
     if dataset.config().get(LAST_FIELD_ID) != str(last_id):
         dataset.update_config({LAST_FIELD_ID: str(last_id)})
 
 
-def with_fields(dataset: Any, fields: Sequence[pa.Field], after: int) -> LanceSchema:  # noqa: ANN401 (lance types)
-    """The schema of a dataset with more columns at its end.
+def add_fields(dataset: Any, fields: Sequence[pa.Field], after: int) -> LanceSchema:  # noqa: ANN401 (lance types)
+    """Return the schema of a dataset with more columns at its end.
 
     Args:
         dataset: the base table.
         fields: the columns.
         after: the highest id that they may not have.
     """
-    metadata, known = _taken_apart(dataset.lance_schema)
-    _, added = _taken_apart(LanceSchema.from_pyarrow(pa.schema(fields)))
-    for one in added:
-        one.id += after + 1
-        if one.parent_id >= 0:
-            one.parent_id += after + 1
-    return _put_together(metadata, [*known, *added])
+    metadata, existing = _unpack_schema(dataset.lance_schema)
+    _, added = _unpack_schema(LanceSchema.from_pyarrow(pa.schema(fields)))
+    for field in added:
+        field.id += after + 1
+        if field.parent_id >= 0:
+            field.parent_id += after + 1
+    return _pack_schema(metadata, [*existing, *added])
 
 
-def without_field(dataset: Any, name: str) -> LanceSchema:  # noqa: ANN401 (lance types)
-    """The schema of a dataset without one of its columns.
-
-    Args:
-        dataset: the base table.
-        name: of the column.
-    """
-    metadata, known = _taken_apart(dataset.lance_schema)
-    gone = {one.id for one in known if one.name == name and one.parent_id < 0}
-    for one in known:  # Children come after their parents.
-        if one.parent_id in gone:
-            gone.add(one.id)
-    return _put_together(metadata, [one for one in known if one.id not in gone])
+def remove_field(dataset: Any, name: str) -> LanceSchema:  # noqa: ANN401 (lance types)
+    """Return the schema of a dataset without one of its columns."""
+    metadata, existing = _unpack_schema(dataset.lance_schema)
+    removed = {field.id for field in existing if field.name == name and field.parent_id < 0}
+    for field in existing:  # Children come after their parents.
+        if field.parent_id in removed:
+            removed.add(field.id)
+    return _pack_schema(metadata, [field for field in existing if field.id not in removed])
 
 
-def _taken_apart(schema: LanceSchema) -> tuple[dict[str, list[int]], list[mem_wal_pb2.SchemaField]]:
-    """Metadata as lists of bytes, and fields as messages: what pickling a schema shows of it."""
+def _unpack_schema(schema: LanceSchema) -> tuple[dict[str, list[int]], list[mem_wal_pb2.SchemaField]]:
     _, (metadata, *encoded) = schema.__reduce__()
     return json.loads(metadata), [mem_wal_pb2.SchemaField.FromString(one) for one in encoded]
 
 
-def _put_together(metadata: dict[str, list[int]], fields: Sequence[mem_wal_pb2.SchemaField]) -> LanceSchema:
+def _pack_schema(metadata: dict[str, list[int]], fields: Sequence[mem_wal_pb2.SchemaField]) -> LanceSchema:
     encoded = [one.SerializeToString() for one in fields]
     return LanceSchema._from_protos(json.dumps(metadata), *encoded)  # noqa: SLF001 - unpickling

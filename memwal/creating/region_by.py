@@ -22,7 +22,7 @@ from memwal.base.index_details import RegionField, RegionSpec
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError
 from memwal.transforms.expressions import evaluate_expression
 from memwal.transforms.raw_values import parse_result_type
-from memwal.transforms.transforms import transform_of
+from memwal.transforms.transforms import build_transform
 
 EXAMPLES: Final = "bucket(column, 16), identity(column), year(column), truncate(column, 4), unsharded"
 _TOKEN: Final = re.compile(
@@ -42,7 +42,7 @@ UNSHARDED = "unsharded"
 
 @dataclass(frozen=True, slots=True)
 class MemWalOptions:
-    """What is recorded in a new MemWAL index.
+    """Options of a new MemWAL index.
 
     Attributes:
         region_by: how rows map to regions; see `region_by`.
@@ -61,7 +61,7 @@ class MemWalOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One transform as written: its name, columns, a number, and the text of an expression."""
+    """A parsed transform: its name, columns, number, and expression."""
 
     name: str
     columns: tuple[str, ...]
@@ -69,8 +69,8 @@ class _Call:
     text: str | None
 
 
-def region_fields(text: str, ids: Mapping[str, int], schema: pa.Schema) -> tuple[RegionField, ...]:
-    """The fields of a region spec.
+def parse_region_fields(text: str, ids: Mapping[str, int], schema: pa.Schema) -> tuple[RegionField, ...]:
+    """Parse the fields of a region spec.
 
     Args:
         text: as above.
@@ -82,11 +82,11 @@ def region_fields(text: str, ids: Mapping[str, int], schema: pa.Schema) -> tuple
         NotFoundError: an unknown transform or column.
         UnsupportedError: a transform of a column of that type.
     """
-    calls = tuple(_calls(text))
+    calls = tuple(_parse_calls(text))
     if len(calls) > 1 and any(call.name == UNSHARDED for call in calls):
         msg = f"region_by {text!r}: unsharded stands alone, since all rows are in one region"
         raise InvalidInputError(msg)
-    fields = [_field(call, text, ids, schema) for call in calls]
+    fields = [_build_field(call, text, ids, schema) for call in calls]
     if len(fields) == 1:
         return tuple(fields)
     named: list[RegionField] = []
@@ -97,46 +97,46 @@ def region_fields(text: str, ids: Mapping[str, int], schema: pa.Schema) -> tuple
     return tuple(named)
 
 
-def region_columns(spec: RegionSpec | None) -> frozenset[int]:
-    """Lance field ids of the columns whose values decide on a row's region."""
+def list_region_columns(spec: RegionSpec | None) -> frozenset[int]:
+    """Return the Lance field ids of the columns that determine the region."""
     return frozenset(source for one in (spec.fields if spec else ()) for source in one.source_ids)
 
 
-def _calls(text: str) -> Iterator[_Call]:
-    tokens = list(_tokens(text))
+def _parse_calls(text: str) -> Iterator[_Call]:
+    tokens = list(_tokenize(text))
     at = 0
     while True:
         kind, name = tokens[at]
         if kind != "name":
-            raise _unreadable(text, f"a transform is missing where the text has {name!r}")
+            raise _syntax_error(text, f"a transform is missing where the text has {name!r}")
         at += 1
         arguments: list[tuple[str, str]] = []
         if tokens[at] == ("mark", "("):
             at += 1
             while tokens[at] != ("mark", ")"):
                 if tokens[at][0] in ("end", "mark"):
-                    raise _unreadable(text, f"the arguments of {name} don't end")
+                    raise _syntax_error(text, f"the arguments of {name} don't end")
                 arguments.append(tokens[at])
                 at += 1
                 if tokens[at] == ("mark", ","):
                     at += 1
                 elif tokens[at] != ("mark", ")"):
-                    raise _unreadable(text, f"a comma or parenthesis is missing in {name}")
+                    raise _syntax_error(text, f"a comma or parenthesis is missing in {name}")
             at += 1
-        yield _call(name.lower(), arguments, text)
+        yield _parse_call(name.lower(), arguments, text)
         if tokens[at][0] == "end":
             return
         if tokens[at] != ("mark", ","):
-            raise _unreadable(text, f"a comma is missing after {name}")
+            raise _syntax_error(text, f"a comma is missing after {name}")
         at += 1
 
 
-def _tokens(text: str) -> Iterator[tuple[str, str]]:
+def _tokenize(text: str) -> Iterator[tuple[str, str]]:
     at = 0
     while text[at:].strip():
         found = _TOKEN.match(text, at)
         if found is None:
-            raise _unreadable(text, f"{text[at:].strip()[:20]!r} means nothing there")
+            raise _syntax_error(text, f"{text[at:].strip()[:20]!r} means nothing there")
         kind = str(found.lastgroup)
         value = found[kind]
         if kind == "name":
@@ -149,12 +149,12 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
     yield "end", ""
 
 
-def _call(name: str, arguments: Sequence[tuple[str, str]], text: str) -> _Call:
+def _parse_call(name: str, arguments: Sequence[tuple[str, str]], text: str) -> _Call:
     columns = tuple(value for kind, value in arguments if kind in ("name", "column"))
     numbers = [int(value) for kind, value in arguments if kind == "number"]
     texts = [value for kind, value in arguments if kind == "text"]
     if len(numbers) > 1 or len(texts) > 1:
-        raise _unreadable(text, f"{name} has too many arguments")
+        raise _syntax_error(text, f"{name} has too many arguments")
     return _Call(name, columns, numbers[0] if numbers else None, texts[0] if texts else None)
 
 
@@ -173,7 +173,7 @@ _SHAPES: Final[Mapping[str, tuple[str, bool, str]]] = {
 }
 
 
-def _field(call: _Call, text: str, ids: Mapping[str, int], schema: pa.Schema) -> RegionField:
+def _build_field(call: _Call, text: str, ids: Mapping[str, int], schema: pa.Schema) -> RegionField:
     shape = _SHAPES.get(call.name)
     if shape is None:
         close = get_close_matches(call.name, _SHAPES, n=1)
@@ -205,18 +205,17 @@ def _field(call: _Call, text: str, ids: Mapping[str, int], schema: pa.Schema) ->
         result_type="int32",
         parameters={parameter: str(call.number)} if takes_number else {},
     )
-    return _tried(field, text, [schema.field(name).type for name in call.columns])
+    return _infer_result_type(field, text, [schema.field(name).type for name in call.columns])
 
 
-def _tried(field: RegionField, text: str, types: Sequence[pa.DataType]) -> RegionField:
-    """The field with the type of its values, once it was evaluated over a row of NULLs."""
+def _infer_result_type(field: RegionField, text: str, types: Sequence[pa.DataType]) -> RegionField:
     if field.transform in _DATE_PARTS and not all(map(pa.types.is_temporal, types)):
         msg = f"region_by {text!r}: {field.transform} takes a date or timestamp, not {types[0]}"
         raise UnsupportedError(msg)
     try:
         columns = [pa.nulls(1, kind) for kind in types]
         if field.expression is None:
-            values = transform_of(field).apply(columns, rows=1)
+            values = build_transform(field).apply(columns, rows=1)
         else:
             values = evaluate_expression(field.expression, columns, 1)
         result = _type_name(values.type)
@@ -235,5 +234,5 @@ def _type_name(kind: pa.DataType) -> str:
     return _NAMES.get(kind, str(kind))
 
 
-def _unreadable(text: str, reason: str) -> InvalidInputError:
+def _syntax_error(text: str, reason: str) -> InvalidInputError:
     return InvalidInputError(f"region_by {text!r} can't be read: {reason}. Write for example {EXAMPLES}")

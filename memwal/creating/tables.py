@@ -1,12 +1,11 @@
-"""Making a table in one step, and taking it away.
+"""Create a table in one step, and delete it.
 
-A base table with a MemWAL takes Lance two commits, and who dies between them leaves a table that can't be
-written to and can't be made. So both commits are done in a scratch directory, and the manifest that they end
-with becomes version 1 of the table: a file that one process alone can create.
+Lance creates a base table with a MemWAL in two commits; a crash between them leaves a table that can neither
+be written nor created. So both commits happen in a scratch directory, and the last manifest becomes version 1
+of the table: a file that only one process can create.
 
-Lance overwrites a table without a look at its regions, and takes its MemWAL away with all other indexes. Base
-and regions then belong to different contents. So regions that are there before a table gets a MemWAL never
-become part of it: they are given up, if that is asked for, or else it gets none.
+When Lance overwrites a table, it removes the MemWAL index and leaves the regions, which then belong to former
+contents. Regions that exist before a table gets a MemWAL are therefore given up, if requested, or refused.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from lance.dataset import Index
 from lance.fragment import FragmentMetadata
 
 from memwal.base.index_details import MEM_WAL_INDEX, MEM_WAL_INDEX_TYPE, MemWalIndexDetails, RegionSpec
-from memwal.base.table_mark import table_mark, unmark_table
-from memwal.base.versions import renumbered
-from memwal.creating.columns import key_columns
-from memwal.creating.region_by import MemWalOptions, region_columns, region_fields
-from memwal.errors import InvalidInputError, UnavailableError, UnsupportedError, brief
+from memwal.base.table_mark import read_table_mark, unmark_table
+from memwal.base.versions import renumber_manifest
+from memwal.creating.columns import list_key_columns
+from memwal.creating.region_by import MemWalOptions, list_region_columns, parse_region_fields
+from memwal.errors import InvalidInputError, UnavailableError, UnsupportedError, shorten_error
 from memwal.regions.generation_numbers import EVERYTHING
 from memwal.regions.manifest import RegionManifest, commit_manifest, read_latest_manifest
-from memwal.storage.files import MEM_WAL, VERSIONS, Storage, base_manifest_paths, base_manifest_version
+from memwal.storage.files import MEM_WAL, VERSIONS, Storage, base_manifest_paths, parse_base_manifest_version
 
 _TRANSACTIONS: Final = "_transactions"
 _MANIFEST: Final = ".manifest"
@@ -54,12 +53,12 @@ class GivenUpRegions:
 
 
 def table_exists(storage: Storage) -> bool:
-    """Whether a directory holds a table: some version of it."""
+    """Return whether a directory holds any version of a table."""
     return any(entry.name.endswith(_MANIFEST) for entry in storage.list(VERSIONS))
 
 
 def write_fragments(storage: Storage, rows: pa.RecordBatchReader) -> list[FragmentMetadata]:
-    """Write rows below a table's directory, where nobody sees them until they are committed.
+    """Write rows below a table's directory; they are invisible until they are committed.
 
     Args:
         storage: directory of the table; what else is there makes no difference.
@@ -80,11 +79,11 @@ def create_dataset(
     *,
     rehearse: bool = False,
 ) -> bool:
-    """Make a table, whole, unless there is one.
+    """Create a table in one step unless it exists.
 
     Args:
         storage: directory of the table.
-        schema: as `declared_schema` returns it.
+        schema: as `build_stored_schema` returns it.
         fragments: first rows, as `write_fragments` returns them.
         options: how its MemWAL is set up; None for a table without.
         rehearse: only find out whether it could be made; nothing is written to the table's directory.
@@ -99,7 +98,7 @@ def create_dataset(
     # Regions that are there before there is a table are left of one whose dropping was cut short. They are
     # looked at first, so that no region of a table that somebody else makes meanwhile is among them (ADR 21).
     left = () if rehearse else storage.directories(MEM_WAL)
-    mark = None if rehearse else table_mark(storage)
+    mark = None if rehearse else read_table_mark(storage)
     if not rehearse and table_exists(storage):
         return False
     if mark is not None:
@@ -112,10 +111,10 @@ def create_dataset(
                 directory, lance.LanceOperation.Overwrite(schema, list(fragments))
             )
         except (OSError, ValueError) as error:
-            msg = f"the table can't be made: {brief(error)}"
+            msg = f"the table can't be made: {shorten_error(error)}"
             raise UnsupportedError(msg) from error
         if options is not None:
-            operation = lance.LanceOperation.CreateIndex([mem_wal_index(dataset, options)], [])
+            operation = lance.LanceOperation.CreateIndex([build_mem_wal_index(dataset, options)], [])
             dataset = lance.LanceDataset.commit(directory, operation, read_version=dataset.version)
         if rehearse:
             return True
@@ -123,15 +122,15 @@ def create_dataset(
         manifest = (scratch / base_manifest_paths(dataset.version)[0]).read_bytes()
         for transaction in (scratch / _TRANSACTIONS).iterdir():
             storage.put(f"{_TRANSACTIONS}/{transaction.name}", transaction.read_bytes())
-    return storage.put_if_absent(base_manifest_paths(1)[0], renumbered(manifest, 1, source=directory))
+    return storage.put_if_absent(base_manifest_paths(1)[0], renumber_manifest(manifest, 1, source=directory))
 
 
-def mem_wal_index(
+def build_mem_wal_index(
     dataset: Any,  # noqa: ANN401 (lance types)
     options: MemWalOptions,
     given_up: GivenUpRegions = GivenUpRegions(),
 ) -> Index:
-    """The MemWAL index that a dataset is given.
+    """Build the MemWAL index of a dataset.
 
     Args:
         dataset: the `lance.LanceDataset` that it is made for.
@@ -143,9 +142,9 @@ def mem_wal_index(
         LanceGatewayError: the options don't fit the dataset.
     """
     ids = {field.name(): field.id() for field in dataset.lance_schema.fields()}
-    spec = RegionSpec(given_up.spec_id + 1, region_fields(options.region_by, ids, dataset.schema))
+    spec = RegionSpec(given_up.spec_id + 1, parse_region_fields(options.region_by, ids, dataset.schema))
     if not options.keys_never_move:
-        _check_keys_stay(spec, key_columns(dataset.schema), {at: name for name, at in ids.items()})
+        _check_region_columns(spec, list_key_columns(dataset.schema), {at: name for name, at in ids.items()})
     buckets = [one.parameters.get("num_buckets") for one in spec.fields]
     count = int(buckets[0] or 0) if len(buckets) == 1 else 0
     details = MemWalIndexDetails(
@@ -169,7 +168,7 @@ def mem_wal_index(
 
 
 def delete_table(storage: Storage, keep: Iterable[str] = ()) -> None:
-    """Remove a table's files; safe to repeat.
+    """Delete a table's files; safe to repeat.
 
     The manifests go first, the newest last: whoever reads meanwhile finds the newest version or none.
 
@@ -196,15 +195,17 @@ def delete_table(storage: Storage, keep: Iterable[str] = ()) -> None:
             )
             raise UnsupportedError(msg)
         # A commit that was under way may add one while this runs. The newest version goes last (ADR 21).
-        for name in sorted(manifests, key=lambda one: base_manifest_version(one) or 0):
+        for name in sorted(manifests, key=lambda one: parse_base_manifest_version(one) or 0):
             storage.delete(f"{VERSIONS}/{name}")
     storage.delete_all(keep)
 
 
-def _check_keys_stay(spec: RegionSpec, key: Sequence[str], names: Mapping[int, str]) -> None:
+def _check_region_columns(spec: RegionSpec, key: Sequence[str], names: Mapping[int, str]) -> None:
     if not key:
         return
-    outside = [names.get(one, str(one)) for one in sorted(region_columns(spec)) if names.get(one) not in key]
+    outside = [
+        names.get(one, str(one)) for one in sorted(list_region_columns(spec)) if names.get(one) not in key
+    ]
     if outside:
         msg = (
             f"region_by uses {', '.join(outside)}, which is not part of the primary key ({', '.join(key)}): "
@@ -215,7 +216,7 @@ def _check_keys_stay(spec: RegionSpec, key: Sequence[str], names: Mapping[int, s
 
 
 def give_up_regions(table: Storage, region_ids: Iterable[str]) -> GivenUpRegions:
-    """Seal regions for good; nothing is removed, and it may be done again.
+    """Seal regions for good; nothing is removed; safe to repeat.
 
     No writer can claim them any more. One that holds a region can still append to its log, but what it
     flushes is refused.
@@ -227,13 +228,13 @@ def give_up_regions(table: Storage, region_ids: Iterable[str]) -> GivenUpRegions
     Raises:
         LanceGatewayError: one can't be read or sealed.
     """
-    sealed = table.each(lambda one: _sealed(table, one), tuple(region_ids))
+    sealed = table.each(lambda one: _seal_region(table, one), tuple(region_ids))
     return GivenUpRegions(
         tuple(one.region_id for one in sealed), max((one.region_spec_id for one in sealed), default=0)
     )
 
 
-def _sealed(table: Storage, region_id: str) -> RegionManifest:
+def _seal_region(table: Storage, region_id: str) -> RegionManifest:
     for _ in range(_ATTEMPTS):
         newest = read_latest_manifest(table, region_id)
         if newest is not None and newest.sealed:

@@ -1,1 +1,1 @@
-"""Regions: manifests, ids, log entries, and snapshots of all of them."""
+"""Regions: manifests, ids, log entries, and snapshots."""

@@ -1,8 +1,8 @@
-"""Whether the generations of a region are those that the base table counts as merged.
+"""Check the generation numbers of regions against the merge progress of the base table.
 
-The base table records, by region id, the newest generation that it contains. Region ids follow from the table
-and the values of its rows, so a clone or a copy of the table gives a region the id that it has in the
-original, and knows how far the original's was merged. Numbers must not be used twice.
+The base table records the newest merged generation by region id. Region ids follow from the table and the
+values of its rows, so a clone or a copy of a table has the same region ids and the merge progress of the
+original. Numbers must not be used twice.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ EXTENTS: Final = "_gateway/merging"
 
 
 class RegionMismatchError(PreconditionError):
-    """A region's manifest and the base table contradict each other, so which rows are newer is not known."""
+    """A region's manifest and the base table contradict each other, so the newer rows are unknown."""
 
 
-def first_generation(details: MemWalIndexDetails, region_id: str) -> int:
-    """Number of the first generation of a region that is to be created.
+def choose_first_generation(details: MemWalIndexDetails, region_id: str) -> int:
+    """Return the number of the first generation of a new region.
 
     Args:
         details: MemWAL index of the newest base version.
@@ -45,17 +45,17 @@ def first_generation(details: MemWalIndexDetails, region_id: str) -> int:
 
 
 def extent_path(region_id: str, first: int) -> str:
-    """Returns the file in which mergers agree where a merge ends that begins at generation `first`."""
+    """Return the file in which mergers agree on the end of a merge that starts at generation `first`."""
     return f"{EXTENTS}/{region_id}.{first}"
 
 
 def is_given_up(manifest: RegionManifest, merged: int) -> bool:
-    """Whether none of a region's rows count any more, those in its log included."""
+    """Return whether none of a region's rows count any more, those in its log included."""
     return manifest.sealed and manifest.current_generation <= merged
 
 
 def is_restarted(manifest: RegionManifest, merged: int) -> bool:
-    """Whether a region's numbers are below what the base table counts as merged.
+    """Return whether a region's generation numbers are below the merged ones of the base table.
 
     Args:
         manifest: read after the base version: one that was read before may just be older.
@@ -65,7 +65,7 @@ def is_restarted(manifest: RegionManifest, merged: int) -> bool:
 
 
 def check_not_restarted(table: Storage, manifest: RegionManifest, merged: int) -> None:
-    """Refuse a region whose generations nobody can tell from those that the base table contains.
+    """Refuse a region whose generations have numbers that the base table counts as merged.
 
     Args:
         table: its directory, for messages.
@@ -90,7 +90,7 @@ def check_not_restarted(table: Storage, manifest: RegionManifest, merged: int) -
 def check_generations(
     table: Storage, manifests: Iterable[RegionManifest], merged: Mapping[str, int]
 ) -> frozenset[str]:
-    """Make sure that the generations of regions are those that the base table counts.
+    """Check that the generations of regions agree with the base table.
 
     Args:
         table: its directory.
@@ -112,14 +112,14 @@ def check_generations(
         check_listed(table, manifest, newest_merged)
         if is_restarted(manifest, newest_merged):
             # As a rule, it was flushed and merged since the manifest was read.
-            newest = read_latest_manifest(table, manifest.region_id, known=manifest)
+            newest = read_latest_manifest(table, manifest.region_id, cached=manifest)
             if newest is not None:
                 check_not_restarted(table, newest, newest_merged)
     return frozenset(given_up)
 
 
 def check_listed(table: Storage, manifest: RegionManifest, merged: int) -> None:
-    """Refuse a region of which generations are gone that the base table does not contain.
+    """Refuse a region that has lost generations that the base table does not contain.
 
     Args:
         table: its directory, for messages.
@@ -132,7 +132,7 @@ def check_listed(table: Storage, manifest: RegionManifest, merged: int) -> None:
     flushed = range(merged + 1, manifest.current_generation)
     if not flushed:
         return
-    unmerged = manifest.unmerged(merged) if merged else manifest.flushed_generations
+    unmerged = manifest.unmerged_generations(merged) if merged else manifest.flushed_generations
     listed = [one.generation for one in unmerged]
     if len(listed) >= len(flushed):
         return

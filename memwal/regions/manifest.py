@@ -1,4 +1,4 @@
-"""Region manifests: the versioned state of a region, and how to find and commit its newest version."""
+"""Region manifests: the versioned state of a region; read and commit the newest version."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from uuid import UUID
 from google.protobuf.message import DecodeError
 
 from memwal.errors import CorruptDataError, InvalidInputError, UnavailableError
-from memwal.storage.files import MEM_WAL, Storage, last_in_sequence
+from memwal.storage.files import MEM_WAL, Storage, find_last_in_sequence
 from protos import mem_wal_pb2
 
 _REGION_ID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -25,7 +25,7 @@ _BITS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class FlushedGeneration:
-    """A MemTable that was flushed as an immutable Lance dataset.
+    """A MemTable that was flushed to an immutable Lance dataset.
 
     Attributes:
         generation: 1 or more; higher is newer within the region.
@@ -46,7 +46,7 @@ class FlushedGeneration:
             raise InvalidInputError(msg)
 
     def is_merged(self, newest_merged: int) -> bool:
-        """Return whether the base table contains the generation, so that readers must leave it out.
+        """Return whether the base table contains the generation, so readers must leave it out.
 
         MemWAL specification, "LSM Tree Merging Read": generations are merged in ascending order, so the
         newest one that is merged tells of all.
@@ -59,7 +59,7 @@ class FlushedGeneration:
 
 @dataclass(frozen=True, slots=True)
 class ReplayStart:
-    """Where the replay of a region's log starts.
+    """The position in a region's log where replay starts.
 
     Attributes:
         after: newest WAL position that a flush is known to cover; 0 for none.
@@ -85,7 +85,7 @@ class ReplayStart:
 
 @dataclass(frozen=True, slots=True)
 class RegionManifest:
-    """One version of a region's state.
+    """One version of a region's manifest.
 
     Attributes:
         region_id: UUID in its usual text form.
@@ -130,17 +130,17 @@ class RegionManifest:
         start = ReplayStart(self.replay_after_wal_entry_position, self.current_generation)
         object.__setattr__(self, "replay_start", start)
 
-    def unmerged(self, newest_merged: int) -> tuple[FlushedGeneration, ...]:
-        """Return the generations that the base table lacks, oldest first."""
+    def unmerged_generations(self, newest_merged: int) -> tuple[FlushedGeneration, ...]:
+        """Return the generations that are not merged, oldest first."""
         return tuple(one for one in self.flushed_generations if not one.is_merged(newest_merged))
 
     def merged(self, newest_merged: int) -> tuple[FlushedGeneration, ...]:
-        """Return the generations that are listed though the base table contains them, oldest first."""
+        """Return the listed generations that are merged, oldest first."""
         return tuple(one for one in self.flushed_generations if one.is_merged(newest_merged))
 
     @staticmethod
     def decode(data: bytes, *, source: str) -> "RegionManifest":
-        """Reads a manifest from its wire form.
+        """Decode a manifest.
 
         Args:
             data: a serialized RegionManifest message.
@@ -160,7 +160,8 @@ class RegionManifest:
                 current_generation=message.current_generation,
                 flushed_generations=tuple(
                     sorted(
-                        map(_flushed_generation, message.flushed_generations), key=lambda one: one.generation
+                        map(_decode_flushed_generation, message.flushed_generations),
+                        key=lambda one: one.generation,
                     )
                 ),
                 region_spec_id=message.region_spec_id,
@@ -176,7 +177,7 @@ class RegionManifest:
             raise CorruptDataError(msg) from error
 
     def encode(self) -> bytes:
-        """Returns the wire form."""
+        """Encode the manifest."""
         message = mem_wal_pb2.RegionManifest.FromString(self.origin)
         recorded = {one.generation: one for one in message.flushed_generations}
         del message.flushed_generations[:]
@@ -202,8 +203,8 @@ class RegionManifest:
 
 
 @lru_cache(maxsize=4096)
-def bit_reversed(number: int) -> str:
-    """Returns the 64 binary digits of a number, lowest first: sequential files spread over an object store.
+def format_reversed_bits(number: int) -> str:
+    """Format a number as 64 binary digits, lowest first: sequential files spread over an object store.
 
     MemWAL specification, "WAL Storage Layout" and "Shard Manifest Versioning".
 
@@ -216,55 +217,51 @@ def bit_reversed(number: int) -> str:
     return f"{number:0{_BITS}b}"[::-1]
 
 
-def from_bit_reversed(digits: str) -> int | None:
-    """Returns the number that 64 reversed binary digits stand for, or None when they are something else."""
+def parse_reversed_bits(digits: str) -> int | None:
+    """Parse 64 reversed binary digits; None for other text."""
     if len(digits) != _BITS or digits.strip("01"):
         return None
     return int(digits[::-1], 2)
 
 
 def manifest_directory(region_id: str) -> str:
-    """Returns the directory of a region's manifests."""
+    """Return the directory of a region's manifests."""
     return f"{MEM_WAL}/{region_id}/manifest"
 
 
 def manifest_path(region_id: str, version: int) -> str:
-    """Returns the file of one version of a region's manifest."""
-    return f"{manifest_directory(region_id)}/{bit_reversed(version)}.binpb"
+    """Return the file of one version of a region's manifest."""
+    return f"{manifest_directory(region_id)}/{format_reversed_bits(version)}.binpb"
 
 
 def version_hint_path(region_id: str) -> str:
-    """Returns the file that names a recent version of a region's manifest."""
+    """Return the file that hints at a recent version of a region's manifest."""
     return f"{manifest_directory(region_id)}/version_hint.json"
 
 
-def manifest_version(name: str) -> int | None:
-    """Returns the version of a region's manifest by the name of its file; None for any other file."""
-    return (from_bit_reversed(name.removesuffix(".binpb")) if name.endswith(".binpb") else None) or None
+def parse_manifest_version(name: str) -> int | None:
+    """Return the version of a manifest's file name; None for any other file."""
+    return (parse_reversed_bits(name.removesuffix(".binpb")) if name.endswith(".binpb") else None) or None
 
 
 def list_regions(table: Storage) -> tuple[str, ...]:
-    """Returns the ids of all regions that have a directory, in ascending order.
-
-    While regions neither come nor go, it is the same tuple.
-    """
-    return _region_ids(table.directories(MEM_WAL))
+    """Return the ids of all region directories, ascending; the same tuple while nothing changes."""
+    return _filter_region_ids(table.directories(MEM_WAL))
 
 
 @lru_cache(maxsize=64)
-def _region_ids(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns those names that are region ids; queries ask over and over about the same thousands."""
+def _filter_region_ids(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names that are region ids; cached, since queries ask for the same names."""
     return tuple(sorted(filter(_REGION_ID.fullmatch, names)))
 
 
 def read_latest_manifest(
-    table: Storage, region_id: str, *, known: RegionManifest | None = None
+    table: Storage, region_id: str, *, cached: RegionManifest | None = None
 ) -> RegionManifest | None:
-    """Reads the newest manifest of a region.
+    """Read the newest manifest of a region.
 
-    With `known`, the newest version read before, one probe suffices while nothing changed, and `known` itself
-    is returned then. That its own file is still there is part of the probe: a table may have been dropped and
-    created anew since.
+    With `cached`, the newest version read before, one probe suffices if nothing changed; `cached` itself is
+    then returned. The probe includes the file of `cached`: the table may have been dropped and created anew.
 
     Returns:
         The manifest, or None when the region has none.
@@ -273,24 +270,20 @@ def read_latest_manifest(
         CorruptDataError: the newest manifest cannot be read; older ones are not substituted for it.
         UnavailableError: storage failed to answer, or manifests vanish as fast as they are found.
     """
-    if known is None:
-        return _read_newest(table, region_id, _hinted_version(table, region_id))
-    still_there, succeeded = table.exists(*_probe_paths(known))
+    if cached is None:
+        return _read_newest(table, region_id, _read_version_hint(table, region_id))
+    still_there, succeeded = table.exists(*_build_paths(cached))
     if still_there and not succeeded:
-        return known
-    return _read_newest(table, region_id, known.version + 1 if succeeded else None)
+        return cached
+    return _read_newest(table, region_id, cached.version + 1 if succeeded else None)
 
 
 def read_latest_manifests(
-    table: Storage, region_ids: Sequence[str], *, known: Mapping[str, RegionManifest]
+    table: Storage, region_ids: Sequence[str], *, cached: Mapping[str, RegionManifest]
 ) -> tuple[RegionManifest | None, ...]:
-    """Reads the newest manifest of each region, as `read_latest_manifest` does of one.
-
-    All regions in `known` are probed in one go, so that on S3 a thousand unchanged regions cost a few round
-    trips.
-    """
-    remembered = [manifest for region_id in region_ids if (manifest := known.get(region_id)) is not None]
-    answers = table.exists(*(path for manifest in remembered for path in _probe_paths(manifest)))
+    """Read the newest manifest of each region; on S3, all regions in `cached` are probed in parallel."""
+    remembered = [manifest for region_id in region_ids if (manifest := cached.get(region_id)) is not None]
+    answers = table.exists(*(path for manifest in remembered for path in _build_paths(manifest)))
     unchanged = {
         manifest.region_id: manifest
         for manifest, still_there, succeeded in zip(remembered, answers[::2], answers[1::2], strict=True)
@@ -298,26 +291,28 @@ def read_latest_manifests(
     }
     newest: dict[str, RegionManifest | None] = {**unchanged}
     if others := [region_id for region_id in region_ids if region_id not in unchanged]:
-        read = table.each(lambda one: read_latest_manifest(table, one, known=known.get(one)), others)
+        read = table.each(lambda one: read_latest_manifest(table, one, cached=cached.get(one)), others)
         newest |= zip(others, read, strict=True)
     return tuple([newest[region_id] for region_id in region_ids])
 
 
-def _probe_paths(known: RegionManifest) -> tuple[str, str]:
-    return manifest_path(known.region_id, known.version), manifest_path(known.region_id, known.version + 1)
+def _build_paths(cached: RegionManifest) -> tuple[str, str]:
+    return manifest_path(cached.region_id, cached.version), manifest_path(
+        cached.region_id, cached.version + 1
+    )
 
 
 def _read_newest(table: Storage, region_id: str, start: int | None) -> RegionManifest | None:
-    """Reads the newest manifest from a version on that exists, or from the directory's listing."""
+    """Read the newest manifest, from an existing version upward or by the directory's listing."""
     for _ in range(_READ_ATTEMPTS):
         if start is None:
-            start = _newest_listed_version(table, region_id)
+            start = _find_newest_version(table, region_id)
             if start is None:
                 return None
-        version = last_in_sequence(table, partial(manifest_path, region_id), start)
+        version = find_last_in_sequence(table, partial(manifest_path, region_id), start)
         path = manifest_path(region_id, version)
         try:
-            return _verified(table.read(path), region_id, version, table.locate(path))
+            return _decode_checked(table.read(path), region_id, version, table.locate(path))
         except FileNotFoundError:
             start = None  # Removed since it was found: look again, from the directory.
     msg = f"Manifests of region {region_id} in {table.uri} vanish while they are read; retry"
@@ -325,7 +320,7 @@ def _read_newest(table: Storage, region_id: str, start: int | None) -> RegionMan
 
 
 def commit_manifest(table: Storage, manifest: RegionManifest) -> bool:
-    """Creates one version of a region's manifest, then hints at it.
+    """Create one version of a region's manifest, then write the version hint.
 
     Returns:
         True when this call created the version; False when it exists already: read the newest and try again
@@ -342,12 +337,12 @@ def commit_manifest(table: Storage, manifest: RegionManifest) -> bool:
     return True
 
 
-def _flushed_generation(message: mem_wal_pb2.FlushedGeneration) -> FlushedGeneration:
+def _decode_flushed_generation(message: mem_wal_pb2.FlushedGeneration) -> FlushedGeneration:
     rows = message.physical_rows if message.HasField("physical_rows") else None
     return FlushedGeneration(message.generation, message.path, rows)
 
 
-def _verified(data: bytes, region_id: str, version: int, source: str) -> RegionManifest:
+def _decode_checked(data: bytes, region_id: str, version: int, source: str) -> RegionManifest:
     manifest = RegionManifest.decode(data, source=source)
     if (manifest.region_id, manifest.version) != (region_id, version):
         msg = (
@@ -358,8 +353,8 @@ def _verified(data: bytes, region_id: str, version: int, source: str) -> RegionM
     return manifest
 
 
-def _hinted_version(table: Storage, region_id: str) -> int | None:
-    """Returns the version of the hint file if it exists, or None: a hint is never more than a hint."""
+def _read_version_hint(table: Storage, region_id: str) -> int | None:
+    """Return the version in the hint file; None if it is absent or unreadable."""
     try:
         version = json.loads(table.read(version_hint_path(region_id)))["version"]
     except (FileNotFoundError, ValueError, TypeError, KeyError):
@@ -373,6 +368,6 @@ def _hinted_version(table: Storage, region_id: str) -> int | None:
     return None
 
 
-def _newest_listed_version(table: Storage, region_id: str) -> int | None:
-    versions = (manifest_version(entry.name) for entry in table.list(manifest_directory(region_id)))
+def _find_newest_version(table: Storage, region_id: str) -> int | None:
+    versions = (parse_manifest_version(entry.name) for entry in table.list(manifest_directory(region_id)))
     return max((version for version in versions if version is not None), default=None)

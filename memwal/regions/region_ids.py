@@ -1,8 +1,8 @@
-"""Ids of regions: which one a region of certain values has, and which values an id stands for.
+"""Ids of regions: derive an id from region values, and values from an id.
 
-LanceDB names the regions that it writes by UUIDs that follow from the region spec's value, and records no
-values in their manifests. For the specs that LanceDB can write by, this project uses the same ids: whoever
-writes a key first, everybody writes it to the same region. All other regions have ids of this project's own.
+LanceDB derives the UUIDs of its regions from the region value, and records no values in their manifests. For
+the specs that LanceDB supports, this project uses the same ids, so every writer puts a key into the same
+region. All other regions have ids of this project's own.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from memwal.base.index_details import RegionField, RegionSpec
 from memwal.errors import LanceGatewayError, PreconditionError
 from memwal.regions.generation_numbers import is_given_up
 from memwal.regions.manifest import RegionManifest, list_regions, read_latest_manifests
-from memwal.regions.wal import has_unflushed, last_wal_position, read_wal_entry
+from memwal.regions.wal import find_last_wal_position, has_unflushed_rows, read_wal_entry
 from memwal.storage.files import Storage, generation_directory
-from memwal.stored_fields import StoredField, fields_of_dataset, fields_of_entry
+from memwal.stored_fields import StoredField, read_dataset_fields, read_entry_fields
 from memwal.transforms.raw_values import parse_result_type
 from memwal.transforms.transforms import (
     BucketHash,
+    build_transform,
+    compute_region_values,
     decode_region_value,
     encode_region_value,
-    region_values,
-    transform_of,
 )
 
 _LOOKED_AT: Final = 8
@@ -51,10 +51,10 @@ _MOST_BUCKETS: Final = 1 << 16
 """LanceDB itself makes up to 1024. The ids of all are kept, and of more nobody would keep them."""
 
 
-def region_id_of(
+def derive_region_id(
     spec: RegionSpec | None, raw: RawValues, table_id: str = "", reading: BucketHash = BucketHash.LANCE
 ) -> str:
-    """The id that every process gives to a new region of these values, so that two never create two of them.
+    """Return the id of a new region of these values; the same in every process, so two create only one.
 
     Args:
         spec: that governs the region; None for the only region of a table without one.
@@ -63,12 +63,12 @@ def region_id_of(
             does not know it.
         reading: how `bucket` hashes; LanceDB knows one of the readings.
     """
-    shared = None if spec is None else lancedb_region_id(spec, raw, reading)
-    return shared or own_region_id(spec, raw, table_id)
+    shared = None if spec is None else derive_lancedb_region_id(spec, raw, reading)
+    return shared or derive_own_region_id(spec, raw, table_id)
 
 
-def own_region_id(spec: RegionSpec | None, raw: RawValues, table_id: str = "") -> str:
-    """The id of a region that LanceDB has none for; of all regions up to version 0.6.
+def derive_own_region_id(spec: RegionSpec | None, raw: RawValues, table_id: str = "") -> str:
+    """Return the id of a region that LanceDB can't write, or of one from version 0.6 or older.
 
     Args:
         spec: as above.
@@ -81,51 +81,50 @@ def own_region_id(spec: RegionSpec | None, raw: RawValues, table_id: str = "") -
     return str(uuid.uuid5(_OWN, "\0".join([*parts, table_id] if table_id else parts)))
 
 
-def lancedb_region_id(spec: RegionSpec, raw: RawValues, reading: BucketHash = BucketHash.LANCE) -> str | None:
-    """The id that LanceDB gives to a region of these values; None where it can't write such a region.
+def derive_lancedb_region_id(
+    spec: RegionSpec, raw: RawValues, reading: BucketHash = BucketHash.LANCE
+) -> str | None:
+    """Return LanceDB's id for a region of these values; None if LanceDB can't write it.
 
     Args:
         spec: that governs the region.
         raw: its values.
         reading: how `bucket` hashes.
     """
-    field = _lancedb_field(spec)
+    field = _find_lancedb_field(spec)
     if field is None or len(raw) != 1 or raw[0] is None:
         return None
     if field.transform == "unsharded":
-        return _unsharded_id() if raw[0] == _ZERO else None
+        return _derive_unsharded_id() if raw[0] == _ZERO else None
     if field.transform == "identity":
-        return _named(b"identity-" + raw[0])
+        return _uuid5(b"identity-" + raw[0])
     if reading is not BucketHash.LANCE or len(raw[0]) != _BUCKET_BYTES:
         return None
     bucket = int.from_bytes(raw[0], "little")
-    return _bucket_id(bucket) if bucket < _buckets(field) else None
+    return _derive_bucket_id(bucket) if bucket < _read_bucket_count(field) else None
 
 
-def values_by_id(spec: RegionSpec, region_id: str) -> Mapping[str, bytes]:
-    """What a region's manifest would record, if LanceDB named it; empty where the id tells nothing.
-
-    Ids of `identity` regions can't be told from others without knowing a value: see `may_be_identity`.
-    """
-    field = _lancedb_field(spec)
+def infer_region_values(spec: RegionSpec, region_id: str) -> Mapping[str, bytes]:
+    """Infer the values of a region from LanceDB's id; empty for other ids and those of `identity` regions."""
+    field = _find_lancedb_field(spec)
     if field is None:
         return {}
-    if field.transform == "unsharded" and region_id == _unsharded_id():
+    if field.transform == "unsharded" and region_id == _derive_unsharded_id():
         return {field.field_id: _ZERO}
     if field.transform == "bucket":
-        bucket = _bucket_numbers(_buckets(field)).get(region_id)
+        bucket = _map_bucket_ids(_read_bucket_count(field)).get(region_id)
         return {} if bucket is None else {field.field_id: bucket.to_bytes(_BUCKET_BYTES, "little")}
     return {}
 
 
-def may_be_identity(spec: RegionSpec, region_id: str) -> bool:
-    """Whether LanceDB may have named a region by a value, which a row of it would tell."""
-    field = _lancedb_field(spec)
+def can_be_identity_region(spec: RegionSpec, region_id: str) -> bool:
+    """Return whether LanceDB may have derived the id from an identity value."""
+    field = _find_lancedb_field(spec)
     return field is not None and field.transform == "identity" and uuid.UUID(region_id).version == 5
 
 
 class NamedRegion(Protocol):
-    """What is recorded of a region, in its manifest or elsewhere."""
+    """The recorded identity of a region, in its manifest or elsewhere."""
 
     @property
     def region_id(self) -> str:
@@ -137,14 +136,16 @@ class NamedRegion(Protocol):
 
     @property
     def region_values(self) -> Mapping[str, bytes]:
-        """Raw value by field id; empty where none are recorded."""
+        """Raw value by field id; empty if none are recorded."""
 
 
 Region = TypeVar("Region", bound=NamedRegion)
 
 
-def doubles(specs: Iterable[RegionSpec], regions: Iterable[Region]) -> tuple[tuple[Region, Region], ...]:
-    """Regions of the same values under two ids: the one that is not LanceDB's, and the one that is.
+def find_duplicate_regions(
+    specs: Iterable[RegionSpec], regions: Iterable[Region]
+) -> tuple[tuple[Region, Region], ...]:
+    """Return pairs of regions with the same values: the other one, and LanceDB's.
 
     The former are regions that this project named before it knew LanceDB's ids.
 
@@ -152,35 +153,35 @@ def doubles(specs: Iterable[RegionSpec], regions: Iterable[Region]) -> tuple[tup
         specs: all region specs of the table.
         regions: with different ids.
     """
-    by_id = {one.spec_id: one for one in specs}
-    if len(by_id) != 1 or _LANCEDB_SPEC not in by_id or _lancedb_field(by_id[_LANCEDB_SPEC]) is None:
+    by_id = {region.spec_id: region for region in specs}
+    if len(by_id) != 1 or _LANCEDB_SPEC not in by_id or _find_lancedb_field(by_id[_LANCEDB_SPEC]) is None:
         return ()
     spec = by_id[_LANCEDB_SPEC]
     (field,) = spec.fields
-    known = {one.region_id: one for one in regions}
-    found = []
-    for one in known.values():
-        raw = one.region_values.get(field.field_id)
-        if raw is None or one.region_spec_id != spec.spec_id:
+    regions_by_id = {region.region_id: region for region in regions}
+    duplicates = []
+    for region in regions_by_id.values():
+        raw = region.region_values.get(field.field_id)
+        if raw is None or region.region_spec_id != spec.spec_id:
             continue
-        named = lancedb_region_id(spec, (raw,))
-        if named is not None and named != one.region_id and named in known:
-            found.append((one, known[named]))
-    return tuple(found)
+        lancedb_id = derive_lancedb_region_id(spec, (raw,))
+        if lancedb_id is not None and lancedb_id != region.region_id and lancedb_id in regions_by_id:
+            duplicates.append((region, regions_by_id[lancedb_id]))
+    return tuple(duplicates)
 
 
 def is_retired(manifest: RegionManifest, merged: int) -> bool:
-    """Whether nobody writes to a region any more and the base table has all generations that it lists.
+    """Return whether the region takes no writes any more and all its listed generations are merged.
 
     Args:
         manifest: of the region.
         merged: newest generation of it that the base table contains; 0 for none.
     """
-    return manifest.sealed and not manifest.unmerged(merged)
+    return manifest.sealed and not manifest.unmerged_generations(merged)
 
 
-def is_over(storage: Storage, manifest: RegionManifest, merged: int) -> bool:
-    """Whether a region has no rows that the base table lacks, and never gets any again.
+def is_drained(storage: Storage, manifest: RegionManifest, merged: int) -> bool:
+    """Return whether all rows of a region are merged and it takes no writes any more.
 
     Args:
         storage: directory of the table.
@@ -191,12 +192,12 @@ def is_over(storage: Storage, manifest: RegionManifest, merged: int) -> bool:
         LanceGatewayError: the log can't be read.
     """
     return is_given_up(manifest, merged) or (
-        is_retired(manifest, merged) and not has_unflushed(storage, manifest)
+        is_retired(manifest, merged) and not has_unflushed_rows(storage, manifest)
     )
 
 
-def two_ids(table: str, region_id: str, lancedb_id: str) -> str:
-    """What is wrong with a table that has rows of one region under two ids, and the way out.
+def describe_duplicate_region(table: str, region_id: str, lancedb_id: str) -> str:
+    """Return the error text for a table that has rows of one region under two ids.
 
     Args:
         table: its name or location.
@@ -210,15 +211,15 @@ def two_ids(table: str, region_id: str, lancedb_id: str) -> str:
     )
 
 
-def _lancedb_field(spec: RegionSpec) -> RegionField | None:
-    """The only field of a spec that LanceDB can write by; None of other specs."""
+def _find_lancedb_field(spec: RegionSpec) -> RegionField | None:
+    """Return the only field of a spec that LanceDB supports; None for other specs."""
     if spec.spec_id != _LANCEDB_SPEC or len(spec.fields) != 1 or spec.fields[0].expression is not None:
         return None
     field = spec.fields[0]
     if field.transform == "unsharded":
         return field
     if field.transform == "bucket":
-        return field if _buckets(field) else None
+        return field if _read_bucket_count(field) else None
     return field if field.transform == "identity" and _is_identity_type(field.result_type) else None
 
 
@@ -230,30 +231,29 @@ def _is_identity_type(name: str) -> bool:
         return False
 
 
-def _buckets(field: RegionField) -> int:
-    """How many buckets there are; 0 where that makes no sense."""
+def _read_bucket_count(field: RegionField) -> int:
     text = field.parameters.get("num_buckets", "")
     count = int(text) if text.isascii() and text.isdigit() else 0
     return count if count <= _MOST_BUCKETS else 0
 
 
 @lru_cache(maxsize=65_536)
-def _bucket_id(bucket: int) -> str:
-    return _named(b"bucket-%d" % bucket)
+def _derive_bucket_id(bucket: int) -> str:
+    return _uuid5(b"bucket-%d" % bucket)
 
 
 @lru_cache(maxsize=4)
-def _bucket_numbers(count: int) -> Mapping[str, int]:
-    return MappingProxyType({_bucket_id(bucket): bucket for bucket in range(count)})
+def _map_bucket_ids(count: int) -> Mapping[str, int]:
+    return MappingProxyType({_derive_bucket_id(bucket): bucket for bucket in range(count)})
 
 
 @lru_cache(maxsize=1)
-def _unsharded_id() -> str:
-    return _named(b"unsharded")
+def _derive_unsharded_id() -> str:
+    return _uuid5(b"unsharded")
 
 
-def _named(name: bytes) -> str:
-    """As `uuid.uuid5`, which takes no bytes before Python 3.12."""
+def _uuid5(name: bytes) -> str:
+    """Compute a version 5 UUID; `uuid.uuid5` takes no bytes before Python 3.12."""
     digest = hashlib.sha1(_LANCEDB.bytes + name, usedforsecurity=False).digest()
     return str(uuid.UUID(bytes=digest[:16], version=5))
 
@@ -261,8 +261,8 @@ def _named(name: bytes) -> str:
 _ROWS: Final = 256
 
 
-def known_values(storage: Storage, spec: RegionSpec, manifest: RegionManifest) -> Mapping[str, bytes]:
-    """Region values as a manifest records them, or else as the id stands for; empty where nobody knows.
+def find_region_values(storage: Storage, spec: RegionSpec, manifest: RegionManifest) -> Mapping[str, bytes]:
+    """Return the recorded region values, or those inferred from the id; empty if unknown.
 
     The id of an `identity` region of LanceDB follows from its value, and not the other way round: the value
     is looked up in a row of the region, and counts if the id follows from it.
@@ -278,66 +278,66 @@ def known_values(storage: Storage, spec: RegionSpec, manifest: RegionManifest) -
     if manifest.region_spec_id not in (0, spec.spec_id):
         return {}
     recorded = manifest.region_values if manifest.region_spec_id else {}
-    known = recorded or values_by_id(spec, manifest.region_id)
-    if known or not may_be_identity(spec, manifest.region_id):
+    known = recorded or infer_region_values(spec, manifest.region_id)
+    if known or not can_be_identity_region(spec, manifest.region_id):
         return known
     sources = frozenset(spec.fields[0].source_ids)
-    columns = some_rows(storage, manifest, sources)
+    columns = read_sample_rows(storage, manifest, sources)
     if columns is None or not sources <= columns.keys():
         return {}
     field = spec.fields[0]
-    (values,) = region_values(spec, columns)
+    (values,) = compute_region_values(spec, columns)
     for value in values.unique():
         if value.is_valid:
             raw = encode_region_value(field, value)
-            if lancedb_region_id(spec, (raw,)) == manifest.region_id:
+            if derive_lancedb_region_id(spec, (raw,)) == manifest.region_id:
                 return {field.field_id: raw}
     return {}
 
 
-def some_rows(
-    storage: Storage, manifest: RegionManifest, wanted: frozenset[int]
+def read_sample_rows(
+    storage: Storage, manifest: RegionManifest, field_ids: frozenset[int]
 ) -> Mapping[int, pa.Array] | None:
-    """Columns of a few rows of a region by Lance field id; None where it has no rows.
+    """Return columns of a few rows of a region by Lance field id; None if it has no rows.
 
     Args:
         storage: directory of the table.
         manifest: of the region.
-        wanted: field ids; columns that the rows don't have are left out.
+        field_ids: field ids; columns that the rows don't have are left out.
 
     Raises:
         LanceGatewayError: the log can't be read.
     """
     region_id, after = manifest.region_id, manifest.replay_after_wal_entry_position
-    for position in range(after + 1, last_wal_position(storage, region_id, after=after) + 1):
+    for position in range(after + 1, find_last_wal_position(storage, region_id, after=after) + 1):
         try:
             entry = read_wal_entry(storage, region_id, position)
         except FileNotFoundError:
             continue  # Flushed and removed meanwhile.
         if entry.rows is not None and entry.rows.num_rows:
-            fields = _chosen(fields_of_entry(entry.rows.schema), wanted)
-            return _by_id(entry.rows.slice(0, _ROWS), fields)
+            fields = _select_fields(read_entry_fields(entry.rows.schema), field_ids)
+            return _map_columns(entry.rows.slice(0, _ROWS), fields)
     for flushed in manifest.flushed_generations[-1:]:
         uri = storage.locate(generation_directory(region_id, flushed.path))
         try:
             dataset: Any = lance.dataset(uri, storage_options=dict(storage.options) or None)
-            fields = _chosen(fields_of_dataset(dataset), wanted)
-            return _by_id(dataset.head(_ROWS, columns=[one.name for one in fields]), fields)
+            fields = _select_fields(read_dataset_fields(dataset), field_ids)
+            return _map_columns(dataset.head(_ROWS, columns=[one.name for one in fields]), fields)
         except (OSError, ValueError):
             return None  # Merged and removed meanwhile.
     return None
 
 
-def _chosen(fields: tuple[StoredField, ...], wanted: frozenset[int]) -> tuple[StoredField, ...]:
-    return tuple(one for one in fields if one.field_id in wanted)
+def _select_fields(fields: tuple[StoredField, ...], field_ids: frozenset[int]) -> tuple[StoredField, ...]:
+    return tuple(field for field in fields if field.field_id in field_ids)
 
 
-def _by_id(rows: pa.Table, fields: tuple[StoredField, ...]) -> Mapping[int, pa.Array]:
-    return {one.field_id: rows.column(one.name).combine_chunks() for one in fields}
+def _map_columns(rows: pa.Table, fields: tuple[StoredField, ...]) -> Mapping[int, pa.Array]:
+    return {field.field_id: rows.column(field.name).combine_chunks() for field in fields}
 
 
-def bucket_reading(storage: Storage, spec: RegionSpec | None) -> BucketHash:
-    """How the table's regions came by their bucket numbers; as Lance does it where none has rows.
+def detect_bucket_hash(storage: Storage, spec: RegionSpec | None) -> BucketHash:
+    """Detect the hash function of the table's bucket numbers; Lance's if no region has rows.
 
     Args:
         storage: directory of the table.
@@ -352,14 +352,14 @@ def bucket_reading(storage: Storage, spec: RegionSpec | None) -> BucketHash:
         return BucketHash.LANCE
     possible = list(BucketHash)
     sources = frozenset(source for one in buckets for source in one.source_ids)
-    for manifest in read_latest_manifests(storage, list_regions(storage)[:_LOOKED_AT], known={}):
+    for manifest in read_latest_manifests(storage, list_regions(storage)[:_LOOKED_AT], cached={}):
         if manifest is None or manifest.region_spec_id != spec.spec_id:
             continue
-        known = manifest.region_values or values_by_id(spec, manifest.region_id)
-        columns = some_rows(storage, manifest, sources) if known else None
+        values = manifest.region_values or infer_region_values(spec, manifest.region_id)
+        columns = read_sample_rows(storage, manifest, sources) if values else None
         if columns is None or not sources <= columns.keys():
             continue
-        possible = [one for one in possible if _explains(one, buckets, known, columns)]
+        possible = [one for one in possible if _matches_values(one, buckets, values, columns)]
         if not possible:
             msg = (
                 f"{storage.uri}: region {manifest.region_id} has rows of other buckets than it records, by "
@@ -371,15 +371,15 @@ def bucket_reading(storage: Storage, spec: RegionSpec | None) -> BucketHash:
     return possible[0]
 
 
-def _explains(
+def _matches_values(
     reading: BucketHash,
     buckets: tuple[RegionField, ...],
-    known: Mapping[str, bytes],
+    recorded_values: Mapping[str, bytes],
     columns: Mapping[int, pa.Array],
 ) -> bool:
     for field in buckets:
-        values = transform_of(field, reading).apply([columns[source] for source in field.source_ids])
-        recorded = decode_region_value(field, known.get(field.field_id, b""))
+        values = build_transform(field, reading).apply([columns[source] for source in field.source_ids])
+        recorded = decode_region_value(field, recorded_values.get(field.field_id, b""))
         if set(values.unique().to_pylist()) != {recorded}:
             return False
     return True

@@ -1,12 +1,12 @@
-"""Region snapshots: all regions as the MemWAL index of a base version remembers them.
+"""Region snapshots in the MemWAL index of a base version.
 
-They are a Lance file with one row per region, inside of the index details. Builders that followed an older
-text of the specification kept it in ``_indices/{uuid of the index}/index.lance`` where regions were many.
-Such files are read and not written: an index that a merge commits has another UUID.
+They are a Lance file with one row per region, inline in the index details. Builders of an older text of the
+specification wrote large ones to ``_indices/{uuid of the index}/index.lance``. Such files are read but not
+written, because a merge commits the index with another UUID.
 
-Columns named after regions and, as newer writers have them, after shards are both read; the newer names are
-written. To the specification's columns, which say what a region is, writing adds those of older versions of
-it, which say what the region holds: readers that know only the former ignore the latter.
+Column names with "region" and, from newer writers, with "shard" are both read; the newer names are written.
+The specification has columns for the identity of a region; writing adds those of its older versions for the
+state, which other readers ignore.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ADVICE: Final = "Read with consistency 'flushed' or 'strong', or take a new sna
 
 @dataclass(frozen=True)
 class RegionSnapshot:
-    """A region as a base version remembers it.
+    """The state of a region that a base version records.
 
     Attributes:
         region_id: UUID in its usual text form.
@@ -56,7 +56,7 @@ class RegionSnapshot:
 def read_region_snapshots(
     table: Storage, version: int, details: MemWalIndexDetails
 ) -> tuple[RegionSnapshot, ...]:
-    """Region snapshots of a base version, wherever they are; () where none were taken.
+    """Read the region snapshots of a base version, inline or external; () if there are none.
 
     Those that a table was cloned with are its source's, and none of its own.
 
@@ -73,7 +73,7 @@ def read_region_snapshots(
     if details.inline_snapshots or not details.snapshot_ts_millis or not details.num_regions:
         return decode_region_snapshots(details)
     first = ""
-    for path in _external_paths(table, version, details):
+    for path in _list_external_paths(table, version, details):
         if path is None:
             return ()
         first = first or path
@@ -81,16 +81,16 @@ def read_region_snapshots(
             data = table.read(path)
         except FileNotFoundError:
             continue
-        return _decoded(data, details, f"The region snapshots of {table.locate(path)}")
+        return _decode_lance_file(data, details, f"The region snapshots of {table.locate(path)}")
     msg = f"The region snapshots of {table.locate(first)} are gone. {_ADVICE}"
     raise NotFoundError(msg)
 
 
-def _external_paths(table: Storage, version: int, details: MemWalIndexDetails) -> Iterator[str | None]:
-    """Where a file of these snapshots may be; None where they turn out to be those of a clone's source.
+def _list_external_paths(table: Storage, version: int, details: MemWalIndexDetails) -> Iterator[str | None]:
+    """Yield the possible files of these snapshots; None if they belong to a clone's source.
 
-    A builder names the directory by the UUID of the index that it commits. Merges give the index another UUID
-    and keep the time of its snapshots, so that an older version tells the first UUID.
+    The directory has the UUID of the index that the builder committed. A merge changes the UUID and keeps the
+    time of the snapshots, so an older version has the first UUID.
     """
     known: set[str] = set()
     for number in range(version, max(version - _OLDER_VERSIONS, 1) - 1, -1):
@@ -99,39 +99,41 @@ def _external_paths(table: Storage, version: int, details: MemWalIndexDetails) -
         except NotFoundError:
             return
         found = manifest.details
-        if found is None or _taken(found) != _taken(details):
+        if found is None or _identify_snapshots(found) != _identify_snapshots(details):
             return
         if manifest.is_inherited:
             yield None
         if manifest.index_id is not None and manifest.index_id not in known:
             known.add(manifest.index_id)
-            yield _external_path(manifest.index_id)
+            yield _build_external_path(manifest.index_id)
         if number == version:
             # Where this project's builder once kept them, to be found after merges.
-            yield _external_path(str(uuid.uuid5(_FORMER, str(details.snapshot_ts_millis))))
+            yield _build_external_path(str(uuid.uuid5(_FORMER, str(details.snapshot_ts_millis))))
 
 
-def _taken(details: MemWalIndexDetails) -> tuple[int, int]:
+def _identify_snapshots(details: MemWalIndexDetails) -> tuple[int, int]:
     return details.snapshot_ts_millis, details.num_regions
 
 
-def _external_path(index_id: str) -> str:
+def _build_external_path(index_id: str) -> str:
     return f"_indices/{index_id}/index.lance"
 
 
 def decode_region_snapshots(details: MemWalIndexDetails) -> tuple[RegionSnapshot, ...]:
-    """Region snapshots that index details carry inline; () where there are none.
+    """Decode the inline region snapshots of index details; () if there are none.
 
     Raises:
         CorruptDataError: the snapshots are no Lance file with the columns of a region snapshot.
     """
     if not details.inline_snapshots:
         return ()
-    return _decoded(details.inline_snapshots, details, f"The inline region snapshots of {MEM_WAL_INDEX}")
+    return _decode_lance_file(
+        details.inline_snapshots, details, f"The inline region snapshots of {MEM_WAL_INDEX}"
+    )
 
 
 def encode_region_snapshots(manifests: Sequence[RegionManifest], specs: Sequence[RegionSpec]) -> bytes:
-    """A Lance file with a row for each region.
+    """Encode a Lance file with a row for each region.
 
     Args:
         manifests: of the regions.
@@ -145,7 +147,7 @@ def encode_region_snapshots(manifests: Sequence[RegionManifest], specs: Sequence
         "shard_id": pa.array([one.region_id for one in manifests], pa.string()),
         "shard_spec_id": pa.array([one.region_spec_id for one in manifests], pa.uint32()),
     }
-    for field_id, data_type in _value_types(specs).items():
+    for field_id, data_type in _list_value_types(specs).items():
         values = [
             None
             if (raw := one.region_values.get(field_id)) is None
@@ -178,21 +180,21 @@ def encode_region_snapshots(manifests: Sequence[RegionManifest], specs: Sequence
         return path.read_bytes()
 
 
-def _value_types(specs: Sequence[RegionSpec]) -> Mapping[str, pa.DataType]:
+def _list_value_types(specs: Sequence[RegionSpec]) -> Mapping[str, pa.DataType]:
     types: dict[str, set[pa.DataType]] = {}
     for one in (one for spec in specs for one in spec.fields):
         types.setdefault(one.field_id, set()).add(parse_result_type(one.result_type))
     return {field_id: found.pop() for field_id, found in types.items() if len(found) == 1}
 
 
-def _decoded(data: bytes, details: MemWalIndexDetails, source: str) -> tuple[RegionSnapshot, ...]:
+def _decode_lance_file(data: bytes, details: MemWalIndexDetails, source: str) -> tuple[RegionSnapshot, ...]:
     try:
         table = _read_lance_file(data)
         # Values stay Arrow's: Python has no type for some of them.
         names = [name for name in table.column_names if name.startswith(_VALUE_PREFIXES)]
         rows = table.drop_columns(names).to_pylist()
         return tuple(
-            _region_snapshot(row, {name: table.column(name)[at] for name in names}, details)
+            _build_region_snapshot(row, {name: table.column(name)[at] for name in names}, details)
             for at, row in enumerate(rows)
         )
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException, LanceGatewayError) as error:
@@ -211,7 +213,7 @@ def _read_lance_file(data: bytes) -> pa.Table:
 _VALUE_PREFIXES: Final = ("shard_field_", "shard_string_field_", "region_field_")
 
 
-def _region_snapshot(
+def _build_region_snapshot(
     row: Mapping[str, Any], scalars: Mapping[str, pa.Scalar], details: MemWalIndexDetails
 ) -> RegionSnapshot:
     def column(*names: str) -> Any:  # noqa: ANN401 - what a row holds

@@ -1,4 +1,4 @@
-"""The write-ahead log of a region: one Arrow IPC stream per entry, at positions counted from 1."""
+"""The write-ahead log of a region: one Arrow IPC stream per entry; positions start at 1."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,15 +8,20 @@ from typing import Final
 import pyarrow as pa
 
 from memwal.errors import CorruptDataError, InvalidInputError
-from memwal.regions.manifest import RegionManifest, bit_reversed, from_bit_reversed, read_latest_manifest
-from memwal.storage.files import MEM_WAL, Storage, last_in_sequence
+from memwal.regions.manifest import (
+    RegionManifest,
+    format_reversed_bits,
+    parse_reversed_bits,
+    read_latest_manifest,
+)
+from memwal.storage.files import MEM_WAL, Storage, find_last_in_sequence
 
 _END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
 @dataclass(frozen=True, slots=True)
 class WalEntry:
-    """One durable append.
+    """One entry of the WAL: a durable append, or a fence.
 
     Attributes:
         position: 1 or more.
@@ -43,22 +48,22 @@ class WalEntry:
 
 
 def wal_directory(region_id: str) -> str:
-    """Returns the directory of a region's log."""
+    """Return the directory of a region's log."""
     return f"{MEM_WAL}/{region_id}/wal"
 
 
 def wal_entry_path(region_id: str, position: int) -> str:
-    """Returns the file of one WAL entry; positions start at 1."""
-    return f"{wal_directory(region_id)}/{bit_reversed(position)}.arrow"
+    """Return the file of a WAL entry; positions start at 1."""
+    return f"{wal_directory(region_id)}/{format_reversed_bits(position)}.arrow"
 
 
-def wal_entry_position(name: str) -> int | None:
-    """Returns the position of a WAL entry by the name of its file; None for any other file."""
-    return from_bit_reversed(name.removesuffix(".arrow")) if name.endswith(".arrow") else None
+def parse_wal_entry_position(name: str) -> int | None:
+    """Return the position of a WAL entry's file name; None for any other file."""
+    return parse_reversed_bits(name.removesuffix(".arrow")) if name.endswith(".arrow") else None
 
 
 def read_wal_entry(table: Storage, region_id: str, position: int) -> WalEntry:
-    """Reads one WAL entry.
+    """Read one WAL entry.
 
     Raises:
         FileNotFoundError: there is no entry at that position.
@@ -100,54 +105,54 @@ def _decode(data: bytes, position: int) -> WalEntry:
     )
 
 
-def last_wal_position(table: Storage, region_id: str, *, after: int) -> int:
-    """Returns the newest position that follows `after` without a gap, or `after` when nothing follows.
+def find_last_wal_position(table: Storage, region_id: str, *, after: int) -> int:
+    """Return the newest position that follows `after` without a gap; `after` if none follows.
 
     Raises:
         UnavailableError: storage failed to answer.
     """
-    return last_in_sequence(table, partial(wal_entry_path, region_id), after)
+    return find_last_in_sequence(table, partial(wal_entry_path, region_id), after)
 
 
-def entry_at(storage: Storage, region_id: str, position: int) -> WalEntry | None:
-    """The entry at a position; None where there is none."""
+def read_wal_entry_if_present(storage: Storage, region_id: str, position: int) -> WalEntry | None:
+    """Read the entry at a position; None if there is none."""
     try:
         return read_wal_entry(storage, region_id, position)
     except FileNotFoundError:
         return None
 
 
-def has_unflushed(storage: Storage, manifest: RegionManifest) -> bool:
-    """Whether a region's log has rows that no generation of its manifest has.
+def has_unflushed_rows(storage: Storage, manifest: RegionManifest) -> bool:
+    """Return whether a region's log has rows that no generation of its manifest covers.
 
     Raises:
         LanceGatewayError: the log can't be read.
     """
     region_id, after = manifest.region_id, manifest.replay_after_wal_entry_position
-    last = last_wal_position(storage, region_id, after=after)
+    last = find_last_wal_position(storage, region_id, after=after)
     for position in range(last, after, -1):
-        entry = entry_at(storage, region_id, position)
+        entry = read_wal_entry_if_present(storage, region_id, position)
         if entry is None or entry.is_fence:
             continue
         return manifest.replay_start.is_unflushed(position, entry.generation)
     return False
 
 
-def unflushed(storage: Storage, manifest: RegionManifest) -> Iterator[WalEntry]:
-    """Entries of a region's log that no generation of its manifest has, ascending; fences too.
+def read_unflushed_entries(storage: Storage, manifest: RegionManifest) -> Iterator[WalEntry]:
+    """Read the entries of a region's log that no generation covers, ascending, fences included.
 
     Raises:
         LanceGatewayError: the log can't be read.
     """
     region_id, after = manifest.region_id, manifest.replay_after_wal_entry_position
-    for position in range(after + 1, last_wal_position(storage, region_id, after=after) + 1):
-        entry = entry_at(storage, region_id, position)
+    for position in range(after + 1, find_last_wal_position(storage, region_id, after=after) + 1):
+        entry = read_wal_entry_if_present(storage, region_id, position)
         if entry is not None and manifest.replay_start.is_unflushed(position, entry.generation):
             yield entry
 
 
-def are_left(storage: Storage, region_id: str, position: int) -> bool:
-    """Whether a region's log has rows that are not flushed, and nobody wrote any behind a position.
+def has_abandoned_rows(storage: Storage, region_id: str, position: int) -> bool:
+    """Return whether a log has unflushed rows and no rows after a position.
 
     Args:
         storage: directory of the table.
@@ -158,15 +163,15 @@ def are_left(storage: Storage, region_id: str, position: int) -> bool:
         LanceGatewayError: the region can't be read.
     """
     manifest = read_latest_manifest(storage, region_id)
-    if manifest is None or manifest.sealed or not has_unflushed(storage, manifest):
+    if manifest is None or manifest.sealed or not has_unflushed_rows(storage, manifest):
         return False
-    following = range(position + 1, last_wal_position(storage, region_id, after=position) + 1)
-    entries = (entry_at(storage, region_id, one) for one in following)
+    following = range(position + 1, find_last_wal_position(storage, region_id, after=position) + 1)
+    entries = (read_wal_entry_if_present(storage, region_id, one) for one in following)
     return all(entry is None or entry.is_fence for entry in entries)
 
 
-def position_of(storage: Storage, region_id: str, position: int, epoch: int) -> int:
-    """Where the entry is that the writer with this epoch has just appended.
+def find_appended_position(storage: Storage, region_id: str, position: int, epoch: int) -> int:
+    """Return the position of the entry that the writer with this epoch has just appended.
 
     It is the next one as a rule. A writer that claimed the region earlier, and lost it before it left its
     fence in the log, may leave it in between: Lance's writers step over fences of older epochs.
@@ -181,7 +186,7 @@ def position_of(storage: Storage, region_id: str, position: int, epoch: int) -> 
         LanceGatewayError: the log can't be read.
     """
     while storage.exists(wal_entry_path(region_id, position + 1))[0]:
-        entry = entry_at(storage, region_id, position)
+        entry = read_wal_entry_if_present(storage, region_id, position)
         if entry is not None and entry.writer_epoch == epoch and not entry.is_fence:
             break
         position += 1

@@ -1,1 +1,1 @@
-"""Files of a table on a local disk or on S3, and where they lie."""
+"""The files of a table on a local disk or on S3."""

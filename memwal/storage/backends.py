@@ -1,4 +1,4 @@
-"""What is behind `memwal.storage.files.Storage`: names and identities of files, and S3."""
+"""The S3 backend of `memwal.storage.files.Storage`, and the identity of files."""
 
 import functools
 import os
@@ -26,7 +26,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class Entry:
-    """One name in a directory.
+    """An entry of a directory.
 
     Attributes:
         name: last part of the path.
@@ -42,7 +42,7 @@ class Entry:
 
 
 class FileIdentity(NamedTuple):
-    """Tells a file from another that replaced it under the same name.
+    """The identity of a file; it changes when the file is replaced.
 
     Attributes:
         written: when, in nanoseconds since 1970.
@@ -56,7 +56,7 @@ class FileIdentity(NamedTuple):
 
 
 class S3Backend:
-    """Keys of one bucket."""
+    """The keys of one bucket."""
 
     scheme = "s3"
     identity_seconds = 1.0
@@ -64,37 +64,37 @@ class S3Backend:
 
     def __init__(self, bucket: str, options: Mapping[str, str]) -> None:
         self._bucket = bucket
-        self._filesystem = _arrow_filesystem(options)
-        self._store = _object_store(bucket, options)
+        self._filesystem = _open_arrow_filesystem(options)
+        self._store = _open_object_store(bucket, options)
         # Two pools: a call made through the one may wait for probes made through the other.
         self._probes = ThreadPoolExecutor(REQUESTS_IN_PARALLEL, thread_name_prefix=f"probe-{bucket}")
         self._calls = ThreadPoolExecutor(REQUESTS_IN_PARALLEL, thread_name_prefix=f"calls-{bucket}")
 
     def read(self, path: str) -> bytes:
-        """Returns an object's bytes."""
+        """Return an object's bytes."""
 
         def read() -> bytes:
             with self._filesystem.open_input_file(path) as file:
                 data: bytes = file.read()
                 return data
 
-        return answered(path, read)
+        return run_request(path, read)
 
     def exists(self, paths: tuple[str, ...]) -> tuple[bool, ...]:
-        """Probes all paths in parallel."""
+        """Check all paths in parallel."""
         if len(paths) == 1:
             return (self._exists(paths[0]),)
         return tuple(self._probes.map(self._exists, paths))
 
     def identities(self, paths: tuple[str, ...]) -> tuple[FileIdentity | None, ...]:
-        """Tells entity tags and when the objects were written."""
+        """Return the entity tags and modification times."""
         return tuple(map(self._identity, paths))
 
     def list(self, path: str) -> tuple[Entry, ...]:
-        """Returns the objects and common prefixes below a prefix."""
+        """Return the objects and common prefixes below a prefix."""
         selector = pyarrow.fs.FileSelector(path, allow_not_found=True)
         directory = pyarrow.fs.FileType.Directory
-        infos = answered(path, lambda: self._filesystem.get_file_info(selector))
+        infos = run_request(path, lambda: self._filesystem.get_file_info(selector))
         entries = (
             Entry(info.base_name, info.type == directory, info.size or 0, info.mtime_ns or 0)
             for info in infos
@@ -102,48 +102,48 @@ class S3Backend:
         return tuple(sorted(entries, key=lambda entry: entry.name))
 
     def directories(self, path: str) -> tuple[str, ...]:
-        """Returns the last parts of the common prefixes below a prefix."""
+        """Return the last part of each common prefix below a prefix."""
         return tuple(entry.name for entry in self.list(path) if entry.is_dir)
 
     def files(self, path: str) -> Iterator[Entry]:
-        """Lists all objects below a prefix, page by page."""
+        """Yield all objects below a prefix, page by page."""
         prefix = f"{self._key(path)}/"
         pages = iter(obstore.list(self._store, prefix))
-        while (page := answered(path, lambda: next(pages, None))) is not None:
-            for one in page:
-                written = int(one["last_modified"].timestamp() * 1_000_000_000)
-                name = one["path"].removeprefix(prefix)
-                yield Entry(name, is_dir=False, size=one["size"], written=written)
+        while (page := run_request(path, lambda: next(pages, None))) is not None:
+            for item in page:
+                written = int(item["last_modified"].timestamp() * 1_000_000_000)
+                name = item["path"].removeprefix(prefix)
+                yield Entry(name, is_dir=False, size=item["size"], written=written)
 
     def each(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> tuple[Answer, ...]:
-        """Calls a function for every item, several at a time."""
+        """Call a function for every item, several at a time."""
         return tuple(self._calls.map(function, items))
 
     def put(self, path: str, data: bytes) -> None:
-        """Writes an object."""
-        write(path, lambda: obstore.put(self._store, self._key(path), data))
+        """Write an object."""
+        run_write_request(path, lambda: obstore.put(self._store, self._key(path), data))
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Writes an object on the condition that none is there (`If-None-Match: *`)."""
+        """Write an object unless it exists (`If-None-Match: *`)."""
         return create(self._store, self._key(path), data, path)
 
     def delete(self, path: str) -> None:
-        """Deletes an object; S3 does not tell whether it was there."""
-        write(path, lambda: obstore.delete(self._store, self._key(path)))
+        """Delete an object; S3 does not report whether it existed."""
+        run_write_request(path, lambda: obstore.delete(self._store, self._key(path)))
 
     def delete_each(self, paths: Sequence[str]) -> None:
-        """Deletes objects, a thousand by one request."""
+        """Delete objects, a thousand per request."""
         for first in range(0, len(paths), KEYS_OF_A_DELETE):
             keys = [self._key(path) for path in paths[first : first + KEYS_OF_A_DELETE]]
-            write(paths[first], functools.partial(obstore.delete, self._store, keys))
+            run_write_request(paths[first], functools.partial(obstore.delete, self._store, keys))
 
     def delete_below(self, path: str, keep: frozenset[str]) -> None:
-        """Deletes all objects below a prefix, in batches."""
+        """Delete all objects below a prefix, in batches."""
         kept = {self._key(one) for one in keep}
-        for listed in answered(path, lambda: list(obstore.list(self._store, self._key(path)))):
+        for listed in run_request(path, lambda: list(obstore.list(self._store, self._key(path)))):
             keys = [one["path"] for one in listed if one["path"] not in kept]
             if keys:
-                write(path, functools.partial(obstore.delete, self._store, keys))
+                run_write_request(path, functools.partial(obstore.delete, self._store, keys))
 
     def _identity(self, path: str) -> FileIdentity | None:
         found = self._head(path)
@@ -158,7 +158,7 @@ class S3Backend:
     def _head(self, path: str) -> "ObjectMeta | None":
         # Not through pyarrow.fs: for an absent key that asks a second time, whether it is a "directory".
         try:
-            return answered(path, lambda: obstore.head(self._store, self._key(path)))
+            return run_request(path, lambda: obstore.head(self._store, self._key(path)))
         except FileNotFoundError:
             return None
 
@@ -167,63 +167,61 @@ class S3Backend:
 
 
 def create(store: ObjectStore, key: str, data: bytes, path: str) -> bool:
-    """Puts a file on the condition that none is there; False when one is."""
+    """Create a file unless it exists; return False if it does."""
     try:
-        write(path, lambda: obstore.put(store, key, data, mode="create"))
+        run_write_request(path, lambda: obstore.put(store, key, data, mode="create"))
     except (AlreadyExistsError, PreconditionError):
         return False
     return True
 
 
-def write(path: str, request: Callable[[], object]) -> None:
-    """Runs a request that changes what is stored; only "present" is no UnavailableError."""
+def run_write_request(path: str, request: Callable[[], object]) -> None:
+    """Run a request that changes storage; errors other than "present" become an UnavailableError."""
     try:
-        answered(path, request)
+        run_request(path, request)
     except FileNotFoundError as error:  # It is the bucket that is absent.
-        raise unavailable(path, error) from error
+        raise storage_error(path, error) from error
 
 
-def answered(path: str, request: Callable[[], Answer]) -> Answer:
-    """Runs a request; any failure but a plain "absent" or "present" becomes an UnavailableError."""
+def run_request(path: str, request: Callable[[], Answer]) -> Answer:
+    """Run a request; errors other than "absent" and "present" become an UnavailableError."""
     try:
         return request()
     except (FileNotFoundError, AlreadyExistsError, PreconditionError):
         raise
     except (OSError, BaseError) as error:
-        raise unavailable(path, error) from error
+        raise storage_error(path, error) from error
 
 
-def unavailable(path: str, error: Exception) -> UnavailableError:
-    """Says that storage failed, and why."""
+def storage_error(path: str, error: Exception) -> UnavailableError:
+    """Return the error of a failed storage request."""
     reason = str(error).partition("\n")[0]
     return UnavailableError(
         f"Storage did not serve {path}: {reason}. Check that it is reachable and permitted, then retry"
     )
 
 
-def _arrow_filesystem(options: Mapping[str, str]) -> pyarrow.fs.FileSystem:
-    """Builds pyarrow's S3 client from pylance's storage options."""
-    scheme, _, endpoint = (_option(options, "endpoint", "endpoint_url") or "").rpartition("://")
+def _open_arrow_filesystem(options: Mapping[str, str]) -> pyarrow.fs.FileSystem:
+    scheme, _, endpoint = (_find_option(options, "endpoint", "endpoint_url") or "").rpartition("://")
     return pyarrow.fs.S3FileSystem(
-        access_key=_option(options, "access_key_id"),
-        secret_key=_option(options, "secret_access_key"),
-        session_token=_option(options, "session_token", "token"),
+        access_key=_find_option(options, "access_key_id"),
+        secret_key=_find_option(options, "secret_access_key"),
+        session_token=_find_option(options, "session_token", "token"),
         anonymous=_is_set(options, "skip_signature"),
-        region=_option(options, "region", "default_region"),
+        region=_find_option(options, "region", "default_region"),
         endpoint_override=endpoint or None,
         scheme=scheme or None,
         force_virtual_addressing=_is_set(options, "virtual_hosted_style_request"),
     )
 
 
-def _object_store(bucket: str, options: Mapping[str, str]) -> S3Store:
-    """Builds obstore's S3 client from pylance's storage options."""
+def _open_object_store(bucket: str, options: Mapping[str, str]) -> S3Store:
     settings: dict[str, str | None] = {
-        "endpoint": _option(options, "endpoint", "endpoint_url"),
-        "access_key_id": _option(options, "access_key_id"),
-        "secret_access_key": _option(options, "secret_access_key"),
-        "token": _option(options, "session_token", "token"),
-        "region": _option(options, "region", "default_region"),
+        "endpoint": _find_option(options, "endpoint", "endpoint_url"),
+        "access_key_id": _find_option(options, "access_key_id"),
+        "secret_access_key": _find_option(options, "secret_access_key"),
+        "token": _find_option(options, "session_token", "token"),
+        "region": _find_option(options, "region", "default_region"),
     }
     return S3Store(
         bucket,
@@ -234,8 +232,8 @@ def _object_store(bucket: str, options: Mapping[str, str]) -> S3Store:
     )
 
 
-def _option(options: Mapping[str, str], *names: str) -> str | None:
-    """Returns the first option given under a name, with or without "aws_", or else in the environment."""
+def _find_option(options: Mapping[str, str], *names: str) -> str | None:
+    """Return the first of these options, with or without "aws_", or else an environment variable."""
     spellings = [spelling for name in names for spelling in (f"aws_{name}", name)]
     given = {key.lower(): value for key, value in options.items()}
     for spelling in spellings:
@@ -247,4 +245,4 @@ def _option(options: Mapping[str, str], *names: str) -> str | None:
 
 
 def _is_set(options: Mapping[str, str], name: str) -> bool:
-    return (_option(options, name) or "").lower() in ("1", "true", "yes")
+    return (_find_option(options, name) or "").lower() in ("1", "true", "yes")

@@ -1,7 +1,4 @@
-"""Files of a table, wherever it lives: one small interface over local directories and S3.
-
-Files are written, atomically and on condition, through `obstore`.
-"""
+"""One interface over local directories and S3, with atomic and conditional writes."""
 
 import contextlib
 import os
@@ -21,10 +18,10 @@ from memwal.storage.backends import (
     FileIdentity,
     Item,
     S3Backend,
-    answered,
     create,
-    unavailable,
-    write,
+    run_request,
+    run_write_request,
+    storage_error,
 )
 
 __all__ = ["Entry", "FileIdentity", "Storage"]
@@ -37,15 +34,12 @@ _WIDEST_PROBE: Final = 64
 
 
 def base_manifest_paths(version: int) -> tuple[str, str]:
-    """Returns the two files of which one is the manifest of a version of the base table.
-
-    By the newer naming scheme, which comes first, versions count down: the newest is listed first.
-    """
+    """Return the two possible files of the manifest of a base version; the newer scheme comes first."""
     return f"{VERSIONS}/{_LARGEST - version:0{_DIGITS}d}.manifest", f"{VERSIONS}/{version}.manifest"
 
 
-def base_manifest_version(name: str) -> int | None:
-    """Returns the version of the base table by the name of its manifest; None for drafts and other files."""
+def parse_base_manifest_version(name: str) -> int | None:
+    """Return the base version of a manifest's file name; None for drafts and other files."""
     digits = name.removesuffix(".manifest")
     if digits == name or not digits.isdecimal():
         return None
@@ -53,12 +47,12 @@ def base_manifest_version(name: str) -> int | None:
 
 
 def region_directory(region_id: str) -> str:
-    """Returns the directory of a region."""
+    """Return the directory of a region."""
     return f"{MEM_WAL}/{region_id}"
 
 
 def generation_directory(region_id: str, path: str) -> str:
-    """Returns the directory of a flushed generation, whose `path` a region's manifest records."""
+    """Return the directory of a flushed generation from the `path` in a region's manifest."""
     return f"{MEM_WAL}/{region_id}/{path}"
 
 
@@ -72,87 +66,87 @@ class LocalBackend:
     identity_seconds = 0.0
 
     def read(self, path: str) -> bytes:
-        """Returns a file's bytes."""
+        """Return a file's bytes."""
         try:
             with open(path, "rb") as file:  # noqa: PTH123 - text stays text
                 return file.read()
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise unavailable(path, error) from error
+            raise storage_error(path, error) from error
 
     def exists(self, paths: tuple[str, ...]) -> tuple[bool, ...]:
-        """Probes one path after the other."""
-        return tuple([_stat(path) is not None for path in paths])
+        """Check one path after the other."""
+        return tuple([_read_stat(path) is not None for path in paths])
 
     def identities(self, paths: tuple[str, ...]) -> tuple[FileIdentity | None, ...]:
-        """Tells inodes and when they were written."""
+        """Return the inodes and modification times."""
         return tuple(
             [
                 None if found is None else FileIdentity(found.st_mtime_ns, found.st_size, found.st_ino)
-                for found in map(_stat, paths)
+                for found in map(_read_stat, paths)
             ]
         )
 
     def list(self, path: str) -> tuple[Entry, ...]:
-        """Returns the entries of a directory."""
+        """Return the entries of a directory."""
         try:
             with os.scandir(path) as found:
-                entries = [entry for one in found if (entry := _local_entry(one)) is not None]
+                entries = [entry for one in found if (entry := _build_entry(one)) is not None]
         except FileNotFoundError:
             return ()
         except OSError as error:
-            raise unavailable(path, error) from error
+            raise storage_error(path, error) from error
         return tuple(sorted(entries, key=lambda entry: entry.name))
 
     def directories(self, path: str) -> tuple[str, ...]:
-        """Returns the names of a directory's directories, as the operating system orders them."""
+        """Return the names of the directories in a directory, in the order of the operating system."""
         try:
             with os.scandir(path) as found:
                 return tuple([entry.name for entry in found if entry.is_dir()])
         except FileNotFoundError:
             return ()
         except OSError as error:
-            raise unavailable(path, error) from error
+            raise storage_error(path, error) from error
 
     def files(self, path: str) -> Iterator[Entry]:
-        """Walks the tree; files that vanish meanwhile are left out."""
+        """Yield all files of the tree; files that vanish meanwhile are left out."""
         for directory, _, names in os.walk(path):
             for name in names:
                 one = f"{directory}/{name}"
-                found = _stat(one)
+                found = _read_stat(one)
                 if found is not None:
                     below = one[len(path) + 1 :]
                     yield Entry(below, is_dir=False, size=found.st_size, written=found.st_mtime_ns)
 
     def each(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> tuple[Answer, ...]:
-        """Calls a function for every item in turn: local files answer faster than a thread starts."""
+        """Call a function for every item in turn: local files answer faster than a thread starts."""
         return tuple(map(function, items))
 
     def put(self, path: str, data: bytes) -> None:
-        """Writes a file beside its destination and renames it."""
-        write(path, lambda: obstore.put(_directory(path), posixpath.basename(path), data))
+        """Write a temporary file and rename it."""
+        run_write_request(path, lambda: obstore.put(_resolve_directory(path), posixpath.basename(path), data))
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Writes a file beside its destination and links it there."""
-        return create(_directory(path), posixpath.basename(path), data, path)
+        """Write a temporary file and link it."""
+        return create(_resolve_directory(path), posixpath.basename(path), data, path)
 
     def delete(self, path: str) -> None:
-        """Unlinks a file."""
+        """Delete a file."""
         try:
             os.unlink(path)  # noqa: PTH108 - text stays text
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:
-            raise unavailable(path, error) from error
+            raise storage_error(path, error) from error
 
     def delete_each(self, paths: Sequence[str]) -> None:
-        """Unlinks one file after the other."""
+        """Delete one file after the other."""
         for path in paths:
             self.delete(path)
 
     def delete_below(self, path: str, keep: frozenset[str]) -> None:
-        """Walks the tree from its leaves."""
+        """Delete the tree, leaves first."""
         for directory, directories, files in os.walk(path, topdown=False):
             for name in files:
                 one = f"{directory}/{name}"
@@ -185,7 +179,7 @@ class Storage:
 
     @staticmethod
     def open(uri: str, options: Mapping[str, str] | None = None) -> "Storage":
-        """Opens a directory; nothing is read, and it need not exist.
+        """Open a directory; nothing is read, and it need not exist.
 
         Raises:
             InvalidInputError: the URI is empty, or names no bucket or no DynamoDB table.
@@ -200,13 +194,13 @@ class Storage:
             path = os.path.abspath(uri if "://" not in uri else unquote(parts.path))  # noqa: PTH100 - text stays text
             return Storage(path, kept, path, LocalBackend())
         if parts.scheme == "s3":
-            return _on_s3(uri, uri.removeprefix("s3://"), kept, committed_by="")
+            return _open_s3(uri, uri.removeprefix("s3://"), kept, committed_by="")
         if parts.scheme == "s3+ddb":
             place, _, committed_by = uri.removeprefix("s3+ddb://").rpartition("?")
             if not any(table for table in parse_qs(committed_by).get("ddbTableName", ())):
                 msg = f"{uri} names no DynamoDB table: write s3+ddb://bucket/path?ddbTableName=name"
                 raise InvalidInputError(msg)
-            return _on_s3(uri, place, kept, committed_by)
+            return _open_s3(uri, place, kept, committed_by)
         msg = (
             f"{uri}: storage of kind {parts.scheme!r} is not supported; use a local path, s3:// or s3+ddb://"
         )
@@ -214,15 +208,12 @@ class Storage:
 
     @property
     def files_uri(self) -> str:
-        """What pylance takes where nothing is committed to a base table: the files as they are."""
+        """The URI for pylance if nothing is committed to a base table: without a DynamoDB table."""
         return f"s3://{self.root}" if self.committed_by else self.uri
 
     def child(self, *parts: str) -> "Storage":
-        """Returns the directory below this one that `parts` lead to; it shares connections with this one.
-
-        Flushed generations are no tables that anybody commits to: the DynamoDB table knows nothing of them.
-        """
-        suffix = "/".join(_checked(part) for part in parts)
+        """Return a directory below this one, on the same connections; below `_mem_wal`, without DynamoDB."""
+        suffix = "/".join(_check_path_part(part) for part in parts)
         committed_by = "" if MEM_WAL in suffix.split("/") else self.committed_by
         uri = (
             f"s3+ddb://{self.root}/{suffix}?{committed_by}" if committed_by else f"{self.files_uri}/{suffix}"
@@ -230,11 +221,11 @@ class Storage:
         return Storage(uri, self.options, f"{self.root}/{suffix}", self.backend, committed_by)
 
     def locate(self, path: str) -> str:
-        """Returns the full URI of a file below this directory, for messages and for pylance."""
+        """Return the full URI of a file below this directory."""
         return f"{self.files_uri}/{path}" if path else self.uri
 
     def read(self, path: str) -> bytes:
-        """Returns the bytes of a file.
+        """Return the bytes of a file.
 
         Raises:
             FileNotFoundError: there is no such file.
@@ -243,45 +234,42 @@ class Storage:
         return self.backend.read(self._absolute(path))
 
     def exists(self, *paths: str) -> tuple[bool, ...]:
-        """Says for each path whether a file is there: in parallel on S3."""
+        """Return for each path whether the file exists; in parallel on S3."""
         return self.backend.exists(tuple(map(self._absolute, paths)))
 
     def identity(self, path: str) -> FileIdentity | None:
-        """Returns what tells a file from one that replaces it under its name; None when it is absent."""
+        """Return the identity of a file, which changes when it is replaced; None if it is absent."""
         return self.identities(path)[0]
 
     def identities(self, *paths: str) -> tuple[FileIdentity | None, ...]:
-        """Returns `identity` of each path; they are asked one after the other, in this order."""
+        """Return the identity of each path; read one after the other, in this order."""
         return self.backend.identities(tuple(map(self._absolute, paths)))
 
     def list(self, path: str = "") -> tuple[Entry, ...]:
-        """Returns the entries of a directory, ordered by name; () when it is absent."""
+        """Return the entries of a directory, ordered by name; () if it is absent."""
         return self.backend.list(self._absolute(path))
 
     def directories(self, path: str = "") -> tuple[str, ...]:
-        """Returns the names of the directories in a directory, in no order; () when it is absent.
-
-        Cheaper than `list`: a table may have thousands.
-        """
+        """Return the names of the directories in a directory, in no order; cheaper than `list`."""
         return self.backend.directories(self._absolute(path))
 
     def files(self, path: str = "") -> Iterator[Entry]:
-        """Yields all files in a directory and below it, in no order; an entry's name is its path below it."""
+        """Yield all files in a directory and below it, in no order, with their paths below it."""
         return self.backend.files(self._absolute(path))
 
     def each(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> tuple[Answer, ...]:
-        """Returns `function(item)` for every item, in order; several run at a time where storage is remote.
+        """Return `function(item)` for every item, in order; in parallel if storage is remote.
 
         The first error is raised. The function must not call `each` itself.
         """
         return self.backend.each(function, items)
 
     def put(self, path: str, data: bytes) -> None:
-        """Writes a file in one atomic step, replacing what was there."""
+        """Write a file in one atomic step; replace an existing one."""
         self.backend.put(self._absolute(path), data)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Creates a file in one atomic step and returns True; returns False when it exists already.
+        """Create a file in one atomic step; return False if it exists already.
 
         Of several processes that race to create one path, exactly one is told True.
 
@@ -291,11 +279,11 @@ class Storage:
         return self.backend.put_if_absent(self._absolute(path), data)
 
     def delete(self, path: str) -> None:
-        """Removes a file; nothing happens when it is absent."""
+        """Delete a file; do nothing if it is absent."""
         self.backend.delete(self._absolute(path))
 
     def delete_each(self, paths: Sequence[str]) -> None:
-        """Removes files, as `delete` does, by as few requests as storage allows.
+        """Delete files with as few requests as possible.
 
         Raises:
             UnavailableError: storage failed to answer; some of the files may be left.
@@ -303,7 +291,7 @@ class Storage:
         self.backend.delete_each(tuple(map(self._absolute, paths)))
 
     def delete_all(self, keep: Iterable[str] = ()) -> None:
-        """Removes everything in this directory, and the directory; safe to repeat.
+        """Delete everything in this directory, and the directory; safe to repeat.
 
         Args:
             keep: files that stay, by their paths below this directory.
@@ -317,8 +305,8 @@ class Storage:
         return f"{self.root}/{path}" if path else self.root
 
 
-def last_in_sequence(table: Storage, path: Callable[[int], str], after: int) -> int:
-    """Returns the newest number whose file follows `after` without a gap, or `after` when none follows.
+def find_last_in_sequence(table: Storage, path: Callable[[int], str], after: int) -> int:
+    """Return the newest number whose file follows `after` without a gap; `after` if none follows.
 
     MemWAL specification, "WAL Entry Positions" and "Shard Manifest Versioning": entry N + 1 exists only if
     entry N does, and the newest manifest is the one behind which a version is missing. Files are probed in
@@ -340,7 +328,7 @@ def last_in_sequence(table: Storage, path: Callable[[int], str], after: int) -> 
         last, batch = last + batch, min(batch * 2, _WIDEST_PROBE)
 
 
-def _on_s3(uri: str, place: str, options: Mapping[str, str], committed_by: str) -> Storage:
+def _open_s3(uri: str, place: str, options: Mapping[str, str], committed_by: str) -> Storage:
     # The text behind the bucket is the key as it stands: '#' and '?' have no meaning there.
     bucket, _, key = place.partition("/")
     if not bucket:
@@ -351,39 +339,39 @@ def _on_s3(uri: str, place: str, options: Mapping[str, str], committed_by: str) 
     return Storage(uri, options, root, S3Backend(bucket, options), committed_by)
 
 
-def _checked(part: str) -> str:
-    """Refuses what would lead out of the directory: parts come from files that anyone may have written."""
+def _check_path_part(part: str) -> str:
+    """Refuse a path part that leads out of the directory: anyone may have written the file that names it."""
     if not part or part.startswith("/") or ".." in part.split("/"):
         msg = f"{part!r} is not a path below a table's directory"
         raise InvalidInputError(msg)
     return part.rstrip("/")
 
 
-def _stat(path: str) -> os.stat_result | None:
+def _read_stat(path: str) -> os.stat_result | None:
     try:
         return os.stat(path)  # noqa: PTH116 - a Path would cost more than the call
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise unavailable(path, error) from error
+        raise storage_error(path, error) from error
 
 
-def _local_entry(found: "os.DirEntry[str]") -> Entry | None:
-    if found.is_dir():
-        return Entry(found.name, is_dir=True, size=0)
+def _build_entry(stat: "os.DirEntry[str]") -> Entry | None:
+    if stat.is_dir():
+        return Entry(stat.name, is_dir=True, size=0)
     try:
-        status = found.stat()
-        return Entry(found.name, is_dir=False, size=status.st_size, written=status.st_mtime_ns)
+        status = stat.stat()
+        return Entry(stat.name, is_dir=False, size=status.st_size, written=status.st_mtime_ns)
     except FileNotFoundError:
         return None  # Renamed or removed since it was listed, as files being written are.
 
 
-def _directory(path: str) -> LocalStore:
+def _resolve_directory(path: str) -> LocalStore:
     # Rooted at the file's own directory: further up, obstore would escape special characters in names.
-    return answered(path, lambda: LocalStore(posixpath.dirname(path), mkdir=True))
+    return run_request(path, lambda: LocalStore(posixpath.dirname(path), mkdir=True))
 
 
 def _remove_directory(path: str) -> None:
-    """Removes a directory unless something is in it, such as what is kept or was put there meanwhile."""
+    """Remove a directory unless it still contains files."""
     with contextlib.suppress(OSError):
         os.rmdir(path)  # noqa: PTH106 - text stays text

@@ -1,1 +1,1 @@
-"""Region transforms: from the columns of a row to the values of its region."""
+"""Region transforms: compute the region values of a row from its columns."""

@@ -28,7 +28,7 @@ import pyarrow as pa
 from memwal.base.index_details import RegionField
 from memwal.transforms.transforms import DatePart, Expression, Transform, Truncate
 
-__all__ = ["Row", "is_trusted", "reading_types", "readings"]
+__all__ = ["Row", "is_trusted", "list_reading_types", "list_readings"]
 
 Row: TypeAlias = tuple[pa.Scalar, ...]
 """Values of a field's source columns."""
@@ -44,15 +44,15 @@ _INT64: Final = range(-(1 << 63), 1 << 63)
 _NATURAL: Final = range(1 << 63)
 
 
-def reading_types(transform: Transform, types: tuple[pa.DataType, ...]) -> tuple[pa.DataType, ...]:
-    """Types of the rows that `readings` gives for rows of these types."""
+def list_reading_types(transform: Transform, types: tuple[pa.DataType, ...]) -> tuple[pa.DataType, ...]:
+    """Return the types of the columns that `list_readings` produces from columns of these types."""
     if isinstance(transform, DatePart) and len(types) == 1 and _is_in_named_zone(types[0]):
         return (pa.timestamp(types[0].unit, "UTC"),)
     return types
 
 
-def readings(transform: Transform, row: Row) -> tuple[Row, ...] | None:
-    """Rows that have, between them, every value that an implementation computes for a row; in their order.
+def list_readings(transform: Transform, row: Row) -> tuple[Row, ...] | None:
+    """Return rows that together have every value that an implementation computes for a row.
 
     Returns:
         The row itself, as a rule; None where nothing is certain.
@@ -69,7 +69,7 @@ def readings(transform: Transform, row: Row) -> tuple[Row, ...] | None:
 
 
 def is_trusted(field: RegionField, value: object) -> bool:
-    """Whether a recorded value says what the rows of its region have in common.
+    """Return whether all rows of a region agree with its recorded value.
 
     Years of instants far away are computed in 16 bits by some.
     """

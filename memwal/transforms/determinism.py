@@ -18,11 +18,11 @@ import datafusion
 from datafusion import Expr
 
 __all__ = [
-    "calls_unstable",
-    "deterministic_functions",
+    "find_unstable_parts",
+    "has_unstable_call",
     "is_deterministic",
-    "subexpressions",
-    "unstable_parts",
+    "list_deterministic_functions",
+    "list_subexpressions",
 ]
 
 _ROW_BY_ROW: Final = frozenset(
@@ -71,8 +71,8 @@ _ROUTINES: Final = "SELECT routine_name, is_deterministic FROM information_schem
 
 
 @cache
-def _routines() -> tuple[frozenset[str], frozenset[str]]:
-    """DataFusion's functions, aliases included: those that are deterministic, and the others."""
+def _list_functions() -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names of DataFusion's deterministic functions, and of the others, with aliases."""
 
     def read() -> tuple[frozenset[str], frozenset[str]]:
         # One partition and nothing to divide: DataFusion's own threads may all be waiting for this one.
@@ -87,13 +87,13 @@ def _routines() -> tuple[frozenset[str], frozenset[str]]:
         return thread.submit(read).result()
 
 
-def deterministic_functions() -> frozenset[str]:
-    """Names, in lower case, of DataFusion's functions whose value follows from their arguments alone."""
-    return _routines()[0]
+def list_deterministic_functions() -> frozenset[str]:
+    """Return the names, in lower case, of DataFusion's deterministic functions."""
+    return _list_functions()[0]
 
 
-def calls_unstable(words: Iterable[str]) -> bool:
-    """Whether a name among the words of a statement is that of a function that is not deterministic.
+def has_unstable_call(words: Iterable[str]) -> bool:
+    """Return whether the words of a statement include the name of a function that is not deterministic.
 
     For statements that are not planned yet. A column of such a name counts, too: the answer errs on the side
     of being unstable.
@@ -101,15 +101,14 @@ def calls_unstable(words: Iterable[str]) -> bool:
     Args:
         words: of the statement, in any case, without quotes.
     """
-    unstable = _routines()[1]
+    unstable = _list_functions()[1]
     return any(word.lower() in unstable for word in words)
 
 
-def subexpressions(expression: Expr) -> Iterator[Expr]:
-    """An expression and everything in it, in no particular order.
+def list_subexpressions(expression: Expr) -> Iterator[Expr]:
+    """Return an expression and its parts, in no particular order.
 
-    Parts of what is not evaluated row by row (aggregates, windows, subqueries) are left out; the expression
-    that has them is there.
+    Aggregates, windows and subqueries are included, but not their parts.
     """
     stack = [expression]
     while stack:
@@ -120,8 +119,8 @@ def subexpressions(expression: Expr) -> Iterator[Expr]:
             stack += found.rex_call_operands()
 
 
-def unstable_parts(expression: Expr, registered: frozenset[str] = frozenset()) -> tuple[str, ...]:
-    """What keeps an expression from following from its row alone; empty where it does.
+def find_unstable_parts(expression: Expr, registered: frozenset[str] = frozenset()) -> tuple[str, ...]:
+    """Return the parts of an expression that do not depend on the row alone.
 
     Args:
         expression: as DataFusion parsed it, or as it stands in a plan.
@@ -131,17 +130,17 @@ def unstable_parts(expression: Expr, registered: frozenset[str] = frozenset()) -
         Names of functions, and what else it is ("a subquery", "an aggregate"), in alphabetical order. A
         function that DataFusion does not list counts as unstable.
     """
-    stable = deterministic_functions() | registered
-    found: set[str] = set()
-    for one in subexpressions(expression):
-        kind = one.variant_name()
+    stable = list_deterministic_functions() | registered
+    parts: set[str] = set()
+    for part in list_subexpressions(expression):
+        kind = part.variant_name()
         if kind not in _ROW_BY_ROW:
-            found.add(_CALLED.get(kind, kind))
-        elif kind == "ScalarFunction" and (name := one.rex_call_operator()) not in stable:
-            found.add(name)
-    return tuple(sorted(found))
+            parts.add(_CALLED.get(kind, kind))
+        elif kind == "ScalarFunction" and (name := part.rex_call_operator()) not in stable:
+            parts.add(name)
+    return tuple(sorted(parts))
 
 
 def is_deterministic(expression: Expr, registered: frozenset[str] = frozenset()) -> bool:
-    """Whether an expression has the same value for the same row at any time; see `unstable_parts`."""
-    return not unstable_parts(expression, registered)
+    """Return whether an expression always has the same value for the same row."""
+    return not find_unstable_parts(expression, registered)

@@ -1,4 +1,4 @@
-"""DataFusion SQL expressions over the columns `col0`, `col1`, ...: the free form of a region field."""
+"""DataFusion SQL expressions over the columns `col0`, `col1`, ... as region fields."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +9,7 @@ import datafusion
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError, UnsupportedError
-from memwal.transforms.determinism import unstable_parts
+from memwal.transforms.determinism import find_unstable_parts
 
 _LONGEST_REASON: Final = 200
 _TABLE: Final = "columns"
@@ -18,7 +18,7 @@ _TABLE: Final = "columns"
 def evaluate_expression(
     expression: str, columns: Sequence[pa.Array], rows: int, result_type: pa.DataType | None = None
 ) -> pa.Array:
-    """Evaluates an expression for every row.
+    """Evaluate an expression for every row.
 
     Args:
         expression: DataFusion SQL in which `col0`, `col1`, ... stand for the columns.
@@ -48,7 +48,7 @@ def _evaluate(expression: str, batch: pa.RecordBatch) -> pa.Array:
     frame = _context().create_dataframe([[batch]], name=_TABLE)
     try:
         parsed = frame.parse_sql_expr(expression)
-        unstable = unstable_parts(parsed)
+        unstable = find_unstable_parts(parsed)
         if unstable:
             used = ", ".join(unstable)
             rule = "its value must follow from the row alone"

@@ -38,32 +38,32 @@ _WIDE: Final[tuple[Callable[[pa.DataType], bool], ...]] = (
 
 
 def hash_as_lance(column: pa.Array) -> Words:
-    """Returns the hash of every value as Lance's own bucket transform computes it; NULL hashes to 0.
+    """Hash every value as Lance's own bucket transform does; NULL hashes to 0.
 
     Raises:
         UnsupportedError: Lance does not hash values of this type.
     """
     if len(column) == 1 and pa.types.is_integer(column.type):
         return np.array([_hash_integer(column[0])], np.uint32)
-    hashes = _hash_text(column) if _is_text(column.type) else _hash_numbers(_numbers(column))
+    hashes = _hash_text(column) if _is_text(column.type) else _hash_numbers(_convert_to_integers(column))
     hashes[_null_mask(column)] = 0
     return hashes
 
 
 def hash_as_published(column: pa.Array) -> Words:
-    """Returns the hash of every value as the algorithm is published; what NULL hashes to is undefined.
+    """Hash every value as the algorithm is published; the hash of NULL is undefined.
 
     Raises:
         UnsupportedError: values of this type have no agreed bytes.
     """
     if _is_text(column.type) or _is_binary(column.type):
-        hashes = (mmh3.hash(value or b"", signed=False) for value in little_endian(column))
+        hashes = (mmh3.hash(value or b"", signed=False) for value in encode_little_endian(column))
         return np.fromiter(hashes, np.uint32)
-    return _hash_numbers(_numbers(column))
+    return _hash_numbers(_convert_to_integers(column))
 
 
-def little_endian(column: pa.Array) -> list[bytes | None]:
-    """Returns the bytes that are hashed for every value, None for NULL.
+def encode_little_endian(column: pa.Array) -> list[bytes | None]:
+    """Return the hashed bytes of every value, None for NULL.
 
     Raises:
         UnsupportedError: values of this type have no agreed bytes.
@@ -72,7 +72,7 @@ def little_endian(column: pa.Array) -> list[bytes | None]:
         return column.cast(pa.large_binary()).to_pylist()  # type: ignore[no-any-return]
     if _is_binary(column.type):
         return column.to_pylist()  # type: ignore[no-any-return]
-    numbers = _numbers(column)
+    numbers = _convert_to_integers(column)
     raw, width = numbers.astype(numbers.dtype.newbyteorder("<")).tobytes(), numbers.dtype.itemsize
     nulls = _null_mask(column)
     return [None if null else raw[at * width : at * width + width] for at, null in enumerate(nulls)]
@@ -91,13 +91,13 @@ def _null_mask(column: pa.Array) -> npt.NDArray[np.bool_]:
     return nulls
 
 
-def _numbers(column: pa.Array) -> npt.NDArray[np.int32] | npt.NDArray[np.int64]:
-    """Returns what is hashed for every value: an array of int32 or of int64; NULL becomes 0."""
+def _convert_to_integers(column: pa.Array) -> npt.NDArray[np.int32] | npt.NDArray[np.int64]:
+    """Return the hashed form of every value as int32 or int64; NULL becomes 0."""
     kind = column.type
     if pa.types.is_null(kind):
         return np.zeros(len(column), np.int32)
     if pa.types.is_floating(kind) and not pa.types.is_float16(kind):
-        return _float_bits(column)
+        return _convert_to_float_bits(column)
     if any(is_kind(kind) for is_kind in _NARROW):
         plain = column.view(pa.int32()) if pa.types.is_temporal(kind) else column.cast(pa.int64())
         # Unsigned values above the signed range wrap around.
@@ -110,7 +110,7 @@ def _numbers(column: pa.Array) -> npt.NDArray[np.int32] | npt.NDArray[np.int64]:
     raise UnsupportedError(msg)
 
 
-def _float_bits(column: pa.Array) -> npt.NDArray[np.int32] | npt.NDArray[np.int64]:
+def _convert_to_float_bits(column: pa.Array) -> npt.NDArray[np.int32] | npt.NDArray[np.int64]:
     values = np.array(column.fill_null(0).to_numpy())
     values[values == 0] = 0  # Negative zero is zero.
     values[np.isnan(values)] = np.nan  # There are many NaNs, and one hash for all of them.
@@ -121,12 +121,12 @@ def _hash_numbers(numbers: npt.NDArray[np.int32] | npt.NDArray[np.int64]) -> Wor
     words = numbers.view(np.uint32).reshape(-1, numbers.dtype.itemsize // 4)
     hashes = np.zeros(len(numbers), np.uint32)
     for at in range(words.shape[1]):
-        hashes = _mixed_in(hashes, words[:, at])
-    return _finished(hashes, np.full(len(numbers), numbers.dtype.itemsize, np.uint32))
+        hashes = _mix(hashes, words[:, at])
+    return _finalize(hashes, np.full(len(numbers), numbers.dtype.itemsize, np.uint32))
 
 
 def _hash_integer(value: pa.Scalar) -> int:
-    """Hashes one number: a row that is written by itself would mostly pay for the steps over columns."""
+    """Hash one number; quicker for a single row than the steps over columns."""
     number, width = value.as_py(), max(4, value.type.bit_width // 8)
     if number is None:
         return 0
@@ -134,7 +134,7 @@ def _hash_integer(value: pa.Scalar) -> int:
 
 
 def _hash_text(column: pa.Array) -> Words:
-    """Hashes strings as Lance does, word by word over all strings that still have one."""
+    """Hash strings as Lance does, word by word over all strings that still have one."""
     text = column.cast(pa.large_string())  # A cast may begin anew where a slice begins.
     _, offset_buffer, data_buffer = text.buffers()
     offsets = np.frombuffer(offset_buffer, np.int64)[text.offset : text.offset + len(text) + 1]
@@ -144,24 +144,24 @@ def _hash_text(column: pa.Array) -> Words:
     for word in range(int(lengths.max(initial=0)) // 4):
         (rows,) = np.nonzero(lengths >= 4 * word + 4)
         quads = data[starts[rows, None] + (4 * word + np.arange(4))]
-        hashes[rows] = _mixed_in(hashes[rows], quads.view("<u4")[:, 0])
+        hashes[rows] = _mix(hashes[rows], quads.view("<u4")[:, 0])
     for tail in range(3):
         (rows,) = np.nonzero(lengths % 4 > tail)
         signed = data[starts[rows] + lengths[rows] // 4 * 4 + tail].view(np.int8)
-        hashes[rows] = _mixed_in(hashes[rows], signed.astype(np.int32).view(np.uint32))
-    return _finished(hashes, lengths.astype(np.uint32))
+        hashes[rows] = _mix(hashes[rows], signed.astype(np.int32).view(np.uint32))
+    return _finalize(hashes, lengths.astype(np.uint32))
 
 
-def _rotated(words: Words, by: int) -> Words:
+def _rotate(words: Words, by: int) -> Words:
     return words << np.uint32(by) | words >> np.uint32(32 - by)
 
 
-def _mixed_in(hashes: Words, words: Words) -> Words:
-    scrambled = _rotated(words * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
-    return _rotated(hashes ^ scrambled, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+def _mix(hashes: Words, words: Words) -> Words:
+    scrambled = _rotate(words * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
+    return _rotate(hashes ^ scrambled, 13) * np.uint32(5) + np.uint32(0xE6546B64)
 
 
-def _finished(hashes: Words, lengths: Words) -> Words:
+def _finalize(hashes: Words, lengths: Words) -> Words:
     mixed = hashes ^ lengths
     mixed = (mixed ^ mixed >> np.uint32(16)) * np.uint32(0x85EBCA6B)
     mixed = (mixed ^ mixed >> np.uint32(13)) * np.uint32(0xC2B2AE35)

@@ -1,4 +1,4 @@
-"""Region values as they stand in manifests: raw little-endian bytes of a type that a region field names."""
+"""Region values in manifests: the raw little-endian bytes of a field's result type."""
 
 import re
 from functools import lru_cache
@@ -41,7 +41,7 @@ _TIMESTAMP: Final = re.compile(r"timestamp(?:\[|:)(s|ms|us|ns)(?:(?:, ?tz=|:)([^
 
 @lru_cache(maxsize=256)
 def parse_result_type(name: str) -> pa.DataType:
-    """Returns the Arrow type that a region field's `result_type` names.
+    """Return the Arrow type that a region field's `result_type` names.
 
     Raises:
         UnsupportedError: no type of that name can be a region value; the message lists those that can.
@@ -60,7 +60,7 @@ def parse_result_type(name: str) -> pa.DataType:
 
 
 def decode_raw(data_type: pa.DataType, raw: bytes, *, source: str) -> pa.Scalar:
-    """Returns the value that raw bytes stand for; no bytes at all are NULL, except for text and binary.
+    """Decode the raw bytes of a value; no bytes are NULL, except for text and binary.
 
     Raises:
         CorruptDataError: the number of bytes does not fit the type, or text is not UTF-8.
@@ -85,7 +85,7 @@ def decode_raw(data_type: pa.DataType, raw: bytes, *, source: str) -> pa.Scalar:
 
 
 def encode_raw(data_type: pa.DataType, value: object, *, source: str) -> bytes:
-    """Returns the raw bytes of a value, which may be a Python object or an Arrow scalar.
+    """Encode a value, a Python object or an Arrow scalar, as raw bytes.
 
     Raises:
         UnsupportedError: the value is NULL and the type has no bytes for it.

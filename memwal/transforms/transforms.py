@@ -1,4 +1,4 @@
-"""Region transforms: from the columns of a row to the values that name its region."""
+"""Region transforms: compute the region values of a row from its columns."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 from memwal.base.index_details import RegionField, RegionSpec
 from memwal.errors import InvalidInputError, UnsupportedError
 from memwal.transforms.expressions import evaluate_expression
-from memwal.transforms.murmur3 import hash_as_lance, hash_as_published, little_endian
+from memwal.transforms.murmur3 import encode_little_endian, hash_as_lance, hash_as_published
 from memwal.transforms.raw_values import decode_raw, encode_raw, parse_result_type
 
 
 class BucketHash(Enum):
-    """The two readings of the `bucket` transform; values recorded in manifests tell which one a table has.
+    """The two hash functions of the `bucket` transform; recorded values tell which one a table uses.
 
     - LANCE: what Lance itself writes: `(hash & 0x7fffffff) % N` with its own treatment of string tails; NULL
       is in bucket 0.
@@ -38,12 +38,12 @@ class Transform(ABC):
     """Computes one region field."""
 
     def preserves_order(self, source_type: pa.DataType) -> bool:  # noqa: ARG002 - never, unless overridden
-        """Whether larger inputs of this type never give smaller values, so that ranges prune regions."""
+        """Return whether larger inputs of this type never give smaller values, so ranges prune regions."""
         return False
 
     @abstractmethod
     def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:
-        """Returns one value per row.
+        """Return one value per row.
 
         Args:
             columns: the source columns, equally long; of type null where a table lacks a column.
@@ -57,24 +57,24 @@ class Transform(ABC):
 
 @dataclass(frozen=True)
 class Unsharded(Transform):
-    """Every row is in one region, whose value is 0."""
+    """Puts all rows into one region, whose value is 0."""
 
     def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:
-        """Returns zeros."""
+        """Return zeros."""
         return pa.array(np.zeros(_row_count(columns, rows), np.int32))
 
 
 @dataclass(frozen=True)
 class Identity(Transform):
-    """The column's value itself."""
+    """Returns the column's value."""
 
     def preserves_order(self, source_type: pa.DataType) -> bool:  # noqa: ARG002 - the same for all
-        """Always."""
+        """Return True."""
         return True
 
     def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:  # noqa: ARG002
-        """Returns the column."""
-        return _single("identity", columns)
+        """Return the column."""
+        return _require_one_column("identity", columns)
 
 
 @dataclass(frozen=True)
@@ -88,14 +88,14 @@ class DatePart(Transform):
     part: str
 
     def preserves_order(self, source_type: pa.DataType) -> bool:
-        """Years of dates and timestamps, but not of local time: some clocks were set back at New Year."""
+        """Return True for years of dates and timestamps, but not of local time, which may be set back."""
         if pa.types.is_timestamp(source_type):
             return self.part == "year" and source_type.tz in (None, "UTC")
         return self.part == "year" and bool(pa.types.is_date(source_type))
 
     def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:  # noqa: ARG002
-        """Returns the part."""
-        column = _single(self.part, columns)
+        """Return the part."""
+        column = _require_one_column(self.part, columns)
         if pa.types.is_null(column.type):
             return pa.nulls(len(column), pa.int32())
         if pa.types.is_date(column.type):
@@ -121,8 +121,8 @@ class Bucket(Transform):
         _check_positive("bucket", "num_buckets", self.num_buckets)
 
     def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:  # noqa: ARG002
-        """Returns bucket numbers from 0 to `num_buckets` - 1."""
-        column = _single("bucket", columns)
+        """Return bucket numbers from 0 to `num_buckets` - 1."""
+        column = _require_one_column("bucket", columns)
         if self.reading is BucketHash.LANCE:
             hashes = hash_as_lance(column) & np.uint32(0x7FFFFFFF)
             return pa.array((hashes % np.uint32(self.num_buckets)).astype(np.int32))
@@ -150,11 +150,11 @@ class MultiBucket(Transform):
         _check_positive("multi_bucket", "num_buckets", self.num_buckets)
 
     def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:  # noqa: ARG002
-        """Returns bucket numbers from 0 to `num_buckets` - 1."""
+        """Return bucket numbers from 0 to `num_buckets` - 1."""
         if not columns:
             msg = "Region transform 'multi_bucket' takes one column or more, got none"
             raise InvalidInputError(msg)
-        return pa.array(map(self._bucket, zip(*map(little_endian, columns), strict=True)), pa.int32())
+        return pa.array(map(self._bucket, zip(*map(encode_little_endian, columns), strict=True)), pa.int32())
 
     def _bucket(self, fields: tuple[bytes | None, ...]) -> int | None:
         present = [one for one in fields if one is not None]
@@ -175,13 +175,13 @@ class Truncate(Transform):
         _check_positive("truncate", "width", self.width)
 
     def preserves_order(self, source_type: pa.DataType) -> bool:
-        """Strings (compared by their bytes) and numbers."""
+        """Return True for strings (compared by their bytes) and numbers."""
         kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer, pa.types.is_floating)
         return any(is_kind(source_type) for is_kind in (*kinds, pa.types.is_decimal))
 
     def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:  # noqa: ARG002
-        """Returns values of the column's own type."""
-        column = _single("truncate", columns)
+        """Return values of the column's own type."""
+        column = _require_one_column("truncate", columns)
         kind = column.type
         if pa.types.is_null(kind):
             return column
@@ -207,7 +207,7 @@ class Expression(Transform):
     result_type: pa.DataType
 
     def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:
-        """Returns the expression's values."""
+        """Return the expression's values."""
         return evaluate_expression(self.sql, columns, _row_count(columns, rows), self.result_type)
 
 
@@ -218,17 +218,17 @@ TRANSFORMS: Final[Mapping[str, Callable[[RegionField, BucketHash], Transform]]] 
         "month": lambda _field, _reading: DatePart("month"),
         "day": lambda _field, _reading: DatePart("day"),
         "hour": lambda _field, _reading: DatePart("hour"),
-        "bucket": lambda field, reading: Bucket(_parameter(field, "num_buckets"), reading),
-        "multi_bucket": lambda field, _reading: MultiBucket(_parameter(field, "num_buckets")),
-        "truncate": lambda field, _reading: Truncate(_parameter(field, "width")),
+        "bucket": lambda field, reading: Bucket(_read_parameter(field, "num_buckets"), reading),
+        "multi_bucket": lambda field, _reading: MultiBucket(_read_parameter(field, "num_buckets")),
+        "truncate": lambda field, _reading: Truncate(_read_parameter(field, "width")),
         "unsharded": lambda _field, _reading: Unsharded(),
     }
 )
 
 
 @lru_cache(maxsize=256)
-def transform_of(field: RegionField, reading: BucketHash = BucketHash.LANCE) -> Transform:
-    """Returns the transform that a region field names, or its expression.
+def build_transform(field: RegionField, reading: BucketHash = BucketHash.LANCE) -> Transform:
+    """Return the transform of a region field.
 
     Raises:
         UnsupportedError: nothing here goes by that name, or the field gives neither or both of transform and
@@ -246,10 +246,10 @@ def transform_of(field: RegionField, reading: BucketHash = BucketHash.LANCE) -> 
     raise UnsupportedError(msg)
 
 
-def region_values(
+def compute_region_values(
     spec: RegionSpec, columns: Mapping[int, pa.Array], reading: BucketHash = BucketHash.LANCE
 ) -> tuple[pa.Array, ...]:
-    """Returns the region values of rows: one array per field of the spec, one value per row.
+    """Compute the region values of rows: one array per field of the spec, one value per row.
 
     Args:
         spec: the region spec.
@@ -263,7 +263,7 @@ def region_values(
     rows = len(next(iter(columns.values()))) if columns else 1
     absent = pa.nulls(rows)
     return tuple(
-        transform_of(field, reading).apply(
+        build_transform(field, reading).apply(
             [columns.get(source, absent) for source in field.source_ids], rows=rows
         )
         for field in spec.fields
@@ -271,7 +271,7 @@ def region_values(
 
 
 def decode_region_value(field: RegionField, raw: bytes) -> object:
-    """Returns the Python value that a manifest records for a field; None for NULL.
+    """Decode the recorded value of a field; None for NULL.
 
     Raises:
         UnsupportedError: the field's result type cannot be read.
@@ -286,7 +286,7 @@ def decode_region_value(field: RegionField, raw: bytes) -> object:
 
 
 def encode_region_value(field: RegionField, value: object) -> bytes:
-    """Returns the bytes that a manifest records for a value, a Python object or an Arrow scalar.
+    """Encode a value of a field, a Python object or an Arrow scalar, as manifests record it.
 
     Raises:
         UnsupportedError: the field's result type cannot be written, or has no bytes for NULL.
@@ -307,7 +307,7 @@ def _row_count(columns: Sequence[pa.Array], rows: int | None) -> int:
     return 1 if rows is None else rows
 
 
-def _single(name: str, columns: Sequence[pa.Array]) -> pa.Array:
+def _require_one_column(name: str, columns: Sequence[pa.Array]) -> pa.Array:
     if len(columns) != 1:
         msg = f"Region transform {name!r} takes one column, got {len(columns)}"
         raise InvalidInputError(msg)
@@ -320,7 +320,7 @@ def _check_positive(name: str, parameter: str, value: int) -> None:
         raise InvalidInputError(msg)
 
 
-def _parameter(field: RegionField, name: str) -> int:
+def _read_parameter(field: RegionField, name: str) -> int:
     given = field.parameters.get(name)
     try:
         return int(given or "")

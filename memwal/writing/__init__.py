@@ -1,11 +1,12 @@
-"""Writing through MemWAL: rows find their region, and one Lance `ShardWriter` per region makes them durable.
+"""Write rows to their regions; one Lance `ShardWriter` per region makes them durable.
 
-- `table_writer`: all regions of one table; `exclusive`: those that a statement holds to read and then write.
-- `changes`: what is written, what became of it, and the errors that a writer can meet.
+- `table_writer`: all regions of one table; `exclusive`: regions that a statement holds to read and then
+  write.
+- `changes`: changes, receipts, and the errors of writes.
 - `forwarding`: rows for the owners of their regions.
-- `options`: durability, ownership, queues, sizes of MemTables. `observing`: what writers tell of themselves.
-- `table`: a table as writers know it, and the region of each row.
-- `region`: the writer of one region: its claim, its queue, its log, and its owner.
+- `options`: durability, ownership, queues, sizes of MemTables. `observing`: counters and events of writers.
+- `table`: a table as writers use it, and the region of each row.
+- `region`: the writer of one region: claim, queue, log, and owner.
 """
 
 from memwal.writing.changes import (

@@ -1,4 +1,4 @@
-"""What is written to a table, what became of it, and what can go wrong on the way."""
+"""Changes to a table, their receipts, and the errors of writes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAMED = 5
 
 @dataclass(frozen=True, eq=False)
 class Changes:
-    """What one statement, or one batch of it, does to a table.
+    """The rows and keys that one statement, or one batch of it, writes to a table.
 
     Attributes:
         upserts: rows that become the newest of their key, all columns of the table in its order and types;
@@ -36,18 +36,18 @@ class Changes:
 
     @property
     def num_rows(self) -> int:
-        """Rows and keys together."""
+        """Number of rows and keys."""
         return sum(0 if part is None else part.num_rows for part in (self.upserts, self.deletes))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of rows and keys together."""
+        """Bytes of rows and keys."""
         return sum(0 if part is None else int(part.nbytes) for part in (self.upserts, self.deletes))
 
 
 @dataclass(frozen=True, slots=True)
 class WriteReceipt:
-    """What was acknowledged.
+    """The number of acknowledged rows by region.
 
     Attributes:
         regions: region id -> rows and keys written there.
@@ -59,16 +59,16 @@ class WriteReceipt:
 
     @property
     def num_rows(self) -> int:
-        """Rows and keys, of all regions."""
+        """Number of rows and keys in all regions."""
         return sum(self.regions.values())
 
 
 class FencedError(UnavailableError):
-    """Another writer claimed the region; nothing of the request was written, and it may be sent again."""
+    """Another writer claimed the region; nothing of the request was written, and it may be retried."""
 
 
 class NotOwnerError(UnavailableError):
-    """Another process owns the region, and the options say to leave it so."""
+    """Another process owns the region, and the options forbid to claim it."""
 
 
 class SealedError(PreconditionError):
@@ -76,11 +76,11 @@ class SealedError(PreconditionError):
 
 
 class OutcomeUnknownError(UnavailableError):
-    """Storage failed, or another writer came, while rows were on their way; whether they came is unknown."""
+    """Storage failed, or another writer claimed the region, during the write; its outcome is unknown."""
 
 
 class PartlyWrittenError(LanceGatewayError):
-    """Some regions have their rows and others have not; the message says which.
+    """Some regions have their rows and others do not; the message names both.
 
     Attributes:
         receipt: what was written.
@@ -95,7 +95,7 @@ class PartlyWrittenError(LanceGatewayError):
 
 @dataclass(frozen=True, slots=True)
 class RegionOutcome:
-    """What became of the rows of one region.
+    """The outcome of a write to one region.
 
     Attributes:
         region_id: UUID in its usual text form.
@@ -108,34 +108,38 @@ class RegionOutcome:
     error: LanceGatewayError | None = None
 
 
-def receipt_of(table: str, outcomes: Sequence[RegionOutcome], *, is_durable: bool) -> WriteReceipt:
-    """What is acknowledged.
+def build_receipt(table: str, outcomes: Sequence[RegionOutcome], *, is_durable: bool) -> WriteReceipt:
+    """Return the receipt of a write, or raise its error.
 
     Raises:
         PartlyWrittenError: only some regions have their rows.
         LanceGatewayError: no region has.
     """
-    receipt = WriteReceipt({one.region_id: one.num_rows for one in outcomes if one.error is None}, is_durable)
-    failed = [one for one in outcomes if one.error is not None]
+    receipt = WriteReceipt(
+        {outcome.region_id: outcome.num_rows for outcome in outcomes if outcome.error is None}, is_durable
+    )
+    failed = [outcome for outcome in outcomes if outcome.error is not None]
     if not failed:
         return receipt
-    unknown = [one for one in failed if isinstance(one.error, OutcomeUnknownError)]
-    first = next(one.error for one in (unknown or failed) if one.error is not None)
+    unknown = [outcome for outcome in failed if isinstance(outcome.error, OutcomeUnknownError)]
+    first = next(outcome.error for outcome in (unknown or failed) if outcome.error is not None)
     if not receipt.regions and (len(failed) == 1 or not unknown or len(unknown) == len(failed)):
         raise first
-    certain = [one for one in failed if one not in unknown]
-    told = [
+    certain = [outcome for outcome in failed if outcome not in unknown]
+    messages = [
         f"{len(receipt.regions)} of {len(outcomes)} regions have their rows ({receipt.num_rows} rows)",
-        _told("not written", certain),
-        _told("unknown", unknown),
+        _format_outcomes("not written", certain),
+        _format_outcomes("unknown", unknown),
     ]
-    msg = f"table {table!r}: {'; '.join(filter(None, told))}. {first}"
+    msg = f"table {table!r}: {'; '.join(filter(None, messages))}. {first}"
     raise PartlyWrittenError(msg, receipt) from first
 
 
-def _told(what: str, outcomes: Sequence[RegionOutcome]) -> str:
+def _format_outcomes(label: str, outcomes: Sequence[RegionOutcome]) -> str:
     if not outcomes:
         return ""
-    named = ", ".join(f"{one.num_rows} rows of region {one.region_id}" for one in outcomes[:_NAMED])
+    named = ", ".join(
+        f"{outcome.num_rows} rows of region {outcome.region_id}" for outcome in outcomes[:_NAMED]
+    )
     more = f" and {len(outcomes) - _NAMED} more regions" if len(outcomes) > _NAMED else ""
-    return f"{what}: {named}{more}"
+    return f"{label}: {named}{more}"

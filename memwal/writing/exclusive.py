@@ -1,4 +1,4 @@
-"""Regions that one statement holds, from reading to writing."""
+"""Regions that one statement holds while it reads and writes."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ LATE_SECONDS = 2.0
 
 
 class HeldWrite(Protocol):
-    """Writes for a holder."""
+    """The signature of a write on behalf of a holder."""
 
     def __call__(
         self, changes: Changes, *, durable: bool, deadline: float, holder: ExclusiveRegions
     ) -> WriteReceipt:
-        """As `TableWriter.write`."""
+        """Write changes, as `TableWriter.write` does."""
 
 
 class ExclusiveRegions:
-    """Regions that nobody else writes to while they are held, as far as this process can tell.
+    """Regions to which no other writer of this process writes while they are held.
 
     Used by one thread at a time.
 
@@ -48,11 +48,11 @@ class ExclusiveRegions:
 
     @property
     def regions(self) -> frozenset[str]:
-        """Ids of the regions that are held."""
+        """Ids of the held regions."""
         return frozenset(self._held)
 
     def epoch(self, region_id: str) -> int:
-        """Of the newest claim of a region that is held.
+        """Return the epoch of the newest claim of a held region.
 
         Raises:
             KeyError: it is not held.
@@ -60,7 +60,7 @@ class ExclusiveRegions:
         return self._held[region_id][0].last_epoch
 
     def write(self, changes: Changes, *, durable: bool = True) -> WriteReceipt:
-        """Write what was computed from rows that were read since the regions are held.
+        """Write changes that were computed from rows read since the regions are held.
 
         Raises:
             FencedError: a region was claimed by another process since, or is not among those that are held
@@ -69,8 +69,8 @@ class ExclusiveRegions:
         """
         return self._write(changes, durable=durable, deadline=time.monotonic() + LATE_SECONDS, holder=self)
 
-    def take(self, region_id: str) -> None:
-        """Hold one region more, and claim it.
+    def claim(self, region_id: str) -> None:
+        """Hold and claim one more region.
 
         Raises:
             LanceGatewayError: another process owns it, or others keep it for too long.
@@ -78,10 +78,10 @@ class ExclusiveRegions:
         self._take(region_id, self._deadline)
 
     def check(self, region_id: str) -> None:
-        """Make sure that a region is held before it is written.
+        """Check that a region is still held before it is written; hold it if it is new.
 
         Raises:
-            FencedError: it isn't any more, or was never and others may have written to it.
+            FencedError: the region was lost, or others may have written to it before it was held.
         """
         held = self._held.get(region_id)
         if held is None:
@@ -94,33 +94,37 @@ class ExclusiveRegions:
             raise FencedError(msg)
 
     def check_epochs(self, storage: Storage, region_ids: Collection[str]) -> None:
-        """Make sure that no region was claimed by another process, before the first of several is written.
+        """Check that no other process claimed a region, before the first of several is written.
 
         One that is claimed only then fails all the same, but others are written by that time.
 
         Raises:
-            FencedError: one was.
+            FencedError: another process claimed one.
         """
         writers = [self._held[region_id][0] for region_id in region_ids]
-        known = {one.region_id: seen for one in writers if (seen := one.ownership.manifest) is not None}
-        newest = read_latest_manifests(storage, [one.region_id for one in writers], known=known)
+        cached = {
+            one.region_id: manifest_seen
+            for one in writers
+            if (manifest_seen := one.ownership.manifest) is not None
+        }
+        newest = read_latest_manifests(storage, [one.region_id for one in writers], cached=cached)
         for writer, manifest in zip(writers, newest, strict=True):
             if manifest is None or manifest.writer_epoch != writer.last_epoch:
                 msg = f"region {writer.region_id} was lost to another writer; nothing was written, begin anew"
                 raise FencedError(msg)
 
     def release(self) -> None:
-        """Let others in again."""
+        """Admit other writers again."""
         held, self._held = self._held, {}
         for writer, _ in held.values():
             writer.queue.release(self)
 
     def _take(self, region_id: str, deadline: float) -> bool:
-        """Hold a region; whether nobody has ever written to it."""
+        """Hold a region; return whether it has never had rows."""
         writer = self._region(region_id)
         writer.queue.hold(self, deadline)
         try:
-            is_new = writer.own(deadline)
+            is_new = writer.ensure_claim(deadline)
         except BaseException:
             writer.queue.release(self)
             raise

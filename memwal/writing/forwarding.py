@@ -1,4 +1,4 @@
-"""Has rows written by the processes that own their regions."""
+"""Forward rows to the processes that own their regions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from memwal.writing.region.region_writer import RegionWriter
 from memwal.writing.table.open_table import OpenTable, Part
 
 
-def forward(
+def forward_changes(
     options: WriteOptions,
     table: OpenTable,
     parts: Mapping[str, Part],
@@ -22,7 +22,7 @@ def forward(
     region: Callable[[str], RegionWriter],
     write: Callable[[RegionWriter, Part], RegionOutcome],
 ) -> list[RegionOutcome]:
-    """Have the owners of regions write rows; this process may be one of them.
+    """Send rows to the owners of their regions; this process may be one of them.
 
     Args:
         options: with a forwarder.
@@ -34,29 +34,29 @@ def forward(
         write: writes rows here, claiming the region if need be.
     """
 
-    def one(region_id: str, part: Part) -> RegionOutcome:
+    def write_part(region_id: str, part: Part) -> RegionOutcome:
         writer, changes = region(region_id), Changes(*part)
         while True:
             try:
-                outcome = _sent(options, writer, table, changes) or write(writer, part)
+                outcome = _send(options, writer, table, changes) or write(writer, part)
             except LanceGatewayError as error:
                 outcome = RegionOutcome(region_id, changes.num_rows, error)
             # Another process owns it now, by the time that it was to be written: here, or there.
             if not isinstance(outcome.error, FencedError) or time.monotonic() > deadline:
                 return outcome
 
-    *others, last = parts.items()
-    futures = [pool.submit(one, *other) for other in others]
-    own = one(*last)
+    *remaining, last = parts.items()
+    futures = [pool.submit(write_part, *part) for part in remaining]
+    own = write_part(*last)
     return [*(future.result() for future in futures), own]
 
 
-def _sent(
+def _send(
     options: WriteOptions, writer: RegionWriter, table: OpenTable, changes: Changes
 ) -> RegionOutcome | None:
-    """What the owner made of it; None where no other process owns the region that would answer."""
+    """Return the owner's outcome; None if no other process owns the region and answers."""
     while not writer.is_owned and options.forwarder is not None:
-        owner = writer.ownership.other_owner(table)
+        owner = writer.ownership.find_other_owner(table)
         writer.owner_url = "" if owner is None else owner.url
         if owner is None:
             break

@@ -1,4 +1,4 @@
-"""What writers tell about themselves: counters to be asked for, and events as they happen."""
+"""Counters and events of writers."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ from typing import Protocol
 
 @dataclass(slots=True)
 class Counters:
-    """What a region's writer did since the process began; changed by the thread that leads its queue.
-
-    The attributes are as in `RegionStats`.
-    """
+    """Counters of one region's writer, as in `RegionStats`; the thread that leads its queue changes them."""
 
     rows: int = 0
     bytes: int = 0
@@ -28,7 +25,7 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class RegionStats:
-    """One region as its writer in this process knows it; counters run since the process began.
+    """The state of one region as its writer in this process knows it.
 
     Attributes:
         region_id: UUID in its usual text form.
@@ -76,36 +73,36 @@ class RegionStats:
 
 
 class WriteObserver(Protocol):
-    """Is told what writers do, on the threads that do it; must be quick and raise nothing."""
+    """Receives the events of writers, on the threads of these writers; must be quick and raise nothing."""
 
     def on_group(
         self, table: str, region_id: str, requests: int, rows: int, nbytes: int, seconds: float
     ) -> None:
-        """A WAL entry was written, with the rows of that many requests."""
+        """Handle the write of a WAL entry with the rows of one or more requests."""
 
     def on_claim(self, table: str, region_id: str, epoch: int, seconds: float) -> None:
-        """A region was claimed; with the time that was waited for its owner."""
+        """Handle the claim of a region; `seconds` includes the wait for its previous owner."""
 
     def on_fenced(self, table: str, region_id: str, epoch: int) -> None:
-        """The region was lost to another writer; the epoch is the lost one."""
+        """Handle the loss of a region to another writer; `epoch` is that of the lost claim."""
 
     def on_forward(self, table: str, region_id: str, url: str, rows: int, seconds: float) -> None:
-        """The owner wrote rows for us."""
+        """Handle rows that the owner of a region wrote for this process."""
 
 
 class SilentObserver:
-    """Listens to nothing."""
+    """Ignores all events."""
 
     def on_group(
         self, table: str, region_id: str, requests: int, rows: int, nbytes: int, seconds: float
     ) -> None:
-        """Nothing."""
+        """Ignore the event."""
 
     def on_claim(self, table: str, region_id: str, epoch: int, seconds: float) -> None:
-        """Nothing."""
+        """Ignore the event."""
 
     def on_fenced(self, table: str, region_id: str, epoch: int) -> None:
-        """Nothing."""
+        """Ignore the event."""
 
     def on_forward(self, table: str, region_id: str, url: str, rows: int, seconds: float) -> None:
-        """Nothing."""
+        """Ignore the event."""

@@ -1,4 +1,4 @@
-"""How a process writes."""
+"""Options of writers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from memwal.writing.observing import SilentObserver, WriteObserver
 
 
 class UnreachableError(UnavailableError):
-    """Nobody answers at an owner's address, or who answers does not own the region: nothing was written."""
+    """The owner's address does not answer, or does not own the region; nothing was written."""
 
 
 class Forwarder(Protocol):
-    """Sends changes to the process that owns their region; safe to share between threads."""
+    """Sends changes to the owner of their region; safe to share between threads."""
 
     def forward(self, url: str, table: str, region_id: str, changes: Changes) -> WriteReceipt:
-        """Have the owner write changes, durably.
+        """Send changes to the owner, which writes them durably.
 
         Args:
             url: of the owner, as its owner record says.
@@ -35,7 +35,7 @@ class Forwarder(Protocol):
 
 
 class OwnershipPolicy(Enum):
-    """What becomes of rows for a region that another process owns."""
+    """How a process treats rows for a region that another process owns."""
 
     CLAIM = "claim"
     FORWARD = "forward"
@@ -44,7 +44,7 @@ class OwnershipPolicy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """Choices of one process, for all of its tables.
+    """Options of one process for all of its tables.
 
     Attributes:
         ownership: of regions that another process owns.

@@ -1,4 +1,4 @@
-"""All regions of one table, as one process writes them."""
+"""The writer of one table in one process."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from memwal.writing.changes import (
     RegionOutcome,
     SealedError,
     WriteReceipt,
-    receipt_of,
+    build_receipt,
 )
 from memwal.writing.exclusive import LATE_SECONDS, ExclusiveRegions
-from memwal.writing.forwarding import forward
+from memwal.writing.forwarding import forward_changes
 from memwal.writing.observing import RegionStats
 from memwal.writing.options import OwnershipPolicy, WriteOptions
 from memwal.writing.region.claim import OwnTail
 from memwal.writing.region.region_writer import RegionWriter
-from memwal.writing.region.requests import Request, run
-from memwal.writing.table.open_table import OpenTable, Part, split
-from memwal.writing.table.watch import newest_version
+from memwal.writing.region.requests import Request, run_requests
+from memwal.writing.table.open_table import OpenTable, Part, split_changes
+from memwal.writing.table.watch import read_newest_version
 
 _log = logging.getLogger(__name__)
 _THREADS = 16
 
 
 class TableWriter:
-    """Safe to share between threads.
+    """Writes rows to all regions of one table; safe to share between threads.
 
     Args:
         name: of the table, for messages.
@@ -72,12 +72,12 @@ class TableWriter:
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns of the table as it is open; a newer schema is noticed when rows have it.
+        """Columns of the open table; a newer schema is noticed when rows have its columns.
 
         Raises:
             LanceGatewayError: the table can't be written.
         """
-        return self._current().schema
+        return self._open_table().schema
 
     @property
     def primary_key(self) -> tuple[str, ...]:
@@ -86,10 +86,10 @@ class TableWriter:
         Raises:
             LanceGatewayError: the table can't be written.
         """
-        return self._current().key
+        return self._open_table().key
 
     def is_there(self) -> bool:
-        """Whether the table that was opened last is still there; True where none is open.
+        """Return whether the table that was opened last still exists; True if none is open.
 
         Raises:
             UnavailableError: storage failed to answer.
@@ -100,7 +100,7 @@ class TableWriter:
     def write(
         self, changes: Changes, *, durable: bool = True, timeout_seconds: float | None = None
     ) -> WriteReceipt:
-        """Write rows to their regions; returns when they are acknowledged.
+        """Write rows to their regions; return when they are acknowledged.
 
         Args:
             changes: of any number of regions; all or nothing in each.
@@ -119,7 +119,7 @@ class TableWriter:
         return self._write(changes, durable=durable, deadline=self._deadline(timeout_seconds))
 
     def write_forwarded(self, region_id: str, changes: Changes) -> WriteReceipt:
-        """Write durably, as the owner, what another process sends.
+        """Write changes that another process forwarded, durably, as the owner of their region.
 
         Raises:
             NotOwnerError: this process does not own the region; nothing was written.
@@ -127,27 +127,27 @@ class TableWriter:
             LanceGatewayError: as `write`.
         """
         self._check_open()
-        known = self._regions.get(region_id)
+        writer = self._regions.get(region_id)
         # Where a claim is under way, this process may own the region in a moment.
-        if known is None or not (known.is_owned or known.queue.is_busy):
+        if writer is None or not (writer.is_owned or writer.queue.is_busy):
             msg = f"table {self.name!r}: this process does not own region {region_id}; nothing was written"
             raise NotOwnerError(msg)
         deadline = self._deadline(None)
-        table, parts = self._split(changes)
+        table, parts = self._split_changes(changes)
         if set(parts) - {region_id}:
             msg = f"table {self.name!r}: rows for region {', '.join(parts)} were sent as those of {region_id}"
             raise InvalidInputError(msg)
         requests = {
-            one: (known.queue, Request(table, *part, deadline, is_forwarded=True))
-            for one, part in parts.items()
+            part_id: (writer.queue, Request(table, *part, deadline, is_forwarded=True))
+            for part_id, part in parts.items()
         }
-        return self._acknowledged(run(requests), durable=True)
+        return self._acknowledge(run_requests(requests), durable=True)
 
     @contextmanager
     def exclusive(
         self, regions: Collection[str] | None = None, *, timeout_seconds: float | None = None
     ) -> Iterator[ExclusiveRegions]:
-        """Claim regions and keep other writers of this process out of them while this block runs.
+        """Claim regions and block other writers of this process while the block runs.
 
         What the block reads with consistency "strong" is what its own `write` finds: whoever else writes in
         between is fenced, or fences this process, and `write` fails.
@@ -161,66 +161,66 @@ class TableWriter:
             LanceGatewayError: a region can't be had.
         """
         deadline = self._deadline(timeout_seconds)
-        held = ExclusiveRegions(self._region, self._write, deadline)
+        held = ExclusiveRegions(self._get_region, self._write, deadline)
         try:
             if regions is None:
-                regions = self._current().regions.existing()
+                regions = self._open_table().regions.list_existing()
             else:  # Whether the table is still there is looked at when they are claimed.
-                (self._opened or self._current()).regions.check(regions)
+                (self._opened or self._open_table()).regions.check(regions)
             for region_id in sorted(set(regions)):
                 with suppress(SealedError):  # Nobody writes to it, so it need not be held.
-                    held.take(region_id)
+                    held.claim(region_id)
             yield held
         finally:
             held.release()
 
-    def regions_of(self, rows: pa.Table) -> tuple[str, ...]:
-        """Ids of the regions that rows or keys belong to, ascending; created where they don't exist yet.
+    def find_regions(self, rows: pa.Table) -> tuple[str, ...]:
+        """Return the ids of the regions of rows or keys, ascending; create missing regions.
 
         Raises:
             LanceGatewayError: they can't be told.
         """
         if not rows.num_rows:
             return ()
-        return tuple(sorted(set(self._current().routed(rows).region_ids)))
+        return tuple(sorted(set(self._open_table().route(rows).region_ids)))
 
-    def tails(self, region_ids: Iterable[str]) -> Mapping[str, OwnTail]:
-        """What this process holds in memory, by region id; those that it does not own are left out.
+    def get_tails(self, region_ids: Iterable[str]) -> Mapping[str, OwnTail]:
+        """Return the unflushed rows in memory by region id; regions of other owners are left out.
 
         Waits for rows that were acknowledged before they are durable.
 
         Raises:
             UnavailableError: such rows were lost, which is told once, or are not written in time.
         """
-        known = ((one, self._regions.get(one)) for one in region_ids)
-        tails = ((one, writer.tail()) for one, writer in known if writer is not None)
-        return {one: tail for one, tail in tails if tail is not None}
+        writers = ((region_id, self._regions.get(region_id)) for region_id in region_ids)
+        tails = ((region_id, writer.get_tail()) for region_id, writer in writers if writer is not None)
+        return {region_id: tail for region_id, tail in tails if tail is not None}
 
     def stats(self) -> Sequence[RegionStats]:
-        """Each region that this process wrote to or tried to; nothing is looked up."""
-        return tuple(one.stats() for one in list(self._regions.values()))
+        """Return the statistics of each region that this process wrote to, without any I/O."""
+        return tuple(writer.stats() for writer in list(self._regions.values()))
 
     def flush(self, timeout_seconds: float | None = None) -> None:
-        """Flush the MemTables of all regions and let them go; the next write claims them again.
+        """Flush the MemTables of all regions and release these; the next write claims them again.
 
         Needed before the table's schema or indexes change, and before it is dropped.
 
         Raises:
             UnavailableError: a region was not flushed; what was acknowledged is durable in its log.
         """
-        failed = self._flushed(self._deadline(timeout_seconds))
+        failed = self._flush_regions(self._deadline(timeout_seconds))
         with self._lock:
             self._opened = None
         if failed:
             raise next(iter(failed.values()))
 
-    def let_go(self) -> None:
-        """Let all regions go without a flush: their rows are in their logs; the next write claims again."""
-        for one in list(self._regions.values()):
-            one.queue.run_alone(one.give_back, time.monotonic() + LATE_SECONDS)
+    def release_regions(self) -> None:
+        """Release all regions without a flush: their rows are in their logs; the next write claims again."""
+        for writer in list(self._regions.values()):
+            writer.queue.run_alone(writer.give_back, time.monotonic() + LATE_SECONDS)
 
     def close(self, timeout_seconds: float | None = None) -> Sequence[str]:
-        """Take no more rows, write those that were only acknowledged, and flush; may be called again.
+        """Refuse further rows, write the queued ones, and flush; may be called again.
 
         Args:
             timeout_seconds: for flushing, no region of which is begun later; None as the options say.
@@ -230,7 +230,7 @@ class TableWriter:
         """
         self._is_closing = True
         self._drain(self._deadline(None))
-        failed = self._flushed(self._deadline(timeout_seconds))
+        failed = self._flush_regions(self._deadline(timeout_seconds))
         for region_id, error in failed.items():
             _log.warning("region %s was not flushed: %s", region_id, error)
         self._stopped.set()
@@ -238,18 +238,18 @@ class TableWriter:
         return tuple(failed)
 
     def abandon(self) -> None:
-        """Forget all regions without a flush, and take no more rows: the table was dropped, or made anew."""
+        """Release all regions without a flush and refuse further rows: the table was dropped or replaced."""
         self._is_closing = True
         self._stopped.set()
-        for one in list(self._regions.values()):
-            one.queue.run_alone(one.abandon, time.monotonic() + LATE_SECONDS)
+        for writer in list(self._regions.values()):
+            writer.queue.run_alone(writer.abandon, time.monotonic() + LATE_SECONDS)
         self._pool.shutdown(wait=False)
 
     def _write(
         self, changes: Changes, *, durable: bool, deadline: float, holder: ExclusiveRegions | None = None
     ) -> WriteReceipt:
         self._check_open()
-        table, parts = self._split(changes)
+        table, parts = self._split_changes(changes)
         if holder is not None:
             for region_id in parts:
                 holder.check(region_id)
@@ -260,37 +260,39 @@ class TableWriter:
                 return WriteReceipt()
 
             def write(writer: RegionWriter, part: Part) -> RegionOutcome:
-                return run({writer.region_id: (writer.queue, Request(table, *part, deadline))})[0]
+                return run_requests({writer.region_id: (writer.queue, Request(table, *part, deadline))})[0]
 
-            outcomes = forward(self._options, table, parts, deadline, self._pool, self._region, write)
-            return self._acknowledged(outcomes, durable=True)
+            outcomes = forward_changes(
+                self._options, table, parts, deadline, self._pool, self._get_region, write
+            )
+            return self._acknowledge(outcomes, durable=True)
         is_awaited = durable or holder is not None
         requests = {
             region_id: (
-                self._region(region_id).queue,
+                self._get_region(region_id).queue,
                 Request(table, *part, deadline, holder=holder, is_awaited=is_awaited),
             )
             for region_id, part in parts.items()
         }
-        return self._acknowledged(run(requests), durable=is_awaited)
+        return self._acknowledge(run_requests(requests), durable=is_awaited)
 
-    def _acknowledged(self, outcomes: Sequence[RegionOutcome], *, durable: bool) -> WriteReceipt:
+    def _acknowledge(self, outcomes: Sequence[RegionOutcome], *, durable: bool) -> WriteReceipt:
         if outcomes:
             self._on_written()
-        return receipt_of(self.name, outcomes, is_durable=durable)
+        return build_receipt(self.name, outcomes, is_durable=durable)
 
-    def _split(self, changes: Changes) -> tuple[OpenTable, Mapping[str, Part]]:
-        table = self._current()
+    def _split_changes(self, changes: Changes) -> tuple[OpenTable, Mapping[str, Part]]:
+        table = self._open_table()
         try:
-            return table, split(table, changes)
+            return table, split_changes(table, changes)
         except InvalidInputError:
-            newer = self._fresh()
+            newer = self._open_newest_table()
             if newer is table:
                 raise
-            return newer, split(newer, changes)
+            return newer, split_changes(newer, changes)
 
-    def _current(self) -> OpenTable:
-        """The table as it is open; opened anew where it is not the same any more."""
+    def _open_table(self) -> OpenTable:
+        """Return the open table; open it anew if the table was replaced."""
         opened = self._opened
         if opened is not None and opened.watch.is_same():
             return opened
@@ -299,31 +301,33 @@ class TableWriter:
                 self._opened = OpenTable.open(self.name, self._storage, self._session)
             return self._opened
 
-    def _fresh(self) -> OpenTable:
-        """The newest version of the table; the same object while nothing that writers need has changed."""
-        opened = self._current()
-        if newest_version(self.name, opened.dataset) == opened.dataset.version:
+    def _open_newest_table(self) -> OpenTable:
+        """Return the newest version of the table; the open one if nothing that writers need has changed."""
+        opened = self._open_table()
+        if read_newest_version(self.name, opened.dataset) == opened.dataset.version:
             return opened
         newer = OpenTable.open(self.name, self._storage, self._session)
         with self._lock:
-            if self._opened is None or not newer.writes_as(self._opened):
+            if self._opened is None or not newer.is_equivalent(self._opened):
                 self._opened = newer
             return self._opened
 
-    def _region(self, region_id: str) -> RegionWriter:
-        known = self._regions.get(region_id)
-        if known is not None:
-            return known
+    def _get_region(self, region_id: str) -> RegionWriter:
+        writer = self._regions.get(region_id)
+        if writer is not None:
+            return writer
         with self._lock:
             if self._tidier is None and self._options.idle_close_seconds > 0:
-                self._tidier = threading.Thread(target=self._tidy, name=f"tidy-{self.name}", daemon=True)
+                self._tidier = threading.Thread(
+                    target=self._flush_idle_regions, name=f"tidy-{self.name}", daemon=True
+                )
                 self._tidier.start()
             return self._regions.setdefault(
                 region_id,
                 RegionWriter(
                     self.name,
                     region_id,
-                    self._fresh,
+                    self._open_newest_table,
                     self._options,
                     self._writer_id,
                     self._pool,
@@ -331,40 +335,42 @@ class TableWriter:
                 ),
             )
 
-    def _flushed(self, deadline: float) -> dict[str, LanceGatewayError]:
-        """Flush all regions, several at once; why some were not."""
+    def _flush_regions(self, deadline: float) -> dict[str, LanceGatewayError]:
+        """Flush all regions, several at once; return the errors by region id."""
 
-        def flush(one: RegionWriter) -> LanceGatewayError | None:
+        def flush(writer: RegionWriter) -> LanceGatewayError | None:
             if time.monotonic() >= deadline:
-                return UnavailableError(f"{one.queue.name}: there was no time left")
+                return UnavailableError(f"{writer.queue.name}: there was no time left")
             try:
-                one.flush(deadline)
+                writer.flush(deadline)
             except LanceGatewayError as error:
                 return error
             return None
 
-        every = [one for one in list(self._regions.values()) if one.is_owned or one.queue.is_busy]
-        if len(every) < 2 or self._stopped.is_set():
-            errors = [flush(one) for one in every]
+        writers = [
+            writer for writer in list(self._regions.values()) if writer.is_owned or writer.queue.is_busy
+        ]
+        if len(writers) < 2 or self._stopped.is_set():
+            errors = [flush(writer) for writer in writers]
         else:
-            errors = list(self._pool.map(flush, every))
-        pairs = zip(every, errors, strict=True)
-        return {one.region_id: error for one, error in pairs if error is not None}
+            errors = list(self._pool.map(flush, writers))
+        pairs = zip(writers, errors, strict=True)
+        return {writer.region_id: error for writer, error in pairs if error is not None}
 
     def _drain(self, deadline: float) -> None:
-        """Have rows written that were acknowledged before they are durable."""
-        for one in list(self._regions.values()):
+        """Wait until rows that were acknowledged early are durable."""
+        for writer in list(self._regions.values()):
             try:
-                one.drain(deadline)
+                writer.drain(deadline)
             except LanceGatewayError as error:
                 _log.error("rows that were acknowledged as not durable may be lost: %s", error)
 
-    def _tidy(self) -> None:
+    def _flush_idle_regions(self) -> None:
         idle = self._options.idle_close_seconds
         while not self._stopped.wait(min(max(idle / 4, 0.05), 30.0)):
-            for one in list(self._regions.values()):
-                if not one.queue.is_busy and (one.idle_seconds > idle or one.may_have_left):
-                    flush = one.flush_left if one.may_have_left else one.flush
+            for writer in list(self._regions.values()):
+                if not writer.queue.is_busy and (writer.idle_seconds > idle or writer.has_unflushed_loss):
+                    flush = writer.flush_after_loss if writer.has_unflushed_loss else writer.flush
                     try:
                         flush(time.monotonic() + LATE_SECONDS)
                     except LanceGatewayError as error:

@@ -108,7 +108,7 @@ def find_unlisted_directories(view: RegionView) -> Iterator[Garbage | Kept]:
 
 def is_still_garbage(view: RegionView, name: str) -> bool:
     """Whether the current manifest does not list a directory either."""
-    newest = read_latest_manifest(view.storage, view.region_id, known=view.newest)
+    newest = read_latest_manifest(view.storage, view.region_id, cached=view.newest)
     return newest is not None and all(one.path != name for one in newest.flushed_generations)
 
 

@@ -31,7 +31,7 @@ from typing import Final
 
 from memwal.errors import CorruptDataError
 from memwal.regions.manifest import manifest_directory
-from memwal.regions.wal import read_wal_entry, wal_entry_position
+from memwal.regions.wal import parse_wal_entry_position, read_wal_entry
 from memwal.storage.files import Entry, Storage
 from memwal.writing.region.ownership import OWNERS
 from pipeline.cleaning.garbage import Garbage, Kept, Kind
@@ -150,7 +150,9 @@ class _Fence:
 def find_flushed_entries(view: RegionView) -> Iterator[Garbage | Kept]:
     """Entries that neither readers nor writers need, in stretches between what stays."""
     path = view.log_directory
-    sizes = {position: one.size for one in view.log if (position := wal_entry_position(one.name)) is not None}
+    sizes = {
+        position: one.size for one in view.log if (position := parse_wal_entry_position(one.name)) is not None
+    }
     last = _find_last_flushed(view)
     if not sizes or not last:
         return

@@ -13,9 +13,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from memwal.base.index_details import MEM_WAL_INDEX, MemWalIndexDetails, read_index_details
-from memwal.errors import InvalidInputError, UnavailableError, brief
+from memwal.errors import InvalidInputError, UnavailableError, shorten_error
 from memwal.regions.manifest import list_regions
-from memwal.storage.files import VERSIONS, Storage, base_manifest_version
+from memwal.storage.files import VERSIONS, Storage, parse_base_manifest_version
 from pipeline.cleaning.garbage import CleanPolicy, Garbage, Kind
 from pipeline.jobs.lake import LakeTable, NoMemWalError
 
@@ -117,7 +117,7 @@ def list_versions(dataset: Any) -> tuple[Version, ...]:  # noqa: ANN401 (lance t
         tagged, listed = dataset.tags.list(), dataset.versions()
     except (OSError, ValueError, RuntimeError) as error:
         raise UnavailableError(
-            f"{dataset.uri}: versions of the base table can't be listed: {brief(error)}; retry"
+            f"{dataset.uri}: versions of the base table can't be listed: {shorten_error(error)}; retry"
         ) from error
     tags: dict[int, list[str]] = {}
     for name, one in sorted(tagged.items()):
@@ -293,7 +293,7 @@ def remove_versions(table: LakeTable, numbers: Sequence[int]) -> None:
     try:
         table.dataset().cleanup_old_versions(versions=list(numbers), error_if_tagged_old_versions=False)
     except (OSError, ValueError, RuntimeError) as error:
-        reason = brief(error)
+        reason = shorten_error(error)
         raise UnavailableError(
             f"table {table.name!r}: old versions of the base table were not removed: {reason}"
         ) from error
@@ -316,7 +316,7 @@ def _list_files(table: LakeTable, newest: Any, number: int) -> set[str] | None: 
         if number not in _read_manifest_sizes(table.storage):
             return None
         raise UnavailableError(
-            f"table {table.name!r}: version {number} can't be read: {brief(error)}"
+            f"table {table.name!r}: version {number} can't be read: {shorten_error(error)}"
         ) from error
 
 
@@ -334,5 +334,5 @@ def _list_dataset_files(dataset: Any) -> set[str]:  # noqa: ANN401 (lance types)
 
 def _read_manifest_sizes(storage: Storage) -> dict[int, int]:
     """Return version -> size of its manifest; handles both naming schemes."""
-    files = ((base_manifest_version(one.name), one.size) for one in storage.list(VERSIONS))
+    files = ((parse_base_manifest_version(one.name), one.size) for one in storage.list(VERSIONS))
     return {version: size for version, size in files if version is not None}

@@ -12,7 +12,7 @@ from memwal.regions.manifest import (
     RegionManifest,
     manifest_directory,
     manifest_path,
-    manifest_version,
+    parse_manifest_version,
     read_latest_manifest,
 )
 from memwal.regions.wal import wal_directory
@@ -138,7 +138,7 @@ class RegionHistory:
 def _list_versions(names: tuple[Entry, ...]) -> Iterator[tuple[int, Entry]]:
     """Yield the versions and entries of manifests that are not empty."""
     for one in names:
-        version = manifest_version(one.name)
+        version = parse_manifest_version(one.name)
         if version is not None and one.size:
             yield version, one
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from lance.indices import IndicesBuilder
 from lance.lance import indices as native
 
-from memwal.base.versions import committed
+from memwal.base.versions import commit_with_retries
 from memwal.errors import AlreadyExistsError, PreconditionError
 from pipeline.indexing.indexes import Fragment, TableIndexes, record_training
 from pipeline.indexing.optimising import catch_up
@@ -123,7 +123,7 @@ def build(
     """
     runner = runner or Threads()
     what = f"table {table.name!r}: can't build index {spec.name!r}"
-    segments = committed(what, lambda: _build_index(table, spec, runner, progress))
+    segments = commit_with_retries(what, lambda: _build_index(table, spec, runner, progress))
     catch_up(table, (spec.name,), runner, progress)
     after = TableIndexes.read(table)
     index = after.index(spec.name)

@@ -16,7 +16,7 @@ from typing import Any, Final
 from memwal.base.index_details import (
     MEM_WAL_INDEX,
     MemWalIndexDetails,
-    merged_generations,
+    list_merged_generations,
     read_index_details,
 )
 from memwal.errors import InvalidInputError
@@ -197,7 +197,7 @@ class TableIndexes:
     @property
     def merged(self) -> Mapping[str, int]:
         """Region id -> newest generation that this version contains."""
-        return merged_generations(self.details)
+        return list_merged_generations(self.details)
 
     def index(self, name: str) -> IndexState | None:
         """Return the index of a name; None if there is none."""

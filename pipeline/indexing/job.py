@@ -6,7 +6,7 @@ from typing import Any
 
 from lance.optimize import Compaction
 
-from memwal.base.versions import committed
+from memwal.base.versions import commit_with_retries
 from pipeline.indexing.indexes import IndexPolicy, TableIndexes, record_training
 from pipeline.indexing.optimising import OptimiseResult, catch_up, catch_up_error, describe_lag, optimise
 from pipeline.indexing.planning import Needs, Upkeep, find_needs, plan_catch_up, plan_gathering
@@ -76,7 +76,7 @@ def compact(table: LakeTable, policy: IndexPolicy, runner: Runner, progress: Pro
         done = Compaction.commit(dataset, [rewrites[number] for number in sorted(rewrites)], options)
         return CompactionResult(done.fragments_removed, done.fragments_added)
 
-    return committed(f"table {table.name!r}: can't put its files together", change)
+    return commit_with_retries(f"table {table.name!r}: can't put its files together", change)
 
 
 def rewrite_part(part: RewritePart) -> tuple[int, Any]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from memwal.base.index_details import MemWalIndexDetails
-from memwal.base.versions import committed
+from memwal.base.versions import commit_with_retries
 from memwal.errors import PreconditionError, UnavailableError
 from pipeline.indexing.indexes import IndexState, TableIndexes
 from pipeline.indexing.planning import Upkeep, plan_catch_up
@@ -77,7 +77,7 @@ def run_part(part: OptimisePart) -> tuple[OptimiseResult, ...]:
         table.dataset().optimize.optimize_indices(index_names=names, **call)
 
     try:
-        committed(
+        commit_with_retries(
             f"table {table.name!r}: can't bring indexes {', '.join(map(repr, names))} up to date", change
         )
     except PreconditionError as error:

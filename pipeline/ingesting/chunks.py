@@ -129,7 +129,7 @@ def release_regions(writer: TableWriter, *, flush: bool) -> None:
         flush: whether to flush rows to generations first; rows that can't be flushed stay in the log.
     """
     if not flush:
-        writer.let_go()
+        writer.release_regions()
         return
     try:
         writer.flush()

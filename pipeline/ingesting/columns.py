@@ -265,13 +265,11 @@ class Router:
 
     def _find_region_numbers(self, table: OpenTable, rows: pa.Table) -> pa.Array:
         try:
-            found = table.routed(rows)
+            found = table.route(rows)
         except UnavailableError:
             raise
         except Exception as error:  # a free expression fails as it likes
-            at = find_failing_row(
-                rows.num_rows, lambda start, length: table.routed(rows.slice(start, length))
-            )
+            at = find_failing_row(rows.num_rows, lambda start, length: table.route(rows.slice(start, length)))
             alone = _find_failure(table, rows.slice(at, 1))
             is_ours = isinstance(error, LanceGatewayError) and error.status != InvalidInputError.status
             if alone is None or is_ours:
@@ -302,7 +300,7 @@ class Router:
 
 def _find_failure(table: OpenTable, row: pa.Table) -> Exception | None:
     try:
-        table.routed(row)
+        table.route(row)
     except Exception as error:  # noqa: BLE001 - as above
         return error
     return None

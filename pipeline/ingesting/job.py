@@ -157,7 +157,7 @@ class _Plan:
         opened = OpenTable.open(table.name, table.storage)
         given = arrow_schema(rows, table.name)
         columns = Columns.match_schema(given, opened, options)
-        numbers = {one: at for at, one in enumerate(opened.regions.existing())}
+        numbers = {one: at for at, one in enumerate(opened.regions.list_existing())}
         cores = rows.sparkSession.sparkContext.defaultParallelism
         tasks = options.tasks or min(len(numbers) or 2 * cores, _MOST_TASKS)
         return _Plan(table, options, columns, given, numbers, tasks)

@@ -184,13 +184,13 @@ class RegionsWriter:
             rows, dead = self.columns.split(piece.rows)
             if rows.num_rows:
                 rows = self.columns.conform(rows)
-                regions = writer.regions_of(rows)
+                regions = writer.find_regions(rows)
                 receipt = held.write(Changes(upserts=rows), frozenset(regions))
                 counts.rows.update(receipt.regions)
                 counts.record(held, regions)
             if dead is not None and dead.num_rows:
                 dead = self.columns.conform(dead)
-                regions = writer.regions_of(dead)
+                regions = writer.find_regions(dead)
                 receipt = held.write(Changes(deletes=dead), frozenset(regions))
                 counts.deleted.update(receipt.regions)
                 counts.record(held, regions)

@@ -10,8 +10,8 @@ from typing import Any
 import lance
 
 from memwal.base.index_details import MemWalIndexDetails, read_index_details
-from memwal.creating import key_columns
-from memwal.errors import CorruptDataError, NotFoundError, PreconditionError, brief
+from memwal.creating import list_key_columns
+from memwal.errors import CorruptDataError, NotFoundError, PreconditionError, shorten_error
 from memwal.regions.generation_numbers import check_generations
 from memwal.regions.manifest import (
     FlushedGeneration,
@@ -64,7 +64,7 @@ class LakeTable:
         try:
             return lance.dataset(self.uri, version=version, storage_options=dict(self.options) or None)
         except (ValueError, OSError) as error:
-            reason = brief(error)
+            reason = shorten_error(error)
             which = "" if version is None else f" version {version}"
             raise (
                 NotFoundError
@@ -74,7 +74,7 @@ class LakeTable:
 
     def primary_key(self) -> tuple[str, ...]:
         """Return the key columns in key order; () without a primary key."""
-        return key_columns(self.dataset().schema)
+        return list_key_columns(self.dataset().schema)
 
 
 def _open_table(name: str, uri: str, options: Mapping[str, str]) -> LakeTable:
@@ -153,7 +153,7 @@ class RegionState:
     @property
     def pending(self) -> tuple[FlushedGeneration, ...]:
         """Flushed generations that the base table lacks, oldest first."""
-        return self.manifest.unmerged(self.merged)
+        return self.manifest.unmerged_generations(self.merged)
 
     @property
     def done(self) -> tuple[FlushedGeneration, ...]:
@@ -190,7 +190,7 @@ class TableState:
             NoMemWalError: the table has no MemWAL.
         """
         # Manifests before the base version: this order must not change (ADR 5).
-        manifests = read_latest_manifests(table.storage, list_regions(table.storage), known=known or {})
+        manifests = read_latest_manifests(table.storage, list_regions(table.storage), cached=known or {})
         version = table.dataset().version
         details = read_index_details(table.storage, version)
         if details is None:

@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 from lance.mem_wal import CompactedSsTable
 
-from memwal.creating import key_columns
-from memwal.errors import LanceGatewayError, UnavailableError, brief
-from memwal.stored_fields import fields_of_dataset
+from memwal.creating import list_key_columns
+from memwal.errors import LanceGatewayError, UnavailableError, shorten_error
+from memwal.stored_fields import read_dataset_fields
 from pipeline.jobs.lake import LakeTable
 from pipeline.merging.generations import MergedMeanwhileError, Reader, read_progress
 from pipeline.merging.winners import Part, Winners
@@ -128,8 +128,8 @@ class _Work:
         return base
 
     def _delete(self, base: Any) -> int:  # noqa: ANN401 (lance types)
-        key = key_columns(base.schema)
-        ids = {field.name: str(field.field_id) for field in fields_of_dataset(base)}
+        key = list_key_columns(base.schema)
+        ids = {field.name: str(field.field_id) for field in read_dataset_fields(base)}
         schema = pa.schema([base.schema.field(name) for name in key])
         parts = [part.deleted.select([ids[name] for name in key]) for part in self._winners]
         keys = pa.concat_tables(parts).rename_columns(list(key)).cast(schema)
@@ -142,7 +142,7 @@ class _Work:
 
     def _upsert(self, base: Any, failed: list[LanceGatewayError]) -> int:  # noqa: ANN401 (lance types)
         reader = Reader.of(self._table, base)
-        job = base.merge_insert(list(key_columns(base.schema)))
+        job = base.merge_insert(list(list_key_columns(base.schema)))
         job = job.when_matched_update_all().when_not_matched_insert_all()
         # No retries by Lance: each attempt reads the generations in the columns of the newest version.
         job = job.conflict_retries(0).use_index(self._is_lookup_cheap(base, self._rows))
@@ -192,6 +192,6 @@ class _Work:
         if any(word in text.lower() for word in _CONFLICTS):
             return
         raise UnavailableError(
-            f"table {self._table.name!r}: a merge was not committed: {brief(error)}. Nothing is lost; merge "
-            "again once storage answers"
+            f"table {self._table.name!r}: a merge was not committed: {shorten_error(error)}. "
+            "Nothing is lost; merge again once storage answers"
         ) from error

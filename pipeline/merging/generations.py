@@ -10,11 +10,17 @@ import lance
 import numpy as np
 import pyarrow as pa
 
-from memwal.base.index_details import merged_generations, read_index_details
-from memwal.errors import CorruptDataError, InvalidInputError, LanceGatewayError, UnavailableError, brief
+from memwal.base.index_details import list_merged_generations, read_index_details
+from memwal.errors import (
+    CorruptDataError,
+    InvalidInputError,
+    LanceGatewayError,
+    UnavailableError,
+    shorten_error,
+)
 from memwal.regions.manifest import FlushedGeneration
 from memwal.storage.files import generation_directory
-from memwal.stored_fields import StoredField, fields_of_dataset
+from memwal.stored_fields import StoredField, read_dataset_fields
 from pipeline.jobs.lake import LakeTable
 
 _BATCH_ROWS = 65_536
@@ -43,7 +49,7 @@ def describe_read_error(
     table: LakeTable, region_id: str, generation: FlushedGeneration, error: Exception
 ) -> LanceGatewayError:
     """Return the error for a generation that can't be read."""
-    reason = brief(error)
+    reason = shorten_error(error)
     where = f"table {table.name!r}: generation {generation.generation} of region {region_id}"
     place = table.storage.locate(generation_directory(region_id, generation.path))
     if "not found" in reason.lower():
@@ -60,7 +66,7 @@ def describe_read_error(
 
 def read_progress(table: LakeTable, base: Any) -> Mapping[str, int]:  # noqa: ANN401 (lance types)
     """Return region id -> newest generation that a version of the base table contains."""
-    return merged_generations(read_index_details(table.storage, base.version))
+    return list_merged_generations(read_index_details(table.storage, base.version))
 
 
 @dataclass(frozen=True)
@@ -85,7 +91,7 @@ class Reader:
     @staticmethod
     def of(table: LakeTable, base: Any) -> Reader:  # noqa: ANN401 (lance types)
         """Create a reader for an open base table."""
-        fields = fields_of_dataset(base)
+        fields = read_dataset_fields(base)
         names = {nested.field_id: nested.name for field in fields for nested in field.walk()}
         return Reader(table, base.schema, fields, names)
 
@@ -100,7 +106,7 @@ class Reader:
             kept: mask of the rows to read; None for all.
         """
         dataset = open_generation(self.table, region_id, generation)
-        stored = {field.field_id: field for field in fields_of_dataset(dataset)}
+        stored = {field.field_id: field for field in read_dataset_fields(dataset)}
         columns = [stored[field.field_id].name for field in self.fields if field.field_id in stored]
         start = 0
         for batch in scan(self.table, region_id, generation, dataset, columns):
@@ -131,7 +137,7 @@ class Reader:
         if array.type.equals(field.type):
             return array
         # `cast` matches children by name, so they are renamed first.
-        renamed = array.view(stored.named_as(self.names)) if pa.types.is_nested(array.type) else array
+        renamed = array.view(stored.rename_children(self.names)) if pa.types.is_nested(array.type) else array
         try:
             return renamed.cast(field.type)
         except pa.ArrowException as error:

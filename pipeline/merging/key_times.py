@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from memwal.base.index_details import MemWalIndexDetails
 from memwal.regions.manifest import FlushedGeneration, RegionManifest
-from memwal.regions.wal import read_wal_entry, wal_directory, wal_entry_position
+from memwal.regions.wal import parse_wal_entry_position, read_wal_entry, wal_directory
 from memwal.storage.files import VERSIONS, base_manifest_paths, generation_directory
-from memwal.stored_fields import TOMBSTONE, fields_of_dataset, fields_of_entry
+from memwal.stored_fields import TOMBSTONE, read_dataset_fields, read_entry_fields
 from pipeline.jobs.lake import LakeTable
 from pipeline.merging.winners import read_keys
 
@@ -74,7 +74,7 @@ def read_key_times(table: LakeTable, manifest: RegionManifest, details: MemWalIn
     """
     region_id, base = manifest.region_id, table.dataset()
     names = tuple(table.primary_key())
-    by_name = {one.name: one for one in fields_of_dataset(base)}
+    by_name = {one.name: one for one in read_dataset_fields(base)}
     ids = [by_name[name].field_id for name in names]
     schema = pa.schema(
         [
@@ -86,7 +86,7 @@ def read_key_times(table: LakeTable, manifest: RegionManifest, details: MemWalIn
     versions, pending = _read_log_versions(table, manifest, log, ids, schema)
     merged = details.newest_merged(region_id)
     flushed: dict[Key, Version] = {}
-    for one in manifest.unmerged(merged):
+    for one in manifest.unmerged_generations(merged):
         latest = _read_flush_time(table, region_id, one)
         for row, (key, is_deleted) in enumerate(_iterate_keys(read_keys(table, region_id, one, schema))):
             flushed[key] = Version(0, latest, one, row, is_deleted)
@@ -162,14 +162,14 @@ def _list_log(table: LakeTable, region_id: str) -> Sequence[tuple[int, int]]:
     found = [
         (position, one.written)
         for one in table.storage.list(wal_directory(region_id))
-        if one.size and (position := wal_entry_position(one.name)) is not None
+        if one.size and (position := parse_wal_entry_position(one.name)) is not None
     ]
     return sorted(found)
 
 
 def _read_entry_keys(rows: pa.Table, ids: Sequence[int], schema: pa.Schema) -> Iterator[tuple[Key, bool]]:
     """Key and tombstone of each row of a log entry."""
-    stored = {one.field_id: one.name for one in fields_of_entry(rows.schema)}
+    stored = {one.field_id: one.name for one in read_entry_fields(rows.schema)}
     columns = [*(rows.column(stored[one]) for one in ids), rows.column(TOMBSTONE)]
     casted = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
     return _iterate_keys(pa.Table.from_arrays(casted, schema=schema))

@@ -19,12 +19,12 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from memwal.creating import key_columns
+from memwal.creating import list_key_columns
 from memwal.errors import PreconditionError, UnavailableError
 from memwal.regions.manifest import FlushedGeneration, RegionManifest, commit_manifest, read_latest_manifest
-from memwal.regions.region_ids import doubles, is_over
-from memwal.regions.wal import has_unflushed, read_wal_entry
-from memwal.stored_fields import fields_of_dataset, fields_of_entry
+from memwal.regions.region_ids import find_duplicate_regions, is_drained
+from memwal.regions.wal import has_unflushed_rows, read_wal_entry
+from memwal.stored_fields import read_dataset_fields, read_entry_fields
 from memwal.writing import OpenTable, WriteOptions
 from memwal.writing.changes import SealedError
 from memwal.writing.region.claim import Claim
@@ -57,8 +57,8 @@ def find_doubles(state: TableState) -> tuple[Double, ...]:
     manifests = [region.manifest for region in state.regions.values()]
     return tuple(
         Double(own.region_id, lancedb.region_id)
-        for own, lancedb in doubles(state.details.region_specs, manifests)
-        if not is_over(state.table.storage, own, state.regions[own.region_id].merged)
+        for own, lancedb in find_duplicate_regions(state.details.region_specs, manifests)
+        if not is_drained(state.table.storage, own, state.regions[own.region_id].merged)
     )
 
 
@@ -116,7 +116,7 @@ def _seal(opened: OpenTable, region_id: str) -> RegionManifest:
     """Flush and seal a region, and return its last manifest."""
     found = read_latest_manifest(opened.storage, region_id)
     if found is not None and found.sealed:
-        if has_unflushed(opened.storage, found):
+        if has_unflushed_rows(opened.storage, found):
             raise PreconditionError(
                 f"table {opened.name!r}: region {region_id} is sealed, but its log has rows that were never "
                 "flushed: restore its manifest from before it was sealed, and merge again"
@@ -127,7 +127,7 @@ def _seal(opened: OpenTable, region_id: str) -> RegionManifest:
     _release(claim, table)
     found = _read_claimed_manifest(table, claim)
     sealed = replace(found, version=found.version + 1, sealed=True)
-    if has_unflushed(opened.storage, found) or not commit_manifest(opened.storage, sealed):
+    if has_unflushed_rows(opened.storage, found) or not commit_manifest(opened.storage, sealed):
         raise _region_lost_error(table, region_id)
     return sealed
 
@@ -249,7 +249,7 @@ def _read_rows(
     for source, versions in by_source.items():
         live = sorted(one.row for one in versions if not one.is_deleted)
         if live:
-            yield opened.upserts(_take_rows(reader, region_id, source, live), fill=True), False
+            yield opened.conform_upserts(_take_rows(reader, region_id, source, live), fill=True), False
     dead = [key for key, one in chosen.items() if one.is_deleted]
     if dead:
         columns = zip(*dead, strict=True)
@@ -257,7 +257,7 @@ def _read_rows(
             pa.array(list(column), field.type)
             for column, field in zip(columns, opened.key_schema, strict=True)
         ]
-        yield opened.deletes(pa.Table.from_arrays(arrays, schema=opened.key_schema)), True
+        yield opened.conform_deletes(pa.Table.from_arrays(arrays, schema=opened.key_schema)), True
 
 
 def _take_rows(reader: Reader, region_id: str, source: int | FlushedGeneration, rows: list[int]) -> pa.Table:
@@ -269,7 +269,7 @@ def _take_rows(reader: Reader, region_id: str, source: int | FlushedGeneration, 
     entry = read_wal_entry(reader.table.storage, region_id, source)
     if entry.rows is None:
         return reader.schema.empty_table()
-    stored = {one.field_id: one for one in fields_of_entry(entry.rows.schema)}
+    stored = {one.field_id: one for one in read_entry_fields(entry.rows.schema)}
     batches = entry.rows.take(pa.array(rows)).combine_chunks().to_batches()
     return pa.Table.from_batches([reader.conform(batch, stored) for batch in batches], reader.schema)
 
@@ -278,12 +278,12 @@ def _record_as_merged(table: LakeTable, own: RegionManifest) -> None:
     """Record a region's generations as merged, with no rows."""
     base = table.dataset()
     merged = read_progress(table, base).get(own.region_id, 0)
-    pending = own.unmerged(merged)
+    pending = own.unmerged_generations(merged)
     if not pending:
         return
-    fields = {one.name: one for one in fields_of_dataset(base)}
+    fields = {one.name: one for one in read_dataset_fields(base)}
     keys = pa.schema(
-        [pa.field(str(fields[one].field_id), fields[one].type) for one in key_columns(base.schema)]
+        [pa.field(str(fields[one].field_id), fields[one].type) for one in list_key_columns(base.schema)]
     )
     prefix = Prefix(table, own.region_id, merged, pending)
     none = (np.zeros(0, np.uint8),) * len(pending)

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
-from memwal.creating import key_columns
+from memwal.creating import list_key_columns
 from memwal.errors import CorruptDataError, UnsupportedError
 from memwal.regions.manifest import FlushedGeneration
-from memwal.stored_fields import TOMBSTONE, fields_of_dataset
+from memwal.stored_fields import TOMBSTONE, read_dataset_fields
 from pipeline.jobs.lake import LakeTable
 from pipeline.merging.generations import MergedMeanwhileError, open_generation, scan
 
@@ -95,7 +95,7 @@ def find_winners(prefix: Prefix) -> Winners | None:
 def _compute_winners(table: LakeTable, prefix: Prefix) -> Winners:
     base = table.dataset()
     key = check_key(table, base.schema)
-    by_name = {field.name: field for field in fields_of_dataset(base)}
+    by_name = {field.name: field for field in read_dataset_fields(base)}
     key_fields = [pa.field(str(by_name[name].field_id), by_name[name].type) for name in key]
     schema = pa.schema([*key_fields, pa.field(TOMBSTONE, pa.bool_())])
     parts = table.storage.each(
@@ -117,7 +117,7 @@ def check_key(table: LakeTable, schema: pa.Schema) -> tuple[str, ...]:
     Raises:
         UnsupportedError: the table has no key, or one that can't be compared.
     """
-    key = key_columns(schema)
+    key = list_key_columns(schema)
     if not key:
         raise UnsupportedError(
             f"table {table.name!r} has no primary key, so its generations can't be merged: Lance commits "
@@ -144,7 +144,7 @@ def read_keys(table: LakeTable, region_id: str, generation: FlushedGeneration, s
         schema: key columns named by their field ids, and the tombstone.
     """
     dataset = open_generation(table, region_id, generation)
-    stored = {str(field.field_id): field.name for field in fields_of_dataset(dataset)}
+    stored = {str(field.field_id): field.name for field in read_dataset_fields(dataset)}
     missing = [name for name in schema.names[:-1] if name not in stored]
     if missing or TOMBSTONE not in dataset.schema.names:
         raise CorruptDataError(

@@ -29,7 +29,7 @@ from memwal.errors import (
 from pipeline.source.options import Login, Options
 from protos import flight_pb2
 from protos import flight_sql_pb2 as sql
-from protos.flight_sql import FlightSqlConnection, bearer, error_text, pack, read_tls_files
+from protos.flight_sql import FlightSqlConnection, build_bearer_header, format_error, pack, read_tls_files
 
 _BUSY = "RESOURCE_EXHAUSTED"
 
@@ -64,7 +64,7 @@ def translate_error(error: Exception, what: str) -> LanceGatewayError:
         error: the error.
         what: description of the failed call.
     """
-    message = f"{what}: {error_text(error)}"
+    message = f"{what}: {format_error(error)}"
     if isinstance(error, flight.FlightUnavailableError | flight.FlightTimedOutError):
         return UnavailableError(message)
     if isinstance(error, flight.FlightUnauthenticatedError | flight.FlightUnauthorizedError):
@@ -337,7 +337,7 @@ def rotate_urls(urls: Sequence[str], start: int) -> tuple[str, ...]:
 def _authorization(login: Login) -> list[tuple[bytes, bytes]]:
     password, token = login.secret()
     if token is not None:
-        return [bearer(token)]
+        return [build_bearer_header(token)]
     if password is None:
         return []
     # Sent with every call, since a bearer token is valid for one gateway, and until its restart.

@@ -4,11 +4,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from memwal.base.index_details import BaseManifest, MemWalIndexDetails, merged_generations, read_base_manifest
+from memwal.base.index_details import (
+    BaseManifest,
+    MemWalIndexDetails,
+    list_merged_generations,
+    read_base_manifest,
+)
 from memwal.errors import CorruptDataError, LanceGatewayError
 from memwal.regions.manifest import RegionManifest, list_regions, read_latest_manifests
-from memwal.regions.region_ids import doubles, is_retired
-from memwal.regions.wal import last_wal_position, read_wal_entry, wal_entry_path
+from memwal.regions.region_ids import find_duplicate_regions, is_retired
+from memwal.regions.wal import find_last_wal_position, read_wal_entry, wal_entry_path
 from memwal.storage.files import Storage, generation_directory
 from pipeline.jobs.lake import LakeTable, RegionState
 
@@ -117,17 +122,17 @@ def read_status(table: LakeTable, *, now: Callable[[], float] = time.time) -> Ta
     """
     storage = table.storage
     # Manifests before the base version: this order must not change (ADR 5).
-    found = read_latest_manifests(storage, list_regions(storage), known={})
+    found = read_latest_manifests(storage, list_regions(storage), cached={})
     manifests = [one for one in found if one is not None]
     unflushed = _count_unflushed(storage, manifests)
     dataset = table.dataset()
     base = read_base_manifest(storage, dataset.version)
-    merged = merged_generations(base.details)
+    merged = list_merged_generations(base.details)
     regions = [RegionState(one, merged.get(one.region_id, 0)) for one in manifests]
     specs = base.details.region_specs if base.details else ()
     second = {
         one.region_id: other.region_id
-        for one, other in doubles(specs, manifests)
+        for one, other in find_duplicate_regions(specs, manifests)
         if not is_retired(one, merged.get(one.region_id, 0))
     }
     moment = now()
@@ -230,7 +235,7 @@ def _count_unflushed(storage: Storage, manifests: list[RegionManifest]) -> dict[
 
 def _entries(storage: Storage, manifest: RegionManifest) -> int:
     region_id, after = manifest.region_id, manifest.replay_after_wal_entry_position
-    last = last_wal_position(storage, region_id, after=after)
+    last = find_last_wal_position(storage, region_id, after=after)
     for position in range(after + 1, last + 1):
         try:
             entry = read_wal_entry(storage, region_id, position)

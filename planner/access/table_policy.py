@@ -21,7 +21,7 @@ from datafusion import DataFrame, Expr
 from datafusion.expr import EmptyRelation
 
 from memwal.errors import InvalidInputError, LanceGatewayError
-from memwal.transforms.determinism import subexpressions, unstable_parts
+from memwal.transforms.determinism import find_unstable_parts, list_subexpressions
 from planner.access.rights import TableAccess
 from planner.bridge.plan_shape import find_direct_shape
 from planner.bridge.row_expressions import evaluate, policy_context, run_on_own_thread
@@ -189,7 +189,7 @@ def _parse_expression(frame: DataFrame, what: str, text: str) -> Expr:
         InvalidInputError: it depends on more than the row.
     """
     parsed = frame.parse_sql_expr(text)
-    unstable = unstable_parts(parsed)
+    unstable = find_unstable_parts(parsed)
     if unstable:
         msg = f"{what} uses {', '.join(unstable)}, but a policy must follow from the row alone"
         raise InvalidInputError(msg)
@@ -198,7 +198,7 @@ def _parse_expression(frame: DataFrame, what: str, text: str) -> Expr:
 
 def _find_columns(expression: Expr) -> frozenset[str]:
     """Return the columns that an expression names, also those that simplifying it would remove."""
-    parts = subexpressions(expression)
+    parts = list_subexpressions(expression)
     return frozenset(part.to_variant().name() for part in parts if part.variant_name() == "Column")
 
 

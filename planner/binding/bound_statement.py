@@ -11,7 +11,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError, UnsupportedError
-from memwal.transforms.determinism import calls_unstable
+from memwal.transforms.determinism import has_unstable_call
 from planner.binding.key_query import KeyQuery
 from planner.bridge.distance_functions import is_vector_type
 from planner.bridge.parameter_types import plain_value, sql_literal, to_bindable
@@ -173,7 +173,7 @@ class BoundStatement:
     @cached_property
     def is_volatile(self) -> bool:
         """Return whether the statement names a volatile function, or a column of such a name."""
-        return calls_unstable(_WORD.findall(self.render()))
+        return has_unstable_call(_WORD.findall(self.render()))
 
     def argument_types(self, types: Sequence[pa.DataType]) -> tuple[pa.DataType, ...]:
         """Replace the types of those parameters that are arguments of search functions.

@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from memwal.base.index_details import RegionSpec
 from memwal.regions.manifest import RegionManifest
-from memwal.regions.region_ids import doubles, values_by_id
+from memwal.regions.region_ids import find_duplicate_regions, infer_region_values
 from memwal.regions.region_snapshots import RegionSnapshot
 from planner.predicates.predicate import Predicate, describe
 from planner.predicates.region_fields import FieldSet, SpecField, decode_recorded_keys
@@ -91,11 +91,13 @@ class RegionAssignments:
             if one.region_values:
                 return one.region_values
             spec = by_id.get(one.region_spec_id)
-            return found.get(one.region_id) or ({} if spec is None else values_by_id(spec, one.region_id))
+            return found.get(one.region_id) or (
+                {} if spec is None else infer_region_values(spec, one.region_id)
+            )
 
         return RegionAssignments(
             tuple(RegionAssignment(one.region_id, one.region_spec_id, values(one)) for one in every),
-            has_doubles=bool(doubles(by_id.values(), every)),
+            has_doubles=bool(find_duplicate_regions(by_id.values(), every)),
         )
 
     @cached_property

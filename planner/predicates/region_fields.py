@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 
 from memwal.base.index_details import RegionField
 from memwal.errors import LanceGatewayError
-from memwal.transforms.agreement import Row, is_trusted, reading_types, readings
+from memwal.transforms.agreement import Row, is_trusted, list_reading_types, list_readings
 from memwal.transforms.raw_values import decode_raw, parse_result_type
-from memwal.transforms.transforms import BucketHash, DatePart, Identity, Transform, transform_of
+from memwal.transforms.transforms import BucketHash, DatePart, Identity, Transform, build_transform
 from planner.predicates.predicate import format_value
 from planner.predicates.value_sets import Bound, Box, ColumnSet, order_key
 
@@ -79,14 +79,14 @@ class SpecField:
         try:
             self._dtype = parse_result_type(field.result_type)
             # Which reading of the hash a writer had is recorded nowhere: a value of either is admissible.
-            transforms = [transform_of(field, reading) for reading in BucketHash]
+            transforms = [build_transform(field, reading) for reading in BucketHash]
         except LanceGatewayError as error:
             self.problem = str(error)
             return
         self._transforms = tuple(dict.fromkeys(transforms))
         self.columns = tuple(column.name for column in sources)
         self._types = tuple(_get_value_type(column.type) for column in sources)
-        self._read_types = reading_types(transforms[0], self._types)
+        self._read_types = list_reading_types(transforms[0], self._types)
 
     def compute_field_sets(self, boxes: Sequence[Box]) -> list[FieldSet | None]:
         """Return, for each box, the values that the field can have; None for any value.
@@ -138,7 +138,7 @@ class SpecField:
 
     def _transform_rows(self, rows: Sequence[Row]) -> list[frozenset[Any] | None] | None:
         """Return, for each row, the keys that the field can have (None: any); None if the transform fails."""
-        read = [readings(self._transforms[0], row) for row in rows]
+        read = [list_readings(self._transforms[0], row) for row in rows]
         images = self._compute_keys([one for reading in read for one in reading or ()])
         if images is None:
             return None
@@ -196,7 +196,7 @@ class SpecField:
 
     def _read_end(self, bound: Bound | None, at: int) -> pa.Scalar | None:
         """Return the first or last reading of an end of a range; None if there is none or it is uncertain."""
-        found = None if bound is None else readings(self._transforms[0], (bound.value,))
+        found = None if bound is None else list_readings(self._transforms[0], (bound.value,))
         return None if found is None else found[at][0]
 
     def _transform_end(self, end: pa.Scalar | None) -> Bound | None:

@@ -262,19 +262,19 @@ def _format_sql(predicate: Predicate, names: Mapping[str, str]) -> str | None:
         case IsNull(column):
             return _format_condition(names[column], "IS NULL")
         case Not(InList(column, values)):
-            inner = lance_filter.one_of(names[column], values)
+            inner = lance_filter.format_in_list(names[column], values)
             return None if inner is None else f"NOT ({inner})"
         case InList(column, values):
-            return lance_filter.one_of(names[column], values) if values else "false"
+            return lance_filter.format_in_list(names[column], values) if values else "false"
         case Comparison(column, operator, value):
-            text = lance_filter.literal(value)
+            text = lance_filter.format_literal(value)
             return None if text is None else _format_condition(names[column], f"{operator} {text}")
         case _:
             return None
 
 
 def _format_condition(name: str, suffix: str) -> str | None:
-    quoted = lance_filter.column(name)
+    quoted = lance_filter.quote_column(name)
     return None if quoted is None else f"{quoted} {suffix}"
 
 

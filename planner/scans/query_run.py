@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from execnodes import ExecNode, KeySet, SecurityBarrierExec, TaskContext
-from execnodes.node import coalesced
+from execnodes.node import coalesce_batches
 from memwal.errors import CorruptDataError, LanceGatewayError, UnavailableError
 from planner.access.policy_conditions import Conditions, PolicedRows, divide_conditions
 from planner.access.table_policy import TablePolicy
@@ -291,7 +291,7 @@ class TableScan:
 
     def _stream(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
         """Plan the tree on first use, and execute one partition of it."""
-        yield from coalesced(self.tree.execute(partition, context))
+        yield from coalesce_batches(self.tree.execute(partition, context))
 
     def _redact_error(self, error: LanceGatewayError) -> LanceGatewayError:
         """Return the error without what the access policy hides from the principal."""

@@ -13,7 +13,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 
-from execnodes.rows.row_mask import FragmentMask, RowMask, showing
+from execnodes.rows.row_mask import FragmentMask, RowMask, build_mask
 from execnodes.storage.source import LanceSource
 from memwal.regions.manifest import FlushedGeneration
 from memwal.writing import OwnTail
@@ -58,7 +58,7 @@ class StoredVisibility(Visibility):
             for generation in reversed(region.generations):
                 layer = generation.read_keys(base)
                 shown = _find_newest(layer, newer)
-                generations[generation.path] = showing(layer.addresses[shown], generation.fragment_rows)
+                generations[generation.path] = build_mask(layer.addresses[shown], generation.fragment_rows)
             fresh |= newer
         return SnapshotMasks(_exclude_keys(base, fresh), generations, tails)
 

@@ -8,7 +8,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from execnodes import ExecNode, RowFilter, UnionExec
-from execnodes.search.candidates import ConcurrentUnionExec, EmptyExec, LimitExec, SortExec, helpers_for
+from execnodes.search.candidates import (
+    ConcurrentUnionExec,
+    EmptyExec,
+    LimitExec,
+    SortExec,
+    choose_helper_count,
+)
 from execnodes.search.distances import METRICS
 from execnodes.search.filter_stale import FilterStaleExec
 from execnodes.search.knn import KnnExec
@@ -22,7 +28,7 @@ from execnodes.search.source import (
     Staleness,
     VectorRequest,
 )
-from execnodes.search.vector_blocks import Keep, physical_rows
+from execnodes.search.vector_blocks import VectorCache, count_physical_rows
 from execnodes.search.vector_search import IndexSearch
 from execnodes.text.fts import AdmittedRows, FtsExec
 from execnodes.text.global_bm25 import GlobalBM25Exec
@@ -68,7 +74,7 @@ def plan_vector(
     sources: Sequence[SearchSource],
     request: VectorRequest,
     row_filter: RowFilter | None,
-    keep: Keep,
+    keep: VectorCache,
     stale: StaleRows | None = None,
 ) -> ExecNode:
     """Plan ``LimitExec(SortExec(FilterStaleExec(UnionExec(KnnExec...))))``, giving `VECTOR_CANDIDATES`.
@@ -87,7 +93,7 @@ def plan_vector(
     searches = tuple(_plan_source(source, request, metric, row_filter, keep) for source in sources)
     if not searches:
         return LimitExec(SortExec(EmptyExec(VECTOR_CANDIDATES), DISTANCE), request.k)
-    found = ConcurrentUnionExec(searches, _group_searches(searches), helpers_for(sources))
+    found = ConcurrentUnionExec(searches, _group_searches(searches), choose_helper_count(sources))
     # Superseded rows leave before the limit: this order must not change (ADR 13).
     if stale is None:
         filtered = FilterStaleExec(found, Staleness.EXACT, request.k)
@@ -120,7 +126,7 @@ def read_index_metric(source: SearchSource) -> str | None:
 
 
 def _plan_source(
-    source: SearchSource, request: VectorRequest, metric: str, row_filter: RowFilter | None, keep: Keep
+    source: SearchSource, request: VectorRequest, metric: str, row_filter: RowFilter | None, keep: VectorCache
 ) -> KnnExec:
     index = None
     if request.use_index and source.index is not None and read_index_metric(source) == metric:
@@ -142,7 +148,7 @@ def _group_searches(searches: Sequence[KnnExec]) -> tuple[tuple[int, ...], ...]:
             groups.append((number,))
             continue
         light += (number,)
-        nbytes += physical_rows(search.source) * int(search.request.vectors.nbytes)
+        nbytes += count_physical_rows(search.source) * int(search.request.vectors.nbytes)
         if nbytes > LIGHT_BYTES:
             groups.append(light)
             light, nbytes = (), 0

@@ -76,7 +76,7 @@ class Tables(OfTables):
                 "maintained_indexes": list(details.maintained_indexes),
                 "regions": len(manifests),
                 "unmerged_generations": sum(
-                    len(one.unmerged(details.newest_merged(one.region_id))) for one in manifests
+                    len(one.unmerged_generations(details.newest_merged(one.region_id))) for one in manifests
                 ),
             }
         yield row
@@ -137,7 +137,7 @@ class Regions(OfTables):
                 "manifest_version": manifest.version,
                 "current_generation": manifest.current_generation,
                 "merged_generation": details.newest_merged(region_id),
-                "unmerged_generations": len(manifest.unmerged(details.newest_merged(region_id))),
+                "unmerged_generations": len(manifest.unmerged_generations(details.newest_merged(region_id))),
                 "replay_after_wal_position": manifest.replay_after_wal_entry_position,
                 "last_wal_position": max(last, manifest.wal_entry_position_last_seen),
                 "unflushed_entries": len(entries),

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from execnodes.storage.data_files import BasePath, Columns, Deletions, FragmentFiles, Place, bases_of
+from execnodes.storage.data_files import BasePath, Columns, Deletions, FragmentFiles, Place, list_bases
 
 BASES = {1: BasePath("s3://b/one", True), 2: BasePath("s3://b/two", False)}
 
@@ -89,7 +89,7 @@ def test_bases_are_told_by_their_paths_and_by_where_files_lie_in_them() -> None:
         1: SimpleNamespace(path="s3://b/one", is_dataset_root=True),
         2: SimpleNamespace(path="s3://b/two", is_dataset_root=False),
     }
-    assert bases_of(SimpleNamespace(base_paths=lambda: told)) == BASES
+    assert list_bases(SimpleNamespace(base_paths=lambda: told)) == BASES
 
 
 def test_a_place_below_another_is_of_the_same_table() -> None:

@@ -27,8 +27,8 @@ from execnodes import (
     TaskContext,
     UnionExec,
 )
-from execnodes.node import coalesced, rows_without_columns
-from execnodes.rows.row_mask import fragment_mask
+from execnodes.node import coalesce_batches, rows_without_columns
+from execnodes.rows.row_mask import build_fragment_mask
 from memwal.bloom import build_key_filter
 from planner.tables.sources.caches import DecodedColumns
 
@@ -168,14 +168,14 @@ class TestDeduplicate:
     def test_a_masked_row_is_gone_whatever_the_filter_says(self, source: LanceSource, kept: bool) -> None:
         scan = scan_of(source, ("id",), row_filter=AtLeast("v7"), keep_columns=kept)
         third = sorted(fragment.fragment_id for fragment in source.dataset.get_fragments())[2]  # type: ignore[attr-defined]
-        mask = RowMask({third: fragment_mask(2, np.array([0], dtype=np.uint32))})
+        mask = RowMask({third: build_fragment_mask(2, np.array([0], dtype=np.uint32))})
         node = DeduplicateExec(UnionExec((scan,)), (mask,))
         assert run(node) == [(7,), (9,)]
 
     def test_counting_reads_nothing_but_metadata(self, source: LanceSource) -> None:
         scan = scan_of(source, ())
         first = min(fragment.fragment_id for fragment in source.dataset.get_fragments())  # type: ignore[attr-defined]
-        mask = RowMask({first: fragment_mask(4, np.array([1, 3, 3], dtype=np.uint32))})
+        mask = RowMask({first: build_fragment_mask(4, np.array([1, 3, 3], dtype=np.uint32))})
         metrics = MetricsSet()
         node = DeduplicateExec(UnionExec((scan,)), (mask,))
         assert sum(b.num_rows for b in node.execute(0, TaskContext(metrics=metrics))) == 8
@@ -185,7 +185,7 @@ class TestDeduplicate:
         source.dataset.delete("id = 1")  # type: ignore[attr-defined]
         scan = scan_of(source, ())
         first = min(fragment.fragment_id for fragment in source.dataset.get_fragments())  # type: ignore[attr-defined]
-        mask = RowMask({first: fragment_mask(4, np.array([1, 3], dtype=np.uint32))})
+        mask = RowMask({first: build_fragment_mask(4, np.array([1, 3], dtype=np.uint32))})
         node = DeduplicateExec(UnionExec((scan,)), (mask,))
         assert sum(b.num_rows for b in node.execute(0, TaskContext())) == 8
 
@@ -278,17 +278,20 @@ def test_batches_are_coalesced(sizes: list[int], expected: list[int]) -> None:
         for size in sizes:
             yield pa.record_batch({"a": pa.array(range(size), pa.int64())})
 
-    assert [batch.num_rows for batch in coalesced(batches(), target_rows=10)] == expected
+    assert [batch.num_rows for batch in coalesce_batches(batches(), target_rows=10)] == expected
 
 
 def test_rows_without_columns_are_added_up() -> None:
     batches = iter([rows_without_columns(5), rows_without_columns(1_000_000), rows_without_columns(7)])
-    assert [batch.num_rows for batch in coalesced(batches)] == [1_000_012]
+    assert [batch.num_rows for batch in coalesce_batches(batches)] == [1_000_012]
 
 
 def test_a_mask_spans_fragments() -> None:
     mask = RowMask(
-        {0: fragment_mask(3, np.array([2], np.uint32)), 7: fragment_mask(2, np.array([0], np.uint32))}
+        {
+            0: build_fragment_mask(3, np.array([2], np.uint32)),
+            7: build_fragment_mask(2, np.array([0], np.uint32)),
+        }
     )
     addresses = pa.array([0, 2, 5 << 32, (7 << 32) | 0, (7 << 32) | 1], pa.uint64())
     batch = pa.record_batch({"x": list("abcde")})

@@ -14,9 +14,9 @@ from lancedb import LsmWriteSpec
 
 from memwal.base.index_details import RegionSpec, read_index_details
 from memwal.regions.manifest import RegionManifest, commit_manifest, list_regions, read_latest_manifest
-from memwal.regions.region_ids import lancedb_region_id, own_region_id
+from memwal.regions.region_ids import derive_lancedb_region_id, derive_own_region_id
 from memwal.storage.files import Storage
-from memwal.transforms.transforms import encode_region_value, region_values
+from memwal.transforms.transforms import compute_region_values, encode_region_value
 from memwal.writing import WriteOptions
 from pipeline.jobs.lake import Lake, LakeTable
 from planner.engine import DEFAULT_SETTINGS, PreparedQuery, QueryEngine
@@ -147,13 +147,13 @@ class Both:
         """A tenant's region as versions up to 0.6 named it; its id, and that which LanceDB gives it."""
         spec = self.spec
         (only,) = spec.fields
-        (found,) = region_values(spec, {0: pa.array([tenant])})
+        (found,) = compute_region_values(spec, {0: pa.array([tenant])})
         raw = encode_region_value(only, found[0])
-        region_id = own_region_id(spec, (raw,))
+        region_id = derive_own_region_id(spec, (raw,))
         assert commit_manifest(
             self.storage, RegionManifest(region_id, 1, 0, 0, 0, 1, (), spec.spec_id, {only.field_id: raw})
         )
-        named = lancedb_region_id(spec, (raw,))
+        named = derive_lancedb_region_id(spec, (raw,))
         assert named is not None
         return region_id, named
 

@@ -12,7 +12,7 @@ import pytest
 from lancedb import LsmWriteSpec
 
 from memwal.regions.manifest import list_regions, read_latest_manifest
-from memwal.regions.region_ids import known_values
+from memwal.regions.region_ids import find_region_values
 from memwal.storage.files import Storage
 from memwal.transforms.transforms import decode_region_value
 from memwal.writing import OpenTable
@@ -198,8 +198,8 @@ def test_ids_of_values_of_every_type_are_those_of_lancedb(root: Path, kind: str)
         (region_id,) = list_regions(opened.storage)
         manifest = read_latest_manifest(opened.storage, region_id)
         assert manifest is not None
-        assert opened.routed(rows).region_ids == (region_id,), data_type
-        (found,) = known_values(opened.storage, opened.details.region_specs[0], manifest).values()
+        assert opened.route(rows).region_ids == (region_id,), data_type
+        (found,) = find_region_values(opened.storage, opened.details.region_specs[0], manifest).values()
         if kind == "identity":
             decoded = decode_region_value(opened.details.region_specs[0].fields[0], found)
             assert decoded == value, data_type
@@ -230,13 +230,13 @@ def test_lancedb_takes_a_region_over_once_the_gateway_is_idle(both: Making):
 
     region.flush(time.monotonic() + 60)  # as an idle region is; but another writer claimed it
     assert not table.manifest(region.region_id).flushed_generations
-    assert region.may_have_left
-    region.flush_left(time.monotonic() + 60)
+    assert region.has_unflushed_loss
+    region.flush_after_loss(time.monotonic() + 60)
 
     assert table.manifest(region.region_id).flushed_generations
     table.by_lancedb("ann", (1, 3))
     table.check()
-    region.flush_left(time.monotonic() + 60)
+    region.flush_after_loss(time.monotonic() + 60)
     table.by_lancedb("ann", (1, 4))
     table.check()
 

@@ -14,7 +14,7 @@ from memwal.bloom import (
     LookupKey,
     SplitBlockFilter,
     build_key_filter,
-    lance_key_hash,
+    hash_key,
     load_key_filter,
     siphash13,
 )
@@ -97,7 +97,7 @@ def test_a_filter_over_keys_that_lance_does_not_hash_is_unusable(
     assert storage.exists(f"{generation}/bloom_filter.bin") == (True,)
     assert load_key_filter(storage, generation, [data_type], 100) is None
     with pytest.raises(InvalidInputError, match=f"leave out key columns of type {data_type}"):
-        lance_key_hash(keys[0], [data_type])
+        hash_key(keys[0], [data_type])
 
 
 def test_a_composite_key_with_one_such_column_makes_the_filter_unusable(
@@ -199,14 +199,14 @@ def test_a_value_that_does_not_fit_its_column_is_not_excluded(key_filter: KeyFil
 def test_a_missing_part_of_a_key_is_hashed_as_one_byte_and_a_present_one_behind_another() -> None:
     types = (pa.int32(), pa.string(), pa.binary(), pa.int64())
     message = b"\x00" + struct.pack("<i", -7) + b"\x00\xc3\xa9\xff\x00" + struct.pack("<Q", 2) + b"\x00b"
-    assert lance_key_hash((-7, "é", b"\x00b", None), types) == siphash13(message + b"\x01")
+    assert hash_key((-7, "é", b"\x00b", None), types) == siphash13(message + b"\x01")
     as_scalars = (pa.scalar(-7, pa.int32()), pa.scalar("é"), pa.scalar(b"\x00b"), pa.scalar(None, pa.int64()))
-    assert lance_key_hash(as_scalars, types) == siphash13(message + b"\x01")
-    assert lance_key_hash((None, "é", None, None), types) == siphash13(b"\x01\x00\xc3\xa9\xff\x01\x01")
+    assert hash_key(as_scalars, types) == siphash13(message + b"\x01")
+    assert hash_key((None, "é", None, None), types) == siphash13(b"\x01\x00\xc3\xa9\xff\x01\x01")
     lowest = b"\x00" + struct.pack("<q", -(2**63))
-    assert lance_key_hash((-(2**63),), (pa.int64(),)) == siphash13(lowest)
+    assert hash_key((-(2**63),), (pa.int64(),)) == siphash13(lowest)
     with pytest.raises(ValueError, match="shorter"):
-        lance_key_hash((1, 2), (pa.int64(),))
+        hash_key((1, 2), (pa.int64(),))
 
 
 @pytest.mark.parametrize(

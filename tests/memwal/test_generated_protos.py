@@ -22,9 +22,9 @@ def test_a_module_that_differs_is_named(tmp_path: Path):
     generated = generate.compile_protos(tmp_path)
     changed = tmp_path / "protos" / "mem_wal_pb2.py"
     changed.write_text(changed.read_text() + "# changed\n")
-    assert generate.stale_files(tmp_path, generated) == (Path("protos/mem_wal_pb2.py"),)
+    assert generate.find_stale_files(tmp_path, generated) == (Path("protos/mem_wal_pb2.py"),)
 
 
 def test_a_module_without_a_source_is_named(tmp_path: Path):
     generated = [path for path in generate.compile_protos(tmp_path) if path.name != "mem_wal_pb2.pyi"]
-    assert generate.stale_files(tmp_path, generated) == (Path("protos/mem_wal_pb2.pyi"),)
+    assert generate.find_stale_files(tmp_path, generated) == (Path("protos/mem_wal_pb2.pyi"),)

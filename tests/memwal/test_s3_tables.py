@@ -8,7 +8,7 @@ import pytest
 from memwal.base.index_details import read_index_details
 from memwal.bloom import load_key_filter
 from memwal.regions.manifest import commit_manifest, list_regions, read_latest_manifest, read_latest_manifests
-from memwal.regions.wal import last_wal_position, read_wal_entry
+from memwal.regions.wal import find_last_wal_position, read_wal_entry
 from memwal.storage.files import generation_directory
 from tests.memwal.written import WrittenTable, keyed_schema
 
@@ -28,7 +28,7 @@ def test_everything_that_a_reader_needs_is_there(table: WrittenTable):
     assert list_regions(table.storage) == (region,)
     manifest = table.manifest(region)
     (flushed,) = manifest.flushed_generations
-    assert last_wal_position(table.storage, region, after=0) == 1
+    assert find_last_wal_position(table.storage, region, after=0) == 1
     entry = read_wal_entry(table.storage, region, 1)
     assert entry.rows is not None
     assert entry.rows["id"].to_pylist() == [1, 2]
@@ -46,7 +46,7 @@ def test_manifests_are_followed_and_committed(table: WrittenTable):
     regions = [table.write(table.rows(id=[key], qty=[0])) for key in range(3)]
     known = {region: table.manifest(region) for region in regions}
     assert all(
-        read_latest_manifest(table.storage, region, known=manifest) is manifest
+        read_latest_manifest(table.storage, region, cached=manifest) is manifest
         for region, manifest in known.items()
     )
 
@@ -54,5 +54,5 @@ def test_manifests_are_followed_and_committed(table: WrittenTable):
     assert commit_manifest(table.storage, changed)
     assert not commit_manifest(table.storage, changed)
 
-    newest = read_latest_manifests(table.storage, regions, known=known)
+    newest = read_latest_manifests(table.storage, regions, cached=known)
     assert newest == (known[regions[0]], changed, known[regions[2]])

@@ -37,7 +37,7 @@ def table(root: Path, request: pytest.FixtureRequest) -> LakeTable:
 
 
 def manifests(table: LakeTable) -> list[RegionManifest]:
-    found = read_latest_manifests(table.storage, list_regions(table.storage), known={})
+    found = read_latest_manifests(table.storage, list_regions(table.storage), cached={})
     return [one for one in found if one is not None]
 
 

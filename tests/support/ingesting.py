@@ -33,7 +33,7 @@ class Batch:
         opened = OpenTable.open(self.table.name, self.table.storage)
         columns = Columns.match_schema(self.rows.schema, opened, self.options)
         output = self.rows.schema.append(pa.field(REGION, pa.int64()))
-        numbers = {region: number for number, region in enumerate(opened.regions.existing())}
+        numbers = {region: number for number, region in enumerate(opened.regions.list_existing())}
         router = Router(self.table, columns, output, numbers, versions())
         if not self.rows.num_rows:
             return []
@@ -55,7 +55,7 @@ class Batch:
         if BatchMarkers(self.table.storage, self.job).is_complete(self.number):
             return ()
         found = [one for task in self.route_tasks() for one in self.write(task)]
-        BatchMarkers(self.table.storage, self.job).complete(self.number)
+        BatchMarkers(self.table.storage, self.job).mark_complete(self.number)
         return tuple(found)
 
 

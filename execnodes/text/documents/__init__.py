@@ -1,1 +1,1 @@
-"""Documents of one source: their terms, in memory or in an index of Lance."""
+"""The documents of one source, in memory or in a Lance index."""

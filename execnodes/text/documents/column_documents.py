@@ -1,8 +1,8 @@
-"""What a search knows of the documents of one column, by the numbers of their rows, and of their terms.
+"""The documents of one column by row number, and their terms.
 
-The terms of an inverted index are stored as a finite state transducer of the `fst` crate. A node is named by
-the address of its first byte and read downwards from there; nodes that it leads to were written before it.
-What terms are mapped to is skipped.
+An inverted index stores its terms as a finite state transducer of the `fst` crate. The address of a node is
+that of its first byte; it is read downwards, and its targets were written before it. The values of terms are
+skipped.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _END: Node = (True, ())
 
 @dataclass(frozen=True, eq=False)
 class TermDictionary:
-    """Finds terms without reading them all.
+    """A dictionary of terms (an FST) that is searched without reading all terms.
 
     Args:
         data: the transducer.
@@ -49,7 +49,7 @@ class TermDictionary:
 
     @property
     def version(self) -> int:
-        """Of the format."""
+        """Version of the format."""
         return int.from_bytes(self.data[:8], "little")
 
     @property
@@ -58,7 +58,7 @@ class TermDictionary:
         return int.from_bytes(self.data[stop - 8 : stop], "little")
 
     def near(self, word: str, edits: int, prefix_length: int) -> Iterator[str]:
-        """Terms that are near to a word, in the order of their bytes.
+        """Return the terms within an edit distance of a word, ordered by their bytes.
 
         Args:
             word: of a fuzzy match.
@@ -72,7 +72,7 @@ class TermDictionary:
         waiting: list[tuple[int, bytes, str, list[int]]] = [(self._root, b"", "", first)]
         while waiting:
             address, path, text, row = waiting.pop()
-            is_term, transitions = self._node(address)
+            is_term, transitions = self._read_node(address)
             whole = len(text.encode()) == len(path)
             if is_term and whole and row[-1] <= edits and text.startswith(fixed):
                 yield text
@@ -85,26 +85,26 @@ class TermDictionary:
                     continue
                 if not (longer.startswith(fixed) or fixed.startswith(longer)):
                     continue
-                after = _next_row(row, word, longer[-1])
+                after = _compute_next_row(row, word, longer[-1])
                 if min(after) <= edits:
                     waiting.append((target, further, longer, after))
 
-    def _node(self, address: int) -> Node:
+    def _read_node(self, address: int) -> Node:
         if not address:
             return _END
         data, state = self.data, self.data[address]
         if state >> 6 == 3:
-            byte, end = self._input(address, state)
+            byte, end = self._read_input(address, state)
             return False, ((byte, end - 1),)
         if state >> 6 == 2:
-            byte, sizes_at = self._input(address, state)
+            byte, sizes_at = self._read_input(address, state)
             sizes_at -= 1
             target_size, output_size = data[sizes_at] >> 4, data[sizes_at] & 15
             start = sizes_at - target_size
-            return False, ((byte, self._target(start, target_size, start - output_size)),)
-        return self._node_of_any(address, state)
+            return False, ((byte, self._read_target(start, target_size, start - output_size)),)
+        return self._read_any_node(address, state)
 
-    def _node_of_any(self, address: int, state: int) -> Node:
+    def _read_any_node(self, address: int, state: int) -> Node:
         data = self.data
         is_term, count = bool(state & 0x40), state & 63
         at = address - 1
@@ -118,21 +118,21 @@ class TermDictionary:
         targets = at - count
         end = targets - count * (target_size + output_size) - (output_size if is_term else 0)
         return is_term, [
-            (data[at - place - 1], self._target(targets - (place + 1) * target_size, target_size, end))
+            (data[at - place - 1], self._read_target(targets - (place + 1) * target_size, target_size, end))
             for place in range(count)
         ]
 
-    def _input(self, address: int, state: int) -> tuple[int, int]:
-        """The byte of a node's one transition, and the address of the last byte that says it."""
+    def _read_input(self, address: int, state: int) -> tuple[int, int]:
+        """Return the byte of a node's only transition, and the address of the last byte that encodes it."""
         code = state & 63
         return (_COMMON[code - 1], address) if code else (self.data[address - 1], address - 1)
 
-    def _target(self, start: int, size: int, end: int) -> int:
+    def _read_target(self, start: int, size: int, end: int) -> int:
         distance = int.from_bytes(self.data[start : start + size], "little")
         return end - distance if distance else 0
 
 
-def _next_row(row: list[int], word: str, letter: str) -> list[int]:
+def _compute_next_row(row: list[int], word: str, letter: str) -> list[int]:
     after = [row[0] + 1]
     for place, one in enumerate(word):
         after.append(min(row[place] + (one != letter), row[place + 1] + 1, after[place] + 1))
@@ -151,7 +151,7 @@ class RowNumbers:
 
     @cached_property
     def count(self) -> int:
-        """How many rows have a number."""
+        """Number of rows."""
         return sum(self.physical_rows.values())
 
     @cached_property
@@ -160,12 +160,12 @@ class RowNumbers:
 
     @cached_property
     def _starts(self) -> np.ndarray:
-        """Number of each fragment's first row, in the order of ids, and of the row after the last."""
+        """Number of each fragment's first row, in the order of ids, then of the row after the last."""
         sizes = [self.physical_rows[int(one)] for one in self._fragments]
         return np.concatenate(([0], np.cumsum(np.array(sizes, dtype=np.int64))))
 
     def numbers(self, addresses: np.ndarray) -> np.ndarray:
-        """Numbers (int64) of rows by their addresses (uint64); -1 for rows of other fragments."""
+        """Return the numbers (int64) of row addresses (uint64); -1 for rows of other fragments."""
         if not len(self._fragments):
             return np.full(len(addresses), -1, dtype=np.int64)
         fragment_ids = (addresses >> OFFSET_BITS).astype(np.int64)
@@ -176,14 +176,14 @@ class RowNumbers:
         return numbers
 
     def addresses(self, numbers: np.ndarray) -> np.ndarray:
-        """Addresses (uint64) of rows by their numbers."""
+        """Return the addresses (uint64) of row numbers."""
         places = np.searchsorted(self._starts, numbers, side="right") - 1
         offsets = (numbers - self._starts[places]).astype(np.uint64)
         found: np.ndarray = (self._fragments[places].astype(np.uint64) << OFFSET_BITS) | offsets
         return found
 
     def flags(self, mask: RowMask) -> np.ndarray:
-        """One bool per row: whether the mask shows it."""
+        """Return one bool per row: whether the mask shows it."""
         shown = np.ones(self.count, dtype=np.bool_)
         for place, fragment_id in enumerate(self._fragments.tolist()):
             of_fragment = mask.fragments.get(fragment_id)
@@ -197,25 +197,21 @@ Value = TypeVar("Value")
 
 
 class Cache(Protocol):
-    """Keeps what is costly to find, within a budget in bytes; keys name immutable things."""
+    """A cache bounded in bytes; its keys identify immutable values."""
 
     def compute(self, key: Hashable, make: Callable[[], Value], size: Callable[[Value], int]) -> Value:
-        """The value that is kept, or what `make` returns."""
+        """Return the cached value, or the result of `make`."""
 
 
 class ColumnDocuments(Protocol):
-    """The documents of one column of a source, by row number.
-
-    They are those of all physical rows that Lance has not deleted, some perhaps of deleted ones: whoever
-    asks knows which rows are live.
-    """
+    """The documents of one column of a source by row number; some may belong to deleted rows."""
 
     @property
     def lengths(self) -> np.ndarray:
-        """Tokens of each row (int32); a row without any is no document."""
+        """Number of tokens of each row (int32); a row without tokens is no document."""
 
     def postings(self, term: str, surface: str | None = None) -> Postings:
-        """Rows that have a term, ascending, and how often.
+        """Return the rows that have a term, ascending, with frequencies.
 
         Args:
             term: as the tokenizer makes it.
@@ -223,10 +219,10 @@ class ColumnDocuments(Protocol):
         """
 
     def phrase(self, query: PhraseQuery) -> np.ndarray | None:
-        """Rows that have a phrase, ascending, where that is known without positions."""
+        """Return the rows with a phrase, ascending, if positions are not needed to find them."""
 
     def near(self, word: str, edits: int, prefix_length: int) -> Sequence[str]:
-        """Terms that are near to a word, in the order of their bytes; some perhaps of deleted rows alone.
+        """Return terms within an edit distance of a word, by their bytes; some may be of deleted rows only.
 
         Args:
             word: of a fuzzy match.

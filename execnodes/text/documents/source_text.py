@@ -1,4 +1,4 @@
-"""One source of a text search: postings of its documents, and which of them are live."""
+"""Postings of the documents of one source, and which of them are live."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from execnodes.search.source import SearchSource
-from execnodes.text.bm25 import Postings, places_in
+from execnodes.text.bm25 import Postings, find_indices
 from execnodes.text.documents.column_documents import Cache, ColumnDocuments, RowNumbers
-from execnodes.text.query.clauses import near
+from execnodes.text.query.clauses import find_near_terms
 from execnodes.text.query.query import PhraseQuery
 from execnodes.text.query.tokenizer import TokenizedDocuments, Tokenizer
 
@@ -28,7 +28,7 @@ NO_POSTINGS = Postings(
 
 @dataclass(frozen=True, eq=False)
 class TokenPostings:
-    """All terms of some documents, with their positions: a `ColumnDocuments`.
+    """All terms of some documents, with positions; implements `ColumnDocuments`.
 
     Args:
         rows: number of each document's row, ascending (int64).
@@ -58,46 +58,44 @@ class TokenPostings:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, once everything that is worked out on demand is."""
+        """Bytes in memory, once all cached properties are computed."""
         return 40 * len(self.tokens.terms) + 12 * len(self.rows) + 4 * self.row_count + 100 * len(self.terms)
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """See `ColumnDocuments.lengths`."""
+        """Number of tokens of each row."""
         lengths = np.zeros(self.row_count, dtype=np.int32)
         lengths[self.rows] = self.tokens.lengths
         return lengths
 
     @cached_property
     def terms(self) -> dict[str, int]:
-        """Term -> its code."""
+        """Code by term."""
         return {term: code for code, term in enumerate(self.tokens.vocabulary.to_pylist())}
 
     @cached_property
     def _order(self) -> np.ndarray:
-        """Tokens by term, then as they stand in the documents."""
+        """Order of the tokens by term, then by their place in the documents."""
         return np.argsort(self.tokens.terms, kind="stable")
 
     @cached_property
     def _starts(self) -> np.ndarray:
-        """Where the tokens of each term begin in that order."""
+        """Index of the first token of each term in that order."""
         counts = np.bincount(self.tokens.terms, minlength=len(self.tokens.vocabulary))
         return np.concatenate(([0], np.cumsum(counts)))
 
     @cached_property
     def _documents(self) -> np.ndarray:
-        """Row number of each token, by term."""
         documents: np.ndarray = np.repeat(self.rows, self.tokens.lengths)[self._order]
         return documents
 
     @cached_property
     def _positions(self) -> np.ndarray:
-        """Position of each token, by term."""
         positions: np.ndarray = self.tokens.positions[self._order]
         return positions
 
     def postings(self, term: str, surface: str | None = None) -> Postings:  # noqa: ARG002 (terms are known)
-        """See `ColumnDocuments.postings`; with positions."""
+        """Return the postings of a term, with positions."""
         found = self._found.get(term)
         if found is None:
             if len(self._found) >= TERMS_FOUND:
@@ -120,7 +118,7 @@ class TokenPostings:
         )
 
     def phrase(self, query: PhraseQuery) -> np.ndarray | None:  # noqa: ARG002 (positions tell)
-        """See `ColumnDocuments.phrase`."""
+        """Return None: it takes positions to find a phrase."""
         return None
 
     @cached_property
@@ -128,19 +126,19 @@ class TokenPostings:
         return sorted(self.terms, key=str.encode)
 
     def near(self, word: str, edits: int, prefix_length: int) -> Sequence[str]:
-        """See `ColumnDocuments.near`."""
+        """Return the terms within an edit distance of a word."""
         key = word, edits, prefix_length
         found = self._near.get(key)
         if found is None:
             if len(self._near) >= WORDS_REMEMBERED:
                 self._near.clear()
-            found = self._near[key] = near(word, self._sorted_terms, edits, prefix_length)
+            found = self._near[key] = find_near_terms(word, self._sorted_terms, edits, prefix_length)
         return found
 
 
 @dataclass(frozen=True, eq=False)
 class GrowingPostings:
-    """A `ColumnDocuments` of rows from 0 on, in parts: what comes later costs only itself.
+    """Postings of rows from 0 on, in parts, so that new rows cost only themselves: a `ColumnDocuments`.
 
     Args:
         parts: of neighbouring rows, in their order.
@@ -150,8 +148,8 @@ class GrowingPostings:
     parts: tuple[TokenPostings, ...] = ()
     row_count: int = 0
 
-    def grown(self, tokenizer: Tokenizer, texts: pa.ChunkedArray) -> GrowingPostings:
-        """The same with all further rows.
+    def extend(self, tokenizer: Tokenizer, texts: pa.ChunkedArray) -> GrowingPostings:
+        """Return the postings with all further rows.
 
         Parts of similar size are made one, so that their number grows with the logarithm of the rows.
 
@@ -168,31 +166,31 @@ class GrowingPostings:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, once everything that is worked out on demand is."""
+        """Bytes in memory, once all cached properties are computed."""
         return sum(part.nbytes for part in self.parts) + 4 * self.row_count
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """See `ColumnDocuments.lengths`."""
+        """Number of tokens of each row."""
         parts = [part.tokens.lengths for part in self.parts]
         return np.concatenate(parts) if parts else np.empty(0, dtype=np.int32)
 
     def postings(self, term: str, surface: str | None = None) -> Postings:
-        """See `ColumnDocuments.postings`; with positions."""
-        return joined([part.postings(term, surface) for part in self.parts])
+        """Return the postings of a term, with positions."""
+        return join_postings([part.postings(term, surface) for part in self.parts])
 
     def phrase(self, query: PhraseQuery) -> np.ndarray | None:  # noqa: ARG002 (positions tell)
-        """See `ColumnDocuments.phrase`."""
+        """Return None: it takes positions to find a phrase."""
         return None
 
     def near(self, word: str, edits: int, prefix_length: int) -> Sequence[str]:
-        """See `ColumnDocuments.near`."""
+        """Return the terms within an edit distance of a word."""
         found = {term for part in self.parts for term in part.near(word, edits, prefix_length)}
         return sorted(found, key=str.encode)
 
 
-def joined(parts: list[Postings]) -> Postings:
-    """Postings of neighbouring rows, all with positions."""
+def join_postings(parts: list[Postings]) -> Postings:
+    """Concatenate the postings of consecutive rows, all with positions."""
     if len(parts) == 1:
         return parts[0]
     documents, frequencies, positions = [], [], []
@@ -216,7 +214,7 @@ FREQUENCIES_KNOWN = 4_096
 
 @dataclass(frozen=True, eq=False)
 class LiveText:
-    """Documents of one source by row number, which of them are live, and statistics of these.
+    """The documents of one source, their liveness, and the statistics of live ones.
 
     It is the same for all queries as long as the same rows are live.
 
@@ -234,11 +232,11 @@ class LiveText:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, documents left out."""
+        """Bytes in memory, without the documents."""
         return int(self.live.nbytes) + ENTRY_BYTES
 
     def size(self, column: str) -> tuple[int, int]:
-        """Live documents of a column, and their tokens."""
+        """Return the number of live documents of a column, and of their tokens."""
         found = self._sizes.get(column)
         if found is None:
             counted = np.where(self.live, self.columns[column].lengths, 0)
@@ -246,12 +244,12 @@ class LiveText:
             self._sizes[column] = found
         return found
 
-    def known_frequency(self, column: str, term: str) -> int | None:
-        """Live documents whose column has a term, where they were counted already."""
+    def cached_frequency(self, column: str, term: str) -> int | None:
+        """Return the number of live documents with a term if it is cached."""
         return self._frequencies.get((column, term))
 
     def frequency(self, column: str, term: str, surface: str | None = None) -> int:
-        """Live documents whose column has a term.
+        """Return the number of live documents with a term.
 
         Args:
             column: of the term.
@@ -269,7 +267,7 @@ class LiveText:
 
 @dataclass(frozen=True, eq=False)
 class SourceText:
-    """Documents of one source, as one query sees them: a `TextIndex`.
+    """The documents of one source for one query; implements `TextIndex`.
 
     Args:
         source: where they are.
@@ -286,34 +284,34 @@ class SourceText:
 
     @property
     def numbers(self) -> RowNumbers:
-        """Of the source's rows."""
+        """Row numbers of the source."""
         return self.text.numbers
 
     @property
     def live(self) -> np.ndarray:
-        """One bool per row."""
+        """One bool per row: whether it is live."""
         return self.text.live
 
     def lengths(self, column: str, documents: np.ndarray) -> np.ndarray:
-        """See `TextIndex.lengths`."""
+        """Return the number of tokens of the column in these documents."""
         found: np.ndarray = self.text.columns[column].lengths[documents]
         return found
 
     def postings(self, column: str, term: str) -> Postings:
-        """See `TextIndex.postings`."""
+        """Return the postings of a term."""
         found = self._found.get((column, term))
         if found is None:
             found = self._found[column, term] = self.text.columns[column].postings(term)
         return found
 
     def phrase(self, column: str, query: PhraseQuery) -> np.ndarray | None:
-        """See `TextIndex.phrase`."""
+        """Return the documents with a phrase; None if it takes positions to find them."""
         return self.text.columns[column].phrase(query)
 
 
 @dataclass(frozen=True, eq=False)
 class SelectedText:
-    """A `TextIndex` of some rows of a source.
+    """Some rows of a source; implements `TextIndex`.
 
     Args:
         text: all of them.
@@ -324,21 +322,21 @@ class SelectedText:
     rows: np.ndarray
 
     def lengths(self, column: str, documents: np.ndarray) -> np.ndarray:
-        """See `TextIndex.lengths`."""
+        """Return the number of tokens of the column in these documents."""
         return self.text.lengths(column, documents)
 
     def postings(self, column: str, term: str) -> Postings:
-        """See `TextIndex.postings`."""
-        return selected(self.text.postings(column, term), self.rows)
+        """Return the postings of a term in the selected rows."""
+        return select_postings(self.text.postings(column, term), self.rows)
 
     def phrase(self, column: str, query: PhraseQuery) -> np.ndarray | None:
-        """See `TextIndex.phrase`."""
+        """Return the selected documents with a phrase; None if it takes positions to find them."""
         return self.text.phrase(column, query)
 
 
 @dataclass(frozen=True, eq=False)
 class JoinedText:
-    """A `TextIndex` of rows of several sources, for clauses without phrases: small ones cost what one costs.
+    """Rows of several small sources, scored at once, for clauses without phrases; implements `TextIndex`.
 
     Args:
         texts: of the sources; the rows of each are numbered on from those of the one before.
@@ -350,11 +348,11 @@ class JoinedText:
 
     @cached_property
     def starts(self) -> np.ndarray:
-        """Number of each source's first row, and of the row after the last."""
+        """Number of each source's first row, then of the row after the last."""
         return np.cumsum([0, *(text.numbers.count for text in self.texts)])
 
     def lengths(self, column: str, documents: np.ndarray) -> np.ndarray:
-        """See `TextIndex.lengths`."""
+        """Return the number of tokens of the column in these documents."""
         cuts = np.searchsorted(documents, self.starts)
         parts = [
             text.lengths(column, documents[cuts[place] : cuts[place + 1]] - self.starts[place])
@@ -363,7 +361,7 @@ class JoinedText:
         return np.concatenate(parts)
 
     def postings(self, column: str, term: str) -> Postings:
-        """See `TextIndex.postings`."""
+        """Return the postings of a term in all sources."""
         documents, frequencies = [], []
         for text, flags, start in zip(self.texts, self.flags, self.starts, strict=False):
             postings = text.postings(column, term)
@@ -376,17 +374,17 @@ class JoinedText:
         return Postings(np.concatenate(documents), np.concatenate(frequencies))
 
     def phrase(self, column: str, query: PhraseQuery) -> np.ndarray | None:
-        """See `TextIndex.phrase`."""
+        """Raise an error: phrases are not supported."""
         raise NotImplementedError(f"phrases such as {query} of {column} are looked for source by source")
 
 
-def selected(postings: Postings, rows: np.ndarray) -> Postings:
-    """Those of the postings that are of these rows (ascending)."""
+def select_postings(postings: Postings, rows: np.ndarray) -> Postings:
+    """Return the postings of these rows (ascending)."""
     documents = postings.documents
     if len(documents) < len(rows):
-        places = np.flatnonzero(places_in(rows, documents) >= 0)
+        places = np.flatnonzero(find_indices(rows, documents) >= 0)
     else:
-        places = places_in(documents, rows)
+        places = find_indices(documents, rows)
         places = places[places >= 0]
     if postings.positions is None or postings.offsets is None:
         return Postings(documents[places], postings.frequencies[places])

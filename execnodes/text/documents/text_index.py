@@ -1,4 +1,4 @@
-"""Documents whose terms an inverted index of Lance knows."""
+"""Documents of an inverted index of Lance."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from lance import query as lance_queries
 from lance.file import LanceFileSession
 
 from execnodes.search.source import SCORE
-from execnodes.storage.source import LanceSource, read_as
+from execnodes.storage.source import LanceSource, convert_columns
 from execnodes.text.bm25 import K1, ColumnStatistics, Postings
 from execnodes.text.documents.column_documents import Cache, RowNumbers, TermDictionary
 from execnodes.text.documents.source_text import NO_POSTINGS, TokenPostings
-from execnodes.text.query.query import PhraseQuery, lance_query
+from execnodes.text.query.query import PhraseQuery, convert_to_lance_query
 from execnodes.text.query.tokenizer import Tokenizer
 
 ROW_ID = "_rowid"
@@ -33,7 +33,7 @@ _ALL_AT_ONCE = 1 << 30
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class IndexName:
-    """Names the documents of an index. Made by `shared`.
+    """The identity of an index's documents, made by `intern`.
 
     The same for the same rows, covered by the index of the same name, which is read in the same way.
 
@@ -54,7 +54,7 @@ class IndexName:
 
 @dataclass(frozen=True, slots=True)
 class _PostingsName:
-    """Names the postings of a term."""
+    """The cache key of a term's postings."""
 
     index: IndexName
     term: str
@@ -62,7 +62,7 @@ class _PostingsName:
 
 @dataclass(frozen=True, slots=True)
 class _PhraseName:
-    """Names the documents in which a phrase stands."""
+    """The cache key of the documents with a phrase."""
 
     index: IndexName
     query: PhraseQuery
@@ -70,7 +70,7 @@ class _PhraseName:
 
 @dataclass(frozen=True, slots=True)
 class _NearName:
-    """Names the terms that are like a word. Equal for the same word, edits and beginning."""
+    """The cache key of the terms near a word; equal for the same word, edits and prefix."""
 
     index: IndexName
     word: str
@@ -80,21 +80,21 @@ class _NearName:
 
 @dataclass(frozen=True, slots=True)
 class _DictionariesName:
-    """Names the terms of an index."""
+    """The cache key of an index's terms."""
 
     index: IndexName
 
 
 @dataclass(frozen=True, slots=True)
 class _TextsName:
-    """Names the postings of all documents, made of their texts."""
+    """The cache key of the postings of all documents, made from their texts."""
 
     index: IndexName
 
 
 @dataclass(frozen=True, eq=False)
 class IndexedDocuments:
-    """A `ColumnDocuments` of a Lance dataset without stable row ids: the id of a row is its address.
+    """The indexed documents of a dataset without stable row ids; implements `ColumnDocuments`.
 
     A term's postings are asked of Lance once: all rows that match it, with scores. As a score says how often
     the term occurs in a document of known length, no text need be read for them.
@@ -113,26 +113,26 @@ class IndexedDocuments:
 
     @property
     def lengths(self) -> np.ndarray:
-        """See `ColumnDocuments.lengths`."""
+        """Number of tokens of each row."""
         return self._corpus.lengths
 
     def postings(self, term: str, surface: str | None = None) -> Postings:
-        """See `ColumnDocuments.postings`; without positions."""
-        return self.cache.compute(_PostingsName(self.name, term), lambda: self._find(term, surface), _size)
+        """Return the postings of a term, without positions."""
+        return self.cache.compute(_PostingsName(self.name, term), lambda: self._find(term, surface), _measure)
 
     def phrase(self, query: PhraseQuery) -> np.ndarray | None:
-        """See `ColumnDocuments.phrase`."""
+        """Return the rows with a phrase."""
 
         def find() -> np.ndarray:
             stored = PhraseQuery(query.text, self._stored, query.slop)
-            return np.sort(self._matches(lance_query(stored))[0])
+            return np.sort(self._find_matches(convert_to_lance_query(stored))[0])
 
         return self.cache.compute(
             _PhraseName(self.name, query), find, lambda found: found.nbytes + ENTRY_BYTES
         )
 
     def near(self, word: str, edits: int, prefix_length: int) -> Sequence[str]:
-        """See `ColumnDocuments.near`."""
+        """Return the terms within an edit distance of a word."""
 
         def find() -> list[str]:
             found = {term for one in self._dictionaries() for term in one.near(word, edits, prefix_length)}
@@ -149,12 +149,11 @@ class IndexedDocuments:
             return self._read_all().near(word, edits, prefix_length)
 
     def _dictionaries(self) -> tuple[TermDictionary, ...]:
-        """The terms of each partition of each segment."""
 
         def read() -> tuple[TermDictionary, ...]:
             return tuple(
                 TermDictionary(file("tokens").column("_token_fst_bytes")[0].as_py())
-                for file in self._partitions()
+                for file in self._list_partitions()
             )
 
         return self.cache.compute(
@@ -173,15 +172,15 @@ class IndexedDocuments:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, what is kept in the cache left out."""
+        """Bytes in memory, without the cache."""
         return 4 * self.numbers.count + ENTRY_BYTES
 
     @cached_property
     def _corpus(self) -> _Corpus:
-        """Documents of all segments, as Lance itself keeps them beside their terms."""
+        """Documents of all segments, as Lance stores them beside their terms."""
         lengths = np.zeros(self.numbers.count, dtype=np.int32)
         tokens = documents = 0
-        for file in self._partitions():
+        for file in self._list_partitions():
             found = file("docs")
             counts = found.column("_num_tokens").to_numpy()
             numbers = self.numbers.numbers(found.column(ROW_ID).to_numpy())
@@ -190,10 +189,10 @@ class IndexedDocuments:
             lengths[numbers[numbers >= 0]] = counts[numbers >= 0]
         return _Corpus(lengths, ColumnStatistics(documents, tokens, {}, self.name.quantizes))
 
-    def _partitions(self) -> Iterator[Callable[[str], pa.Table]]:
-        """For each partition of each segment, what reads one of its files, by the name of its kind."""
-        for segment in self._segments():
-            session = self._files_of(segment.base_id)
+    def _list_partitions(self) -> Iterator[Callable[[str], pa.Table]]:
+        """Return, for each partition of each segment, a reader of its files by kind."""
+        for segment in self._list_segments():
+            session = self._open_files(segment.base_id)
             place = f"_indices/{segment.uuid}"
             about = session.open_reader(f"{place}/metadata.lance").metadata().schema.metadata
             for partition in json.loads(about[b"partitions"]):
@@ -208,44 +207,42 @@ class IndexedDocuments:
 
                 yield read
 
-    def _files_of(self, base_id: int | None) -> LanceFileSession:
-        """Reads files of the dataset, or of one of its bases: the indexes of a shallow clone stay in one."""
+    def _open_files(self, base_id: int | None) -> LanceFileSession:
+        """Open files of the dataset, or of a base: the indexes of a shallow clone stay in one."""
         if base_id is None:
             own: LanceFileSession = self._dataset.new_file_session()
             return own
         base = self._dataset.base_paths()[base_id]
         return LanceFileSession(base.path, self._dataset.latest_storage_options())
 
-    def _segments(self) -> Iterable[Any]:
+    def _list_segments(self) -> Iterable[Any]:
         for index in self._dataset.describe_indices():
             if index.name == self.name.index:
                 yield from index.segments
 
     def _find(self, term: str, surface: str | None) -> Postings:
         if term.isalnum():
-            query = self._exactly(term)
+            query = self._find_exactly(term)
         elif surface is not None:
             query = lance_queries.MatchQuery(surface, self._stored)
         else:
             return self._read_all().postings(term)
-        numbers, scores = self._matches(query)
+        numbers, scores = self._find_matches(query)
         if not len(numbers):
             return NO_POSTINGS
         order = np.argsort(numbers)
-        return self._counted(term, numbers[order], scores[order])
+        return self._count_occurrences(term, numbers[order], scores[order])
 
-    def _exactly(self, term: str) -> lance_queries.FullTextQuery:
-        """Documents that have a term, if there is one; otherwise perhaps one that is longer by a character.
+    def _find_exactly(self, term: str) -> lance_queries.FullTextQuery:
+        """Return the documents with a term; if none has it, perhaps those of a term one character longer.
 
-        A fuzzy word is compared with the terms as it is written. Where no character of it may be edited and
-        one expansion may be chosen, that is the first in order.
+        A fuzzy query without edits and with one expansion finds the first term in order.
         """
         return lance_queries.MatchQuery(
             term, self._stored, fuzziness=1, prefix_length=len(term), max_expansions=1
         )
 
-    def _matches(self, query: lance_queries.FullTextQuery) -> tuple[np.ndarray, np.ndarray]:
-        """Row numbers and scores of all matches."""
+    def _find_matches(self, query: lance_queries.FullTextQuery) -> tuple[np.ndarray, np.ndarray]:
         found = self._dataset.scanner(
             columns=[ROW_ID, SCORE], full_text_query=query, fast_search=True
         ).to_table()
@@ -253,11 +250,11 @@ class IndexedDocuments:
         known = numbers >= 0
         return numbers[known], found.column(SCORE).to_numpy()[known]
 
-    def _counted(self, term: str, numbers: np.ndarray, scores: np.ndarray) -> Postings:
-        """How often each document has a term, by its score: w = score / idf, tf = w * norm / (k1 + 1 - w)."""
+    def _count_occurrences(self, term: str, numbers: np.ndarray, scores: np.ndarray) -> Postings:
+        """Compute term frequencies from scores: w = score / idf, tf = w * norm / (k1 + 1 - w)."""
         statistics, lengths = self._corpus.statistics, self.lengths[numbers]
         sampled = np.unique(np.linspace(0, len(numbers) - 1, SAMPLES).astype(np.int64))
-        seen = self._frequencies(term, numbers[sampled])
+        seen = self._count_frequencies(term, numbers[sampled])
         if not seen.any():
             return NO_POSTINGS  # the first expansion is a longer term: this one isn't there
         if not (seen.all() and lengths.all()):
@@ -272,18 +269,16 @@ class IndexedDocuments:
         unsure |= frequencies > CERTAIN_FREQUENCY
         counts = np.where(unsure, 0, frequencies).astype(np.int32)
         if unsure.any():
-            counts[unsure] = self._frequencies(term, numbers[unsure])
+            counts[unsure] = self._count_frequencies(term, numbers[unsure])
         return Postings(numbers, counts)
 
-    def _frequencies(self, term: str, numbers: np.ndarray) -> np.ndarray:
-        """How often rows have a term, by their texts."""
+    def _count_frequencies(self, term: str, numbers: np.ndarray) -> np.ndarray:
         frequencies = np.zeros(len(numbers), dtype=np.int32)
-        found = self._tokenized(numbers).postings(term)
+        found = self._tokenize_rows(numbers).postings(term)
         frequencies[np.searchsorted(numbers, found.documents)] = found.frequencies
         return frequencies
 
-    def _tokenized(self, numbers: np.ndarray) -> TokenPostings:
-        """Rows (ascending, none deleted) by their texts."""
+    def _tokenize_rows(self, numbers: np.ndarray) -> TokenPostings:
         if not len(numbers):
             return TokenPostings.of(
                 self.name.tokenizer, pa.array([], pa.string()), numbers, self.numbers.count
@@ -291,11 +286,11 @@ class IndexedDocuments:
         addresses = pa.array(self.numbers.addresses(numbers))
         read = self._dataset._take_rows(addresses, columns=[self._stored]).combine_chunks()  # noqa: SLF001
         field = self.rows.schema.field(self.name.column)
-        texts = read_as(read.to_batches()[0], [field], self.rows.stored)[0]
+        texts = convert_columns(read.to_batches()[0], [field], self.rows.stored)[0]
         return TokenPostings.of(self.name.tokenizer, texts, numbers, self.numbers.count)
 
     def _read_all(self) -> TokenPostings:
-        """All documents by their texts, where the index can't be asked for a term alone."""
+        """Tokenize all documents, if the index can't be queried for a single term."""
         return self.cache.compute(
             _TextsName(self.name),
             lambda: read_documents(self.rows, self.name.column, self.name.tokenizer, self.numbers),
@@ -305,7 +300,7 @@ class IndexedDocuments:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Corpus:
-    """What an index counts: by row, and altogether, rows that are deleted by now included."""
+    """The token counts of an index, by row and in total, including deleted rows."""
 
     lengths: np.ndarray
     statistics: ColumnStatistics
@@ -330,7 +325,7 @@ def read_documents(
     dataset: Any = rows.dataset
     fragments = [one for one in dataset.get_fragments() if one.fragment_id in numbers.physical_rows]
     read = dataset.scanner(columns=[stored.name], fragments=fragments, with_row_address=True).to_table()
-    texts = [read_as(batch, [field], rows.stored)[0] for batch in read.to_batches()]
+    texts = [convert_columns(batch, [field], rows.stored)[0] for batch in read.to_batches()]
     order = numbers.numbers(read.column("_rowaddr").to_numpy())
     together = pa.chunked_array(texts, field.type)
     if len(order) > 1 and not (order[1:] > order[:-1]).all():
@@ -339,5 +334,5 @@ def read_documents(
     return TokenPostings.of(tokenizer, together, order, numbers.count)
 
 
-def _size(postings: Postings) -> int:
+def _measure(postings: Postings) -> int:
     return int(postings.documents.nbytes + postings.frequencies.nbytes) + ENTRY_BYTES

@@ -1,4 +1,4 @@
-"""What a text query comes down to: terms of columns, words that are nearly alike, and how they combine."""
+"""Clauses: queries whose texts are converted to terms of columns."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from execnodes.text.query.query import (
     Operator,
     PhraseQuery,
     TextQuery,
-    automatic_fuzziness,
+    choose_fuzziness,
 )
 from execnodes.text.query.tokenizer import Token, Tokenizer
 from memwal.errors import InvalidInputError
 
 
-def near(word: str, terms: Sequence[str], fuzziness: int, prefix_length: int) -> list[str]:
-    """Those of the terms that few edits make of a word, in their order.
+def find_near_terms(word: str, terms: Sequence[str], fuzziness: int, prefix_length: int) -> list[str]:
+    """Return the terms within an edit distance of a word, in their order.
 
     Args:
         word: as it is written.
@@ -38,12 +38,12 @@ def near(word: str, terms: Sequence[str], fuzziness: int, prefix_length: int) ->
     possible = [term for term in terms if abs(len(term) - len(word)) <= fuzziness and term.startswith(prefix)]
     if not possible:
         return []
-    close = distances(word, possible) <= fuzziness
+    close = compute_edit_distances(word, possible) <= fuzziness
     return [term for term, is_close in zip(possible, close.tolist(), strict=True) if is_close]
 
 
-def distances(word: str, terms: Sequence[str]) -> np.ndarray:
-    """Edit distances (int32) of a word to each of the terms, of which there must be one.
+def compute_edit_distances(word: str, terms: Sequence[str]) -> np.ndarray:
+    """Return the edit distances (int32) of a word to each term; there must be one.
 
     All terms go through the table of prefixes' distances side by side, one character of theirs at a time.
     """
@@ -70,26 +70,26 @@ Group = tuple[Token, ...]
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A query whose texts are terms."""
+    """An analyzed query, whose texts are terms."""
 
     @property
     def parts(self) -> tuple[Clause, ...]:
-        """The clauses of which this one is made."""
+        """The direct subclauses."""
         return ()
 
     def own_terms(self) -> Iterable[tuple[str, Token]]:
-        """Column and term of what this clause itself looks for, its parts left out."""
+        """Return column and term of each term of this clause, without its parts."""
         return ()
 
     def walk(self) -> Iterator[Clause]:
-        """This clause and all its parts, theirs included."""
+        """Yield this clause and all clauses below it."""
         yield self
         for part in self.parts:
             yield from part.walk()
 
     @property
     def terms(self) -> dict[str, dict[str, str | None]]:
-        """Column -> term -> a text of which the term alone is made, or None; of all parts."""
+        """Surface form by term by column, of all parts; None if no text has the term as its only token."""
         found: dict[str, dict[str, str | None]] = {}
         for clause in self.walk():
             for column, token in clause.own_terms():
@@ -98,34 +98,34 @@ class Clause:
 
     @property
     def fuzzy(self) -> tuple[FuzzyClause, ...]:
-        """What must be expanded before anything is scored."""
+        """Fuzzy clauses, which must be expanded before scoring."""
         return tuple(clause for clause in self.walk() if isinstance(clause, FuzzyClause))
 
     @property
     def phrases(self) -> tuple[PhraseQuery, ...]:
-        """What needs positions."""
+        """Clauses that need positions."""
         found = (clause.phrase for clause in self.walk() if isinstance(clause, TermsClause))
         return tuple(phrase for phrase in found if phrase is not None)
 
-    def expanded(self, expand: Callable[[FuzzyClause], TermsClause]) -> Clause:
-        """The same clause with fuzzy words replaced by the terms they stand for.
+    def expand(self, expand: Callable[[FuzzyClause], TermsClause]) -> Clause:
+        """Return the clause with fuzzy words replaced by terms.
 
         Args:
-            expand: such as `FuzzyClause.among`, by one who knows what terms there are.
+            expand: such as `FuzzyClause.replace_words`, by one who knows what terms there are.
         """
         match self:
             case FuzzyClause():
                 return expand(self)
             case BestClause(clauses):
-                return BestClause(tuple(clause.expanded(expand) for clause in clauses))
+                return BestClause(tuple(clause.expand(expand) for clause in clauses))
             case BooleanClause(must, should, must_not):
                 return BooleanClause(
-                    tuple(clause.expanded(expand) for clause in must),
-                    tuple(clause.expanded(expand) for clause in should),
-                    tuple(clause.expanded(expand) for clause in must_not),
+                    tuple(clause.expand(expand) for clause in must),
+                    tuple(clause.expand(expand) for clause in should),
+                    tuple(clause.expand(expand) for clause in must_not),
                 )
             case BoostClause(positive, negative):
-                return replace(self, positive=positive.expanded(expand), negative=negative.expanded(expand))
+                return replace(self, positive=positive.expand(expand), negative=negative.expand(expand))
             case _:
                 return self
 
@@ -149,7 +149,7 @@ class TermsClause(Clause):
     phrase: PhraseQuery | None = None
 
     def own_terms(self) -> Iterable[tuple[str, Token]]:
-        """See `Clause.own_terms`: repeated ones are repeated."""
+        """Return column and term of each term; repeated terms are repeated."""
         return ((self.column, token) for group in self.groups for token in group)
 
 
@@ -180,11 +180,11 @@ class FuzzyClause(Clause):
     boost: float
 
     def edits(self, word: Token) -> int:
-        """How many may lie between a word and what it stands for."""
-        return automatic_fuzziness(word.text) if self.automatic else self.fuzziness
+        """Return the edit distance that is allowed for a word."""
+        return choose_fuzziness(word.text) if self.automatic else self.fuzziness
 
-    def among(self, terms: Iterable[str]) -> TermsClause:
-        """The clause with words replaced by the terms they stand for.
+    def replace_words(self, terms: Iterable[str]) -> TermsClause:
+        """Return the clause with words replaced by the matching terms.
 
         Words take what is near to them in the order of the words, and terms in the order of their bytes,
         until there are `max_expansions`.
@@ -196,9 +196,9 @@ class FuzzyClause(Clause):
         groups: list[Group] = []
         left = self.max_expansions
         for word in self.words:
-            found = near(word.text, known, self.edits(word), self.prefix_length)[:left]
+            found = find_near_terms(word.text, known, self.edits(word), self.prefix_length)[:left]
             left -= len(found)
-            surfaces = self.tokenizer.surfaces(found)
+            surfaces = self.tokenizer.find_surfaces(found)
             groups.append(tuple(Token(term, word.position, surfaces.get(term)) for term in found))
         if self.operator is Operator.AND and not all(groups):
             groups = []
@@ -207,19 +207,19 @@ class FuzzyClause(Clause):
 
 @dataclass(frozen=True, slots=True)
 class BestClause(Clause):
-    """The best of several clauses counts."""
+    """The maximum of several clauses."""
 
     clauses: tuple[Clause, ...]
 
     @property
     def parts(self) -> tuple[Clause, ...]:
-        """See `Clause.parts`."""
+        """The direct subclauses."""
         return self.clauses
 
 
 @dataclass(frozen=True, slots=True)
 class CombinedClause(Clause):
-    """Terms of several columns that are taken for one: BM25F.
+    """Terms of several columns that are scored as one column: BM25F.
 
     Attributes:
         columns: of the table.
@@ -234,7 +234,7 @@ class CombinedClause(Clause):
     operator: Operator
 
     def own_terms(self) -> Iterable[tuple[str, Token]]:
-        """See `Clause.own_terms`: each column looks for all terms."""
+        """Return column and term, for all terms in each column."""
         return ((column, token) for column in self.columns for token in self.tokens)
 
 
@@ -248,18 +248,18 @@ class BooleanClause(Clause):
 
     @property
     def scoring(self) -> tuple[Clause, ...]:
-        """The clauses whose scores add up."""
+        """The clauses whose scores are added."""
         return (*self.must, *self.should)
 
     @property
     def parts(self) -> tuple[Clause, ...]:
-        """See `Clause.parts`."""
+        """The direct subclauses."""
         return (*self.must, *self.should, *self.must_not)
 
 
 @dataclass(frozen=True, slots=True)
 class BoostClause(Clause):
-    """What matches `positive`; where `negative` matches too, a part of its score is subtracted."""
+    """Matches of `positive`; a part of the score of `negative` is subtracted from theirs."""
 
     positive: Clause
     negative: Clause
@@ -267,7 +267,7 @@ class BoostClause(Clause):
 
     @property
     def parts(self) -> tuple[Clause, ...]:
-        """See `Clause.parts`."""
+        """The direct subclauses."""
         return (self.positive, self.negative)
 
 
@@ -279,7 +279,7 @@ MAX_TERMS = 4_096
 
 
 def analyze(query: TextQuery, tokenizers: Tokenizers) -> Clause:
-    """What a query comes down to.
+    """Convert a query to a clause.
 
     Args:
         query: any kind.
@@ -288,7 +288,7 @@ def analyze(query: TextQuery, tokenizers: Tokenizers) -> Clause:
     Raises:
         InvalidInputError: there are too many terms, or combined columns have different tokenizers.
     """
-    clause = clause_of(query, tokenizers)
+    clause = build_clause(query, tokenizers)
     count = sum(map(len, clause.terms.values())) + sum(len(fuzzy.words) for fuzzy in clause.fuzzy)
     if count > MAX_TERMS:
         raise InvalidInputError(f"the text query looks for {count} terms, and {MAX_TERMS} are the most")
@@ -296,20 +296,22 @@ def analyze(query: TextQuery, tokenizers: Tokenizers) -> Clause:
 
 
 @singledispatch
-def clause_of(query: TextQuery, tokenizers: Tokenizers) -> Clause:
-    """The clause of a query, see `analyze`."""
+def build_clause(query: TextQuery, tokenizers: Tokenizers) -> Clause:
+    """Build the clause of a query."""
     raise TypeError(f"no text query: {query!r} for {tokenizers!r}")
 
 
-@clause_of.register
-def _match(query: MatchQuery, tokenizers: Tokenizers) -> Clause:
+@build_clause.register
+def _build_match(query: MatchQuery, tokenizers: Tokenizers) -> Clause:
     tokenizer = tokenizers[query.column]
     if query.fuzziness == 0:
-        return TermsClause(query.column, grouped(tokenizer.terms(query.text)), query.operator, query.boost)
+        return TermsClause(
+            query.column, group_terms(tokenizer.terms(query.text)), query.operator, query.boost
+        )
     return FuzzyClause(
         query.column,
         tokenizer,
-        tokenizer.words_as_written(query.text),
+        tokenizer.list_unmodified_words(query.text),
         MAX_FUZZINESS if query.fuzziness is None else query.fuzziness,
         query.fuzziness is None,
         query.prefix_length,
@@ -319,19 +321,19 @@ def _match(query: MatchQuery, tokenizers: Tokenizers) -> Clause:
     )
 
 
-@clause_of.register
-def _phrase(query: PhraseQuery, tokenizers: Tokenizers) -> Clause:
-    groups = grouped(tokenizers[query.column].terms(query.text))
+@build_clause.register
+def _build_phrase(query: PhraseQuery, tokenizers: Tokenizers) -> Clause:
+    groups = group_terms(tokenizers[query.column].terms(query.text))
     return TermsClause(query.column, groups, phrase=query)
 
 
-@clause_of.register
-def _multi_match(query: MultiMatchQuery, tokenizers: Tokenizers) -> Clause:
-    return BestClause(tuple(_match(match, tokenizers) for match in query.matches))
+@build_clause.register
+def _build_multi_match(query: MultiMatchQuery, tokenizers: Tokenizers) -> Clause:
+    return BestClause(tuple(_build_match(match, tokenizers) for match in query.matches))
 
 
-@clause_of.register
-def _combined_fields(query: CombinedFieldsQuery, tokenizers: Tokenizers) -> Clause:
+@build_clause.register
+def _build_combined_fields(query: CombinedFieldsQuery, tokenizers: Tokenizers) -> Clause:
     first, *others = query.columns
     for column in others:
         if tokenizers[column] != tokenizers[first]:
@@ -343,23 +345,23 @@ def _combined_fields(query: CombinedFieldsQuery, tokenizers: Tokenizers) -> Clau
     return CombinedClause(query.columns, query.weights, tuple(distinct.values()), query.operator)
 
 
-@clause_of.register
-def _boolean(query: BooleanQuery, tokenizers: Tokenizers) -> Clause:
+@build_clause.register
+def _build_boolean(query: BooleanQuery, tokenizers: Tokenizers) -> Clause:
     must, should, must_not = (
-        tuple(clause_of(part, tokenizers) for part in parts)
+        tuple(build_clause(part, tokenizers) for part in parts)
         for parts in (query.must, query.should, query.must_not)
     )
     return BooleanClause(must, should, must_not)
 
 
-@clause_of.register
-def _boost(query: BoostQuery, tokenizers: Tokenizers) -> Clause:
-    positive, negative = (clause_of(part, tokenizers) for part in (query.positive, query.negative))
+@build_clause.register
+def _build_boost(query: BoostQuery, tokenizers: Tokenizers) -> Clause:
+    positive, negative = (build_clause(part, tokenizers) for part in (query.positive, query.negative))
     return BoostClause(positive, negative, query.negative_boost)
 
 
-def grouped(tokens: Sequence[Token]) -> tuple[Group, ...]:
-    """Terms by their place in the text; at one place each counts once."""
+def group_terms(tokens: Sequence[Token]) -> tuple[Group, ...]:
+    """Group terms by their position in the text; without duplicates at one position."""
     return tuple(
         tuple({token.text: token for token in group}.values())
         for _, group in groupby(tokens, key=lambda token: token.position)

@@ -1,4 +1,4 @@
-"""Text queries as Lance knows them: frozen trees of words, phrases and how they combine."""
+"""Text queries in Lance's terms: frozen trees of matches, phrases and their combinations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_DEPTH = 32
 
 
 class Operator(Enum):
-    """Whether a match needs all of the words or one of them; the value is Lance's name for it."""
+    """Whether a match needs all words or any of them; the value is Lance's name for it."""
 
     AND = "AND"
     OR = "OR"
@@ -41,7 +41,7 @@ class MatchQuery:
         operator: whether all words must be there.
         boost: multiplies the scores; zero keeps the rows.
         fuzziness: so many edits (insert, delete, replace a character) may lie between a word and a term of
-            the column; None for as many as a word's length suggests, see `automatic_fuzziness`. Words of a
+            the column; None for as many as a word's length suggests, see `choose_fuzziness`. Words of a
             fuzzy match are compared as they are written: no case folding, no stemming.
         prefix_length: so many first characters of a word take no edits.
         max_expansions: so many terms, of all its words together, a fuzzy match may stand for.
@@ -67,12 +67,12 @@ class MatchQuery:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The table's columns that the query reads, each once."""
+        """The columns that the query reads, without duplicates."""
         return (self.column,)
 
     @property
     def depth(self) -> int:
-        """How deep queries are nested."""
+        """Nesting depth of the query."""
         return 1
 
 
@@ -99,12 +99,12 @@ class PhraseQuery:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The table's columns that the query reads, each once."""
+        """The columns that the query reads, without duplicates."""
         return (self.column,)
 
     @property
     def depth(self) -> int:
-        """How deep queries are nested."""
+        """Nesting depth of the query."""
         return 1
 
 
@@ -132,7 +132,7 @@ class MultiMatchQuery:
         boosts: tuple[float, ...] = (),
         operator: Operator = Operator.OR,
     ) -> MultiMatchQuery:
-        """The same words in each of the columns.
+        """Build a query for the same words in each of the columns.
 
         Args:
             text: words, taken apart by each column's tokenizer.
@@ -154,12 +154,12 @@ class MultiMatchQuery:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The table's columns that the query reads, each once."""
+        """The columns that the query reads, without duplicates."""
         return tuple(dict.fromkeys(match.column for match in self.matches))
 
     @property
     def depth(self) -> int:
-        """How deep queries are nested."""
+        """Nesting depth of the query."""
         return 1
 
 
@@ -192,12 +192,12 @@ class CombinedFieldsQuery:
 
     @property
     def weights(self) -> tuple[float, ...]:
-        """One per column."""
+        """One weight per column."""
         return self.boosts or (1.0,) * len(self.columns)
 
     @property
     def depth(self) -> int:
-        """How deep queries are nested."""
+        """Nesting depth of the query."""
         return 1
 
 
@@ -224,17 +224,17 @@ class BooleanQuery:
 
     @property
     def parts(self) -> tuple[TextQuery, ...]:
-        """All queries of this one."""
+        """All direct subqueries."""
         return (*self.must, *self.should, *self.must_not)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The table's columns that the query reads, each once."""
+        """The columns that the query reads, without duplicates."""
         return tuple(dict.fromkeys(column for part in self.parts for column in part.columns))
 
     @property
     def depth(self) -> int:
-        """How deep queries are nested."""
+        """Nesting depth of the query."""
         return 1 + max(part.depth for part in self.parts)
 
 
@@ -261,12 +261,12 @@ class BoostQuery:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The table's columns that the query reads, each once."""
+        """The columns that the query reads, without duplicates."""
         return tuple(dict.fromkeys((*self.positive.columns, *self.negative.columns)))
 
     @property
     def depth(self) -> int:
-        """How deep queries are nested."""
+        """Nesting depth of the query."""
         return 1 + max(self.positive.depth, self.negative.depth)
 
 
@@ -275,13 +275,13 @@ TextQuery = MatchQuery | PhraseQuery | MultiMatchQuery | CombinedFieldsQuery | B
 
 
 @singledispatch
-def lance_query(query: TextQuery) -> lance_queries.FullTextQuery:
-    """The same query as pylance takes it."""
+def convert_to_lance_query(query: TextQuery) -> lance_queries.FullTextQuery:
+    """Convert a query to pylance's class."""
     raise TypeError(f"no text query: {query!r}")
 
 
-@lance_query.register
-def _match(query: MatchQuery) -> lance_queries.FullTextQuery:
+@convert_to_lance_query.register
+def _convert_match(query: MatchQuery) -> lance_queries.FullTextQuery:
     return lance_queries.MatchQuery(
         query.text,
         query.column,
@@ -293,13 +293,13 @@ def _match(query: MatchQuery) -> lance_queries.FullTextQuery:
     )
 
 
-@lance_query.register
-def _phrase(query: PhraseQuery) -> lance_queries.FullTextQuery:
+@convert_to_lance_query.register
+def _convert_phrase(query: PhraseQuery) -> lance_queries.FullTextQuery:
     return lance_queries.PhraseQuery(query.text, query.column, slop=query.slop)
 
 
-@lance_query.register
-def _multi_match(query: MultiMatchQuery) -> lance_queries.FullTextQuery:
+@convert_to_lance_query.register
+def _convert_multi_match(query: MultiMatchQuery) -> lance_queries.FullTextQuery:
     first, *others = query.matches
     if any(replace(match, column=first.column, boost=first.boost) != first for match in others) or (
         replace(first, operator=Operator.OR, boost=1.0) != MatchQuery(first.text, first.column)
@@ -313,8 +313,8 @@ def _multi_match(query: MultiMatchQuery) -> lance_queries.FullTextQuery:
     )
 
 
-@lance_query.register
-def _combined_fields(query: CombinedFieldsQuery) -> lance_queries.FullTextQuery:
+@convert_to_lance_query.register
+def _convert_combined_fields(query: CombinedFieldsQuery) -> lance_queries.FullTextQuery:
     return lance_queries.CombinedFieldsQuery(
         query.text,
         list(query.columns),
@@ -323,27 +323,29 @@ def _combined_fields(query: CombinedFieldsQuery) -> lance_queries.FullTextQuery:
     )
 
 
-@lance_query.register
-def _boolean(query: BooleanQuery) -> lance_queries.FullTextQuery:
+@convert_to_lance_query.register
+def _convert_boolean(query: BooleanQuery) -> lance_queries.FullTextQuery:
     occurrences = (
         (lance_queries.Occur.MUST, query.must),
         (lance_queries.Occur.SHOULD, query.should),
         (lance_queries.Occur.MUST_NOT, query.must_not),
     )
     return lance_queries.BooleanQuery(
-        [(occur, lance_query(part)) for occur, parts in occurrences for part in parts]
+        [(occur, convert_to_lance_query(part)) for occur, parts in occurrences for part in parts]
     )
 
 
-@lance_query.register
-def _boost(query: BoostQuery) -> lance_queries.FullTextQuery:
+@convert_to_lance_query.register
+def _convert_boost(query: BoostQuery) -> lance_queries.FullTextQuery:
     return lance_queries.BoostQuery(
-        lance_query(query.positive), lance_query(query.negative), negative_boost=query.negative_boost
+        convert_to_lance_query(query.positive),
+        convert_to_lance_query(query.negative),
+        negative_boost=query.negative_boost,
     )
 
 
-def automatic_fuzziness(word: str) -> int:
-    """Edits that a word's length in bytes suggests: none up to 2, one up to 5, then two."""
+def choose_fuzziness(word: str) -> int:
+    """Return the edits allowed for a word by its length in bytes: 0 up to 2, 1 up to 5, then 2."""
     length = len(word.encode())
     return 0 if length <= 2 else 1 if length <= 5 else 2
 
@@ -355,7 +357,7 @@ def check_column(column: str) -> None:
 
 
 def check_columns(columns: tuple[str, ...], boosts: tuple[float, ...]) -> None:
-    """Refuse columns that are none, or twice the same, or don't go with the boosts."""
+    """Refuse missing or repeated columns, and a wrong number of boosts."""
     if not columns:
         raise InvalidInputError("a text query over several columns needs the names of columns")
     for column in columns:
@@ -369,18 +371,18 @@ def check_columns(columns: tuple[str, ...], boosts: tuple[float, ...]) -> None:
 
 
 def check_weight(name: str, value: float) -> None:
-    """Refuse what can't multiply a score."""
+    """Refuse a weight that is not between 0 and `MAX_BOOST`."""
     if not 0 <= value <= MAX_BOOST:
         raise InvalidInputError(f"{name} {value}: a number from 0 to {MAX_BOOST:.0e} is needed")
 
 
 def check_range(name: str, value: int, low: int, high: int) -> None:
-    """Refuse a count out of bounds."""
+    """Refuse a number that is out of bounds."""
     if not low <= value <= high:
         raise InvalidInputError(f"{name} {value}: a whole number from {low} to {high} is needed")
 
 
 def check_depth(depth: int) -> None:
-    """Refuse queries within queries within queries."""
+    """Refuse queries that are nested too deep."""
     if depth > MAX_DEPTH:
         raise InvalidInputError(f"a text query nested {depth} levels deep: {MAX_DEPTH} are the most")

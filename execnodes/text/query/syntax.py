@@ -37,7 +37,7 @@ _FUZZINESS: dict[object, int | None] = {"0": 0, "1": 1, "2": 2, "auto": None}
 
 @dataclass(frozen=True, slots=True)
 class QueryFields:
-    """Values by name, of a JSON object or of a call's options; NULL says nothing.
+    """The values of a JSON object or of a call's options by name; NULL counts as absent.
 
     Args:
         place: where they are said, for messages.
@@ -49,7 +49,7 @@ class QueryFields:
 
     @staticmethod
     def of(value: object, place: str) -> QueryFields:
-        """Those of a JSON object.
+        """Read the fields of a JSON object.
 
         Raises:
             InvalidInputError: it is something else.
@@ -59,15 +59,15 @@ class QueryFields:
         return QueryFields(place, value)
 
     def refuse(self, reason: str) -> NoReturn:
-        """Tell what is wrong, and where."""
+        """Raise an error with the reason and the place."""
         raise InvalidInputError(f"{self.place}: {reason}")
 
-    def only(self, known: Collection[str]) -> QueryFields:
-        """The same, unless there are other names."""
+    def only(self, allowed: Collection[str]) -> QueryFields:
+        """Return these fields; refuse other names."""
         for name in self.values:
-            if name not in known:
-                close = get_close_matches(name, known, n=1)
-                hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+            if name not in allowed:
+                close = get_close_matches(name, allowed, n=1)
+                hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(allowed)}"
                 self.refuse(f"{name!r} is unknown here; {hint}")
         return self
 
@@ -78,29 +78,29 @@ class QueryFields:
                 self.refuse(f"{name} {reason}")
 
     def boolean(self, name: str, *, default: bool) -> bool:
-        """True or false."""
+        """Return a boolean."""
         value = self._value(name, default)
         if not isinstance(value, bool):
             self.refuse(f"{name} must be true or false, not {value!r}")
         return value
 
     def integer(self, name: str, *, default: int) -> int:
-        """A whole number."""
+        """Return an integer."""
         value = self._value(name, default)
         if isinstance(value, bool) or not isinstance(value, int):
             self.refuse(f"{name} must be a whole number, not {value!r}")
         return value
 
     def number(self, name: str, *, default: float) -> float:
-        """A number."""
+        """Return a number."""
         return self._number(name, self._value(name, default))
 
     def numbers(self, name: str) -> tuple[float, ...]:
-        """A list of numbers; none where there is no list."""
+        """Return a list of numbers; empty if absent."""
         return tuple(self._number(name, value) for value in self.items(name))
 
     def operator(self) -> Operator:
-        """Whether all words are needed."""
+        """Return the operator: all words, or any."""
         value = self._value("operator", "or")
         try:
             return Operator(str(value).upper())
@@ -108,7 +108,7 @@ class QueryFields:
             self.refuse(f"operator must be 'and' or 'or', not {value!r}")
 
     def fuzziness(self) -> int | None:
-        """Edits allowed; None for 'auto'."""
+        """Return the allowed edits; None for 'auto'."""
         value = self._value("fuzziness", 0)
         key = str(value).lower()
         if isinstance(value, bool) or key not in _FUZZINESS:
@@ -116,27 +116,27 @@ class QueryFields:
         return _FUZZINESS[key]
 
     def text(self, name: str) -> str:
-        """Words to look for."""
+        """Return the search text."""
         value = self.values.get(name)
         if not isinstance(value, str):
             self.refuse(f"{name} must be a text: the words to look for")
-        return self.not_blank(value)
+        return self.require_text(value)
 
-    def not_blank(self, text: str) -> str:
-        """The text, if there is something in it."""
+    def require_text(self, text: str) -> str:
+        """Return the text; refuse a blank one."""
         if not text.strip():
             self.refuse("there are no words to look for")
         return text
 
     def optional_text(self, name: str) -> str | None:
-        """A text, or None where there is none."""
+        """Return a text, or None if absent."""
         value = self.values.get(name)
         if value is not None and not isinstance(value, str):
             self.refuse(f"{name} must be a text, not {value!r}")
         return value
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A list of texts; none where there is no list."""
+        """Return a list of texts; empty if absent."""
         values = self.items(name)
         texts = tuple(value for value in values if isinstance(value, str))
         if len(texts) < len(values):
@@ -144,14 +144,14 @@ class QueryFields:
         return texts
 
     def objects(self, name: str) -> tuple[QueryFields, ...]:
-        """A list of JSON objects."""
+        """Return a list of JSON objects."""
         return tuple(
             QueryFields.of(value, f"{self.place}.{name}[{index}]")
             for index, value in enumerate(self.items(name))
         )
 
     def items(self, name: str) -> tuple[object, ...]:
-        """A list of anything; nothing where there is no list."""
+        """Return a list of any values; empty if absent."""
         value = self._value(name, [])
         if not isinstance(value, list):
             self.refuse(f"{name} must be a list, not {value!r}")
@@ -192,7 +192,7 @@ _COLUMNS_FIELDS = ("query", "columns", "boost", "operator")
 
 
 def parse_text_query(columns: Sequence[str], query: str, options: Mapping[str, object]) -> TextQuery:
-    """The query that a call means.
+    """Parse the query of a call.
 
     Args:
         columns: where to look, wherever the query doesn't say so itself; several make multi-matches.
@@ -212,16 +212,16 @@ def parse_text_query(columns: Sequence[str], query: str, options: Mapping[str, o
     if text.startswith("{"):
         for name in options:
             given.refuse(f"{name} is said within the JSON when the query is JSON")
-        return _Reader(tuple(columns)).query(_json(text), "the text query", 1)
+        return _Reader(tuple(columns)).query(_parse_json(text), "the text query", 1)
     is_quoted = len(text) > 1 and text[0] == text[-1] == '"'
     if not given.boolean("phrase", default=is_quoted):
         given.without(("slop",), "goes with phrases only: phrase => true makes the query one")
-        return _match(given, given.not_blank(query), tuple(columns))
+        return _parse_match(given, given.require_text(query), tuple(columns))
     given.without(_MATCH_OPTIONS, "doesn't go with phrases")
-    return _phrase(given, given.not_blank(text[1:-1] if is_quoted else text), tuple(columns))
+    return _phrase(given, given.require_text(text[1:-1] if is_quoted else text), tuple(columns))
 
 
-def _json(text: str) -> object:
+def _parse_json(text: str) -> object:
     def refuse(constant: str) -> NoReturn:
         raise InvalidInputError(f"the text query's JSON has {constant}, which is no number")
 
@@ -233,7 +233,7 @@ def _json(text: str) -> object:
         ) from error
 
 
-def _match(fields: QueryFields, text: str, columns: tuple[str, ...]) -> MatchQuery | MultiMatchQuery:
+def _parse_match(fields: QueryFields, text: str, columns: tuple[str, ...]) -> MatchQuery | MultiMatchQuery:
     matches = tuple(
         MatchQuery(
             text,
@@ -278,7 +278,7 @@ class _Reader:
         }
 
     def query(self, value: object, place: str, depth: int) -> TextQuery:
-        """The query that an object with one name says."""
+        """Read the query of an object with a single name."""
         kinds = ", ".join(self._kinds)
         if not isinstance(value, dict) or len(value) != 1:
             raise InvalidInputError(
@@ -297,7 +297,7 @@ class _Reader:
         return self._kinds[kind](QueryFields.of(fields, f"{place}, {kind}"), depth)
 
     def _match(self, fields: QueryFields, _: int) -> TextQuery:
-        return _match(fields.only(_MATCH_FIELDS), fields.text("terms"), self._of(fields))
+        return _parse_match(fields.only(_MATCH_FIELDS), fields.text("terms"), self._of(fields))
 
     def _phrase(self, fields: QueryFields, _: int) -> TextQuery:
         return _phrase(fields.only(_PHRASE_FIELDS), fields.text("terms"), self._of(fields))
@@ -316,7 +316,7 @@ class _Reader:
             return MultiMatchQuery.of(fields.text("query"), columns, boosts, fields.operator())
         matches: list[MatchQuery] = []
         for part in fields.only(("match_queries",)).objects("match_queries"):
-            found = _match(part.only(_MATCH_FIELDS), part.text("terms"), self._of(part))
+            found = _parse_match(part.only(_MATCH_FIELDS), part.text("terms"), self._of(part))
             matches.extend((found,) if isinstance(found, MatchQuery) else found.matches)
         return MultiMatchQuery(tuple(matches))
 

@@ -1,4 +1,4 @@
-"""Texts to terms, by the very tokenizer that an index was built with."""
+"""Tokenize texts as the index does."""
 
 from __future__ import annotations
 
@@ -88,13 +88,13 @@ class TokenizedDocuments:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Int32: tokens of each document; those without any don't count as documents."""
+        """Number of tokens of each document (int32); those without tokens don't count as documents."""
         return np.diff(self.offsets).astype(np.int32)
 
 
 @dataclass(frozen=True, slots=True)
 class Tokenizer:
-    """A text index's tokenizer with all its options; equal ones give equal terms.
+    """A text index's tokenizer with all its options; equal tokenizers produce equal terms.
 
     Args:
         options: of `lance.tokenize`, by name.
@@ -104,7 +104,7 @@ class Tokenizer:
 
     @staticmethod
     def of(details: Mapping[str, object] | None) -> Tokenizer:
-        """The tokenizer of an index.
+        """Build the tokenizer of an index.
 
         Args:
             details: of an inverted index, as `describe_indices` tells them; None for Lance's defaults.
@@ -132,23 +132,23 @@ class Tokenizer:
 
     @property
     def base(self) -> str:
-        """The base tokenizer's name."""
+        """Name of the base tokenizer."""
         return str(dict(self.options).get("base_tokenizer") or "simple")
 
     def terms(self, text: str) -> tuple[Token, ...]:
-        """The terms of a query's text, in order, repeated ones repeated.
+        """Return the terms of a query's text, in order, repeated ones repeated.
 
         Raises:
             UnsupportedError: Lance can't make the tokenizer here, for want of its dictionary, say.
         """
-        return _terms(self, text)
+        return _list_terms(self, text)
 
-    def words_as_written(self, text: str) -> tuple[Token, ...]:
-        """The words of a fuzzy match: neither folded nor stemmed, none removed."""
-        return _terms(Tokenizer(_AS_WRITTEN), text)
+    def list_unmodified_words(self, text: str) -> tuple[Token, ...]:
+        """Return the words of a fuzzy match: neither folded nor stemmed, none removed."""
+        return _list_terms(Tokenizer(_AS_WRITTEN), text)
 
-    def surfaces(self, texts: Iterable[str]) -> dict[str, str]:
-        """Term -> the first of the texts of which that term alone is made, for terms that have one."""
+    def find_surfaces(self, texts: Iterable[str]) -> dict[str, str]:
+        """Return, by term, the first text that consists of this term alone, for terms that have one."""
         distinct = list(dict.fromkeys(texts))
         made = self.tokenize(pa.array(distinct, pa.string()))
         alone = np.flatnonzero(made.lengths == 1)
@@ -159,7 +159,7 @@ class Tokenizer:
         return found
 
     def tokenize(self, documents: pa.Array | pa.ChunkedArray) -> TokenizedDocuments:
-        """The terms of documents.
+        """Tokenize documents.
 
         Args:
             documents: strings of any layout, or lists of strings (a row's elements are one document). NULL
@@ -168,37 +168,37 @@ class Tokenizer:
         Raises:
             InvalidInputError: the documents aren't text.
         """
-        texts = document_texts(documents)
+        texts = list_document_texts(documents)
         if self.base in _SPLITS_AT:
-            chunks, bounds = _split(texts.fill_null(""), _SPLITS_AT[self.base])
+            chunks, bounds = _split_at_bytes(texts.fill_null(""), _SPLITS_AT[self.base])
             distinct = chunks.dictionary_encode()
-            if (pieces := self._between_marks(distinct.dictionary.to_pylist())) is not None:
-                return pieces.spread(distinct.indices.to_numpy(), bounds)
+            if (pieces := self._tokenize_joined(distinct.dictionary.to_pylist())) is not None:
+                return pieces.build_documents(distinct.indices.to_numpy(), bounds)
         distinct = texts.dictionary_encode()
         alone = distinct.dictionary.to_pylist()
-        pieces = self._between_marks(alone) if self.base in _SPLIT_BY_LINES else None
+        pieces = self._tokenize_joined(alone) if self.base in _SPLIT_BY_LINES else None
         if pieces is None:
-            pieces = _Pieces.of([self._made(text) for text in alone])
+            pieces = _Pieces.of([self._tokenize_text(text) for text in alone])
         # Some tokenizers make a term of the empty text, none makes one of NULL.
-        bounds = starts_of(texts.is_valid().to_numpy(zero_copy_only=False))
-        return pieces.spread(distinct.indices.drop_null().to_numpy(), bounds)
+        bounds = compute_starts(texts.is_valid().to_numpy(zero_copy_only=False))
+        return pieces.build_documents(distinct.indices.drop_null().to_numpy(), bounds)
 
-    def _between_marks(self, texts: Sequence[str]) -> _Pieces | None:
-        """The tokens of each text, by few calls; None where no mark can be told from the texts."""
+    def _tokenize_joined(self, texts: Sequence[str]) -> _Pieces | None:
+        """Tokenize all texts in few calls, joined by marks; None if no mark is absent from the texts."""
         for mark in _MARKS:
-            made = self._made(mark)
+            made = self._tokenize_text(mark)
             if len(made) == 1:
                 parts = [
-                    self._between(mark, made[0][0], texts[start : start + _PIECES_AT_ONCE])
+                    self._tokenize_marked(mark, made[0][0], texts[start : start + _PIECES_AT_ONCE])
                     for start in range(0, len(texts), _PIECES_AT_ONCE)
                 ]
                 if None not in parts:
-                    return _Pieces.together([part for part in parts if part is not None])
+                    return _Pieces.concat([part for part in parts if part is not None])
         return None
 
-    def _between(self, mark: str, name: str, texts: Sequence[str]) -> _Pieces | None:
+    def _tokenize_marked(self, mark: str, name: str, texts: Sequence[str]) -> _Pieces | None:
         line = f"\n{mark}\n"
-        tokens = self._made(line + line.join(texts) + line)
+        tokens = self._tokenize_text(line + line.join(texts) + line)
         at = np.array([index for index, (text, _) in enumerate(tokens) if text == name])
         if len(at) != len(texts) + 1:
             return None
@@ -212,8 +212,8 @@ class Tokenizer:
             np.diff(positions[at]) - 1,
         )
 
-    def _made(self, text: str) -> list[tuple[str, int]]:
-        """What Lance makes of a text: terms and their positions, counted from the first that remains."""
+    def _tokenize_text(self, text: str) -> list[tuple[str, int]]:
+        """Return Lance's terms of a text and their positions, counted from the first that remains."""
         options = {name: list(value) if isinstance(value, tuple) else value for name, value in self.options}
         try:
             return [(token.text, token.position) for token in lance.tokenize(text, **options)]
@@ -223,7 +223,7 @@ class Tokenizer:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Pieces:
-    """Texts that were tokenized each on its own.
+    """Texts that were tokenized separately.
 
     Attributes:
         terms: dictionary array, one per token.
@@ -238,20 +238,20 @@ class _Pieces:
     widths: np.ndarray
 
     @staticmethod
-    def of(made: Sequence[Sequence[tuple[str, int]]]) -> _Pieces:
-        """Pieces from the terms and positions of each."""
-        counts = np.fromiter(map(len, made), np.int64, len(made))
-        positions = [position for piece in made for _, position in piece]
+    def of(pieces: Sequence[Sequence[tuple[str, int]]]) -> _Pieces:
+        """Build pieces from the terms and positions of each."""
+        counts = np.fromiter(map(len, pieces), np.int64, len(pieces))
+        positions = [position for piece in pieces for _, position in piece]
         return _Pieces(
-            pa.array([text for piece in made for text, _ in piece], pa.string()).dictionary_encode(),
+            pa.array([text for piece in pieces for text, _ in piece], pa.string()).dictionary_encode(),
             np.array(positions, np.int64),
             counts,
             counts,
         )
 
     @staticmethod
-    def together(parts: Sequence[_Pieces]) -> _Pieces:
-        """Pieces one after another, with one dictionary."""
+    def concat(parts: Sequence[_Pieces]) -> _Pieces:
+        """Concatenate pieces, with one dictionary."""
         if not parts:
             return _Pieces.of([])
         chunked = pa.chunked_array([part.terms for part in parts]).unify_dictionaries()
@@ -262,18 +262,18 @@ class _Pieces:
             np.concatenate([part.widths for part in parts]),
         )
 
-    def spread(self, pieces: np.ndarray, bounds: np.ndarray) -> TokenizedDocuments:
-        """Documents that are made of pieces.
+    def build_documents(self, pieces: np.ndarray, bounds: np.ndarray) -> TokenizedDocuments:
+        """Build documents from pieces.
 
         Args:
             pieces: which piece comes next, through all documents.
             bounds: one more than documents: where the pieces of each begin.
         """
         counts = self.counts[pieces]
-        token_starts = starts_of(counts)
-        word_starts = starts_of(self.widths[pieces])
+        token_starts = compute_starts(counts)
+        word_starts = compute_starts(self.widths[pieces])
         within_document = word_starts[:-1] - np.repeat(word_starts[bounds[:-1]], np.diff(bounds))
-        tokens = np.repeat(starts_of(self.counts)[pieces] - token_starts[:-1], counts)
+        tokens = np.repeat(compute_starts(self.counts)[pieces] - token_starts[:-1], counts)
         tokens += np.arange(token_starts[-1])
         positions = self.positions[tokens] + np.repeat(within_document, counts)
         return TokenizedDocuments(
@@ -284,15 +284,15 @@ class _Pieces:
         )
 
 
-def starts_of(counts: np.ndarray) -> np.ndarray:
-    """Int64, one more than counts: where each run begins when runs of these lengths follow each other."""
+def compute_starts(counts: np.ndarray) -> np.ndarray:
+    """Return the start of each run of these lengths, then the end of the last (int64)."""
     starts = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=starts[1:])
     return starts
 
 
-def document_texts(documents: pa.Array | pa.ChunkedArray) -> pa.LargeStringArray:
-    """One text per document; NULL for NULL, but '' for a list that is NULL, as Lance has it.
+def list_document_texts(documents: pa.Array | pa.ChunkedArray) -> pa.LargeStringArray:
+    """Return one text per document; NULL for NULL, but '' for a NULL list, as Lance does.
 
     Raises:
         InvalidInputError: the documents aren't text.
@@ -310,18 +310,18 @@ def document_texts(documents: pa.Array | pa.ChunkedArray) -> pa.LargeStringArray
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether values are strings."""
+    """Return whether values are strings."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def is_list_of_text(kind: pa.DataType) -> bool:
-    """Whether values are lists of strings."""
+    """Return whether values are lists of strings."""
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     return is_list and is_text(kind.value_type)
 
 
-def _split(texts: pa.LargeStringArray, at: frozenset[int]) -> tuple[pa.LargeStringArray, np.ndarray]:
-    """What stands between the bytes at which a tokenizer always splits.
+def _split_at_bytes(texts: pa.LargeStringArray, at: frozenset[int]) -> tuple[pa.LargeStringArray, np.ndarray]:
+    """Split a text at the bytes at which a tokenizer always splits.
 
     Returns:
         The pieces through all texts, and where those of each text begin (one more than texts).
@@ -339,16 +339,16 @@ def _split(texts: pa.LargeStringArray, at: frozenset[int]) -> tuple[pa.LargeStri
     starts = np.flatnonzero(begins)
     lengths = np.add.reduceat(kept, starts, dtype=np.int64) if len(starts) else starts
     pieces = pa.LargeStringArray.from_buffers(
-        len(starts), pa.py_buffer(starts_of(lengths)), pa.py_buffer(data[kept])
+        len(starts), pa.py_buffer(compute_starts(lengths)), pa.py_buffer(data[kept])
     )
     return pieces, np.searchsorted(starts, offsets)
 
 
 @lru_cache(maxsize=4096)
-def _terms(tokenizer: Tokenizer, text: str) -> tuple[Token, ...]:
-    made = tokenizer._made(text)  # noqa: SLF001 - cached here since a class with slots has no place for it
+def _list_terms(tokenizer: Tokenizer, text: str) -> tuple[Token, ...]:
+    made = tokenizer._tokenize_text(text)  # noqa: SLF001 - cached here since a class with slots has no place for it
     if not made:
         return ()
-    words = (word for word, _ in Tokenizer(_AS_WRITTEN)._made(text))  # noqa: SLF001 - as above
-    surfaces = tokenizer.surfaces((text, *words, *(term for term, _ in made)))
+    words = (word for word, _ in Tokenizer(_AS_WRITTEN)._tokenize_text(text))  # noqa: SLF001 - as above
+    surfaces = tokenizer.find_surfaces((text, *words, *(term for term, _ in made)))
     return tuple(Token(term, position, surfaces.get(term)) for term, position in made)

@@ -1,4 +1,4 @@
-"""All live documents of a text search, and what they together say of its terms."""
+"""The live documents of a text search, and the statistics of its terms."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 
-from execnodes.search.candidates import side_by_side
+from execnodes.search.candidates import run_concurrently
 from execnodes.text.bm25 import ColumnStatistics
 from execnodes.text.documents.source_text import LiveText, SourceText
 from execnodes.text.query.clauses import Clause, FuzzyClause, TermsClause
@@ -17,7 +17,7 @@ from execnodes.text.query.query import TextQuery
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Analysis:
-    """A query in the terms of a corpus.
+    """A query with the statistics of a corpus.
 
     Attributes:
         clause: the query; what fuzzy words stand for are terms of live documents.
@@ -36,7 +36,7 @@ class Analysis:
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """The documents over which one query is scored.
+    """The documents that one query scores.
 
     Args:
         query: what is searched for.
@@ -53,12 +53,12 @@ class Corpus:
     _analyzed: list[Analysis] = field(default_factory=list)
 
     @property
-    def known(self) -> Analysis | None:
-        """The analysis where it was made already."""
+    def cached_analysis(self) -> Analysis | None:
+        """The analysis if it is cached."""
         return self._analyzed[0] if self._analyzed else None
 
-    def analysis(self, check: Callable[[], None]) -> Analysis:
-        """The query and its statistics, worked out once.
+    def analyze(self, check: Callable[[], None]) -> Analysis:
+        """Return the query and its statistics, computed once.
 
         Args:
             check: raises once the search was stopped.
@@ -69,10 +69,10 @@ class Corpus:
             return self._analyzed[0]
 
     def _analyze(self, check: Callable[[], None]) -> Analysis:
-        clause = self.clause.expanded(partial(self._expand, check))
+        clause = self.clause.expand(partial(self._expand, check))
         terms = clause.terms
         known: dict[tuple[str, str], list[int | None]] = {
-            (column, term): [text.text.known_frequency(column, term) for text in self.texts]
+            (column, term): [text.text.cached_frequency(column, term) for text in self.texts]
             for column, of_column in terms.items()
             for term in of_column
         }
@@ -95,22 +95,22 @@ class Corpus:
     def _count(
         self,
         terms: Mapping[str, Mapping[str, str | None]],
-        known: Mapping[tuple[str, str], Sequence[int | None]],
+        cached: Mapping[tuple[str, str], Sequence[int | None]],
         check: Callable[[], None],
     ) -> int:
-        """Find the frequencies that aren't known, side by side, and tell how many they were."""
+        """Find the frequencies that are not cached, in parallel; return how many they were."""
         tasks = [
-            partial(_count_one, text.text, column, term, terms[column][term], check)
-            for (column, term), frequencies in known.items()
+            partial(_count_frequency, text.text, column, term, terms[column][term], check)
+            for (column, term), frequencies in cached.items()
             for text, frequency in zip(self.texts, frequencies, strict=True)
             if frequency is None
         ]
         if tasks:
-            side_by_side(tasks)
+            run_concurrently(tasks)
         return len(tasks)
 
     def _expand(self, check: Callable[[], None], fuzzy: FuzzyClause) -> TermsClause:
-        """A fuzzy clause with the terms that live documents have."""
+        """Expand a fuzzy clause to the terms of live documents."""
         terms: set[str] = set()
         for word in fuzzy.words:
             edits = fuzzy.edits(word)
@@ -121,7 +121,7 @@ class Corpus:
                 # Of the first ones in all sources together none comes after the first ones in its own.
                 live = (term for term in near if _is_live(text.text, fuzzy.column, term, check))
                 terms.update(islice(live, fuzzy.max_expansions))
-        return fuzzy.among(terms)
+        return fuzzy.replace_words(terms)
 
 
 def _is_live(text: LiveText, column: str, term: str, check: Callable[[], None]) -> bool:
@@ -129,6 +129,8 @@ def _is_live(text: LiveText, column: str, term: str, check: Callable[[], None]) 
     return text.frequency(column, term) > 0
 
 
-def _count_one(text: LiveText, column: str, term: str, surface: str | None, check: Callable[[], None]) -> int:
+def _count_frequency(
+    text: LiveText, column: str, term: str, surface: str | None, check: Callable[[], None]
+) -> int:
     check()
     return text.frequency(column, term, surface)

@@ -1,4 +1,4 @@
-"""A term's documents in the order of what the term is worth in them."""
+"""A term's documents, ordered by the term's weight in them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from execnodes.text.documents.source_text import SourceText
 from execnodes.text.documents.text_index import IndexedDocuments
 from execnodes.text.query.clauses import Clause
 from execnodes.text.query.tokenizer import Tokenizer
-from execnodes.text.scoring.scores import bound
+from execnodes.text.scoring.scores import compute_bound
 
 GROWTH = 4
 SLACK = 1e-6
@@ -25,7 +25,7 @@ AVERAGES_PER_E = 20
 
 @dataclass(frozen=True, slots=True)
 class _ImpactsName:
-    """Names a term's impacts. Equal for the same postings, lengths and average length.
+    """The cache key of a term's impacts; equal for the same postings, lengths and average length.
 
     Attributes:
         source: see `SearchSource.identity`.
@@ -48,7 +48,7 @@ class _ImpactsName:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Impacts:
-    """Documents of a term, best first.
+    """Documents of a term, ordered by their score, best first.
 
     Attributes:
         order: places in the term's postings (int32, or int64 where they are too many for that).
@@ -63,7 +63,7 @@ class Impacts:
 
     @staticmethod
     def of(weights: np.ndarray, reference: float) -> Impacts:
-        """Put documents in order.
+        """Order documents by score.
 
         Args:
             weights: of each, as they stand in the postings.
@@ -76,11 +76,11 @@ class Impacts:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Bytes in memory."""
         return int(self.order.nbytes + self.weights.nbytes)
 
     def bound(self, seen: int, average_length: float) -> float:
-        """The most that the term can be worth in documents after the first `seen`.
+        """Return an upper bound of the term's weight in documents after the first `seen`.
 
         In a document of length l it is worth w(a) = f (k1 + 1) / (f + k1 (1 - b + b l / a)) at the average a.
         Where a grows, the second summand of the denominator shrinks, but never by more than a grows: so
@@ -91,8 +91,8 @@ class Impacts:
         return float(self.weights[seen]) * max(1.0, average_length / self.reference)
 
 
-def impacts(text: SourceText, column: str, term: str, statistics: ColumnStatistics) -> Impacts:
-    """The documents of a term in a source, live or not, best first."""
+def find_impacts(text: SourceText, column: str, term: str, statistics: ColumnStatistics) -> Impacts:
+    """Return the documents of a term in a source, live or not, best first."""
     step = round(math.log(statistics.average_length) * AVERAGES_PER_E) if statistics.average_length else 0
     reference = math.exp(step / AVERAGES_PER_E)
 
@@ -116,7 +116,7 @@ def impacts(text: SourceText, column: str, term: str, statistics: ColumnStatisti
 
 @dataclass(frozen=True, eq=False)
 class TermImpacts:
-    """A term's documents in a source, best first, and what they score at most.
+    """A term's documents in a source, best first, with upper bounds of their scores.
 
     Args:
         column: of the term.
@@ -132,7 +132,7 @@ class TermImpacts:
 
     @cached_property
     def _impacts(self) -> Impacts:
-        return impacts(self.text, self.column, self.term, self.statistics)
+        return find_impacts(self.text, self.column, self.term, self.statistics)
 
     @cached_property
     def _idf(self) -> float:
@@ -142,30 +142,32 @@ class TermImpacts:
         return len(self._impacts.order)
 
     def documents(self, start: int, stop: int) -> np.ndarray:
-        """Row numbers of the documents at some places, the best being the first."""
+        """Return the row numbers of the documents from `start` to `stop`, best first."""
         found = self.text.postings(self.column, self.term).documents[self._impacts.order[start:stop]]
         return np.asarray(found)
 
     def highest(self, seen: int) -> float:
-        """The most that the term can score in documents after the first `seen`."""
+        """Return an upper bound of the term's score in documents after the first `seen`."""
         return self._idf * self._impacts.bound(seen, self.statistics.average_length)
 
 
-def highest_after(lists: Sequence[TermImpacts], depths: Sequence[int], clause: Clause) -> float:
-    """The most that a document can score that is in none of the lists up to these depths.
+def compute_bound_after(lists: Sequence[TermImpacts], depths: Sequence[int], clause: Clause) -> float:
+    """Return an upper bound of the score of documents that no list has up to these depths.
 
-    Minus infinity where no list goes deeper.
+    Minus infinity if no list goes deeper.
     """
     if all(depth >= len(one) for one, depth in zip(lists, depths, strict=True)):
         return -math.inf
     bounds: dict[str, dict[str, float]] = {}
     for one, depth in zip(lists, depths, strict=True):
         bounds.setdefault(one.column, {})[one.term] = one.highest(depth)
-    return bound(clause, bounds) or 0.0
+    return compute_bound(clause, bounds) or 0.0
 
 
-def deeper(lists: Sequence[TermImpacts], depths: Sequence[int], clause: Clause, floor: float) -> list[int]:
-    """How deep lists must be read so that no document further down exceeds a score.
+def choose_depths(
+    lists: Sequence[TermImpacts], depths: Sequence[int], clause: Clause, floor: float
+) -> list[int]:
+    """Return the depths to which lists must be read so that no later document exceeds a score.
 
     Step by step, the list that lowers the bound most per document goes on: long lists of frequent terms,
     which score little anyway, are often left where they are.
@@ -179,7 +181,7 @@ def deeper(lists: Sequence[TermImpacts], depths: Sequence[int], clause: Clause, 
     reached = list(depths)
     if floor == -math.inf:
         return [min(depth * GROWTH, len(one)) for one, depth in zip(lists, depths, strict=True)]
-    while highest_after(lists, reached, clause) >= floor * (1.0 - SLACK):
+    while compute_bound_after(lists, reached, clause) >= floor * (1.0 - SLACK):
         steps = []
         for place, (one, depth) in enumerate(zip(lists, reached, strict=True)):
             if depth < len(one):

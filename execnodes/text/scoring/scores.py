@@ -1,4 +1,4 @@
-"""Scores of what matches a clause or a phrase: BM25 with the statistics of all that is searched."""
+"""Scores of the documents that match a clause or a phrase, by BM25 with common statistics."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from execnodes.text.bm25 import (
     Postings,
     Scored,
     TextIndex,
-    idf,
+    compute_idf,
+    compute_weight,
+    find_indices,
     intersection,
-    places_in,
     union,
-    weight,
 )
 from execnodes.text.query.clauses import (
     BestClause,
@@ -35,13 +35,13 @@ from memwal.errors import InvalidInputError, PreconditionError
 _DOCUMENT_BITS = 32
 
 
-def with_phrase(
+def filter_by_phrase(
     documents: np.ndarray,
     groups: Sequence[Sequence[Token]],
     postings: Mapping[str, Postings],
     slop: int,
 ) -> np.ndarray:
-    """Those of the documents in which the groups follow each other as in the query.
+    """Return the documents in which the groups follow each other as in the query.
 
     Args:
         documents: that have a term of every group, ascending.
@@ -55,7 +55,7 @@ def with_phrase(
     Raises:
         PreconditionError: nobody knows the positions of a term.
     """
-    of_groups = [places(documents, group, postings) for group in groups]
+    of_groups = [find_places(documents, group, postings) for group in groups]
     reached = of_groups[0]
     for (before, group), there in zip(itertools.pairwise(groups), of_groups[1:], strict=True):
         step = group[0].position - before[0].position
@@ -67,14 +67,14 @@ def with_phrase(
         reached = there[ok]
     found = np.unique(reached >> _DOCUMENT_BITS)
     if slop and len(groups) > 2:
-        found = found[lance_finds(found, of_groups, [group[0].position for group in groups], slop)]
+        found = found[match_phrase_as_lance(found, of_groups, [group[0].position for group in groups], slop)]
     return documents[found]
 
 
-def lance_finds(
+def match_phrase_as_lance(
     documents: np.ndarray, of_groups: Sequence[np.ndarray], offsets: Sequence[int], slop: int
 ) -> np.ndarray:
-    """Whether a Lance index finds a phrase in documents that have it, one bool each.
+    """Return for each document with a phrase whether a Lance index finds it.
 
     Looking for places that go together, Lance moves on in all groups at once, as far as any two neighbours
     ask for. With slop and three groups or more it so passes over some phrases that are there. Rows outside
@@ -82,7 +82,7 @@ def lance_finds(
 
     Args:
         documents: indices of the documents, ascending.
-        of_groups: places of each group, see `places`.
+        of_groups: places of each group, see `find_places`.
         offsets: of each group in the query.
         slop: words by which each step may be longer than in the query.
     """
@@ -109,8 +109,10 @@ def lance_finds(
     return found
 
 
-def places(documents: np.ndarray, group: Sequence[Token], postings: Mapping[str, Postings]) -> np.ndarray:
-    """Where terms of a group stand, ascending: document (its index) in the upper bits, position below."""
+def find_places(
+    documents: np.ndarray, group: Sequence[Token], postings: Mapping[str, Postings]
+) -> np.ndarray:
+    """Return the places of a group's terms, ascending: document index in the upper bits, position below."""
     found = []
     for term in {token.text: None for token in group}:
         of_term = postings[term]
@@ -131,87 +133,86 @@ Bounds = Mapping[str, Mapping[str, float]]
 
 
 @singledispatch
-def candidates(clause: Clause, documents: DocumentsOf) -> np.ndarray:
-    """Documents that may match, ascending (int64): all that do, and perhaps more."""
+def find_candidates(clause: Clause, documents: DocumentsOf) -> np.ndarray:
+    """Return the documents that may match, ascending (int64): a superset of those that do."""
     raise TypeError(f"{clause!r} has no candidates among {documents!r}: fuzzy clauses are expanded first")
 
 
-@candidates.register
-def _terms_matches(clause: TermsClause, documents: DocumentsOf) -> np.ndarray:
+@find_candidates.register
+def _match_terms(clause: TermsClause, documents: DocumentsOf) -> np.ndarray:
     of = {term: documents(clause.column, term) for term in clause.terms.get(clause.column, ())}
     if clause.operator is Operator.OR and clause.phrase is None:
         return union(of.values())
     return intersection(union(of[token.text] for token in group) for group in clause.groups)
 
 
-@candidates.register
-def _best_matches(clause: BestClause, documents: DocumentsOf) -> np.ndarray:
-    return union(candidates(part, documents) for part in clause.clauses)
+@find_candidates.register
+def _match_best(clause: BestClause, documents: DocumentsOf) -> np.ndarray:
+    return union(find_candidates(part, documents) for part in clause.clauses)
 
 
-@candidates.register
-def _combined_matches(clause: CombinedClause, documents: DocumentsOf) -> np.ndarray:
+@find_candidates.register
+def _match_combined(clause: CombinedClause, documents: DocumentsOf) -> np.ndarray:
     of = [union(documents(column, token.text) for column in clause.columns) for token in clause.tokens]
     return union(of) if clause.operator is Operator.OR else intersection(of)
 
 
-@candidates.register
-def _boolean_matches(clause: BooleanClause, documents: DocumentsOf) -> np.ndarray:
+@find_candidates.register
+def _match_boolean(clause: BooleanClause, documents: DocumentsOf) -> np.ndarray:
     if clause.must:
-        return intersection(candidates(part, documents) for part in clause.must)
-    return union(candidates(part, documents) for part in clause.should)
+        return intersection(find_candidates(part, documents) for part in clause.must)
+    return union(find_candidates(part, documents) for part in clause.should)
 
 
-@candidates.register
-def _boost_matches(clause: BoostClause, documents: DocumentsOf) -> np.ndarray:
-    return candidates(clause.positive, documents)
+@find_candidates.register
+def _match_boost(clause: BoostClause, documents: DocumentsOf) -> np.ndarray:
+    return find_candidates(clause.positive, documents)
 
 
 @singledispatch
-def bound(clause: Clause, bounds: Bounds) -> float | None:
-    """The most that a document can score whose terms score at most so much each.
+def compute_bound(clause: Clause, bounds: Bounds) -> float | None:
+    """Return an upper bound of a document's score from those of its terms.
 
-    It grows in proportion with the bounds, and so does the score with the terms' scores. None where a score
-    isn't made in that way: where something is subtracted, or columns are combined.
+    Bound and score are proportional to those of the terms. None for clauses that subtract or combine columns.
     """
     raise TypeError(f"{clause!r} has no bound from {bounds!r}: fuzzy clauses are expanded first")
 
 
-@bound.register
-def _bound_of_terms(clause: TermsClause, bounds: Bounds) -> float | None:
+@compute_bound.register
+def _bound_terms(clause: TermsClause, bounds: Bounds) -> float | None:
     of = bounds.get(clause.column, {})
     return clause.boost * sum(of.get(token.text, 0.0) for _, token in clause.own_terms())
 
 
-@bound.register
-def _bound_of_best(clause: BestClause, bounds: Bounds) -> float | None:
-    found = [bound(part, bounds) for part in clause.clauses]
+@compute_bound.register
+def _bound_best(clause: BestClause, bounds: Bounds) -> float | None:
+    found = [compute_bound(part, bounds) for part in clause.clauses]
     known = [value for value in found if value is not None]
     return max(known) if len(known) == len(found) else None
 
 
-@bound.register
-def _bound_of_combined(clause: CombinedClause, bounds: Bounds) -> float | None:  # noqa: ARG001 (none for any)
+@compute_bound.register
+def _bound_combined(clause: CombinedClause, bounds: Bounds) -> float | None:  # noqa: ARG001 (none for any)
     return None
 
 
-@bound.register
-def _bound_of_boolean(clause: BooleanClause, bounds: Bounds) -> float | None:
-    found = [bound(part, bounds) for part in clause.scoring]
+@compute_bound.register
+def _bound_boolean(clause: BooleanClause, bounds: Bounds) -> float | None:
+    found = [compute_bound(part, bounds) for part in clause.scoring]
     known = [value for value in found if value is not None]
     return sum(known) if len(known) == len(found) else None
 
 
-@bound.register
-def _bound_of_boost(clause: BoostClause, bounds: Bounds) -> float | None:
-    return None if clause.negative_boost else bound(clause.positive, bounds)
+@compute_bound.register
+def _bound_boost(clause: BoostClause, bounds: Bounds) -> float | None:
+    return None if clause.negative_boost else compute_bound(clause.positive, bounds)
 
 
 Statistics = Mapping[str, ColumnStatistics]
 
 
 def score(clause: Clause, statistics: Statistics, index: TextIndex) -> Scored:
-    """Documents that match, with their scores as Lance gives them (float32).
+    """Score the documents that match as Lance does (float32).
 
     Args:
         clause: with fuzzy words expanded.
@@ -222,7 +223,7 @@ def score(clause: Clause, statistics: Statistics, index: TextIndex) -> Scored:
         InvalidInputError: boosts make scores too large.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        found = scored(clause, statistics, index)
+        found = score_exactly(clause, statistics, index)
         scores = found.scores.astype(np.float32)
     if not np.isfinite(scores).all():
         raise InvalidInputError("the boosts of the text query make scores too large: give smaller ones")
@@ -230,46 +231,46 @@ def score(clause: Clause, statistics: Statistics, index: TextIndex) -> Scored:
 
 
 @singledispatch
-def scored(clause: Clause, statistics: Statistics, index: TextIndex) -> Scored:
-    """Documents that match, with their scores (float64)."""
+def score_exactly(clause: Clause, statistics: Statistics, index: TextIndex) -> Scored:
+    """Score the documents that match (float64)."""
     raise TypeError(f"{clause!r} has no scores in {statistics!r} of {index!r}: expand fuzzy clauses first")
 
 
-@scored.register
-def _terms(clause: TermsClause, statistics: Statistics, index: TextIndex) -> Scored:
+@score_exactly.register
+def _score_terms(clause: TermsClause, statistics: Statistics, index: TextIndex) -> Scored:
     of = statistics[clause.column]
     times = Counter(token.text for _, token in clause.own_terms())
     postings = {term: index.postings(clause.column, term) for term in times}
-    documents = candidates(clause, lambda _, term: postings[term].documents)
+    documents = find_candidates(clause, lambda _, term: postings[term].documents)
     if clause.phrase is not None and len(documents):
         known = index.phrase(clause.column, clause.phrase)
         documents = (
-            with_phrase(documents, clause.groups, postings, clause.phrase.slop)
+            filter_by_phrase(documents, clause.groups, postings, clause.phrase.slop)
             if known is None
             else intersection((documents, known))
         )
     lengths = index.lengths(clause.column, documents)
     scores = np.zeros(len(documents))
     for term, count in times.items():
-        at, frequencies = frequencies_in(documents, postings[term])
+        at, frequencies = find_frequencies(documents, postings[term])
         scores[at] += count * of.idf(term) * of.weight(frequencies, lengths[at])
     return Scored(documents, scores).times(clause.boost)
 
 
-@scored.register
-def _best(clause: BestClause, statistics: Statistics, index: TextIndex) -> Scored:
-    return reduce(Scored.best, (scored(part, statistics, index) for part in clause.clauses))
+@score_exactly.register
+def _score_best(clause: BestClause, statistics: Statistics, index: TextIndex) -> Scored:
+    return reduce(Scored.best, (score_exactly(part, statistics, index) for part in clause.clauses))
 
 
-@scored.register
-def _combined(clause: CombinedClause, statistics: Statistics, index: TextIndex) -> Scored:
+@score_exactly.register
+def _score_combined(clause: CombinedClause, statistics: Statistics, index: TextIndex) -> Scored:
     of = [
         (column, share, statistics[column])
         for column, share in zip(clause.columns, clause.weights, strict=True)
     ]
     count = max(one.documents for _, _, one in of)
     average = sum(share * one.tokens for _, share, one in of) / max(count, 1)
-    documents = candidates(clause, lambda column, term: index.postings(column, term).documents)
+    documents = find_candidates(clause, lambda column, term: index.postings(column, term).documents)
     lengths = np.zeros(len(documents))
     for column, share, _ in of:
         lengths += share * index.lengths(column, documents)
@@ -277,38 +278,40 @@ def _combined(clause: CombinedClause, statistics: Statistics, index: TextIndex) 
     for term in (token.text for token in clause.tokens):
         frequencies = np.zeros(len(documents))
         for column, share, _ in of:
-            at, of_term = frequencies_in(documents, index.postings(column, term))
+            at, of_term = find_frequencies(documents, index.postings(column, term))
             frequencies[at] += share * of_term
-        rarity = idf(count, max(one.frequencies.get(term, 0) for _, _, one in of))
-        scores += rarity * weight(frequencies, lengths, average)
+        rarity = compute_idf(count, max(one.frequencies.get(term, 0) for _, _, one in of))
+        scores += rarity * compute_weight(frequencies, lengths, average)
     return Scored(documents, scores)
 
 
-@scored.register
-def _boolean(clause: BooleanClause, statistics: Statistics, index: TextIndex) -> Scored:
-    should = [scored(part, statistics, index) for part in clause.should]
+@score_exactly.register
+def _score_boolean(clause: BooleanClause, statistics: Statistics, index: TextIndex) -> Scored:
+    should = [score_exactly(part, statistics, index) for part in clause.should]
     if clause.must:
-        must = reduce(Scored.both, (scored(part, statistics, index) for part in clause.must))
-        found = reduce(Scored.adding, should, must)
+        must = reduce(Scored.both, (score_exactly(part, statistics, index) for part in clause.must))
+        found = reduce(Scored.add_scores, should, must)
     else:
         found = reduce(Scored.either, should)
     for part in clause.must_not:
-        found = found.without(scored(part, statistics, index).documents)
+        found = found.without(score_exactly(part, statistics, index).documents)
     return found
 
 
-@scored.register
-def _boost(clause: BoostClause, statistics: Statistics, index: TextIndex) -> Scored:
-    negative = scored(clause.negative, statistics, index)
-    return scored(clause.positive, statistics, index).adding(negative.times(-clause.negative_boost))
+@score_exactly.register
+def _score_boost(clause: BoostClause, statistics: Statistics, index: TextIndex) -> Scored:
+    negative = score_exactly(clause.negative, statistics, index)
+    return score_exactly(clause.positive, statistics, index).add_scores(
+        negative.times(-clause.negative_boost)
+    )
 
 
-def frequencies_in(documents: np.ndarray, postings: Postings) -> tuple[np.ndarray, np.ndarray]:
-    """Which of the documents have a term, as indices into them, and how often."""
+def find_frequencies(documents: np.ndarray, postings: Postings) -> tuple[np.ndarray, np.ndarray]:
+    """Return the documents with a term, as indices into them, and their term frequencies."""
     if len(documents) < len(postings.documents):
-        places = places_in(postings.documents, documents)
+        places = find_indices(postings.documents, documents)
         at = np.flatnonzero(places >= 0)
         return at, postings.frequencies[places[at]]
-    at = places_in(documents, postings.documents)
+    at = find_indices(documents, postings.documents)
     found = at >= 0
     return at[found], postings.frequencies[found]

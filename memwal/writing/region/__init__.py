@@ -1,1 +1,1 @@
-"""Write one region: claim it, queue requests, append to its log."""
+"""The writer of one region: claim, request queue, and log."""

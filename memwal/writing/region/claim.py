@@ -1,4 +1,4 @@
-"""A region as this process owns it: one Lance `ShardWriter`, its epoch, and its place in the log."""
+"""A claimed region: one Lance `ShardWriter`, its epoch, and its position in the log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
 from memwal.regions.manifest import RegionManifest, read_latest_manifest
-from memwal.regions.wal import WalEntry, position_of
+from memwal.regions.wal import WalEntry, find_appended_position
 from memwal.stored_fields import TOMBSTONE
 from memwal.writing.region.doubts import InDoubtError
 from memwal.writing.table.open_table import OpenTable
@@ -28,7 +28,7 @@ _ALIGNMENT = 16
 
 @dataclass(frozen=True, eq=False)
 class OwnTail:
-    """What this process wrote to a region and holds in memory.
+    """The unflushed rows that this process wrote to a region and holds in memory.
 
     Whoever finds `writer_epoch` in the region's newest manifest knows its whole log up to `last` without
     looking at storage, and the rows of all positions from `first` on. Positions below `first` that the
@@ -49,13 +49,13 @@ class OwnTail:
     entries: Sequence[WalEntry]
 
     def after(self, position: int) -> list[WalEntry]:
-        """Entries behind a position, ascending."""
+        """Return the entries after a position, ascending."""
         newer = list(takewhile(lambda one: one.position > position, reversed(self.entries)))
         return newer[::-1]
 
 
-class HeldEntry:
-    """One durable append; what readers want of it is made when the first of them asks."""
+class BufferedEntry:
+    """One durable append; its WAL entry is built when a reader first asks for it."""
 
     __slots__ = ("_deleted", "_entry", "_rows", "_schema", "epoch", "generation", "nbytes", "position")
 
@@ -73,15 +73,15 @@ class HeldEntry:
 
     @property
     def num_rows(self) -> int:
-        """Rows or keys."""
+        """Number of rows or keys."""
         return int(self._rows.num_rows)
 
     @property
     def entry(self) -> WalEntry:
-        """As it is in the log."""
+        """The WAL entry."""
         made = self._entry
         if made is None:
-            rows = entry_rows(self._rows, self._schema, deleted=self._deleted)
+            rows = build_entry_rows(self._rows, self._schema, deleted=self._deleted)
             made = self._entry = WalEntry(
                 self.position, self.epoch, self.generation, is_fence=False, rows=rows
             )
@@ -89,12 +89,12 @@ class HeldEntry:
 
 
 class _Entries(Sequence[WalEntry]):
-    """The first entries of a list that only grows; making it copies nothing."""
+    """A prefix of a list that only grows, without a copy."""
 
     __slots__ = ("_held", "_size")
 
-    def __init__(self, held: list[HeldEntry], size: int) -> None:
-        self._held = held
+    def __init__(self, entries: list[BufferedEntry], size: int) -> None:
+        self._held = entries
         self._size = size
 
     def __len__(self) -> int:
@@ -118,7 +118,7 @@ class _Entries(Sequence[WalEntry]):
 
 
 class TailKeeper:
-    """Collects what a claim appends; one thread at a time writes, any number reads.
+    """Collects the appended entries of a claim; one thread writes, any number reads.
 
     Attributes:
         held: what is held now; replaced as a whole, so that readers need no lock.
@@ -132,40 +132,40 @@ class TailKeeper:
 
     def __init__(self, epoch: int, position: int) -> None:
         self._lock = threading.Lock()
-        self._entries: list[HeldEntry] = []
+        self._entries: list[BufferedEntry] = []
         self.held = OwnTail(epoch, position + 1, position, ())
         self.rows = 0
         self.bytes = 0
 
-    def append(self, entry: HeldEntry) -> None:
-        """Hold a durable entry; between it and the last there are none but fences."""
+    def append(self, entry: BufferedEntry) -> None:
+        """Add a durable entry; only fences may lie between it and the one before."""
         with self._lock:
             self._entries.append(entry)
             self.rows += entry.num_rows
             self.bytes += entry.nbytes
-            self._show(self.held.first, entry.position)
+            self._publish(self.held.first, entry.position)
 
     def drop(self, generation: int) -> None:
-        """Let go of the entries of all generations before this one: they are flushed."""
+        """Drop the entries of all generations before this one: they are flushed."""
         if not self._entries or self._entries[0].generation >= generation:
             return
         with self._lock:
-            dropped = [one for one in self._entries if one.generation < generation]
-            self.rows -= sum(one.num_rows for one in dropped)
-            self.bytes -= sum(one.nbytes for one in dropped)
+            dropped = [entry for entry in self._entries if entry.generation < generation]
+            self.rows -= sum(entry.num_rows for entry in dropped)
+            self.bytes -= sum(entry.nbytes for entry in dropped)
             # Another list: those who read the one before keep it.
             self._entries = self._entries[len(dropped) :]
             last = self.held.last
-            self._show(self._entries[0].position if self._entries else last + 1, last)
+            self._publish(self._entries[0].position if self._entries else last + 1, last)
 
-    def _show(self, first: int, last: int) -> None:
+    def _publish(self, first: int, last: int) -> None:
         entries = _Entries(self._entries, len(self._entries))
         self.held = OwnTail(self.held.writer_epoch, first, last, entries)
 
 
 @dataclass(eq=False)
 class Claim:
-    """Used by one thread at a time, except for `tail` and the plain values.
+    """A claimed region; for one thread at a time, except for `tail` and plain attributes.
 
     Attributes:
         table: with which it was opened.
@@ -201,23 +201,27 @@ class Claim:
             InvalidInputError: Lance refuses the rows; nothing was written.
             InDoubtError: the entry may or may not be in the log; nothing more can be appended.
         """
-        rows = gathered(parts)
+        rows = concat_parts(parts)
         try:
-            (self._writer.delete if deleted else self._writer.put)(exported(rows))
+            (self._writer.delete if deleted else self._writer.put)(export_rows(rows))
             stats = self._writer.memtable_stats()
-            position = position_of(self.table.storage, self.region_id, self.position + 1, self.epoch)
+            position = find_appended_position(
+                self.table.storage, self.region_id, self.position + 1, self.epoch
+            )
         except (OSError, RuntimeError, LanceGatewayError) as error:
-            raise self._judged(error) from error
+            raise self._classify_error(error) from error
         self.position = position
         self.used_at = time.monotonic()
         generation = stats["generation"]
         self.tail.append(
-            HeldEntry(self.position, self.epoch, generation, rows, self.table.entry_schema, deleted=deleted)
+            BufferedEntry(
+                self.position, self.epoch, generation, rows, self.table.entry_schema, deleted=deleted
+            )
         )
         self.tail.drop(generation - stats["frozen_count"])
 
-    def _judged(self, error: Exception) -> InvalidInputError | InDoubtError:
-        text = plain(error)
+    def _classify_error(self, error: Exception) -> InvalidInputError | InDoubtError:
+        text = shorten_text(error)
         if text.startswith(INVALID):
             return InvalidInputError(f"table {self.table.name!r}: {text}")
         self.is_lost = True
@@ -225,7 +229,7 @@ class Claim:
         return InDoubtError(msg, self.position + 1, self.epoch, by_peer=PEER in text)
 
     def close(self) -> bool:
-        """Flush and let go; False where another writer has the region already, and the rows with it.
+        """Flush and release the region; return False if another writer has claimed it.
 
         Raises:
             UnavailableError: it was not flushed; what was acknowledged is durable in the log.
@@ -244,47 +248,47 @@ class Claim:
             self.is_lost = True
             if PEER in str(error):
                 return False
-            msg = f"table {self.table.name!r}: region {self.region_id} was not flushed: {plain(error)}"
+            reason = shorten_text(error)
+            msg = f"table {self.table.name!r}: region {self.region_id} was not flushed: {reason}"
             raise UnavailableError(msg) from error
         return True
 
     def abandon(self) -> None:
-        """Let go of a writer that lost the region, without a flush: closing it might write what failed."""
+        """Release a lost writer without a flush: closing it might write a failed append."""
         self.is_lost = True
         self._writer = None
 
 
-def plain(error: Exception) -> str:
-    """Lance's message without the places in its source and without saying things twice."""
+def shorten_text(error: Exception) -> str:
+    """Return Lance's message without positions in its source code and without repetitions."""
     text = str(error)
     kept = [part for part in text.split(", /") if ".rs:" not in part.split(" ")[0]]
     return kept[0].split("\n")[0][:500] if kept else text[:500]
 
 
-def gathered(parts: Sequence[pa.Table]) -> pa.Table:
-    """The rows of several requests; many small ones are copied together."""
+def concat_parts(parts: Sequence[pa.Table]) -> pa.Table:
+    """Concatenate the rows of several requests; copy small ones into one chunk."""
     rows = parts[0] if len(parts) == 1 else pa.concat_tables(parts)
     if rows.num_columns and rows.column(0).num_chunks > 1 and rows.nbytes < _MANY_BYTES:
         rows = rows.combine_chunks()
     return rows
 
 
-def exported(rows: pa.Table) -> pa.RecordBatchReader:
-    """Rows as Lance takes them over: decimals at the addresses that it demands, no empty batches."""
+def export_rows(rows: pa.Table) -> pa.RecordBatchReader:
+    """Return rows as Lance accepts them: aligned decimals and no empty batches."""
     batches = [batch for batch in rows.to_batches() if batch.num_rows]
     if any(_has_decimals(column.type) for column in rows.schema):
-        batches = [batch if _is_aligned(batch) else _aligned(batch) for batch in batches]
+        batches = [batch if _is_aligned(batch) else _align(batch) for batch in batches]
     return pa.RecordBatchReader.from_batches(rows.schema, batches)
 
 
 def _has_decimals(dtype: pa.DataType) -> bool:
-    """Whether values of a type are decimals, or hold some."""
     if isinstance(dtype, pa.BaseExtensionType):
         return _has_decimals(dtype.storage_type)
     if pa.types.is_dictionary(dtype):
         return _has_decimals(dtype.value_type)
-    held = (dtype.field(place).type for place in range(dtype.num_fields))
-    return pa.types.is_decimal(dtype) or any(map(_has_decimals, held))
+    children = (dtype.field(place).type for place in range(dtype.num_fields))
+    return pa.types.is_decimal(dtype) or any(map(_has_decimals, children))
 
 
 def _is_aligned(batch: pa.RecordBatch) -> bool:
@@ -292,7 +296,7 @@ def _is_aligned(batch: pa.RecordBatch) -> bool:
     return all(one.address % _ALIGNMENT == 0 for one in buffers)
 
 
-def _aligned(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _align(batch: pa.RecordBatch) -> pa.RecordBatch:
     # Lance panics over decimals that aren't, and what comes from the wire often isn't.
     options = pa.ipc.IpcReadOptions(ensure_alignment=pa.ipc.Alignment.At64Byte)
     sink = pa.BufferOutputStream()
@@ -301,8 +305,8 @@ def _aligned(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.ipc.open_stream(sink.getvalue(), options=options).read_next_batch()
 
 
-def entry_rows(rows: pa.Table, schema: pa.Schema, *, deleted: bool) -> pa.Table:
-    """Rows that were put, or keys that were deleted, as the WAL has them.
+def build_entry_rows(rows: pa.Table, schema: pa.Schema, *, deleted: bool) -> pa.Table:
+    """Return the rows of a WAL entry for upserted rows or deleted keys.
 
     Args:
         rows: of the table's columns; of a delete, its key columns.

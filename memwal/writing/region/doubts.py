@@ -1,4 +1,4 @@
-"""What became of an append that failed: the log tells (ADR 18)."""
+"""Find the outcome of a failed append in the log (ADR 18)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from enum import Enum
 
 from memwal.errors import LanceGatewayError, UnavailableError
-from memwal.regions.wal import entry_at
+from memwal.regions.wal import read_wal_entry_if_present
 from memwal.storage.files import Storage
 from memwal.writing.changes import FencedError, OutcomeUnknownError
 
@@ -21,7 +21,7 @@ FIRST_PAUSE = 0.002
 
 
 class Arrival(Enum):
-    """What became of an append that failed."""
+    """The outcome of an append that failed."""
 
     WRITTEN = "written"
     NOT_WRITTEN = "not written"
@@ -29,7 +29,7 @@ class Arrival(Enum):
 
 
 class InDoubtError(UnavailableError):
-    """An append failed, and whether the rows arrived must be looked up.
+    """An append failed, and its outcome must be looked up.
 
     Attributes:
         position: at which they are if they arrived, or behind fences that begin there.
@@ -44,11 +44,11 @@ class InDoubtError(UnavailableError):
         self.by_peer = by_peer
 
 
-def arrival(storage: Storage, region_id: str, position: int, epoch: int) -> Arrival | None:
-    """What became of an append of the writer with this epoch; None while nothing tells.
+def check_arrival(storage: Storage, region_id: str, position: int, epoch: int) -> Arrival | None:
+    """Return the outcome of an append of the writer with this epoch; None while it is unknown.
 
     Whoever appends at a position takes it for good, so the entry of a writer that claimed the region later is
-    an answer too. Fences of writers that claimed it earlier tell nothing: see `position_of`.
+    an answer too. Fences of writers that claimed it earlier tell nothing: see `find_appended_position`.
 
     Args:
         storage: directory of the table.
@@ -59,7 +59,7 @@ def arrival(storage: Storage, region_id: str, position: int, epoch: int) -> Arri
     Raises:
         LanceGatewayError: the log can't be read.
     """
-    while (entry := entry_at(storage, region_id, position)) is not None:
+    while (entry := read_wal_entry_if_present(storage, region_id, position)) is not None:
         if entry.writer_epoch > epoch:
             return Arrival.NOT_WRITTEN
         if entry.writer_epoch == epoch and not entry.is_fence:
@@ -78,7 +78,7 @@ def has_arrived(
     *,
     is_once: bool,
 ) -> bool:
-    """Return whether an append that failed is in the log after all; False where it may be tried again.
+    """Return whether a failed append is in the log; if not, it may be retried.
 
     Args:
         storage: directory of the table.
@@ -114,7 +114,7 @@ def _look_up(
     give_up = min(deadline, time.monotonic() + (FENCE_SECONDS if doubt.by_peer else 0.0))
     pause = FIRST_PAUSE
     try:
-        while (found := arrival(storage, region_id, doubt.position, doubt.epoch)) is None:
+        while (found := check_arrival(storage, region_id, doubt.position, doubt.epoch)) is None:
             if time.monotonic() >= give_up:
                 break
             stopped.wait(pause)
@@ -128,7 +128,7 @@ def _look_up(
     while True:
         try:
             claim()
-            found = arrival(storage, region_id, doubt.position, doubt.epoch)
+            found = check_arrival(storage, region_id, doubt.position, doubt.epoch)
         except LanceGatewayError as error:
             if time.monotonic() >= give_up:
                 _log.warning("%s: after a failed write the log can't be read: %s", doubt, error)

@@ -1,7 +1,7 @@
-"""Opens Lance's writers: to claim a region, or to append one entry that does not fit an append.
+"""Open Lance's writers: to claim a region, or to append one oversized entry.
 
-Rows and keys together, or more rows than a MemTable takes: a Lance writer that is told to put nothing into
-the log before it is closed writes all of it as one entry then, in order, and flushes a generation.
+An entry with rows and keys, or with more rows than a MemTable holds, does not fit an append. A Lance writer
+that writes to the log only when it is closed writes it as one entry, and flushes a generation.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import pyarrow as pa
 from memwal.errors import InvalidInputError, UnavailableError
 from memwal.regions.generation_numbers import check_not_restarted
 from memwal.regions.manifest import RegionManifest, read_latest_manifest
-from memwal.regions.wal import entry_at, last_wal_position, unflushed
+from memwal.regions.wal import find_last_wal_position, read_unflushed_entries, read_wal_entry_if_present
 from memwal.writing.changes import FencedError, SealedError
 from memwal.writing.options import WriteOptions
-from memwal.writing.region.claim import INVALID, PEER, Claim, TailKeeper, exported, plain
+from memwal.writing.region.claim import INVALID, PEER, Claim, TailKeeper, export_rows, shorten_text
 from memwal.writing.region.doubts import InDoubtError
 from memwal.writing.table.open_table import OpenTable
 
@@ -35,17 +35,17 @@ _RACES = (PEER, "another writer claimed", "commit conflict")
 
 
 class ContestedError(FencedError):
-    """Others claimed the region at the same time; nothing was written."""
+    """Several writers claimed the region at the same time; nothing was written."""
 
 
 class _LogTooLongError(ContestedError):
-    """The log has more than one MemTable takes."""
+    """The unflushed log is larger than one MemTable."""
 
 
 def open_claim(
-    table: OpenTable, region_id: str, options: WriteOptions, known: RegionManifest | None = None
+    table: OpenTable, region_id: str, options: WriteOptions, cached: RegionManifest | None = None
 ) -> Claim:
-    """Claim a region, whoever owns it.
+    """Claim a region, also from another owner.
 
     Raises:
         ContestedError: others did so too.
@@ -61,19 +61,19 @@ def open_claim(
         "max_unflushed_memtable_bytes": 4 * max(options.max_memtable_bytes, _LEAST_UNFLUSHED_BYTES),
     }
     try:
-        manifest, position, writer = claimed(table, region_id, settings, known)
+        manifest, position, writer = claim_region(table, region_id, settings, cached)
     except _LogTooLongError:
         _flush_log(table, region_id)
-        manifest, position, writer = claimed(table, region_id, settings, None)
+        manifest, position, writer = claim_region(table, region_id, settings, None)
     epoch = manifest.writer_epoch
     return Claim(table, region_id, manifest, epoch, position, TailKeeper(epoch, position), writer)
 
 
 def _flush_log(table: OpenTable, region_id: str) -> None:
-    """Flush what a writer with a larger MemTable left in the log: ours can't hold it."""
+    """Flush a log that a writer with a larger MemTable left behind."""
     manifest = read_latest_manifest(table.storage, region_id)
     rows = batches = nbytes = 0
-    for entry in () if manifest is None else unflushed(table.storage, manifest):
+    for entry in () if manifest is None else read_unflushed_entries(table.storage, manifest):
         if entry.rows is not None:
             rows += entry.rows.num_rows
             batches += entry.rows.column(0).num_chunks
@@ -85,29 +85,29 @@ def _flush_log(table: OpenTable, region_id: str) -> None:
         "max_memtable_size": room,
         "max_unflushed_memtable_bytes": 4 * room,
     }
-    _, _, writer = claimed(table, region_id, settings, None)
+    _, _, writer = claim_region(table, region_id, settings, None)
     try:
         writer.close()
     except (OSError, RuntimeError) as error:
         if PEER in str(error):
-            raise _contested(table, region_id) from error
-        msg = f"table {table.name!r}: region {region_id} was not flushed: {plain(error)}"
+            raise _contested_error(table, region_id) from error
+        msg = f"table {table.name!r}: region {region_id} was not flushed: {shorten_text(error)}"
         raise UnavailableError(msg) from error
 
 
-def claimed(
-    table: OpenTable, region_id: str, settings: Mapping[str, Any], known: RegionManifest | None
+def claim_region(
+    table: OpenTable, region_id: str, settings: Mapping[str, Any], cached: RegionManifest | None
 ) -> tuple[RegionManifest, int, Any]:
-    """Claim a region with a Lance writer; its manifest, the newest position in the log, and the writer.
+    """Claim a region; return its manifest, the newest position in the log, and the Lance writer.
 
     Raises:
         LanceGatewayError: as `open_claim`.
     """
-    before = read_latest_manifest(table.storage, region_id, known=known)
+    before = read_latest_manifest(table.storage, region_id, cached=cached)
     if before is not None:
         check_not_restarted(table.storage, before, table.details.newest_merged(region_id))
     try:
-        writer = table.written.mem_wal_writer(region_id, **settings)
+        writer = table.writer_dataset.mem_wal_writer(region_id, **settings)
     except (OSError, RuntimeError, ValueError) as error:
         if _SEALED in str(error):
             msg = (
@@ -115,31 +115,31 @@ def claimed(
             )
             raise SealedError(msg) from error
         if any(part in str(error) for part in _RACES):
-            raise _contested(table, region_id) from error
+            raise _contested_error(table, region_id) from error
         if _TOO_LONG in str(error):
-            raise _LogTooLongError(plain(error)) from error
-        msg = f"table {table.name!r}: region {region_id} can't be claimed: {plain(error)}"
+            raise _LogTooLongError(shorten_text(error)) from error
+        msg = f"table {table.name!r}: region {region_id} can't be claimed: {shorten_text(error)}"
         raise UnavailableError(msg) from error
     # The manifest and the log are looked at after the claim: this order must not change (ADR 18).
-    after = read_latest_manifest(table.storage, region_id, known=before)
+    after = read_latest_manifest(table.storage, region_id, cached=before)
     epoch = 0 if before is None else before.writer_epoch
     if after is None or after.writer_epoch != epoch + 1:
         # Which of several claims is ours, nobody tells.
-        raise _contested(table, region_id)
-    position = last_wal_position(
+        raise _contested_error(table, region_id)
+    position = find_last_wal_position(
         table.storage,
         region_id,
         after=max(after.replay_after_wal_entry_position, after.wal_entry_position_last_seen - 1, 0),
     )
     if position and epoch:
         # Lance fences off older writers with an entry of its own: nobody comes in between after that.
-        entry = entry_at(table.storage, region_id, position)
+        entry = read_wal_entry_if_present(table.storage, region_id, position)
         if entry is None or not entry.is_fence or entry.writer_epoch != after.writer_epoch:
-            raise _contested(table, region_id)
+            raise _contested_error(table, region_id)
     return after, position, writer
 
 
-def _contested(table: OpenTable, region_id: str) -> ContestedError:
+def _contested_error(table: OpenTable, region_id: str) -> ContestedError:
     return ContestedError(
         f"table {table.name!r}: region {region_id} is claimed by several writers at once; retry"
     )
@@ -152,9 +152,9 @@ def append_atomically(
     deletes: pa.Table | None,
     *,
     after_epoch: int | None,
-    known: RegionManifest | None,
+    cached: RegionManifest | None,
 ) -> int:
-    """Claim a region, append all of it as one entry, flush, and let go.
+    """Claim a region, append all changes as one entry, flush, and release the region.
 
     Args:
         table: with whose columns the rows are.
@@ -162,7 +162,7 @@ def append_atomically(
         upserts: rows to write; None for none.
         deletes: keys to delete; None for none.
         after_epoch: nobody may have claimed the region since this epoch; None where that does not matter.
-        known: the newest manifest read before.
+        cached: the newest manifest read before.
 
     Returns:
         Epoch of the claim, which was let go.
@@ -183,7 +183,7 @@ def append_atomically(
         "max_memtable_rows": sum(part.num_rows for part in parts) + _ROOM_ROWS,
         "max_memtable_batches": 1 << 20,
     }
-    manifest, position, writer = claimed(table, region_id, settings, known)
+    manifest, position, writer = claim_region(table, region_id, settings, cached)
     epoch = manifest.writer_epoch
     where = f"table {table.name!r}, region {region_id}"
     if after_epoch is not None and epoch != after_epoch + 1:
@@ -191,18 +191,18 @@ def append_atomically(
         raise FencedError(msg)
     try:
         if upserts is not None:
-            writer.put(exported(upserts))
+            writer.put(export_rows(upserts))
         if deletes is not None:
-            writer.delete(exported(deletes))
+            writer.delete(export_rows(deletes))
     except (OSError, RuntimeError) as error:
         # Nothing reaches the log but by closing, and this writer is never closed.
-        text = plain(error)
+        text = shorten_text(error)
         if text.startswith(INVALID):
             raise InvalidInputError(f"{where}: {text}") from error
         raise InDoubtError(f"{where}: {text}", position + 1, epoch, by_peer=PEER in text) from error
     try:
         writer.close()
     except (OSError, RuntimeError) as error:
-        text = plain(error)
+        text = shorten_text(error)
         raise InDoubtError(f"{where}: {text}", position + 1, epoch, by_peer=PEER in text) from error
     return epoch

@@ -1,8 +1,7 @@
-"""When a region may be claimed, and whom it belongs to until then.
+"""Ownership of a region: when it may be claimed, and by whom.
 
-An owner leaves a small file beside the table after each claim, for other processes to find. The region's
-manifest alone decides who may write: a record only tells how to reach that process, since when it owns the
-region, and whether it let go.
+After each claim, an owner writes a small record beside the table. Only the region's manifest decides who may
+write; the record tells others the owner's address, the time of its claim, and whether it released the region.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from dataclasses import asdict, dataclass
 
 from memwal.errors import InvalidInputError, NotFoundError, UnavailableError
 from memwal.regions.manifest import RegionManifest, manifest_path, read_latest_manifest
-from memwal.regions.wal import has_unflushed
+from memwal.regions.wal import has_unflushed_rows
 from memwal.storage.files import Storage
 from memwal.writing.changes import FencedError, NotOwnerError, SealedError
 from memwal.writing.options import OwnershipPolicy, WriteOptions
@@ -38,7 +37,7 @@ _KEPT = 16
 
 @dataclass(frozen=True, slots=True)
 class OwnerRecord:
-    """What an owner says of itself.
+    """The address and the state of the owner of a region.
 
     Attributes:
         epoch: of its claim.
@@ -60,43 +59,42 @@ class OwnerRecord:
             raise InvalidInputError(msg)
 
 
-def record_path(region_id: str, epoch: int) -> str:
-    """The file of the record of one claim, below the table's directory.
+def owner_record_path(region_id: str, epoch: int) -> str:
+    """Return the file of the owner record of one claim, below the table's directory.
 
-    The last claims have their own each: a former owner that is late with its record would else write over
-    the newer one.
+    Each claim has its own file, so a former owner that is late can't overwrite the newer record.
     """
     return f"{OWNERS}/{region_id}/{epoch % _KEPT}.json"
 
 
-def write_owner(storage: Storage, region_id: str, record: OwnerRecord) -> None:
-    """Record an owner; where storage fails, others take it for one that nobody knows."""
+def write_owner_record(storage: Storage, region_id: str, record: OwnerRecord) -> None:
+    """Write an owner record; if storage fails, the owner stays unknown to others."""
     with suppress(UnavailableError):
-        storage.put(record_path(region_id, record.epoch), json.dumps(asdict(record)).encode())
+        storage.put(owner_record_path(region_id, record.epoch), json.dumps(asdict(record)).encode())
 
 
-def forget_owner(storage: Storage, region_id: str, epoch: int) -> None:
-    """Remove the record of a claim that is over; where storage fails, it stays and harms nobody."""
+def delete_owner_record(storage: Storage, region_id: str, epoch: int) -> None:
+    """Delete the record of a claim that ended; if storage fails, the record stays, without harm."""
     with suppress(UnavailableError):
-        storage.delete(record_path(region_id, epoch))
+        storage.delete(owner_record_path(region_id, epoch))
 
 
-def read_owner(storage: Storage, manifest: RegionManifest) -> OwnerRecord | None:
-    """The record of the writer that a region's manifest names; None where it left none.
+def read_owner_record(storage: Storage, manifest: RegionManifest) -> OwnerRecord | None:
+    """Return the record of the writer that a region's manifest names; None if there is none.
 
     Raises:
         UnavailableError: storage failed to answer.
     """
     try:
-        data = storage.read(record_path(manifest.region_id, manifest.writer_epoch))
+        data = storage.read(owner_record_path(manifest.region_id, manifest.writer_epoch))
         record = OwnerRecord(**json.loads(data))
     except (FileNotFoundError, ValueError, TypeError, InvalidInputError):
         return None  # Anyone may have written there: a record is never more than a hint.
     return record if record.epoch == manifest.writer_epoch else None
 
 
-def manifest_age(storage: Storage, manifest: RegionManifest) -> float:
-    """Seconds since the manifest was written, by the clocks of storage and this machine.
+def measure_manifest_age(storage: Storage, manifest: RegionManifest) -> float:
+    """Return the age of the manifest in seconds, by the clocks of storage and of this machine.
 
     Raises:
         UnavailableError: storage failed to answer.
@@ -106,7 +104,7 @@ def manifest_age(storage: Storage, manifest: RegionManifest) -> float:
 
 
 class RegionOwnership:
-    """Claims one region for one writer; used by one thread at a time, except for `other_owner`.
+    """Claims one region for one writer; for one thread at a time, except for `find_other_owner`.
 
     Args:
         region_id: UUID in its usual text form.
@@ -137,7 +135,7 @@ class RegionOwnership:
         self._recorded_epoch = 0
 
     def claim(self, deadline: float, after_epoch: int | None = None, *, spares_owner: bool = False) -> Claim:
-        """Claim the region as soon as its owner has had it for the time that the options grant.
+        """Claim the region as soon as its owner has held it for the time that the options grant.
 
         Args:
             deadline: monotonic time.
@@ -155,15 +153,15 @@ class RegionOwnership:
         began = time.monotonic()
         while True:
             table = self._table()
-            manifest = self.newest(table)
+            manifest = self.read_newest_manifest(table)
             if after_epoch is not None and manifest.writer_epoch != after_epoch:
-                raise FencedError(self._told(table, "another writer claimed it since it was read"))
-            if spares_owner and self._reachable_owner(table, manifest) is not None:
+                raise FencedError(self._describe(table, "another writer claimed it since it was read"))
+            if spares_owner and self._find_reachable_owner(table, manifest) is not None:
                 raise FencedError(
-                    self._told(table, "another process owns it by now; nothing was written, retry")
+                    self._describe(table, "another process owns it by now; nothing was written, retry")
                 )
             seconds = self._seconds_to_wait(table, manifest, began)
-            if spares_owner and seconds <= 0 and self._may_be_coming(table, manifest, began):
+            if spares_owner and seconds <= 0 and self._is_owner_starting(table, manifest, began):
                 seconds = _LOOK_SECONDS
             if seconds <= 0:
                 try:
@@ -171,12 +169,14 @@ class RegionOwnership:
                 except ContestedError:
                     attempts += 1
                     # All who saw that left the region to nobody; who did not, leaves a record at once.
-                    self._contested_epoch = self.newest(table).writer_epoch
+                    self._contested_epoch = self.read_newest_manifest(table).writer_epoch
                     seconds = random.uniform(0.0, _JITTER * min(attempts, 5))  # noqa: S311 - no secret
                 else:
                     if after_epoch is not None and claim.epoch != after_epoch + 1:
                         claim.abandon()
-                        raise FencedError(self._told(table, "another writer claimed it since it was read"))
+                        raise FencedError(
+                            self._describe(table, "another writer claimed it since it was read")
+                        )
                     self.manifest = claim.manifest
                     return claim
             else:
@@ -185,28 +185,30 @@ class RegionOwnership:
             left = deadline - time.monotonic()
             if self._stopped.wait(max(0.0, min(seconds, left, _LOOK_AGAIN_SECONDS))) or left <= 0:
                 raise UnavailableError(
-                    self._told(table, "its owner did not let go of it in time; nothing was written, retry")
+                    self._describe(
+                        table, "its owner did not let go of it in time; nothing was written, retry"
+                    )
                 )
 
-    def newest(self, table: OpenTable) -> RegionManifest:
-        """The region's newest manifest.
+    def read_newest_manifest(self, table: OpenTable) -> RegionManifest:
+        """Return the region's newest manifest.
 
         Raises:
             NotFoundError: there is none.
             SealedError: it takes no more rows.
         """
-        manifest = read_latest_manifest(table.storage, self.region_id, known=self.manifest)
+        manifest = read_latest_manifest(table.storage, self.region_id, cached=self.manifest)
         if manifest is None and self.manifest is None:
-            manifest = self._coming(table)
+            manifest = self._wait_for_manifest(table)
         self.manifest = manifest
         if manifest is None:
-            raise NotFoundError(self._told(table, "it is gone: was the table dropped?"))
+            raise NotFoundError(self._describe(table, "it is gone: was the table dropped?"))
         if manifest.sealed:
-            raise SealedError(self._told(table, "it is sealed, which means that it takes no more rows"))
+            raise SealedError(self._describe(table, "it is sealed, which means that it takes no more rows"))
         return manifest
 
-    def _coming(self, table: OpenTable) -> RegionManifest | None:
-        """The manifest of a region whose directory another writer may be creating just now."""
+    def _wait_for_manifest(self, table: OpenTable) -> RegionManifest | None:
+        """Return the manifest of a region that another writer may be creating; None if it does not appear."""
         for pause in _PAUSES:
             self._stopped.wait(pause)
             manifest = read_latest_manifest(table.storage, self.region_id)
@@ -214,8 +216,8 @@ class RegionOwnership:
                 return manifest
         return None
 
-    def other_owner(self, table: OpenTable) -> OwnerRecord | None:
-        """The process that owns the region, where it is another and can be reached; None otherwise.
+    def find_other_owner(self, table: OpenTable) -> OwnerRecord | None:
+        """Return the other process that owns the region and can be reached; None if there is none.
 
         Args:
             table: as it is open; not looked for anew, since rows may be forwarded often.
@@ -223,35 +225,35 @@ class RegionOwnership:
         Raises:
             LanceGatewayError: storage failed, or the region can't be written.
         """
-        return self._reachable_owner(table, self.newest(table))
+        return self._find_reachable_owner(table, self.read_newest_manifest(table))
 
     def announce(self, claim: Claim) -> None:
-        """Tell others that this process owns the region, and how to reach it."""
-        self._record(claim.table, claim, is_released=False)
+        """Publish that this process owns the region, and its address."""
+        self._write_record(claim.table, claim, is_released=False)
 
     def release(self, claim: Claim) -> None:
-        """Tell that the region was flushed and let go."""
-        self._record(claim.table, claim, is_released=True)
+        """Publish that the region was flushed and released."""
+        self._write_record(claim.table, claim, is_released=True)
 
-    def _reachable_owner(self, table: OpenTable, manifest: RegionManifest) -> OwnerRecord | None:
-        record = read_owner(table.storage, manifest)
+    def _find_reachable_owner(self, table: OpenTable, manifest: RegionManifest) -> OwnerRecord | None:
+        record = read_owner_record(table.storage, manifest)
         if record is None or record.is_released or not record.url or self._is_own(record):
             return None
         return None if record.epoch == self.gone_epoch else record
 
-    def _may_be_coming(self, table: OpenTable, manifest: RegionManifest, began: float) -> bool:
-        """Whether the region was claimed so lately that its owner may not have said yet who it is."""
+    def _is_owner_starting(self, table: OpenTable, manifest: RegionManifest, began: float) -> bool:
+        """Return whether the claim is so recent that its owner record may not be written yet."""
         if manifest.writer_epoch in (0, self.gone_epoch) or time.monotonic() - began > _RECORD_SECONDS:
             return False
-        if read_owner(table.storage, manifest) is not None:
+        if read_owner_record(table.storage, manifest) is not None:
             return False
-        return manifest_age(table.storage, manifest) < _RECORD_SECONDS
+        return measure_manifest_age(table.storage, manifest) < _RECORD_SECONDS
 
     def _is_own(self, record: OwnerRecord) -> bool:
         return record.writer == self._writer_id or (bool(record.url) and record.url == self._options.url)
 
     def _seconds_to_wait(self, table: OpenTable, manifest: RegionManifest, began: float) -> float:
-        """How long the owner may keep the region yet.
+        """Return how many seconds the owner may keep the region.
 
         Args:
             table: as it is open.
@@ -259,30 +261,31 @@ class RegionOwnership:
             began: monotonic time since when the region is waited for.
 
         Raises:
-            NotOwnerError: as long as it likes.
+            NotOwnerError: the options forbid to take it.
         """
         epoch = manifest.writer_epoch
         if epoch in (0, self.gone_epoch):
             return 0.0
-        record = read_owner(table.storage, manifest)
+        record = read_owner_record(table.storage, manifest)
         if record is not None and (record.is_released or self._is_own(record)):
             return 0.0
         refuses = self._options.ownership is OwnershipPolicy.REFUSE
         if record is not None and refuses:
             where = record.url or "an address that it doesn't tell"
             raise NotOwnerError(
-                self._told(table, f"the gateway at {where} owns it, and this one leaves it so: write there")
+                self._describe(
+                    table, f"the gateway at {where} owns it, and this one leaves it so: write there"
+                )
             )
         if self._seen[0] != epoch:
             self._seen = epoch, time.monotonic()
         hold, seen = self._options.hold_ms / 1000, self._seen[1]
         if record is not None:
             age = time.time() - record.claimed_at
-        elif epoch > self.lost_epoch > 0 or has_unflushed(table.storage, manifest):
-            age = manifest_age(table.storage, manifest)
-            seen = min(
-                seen, began
-            )  # Who leaves no record may claim as often as it likes: only one turn is granted.
+        elif epoch > self.lost_epoch > 0 or has_unflushed_rows(table.storage, manifest):
+            age = measure_manifest_age(table.storage, manifest)
+            # A writer without a record may claim again and again: it is granted only one turn.
+            seen = min(seen, began)
             if epoch == self._contested_epoch:
                 hold = min(hold, _RECORD_SECONDS)
         else:
@@ -290,14 +293,14 @@ class RegionOwnership:
         # Clocks may differ; but nobody waits longer than that from the first sight on.
         left = hold - max(age, time.monotonic() - seen)
         if left > 0 and refuses:
-            raise NotOwnerError(self._told(table, "another writer has just claimed it: retry later"))
+            raise NotOwnerError(self._describe(table, "another writer has just claimed it: retry later"))
         return left
 
-    def _record(self, table: OpenTable, claim: Claim, *, is_released: bool) -> None:
+    def _write_record(self, table: OpenTable, claim: Claim, *, is_released: bool) -> None:
         for epoch in {claim.epoch - 1, self._recorded_epoch} - {0, claim.epoch}:
-            forget_owner(table.storage, self.region_id, epoch)
+            delete_owner_record(table.storage, self.region_id, epoch)
         self._recorded_epoch = claim.epoch
-        write_owner(
+        write_owner_record(
             table.storage,
             self.region_id,
             OwnerRecord(
@@ -305,5 +308,5 @@ class RegionOwnership:
             ),
         )
 
-    def _told(self, table: OpenTable, what: str) -> str:
-        return f"table {table.name!r}, region {self.region_id}: {what}"
+    def _describe(self, table: OpenTable, reason: str) -> str:
+        return f"table {table.name!r}, region {self.region_id}: {reason}"

@@ -1,4 +1,4 @@
-"""The writer of one region: claim, group commit, fencing, what is not flushed yet."""
+"""The writer of one region: claim, group commit, fencing, and unflushed rows."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ from concurrent.futures import Executor
 from dataclasses import asdict
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
-from memwal.regions.wal import are_left, wal_entry_path
+from memwal.regions.wal import has_abandoned_rows, wal_entry_path
 from memwal.writing.changes import FencedError, NotOwnerError
 from memwal.writing.observing import Counters, RegionStats
 from memwal.writing.options import OwnershipPolicy, WriteOptions
 from memwal.writing.region.claim import Claim, OwnTail
-from memwal.writing.region.doubts import CLAIM_SECONDS, FENCE_SECONDS, FIRST_PAUSE, InDoubtError, has_arrived
+from memwal.writing.region.doubts import (
+    CLAIM_SECONDS,
+    FENCE_SECONDS,
+    FIRST_PAUSE,
+    InDoubtError,
+    has_arrived,
+)
 from memwal.writing.region.lance_writers import ContestedError, append_atomically
 from memwal.writing.region.ownership import RegionOwnership
 from memwal.writing.region.requests import GROUP_BYTES, Request, RequestQueue
@@ -25,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class RegionWriter:
-    """Safe to share between threads; the thread that leads the queue owns the claim.
+    """Writes the rows of one region; safe to share between threads. The queue's leader owns the claim.
 
     Attributes:
         table_name: in the catalog.
@@ -89,12 +95,12 @@ class RegionWriter:
 
     @property
     def idle_seconds(self) -> float:
-        """Since the last append; 0 where nothing is open."""
+        """Seconds since the last append; 0 if the region is not claimed."""
         claim = self._claim
         return 0.0 if claim is None else time.monotonic() - claim.used_at
 
-    def own(self, deadline: float) -> bool:
-        """Claim the region unless it is owned; whether nobody has ever written to it.
+    def ensure_claim(self, deadline: float) -> bool:
+        """Claim the region unless it is claimed; return whether it has never had rows.
 
         Only for who holds the queue.
 
@@ -103,14 +109,14 @@ class RegionWriter:
         """
         claim = self._claim
         if claim is not None and not claim.is_lost:
-            newest = self.ownership.newest(claim.table)
+            newest = self.ownership.read_newest_manifest(claim.table)
             if newest.writer_epoch != claim.epoch:
-                self._lose(by_peer=True, epoch=claim.epoch)
-        claim = self._owned(deadline, None)
+                self._drop_claim(by_peer=True, epoch=claim.epoch)
+        claim = self._get_claim(deadline, None)
         return claim.epoch == 1 and claim.position == 0
 
-    def tail(self) -> OwnTail | None:
-        """What is held in memory; None where the region is not owned.
+    def get_tail(self) -> OwnTail | None:
+        """Return the unflushed rows in memory; None if the region is not owned.
 
         Waits for what was acknowledged before it was durable.
 
@@ -134,18 +140,18 @@ class RegionWriter:
         return claim.tail.held
 
     def drain(self, deadline: float) -> None:
-        """Wait until what was acknowledged before it was durable is durable.
+        """Wait until rows that were acknowledged early are durable.
 
         Raises:
             UnavailableError: it was not written in time.
         """
-        last = self.queue.last_unawaited()
+        last = self.queue.find_last_unawaited()
         if last is not None and not self.queue.wait_for(last, deadline):
             msg = f"{self.queue.name}: rows that were acknowledged as not durable are not written yet; retry"
             raise UnavailableError(msg)
 
     def raise_failure(self) -> None:
-        """Tell, once, that rows were lost which had been acknowledged as not durable.
+        """Raise an error, once, if rows were lost that had been acknowledged as not durable.
 
         Raises:
             UnavailableError: they were.
@@ -156,40 +162,40 @@ class RegionWriter:
             raise UnavailableError(msg) from failure
 
     def flush(self, deadline: float) -> None:
-        """Write what is queued, flush, and let go of the region.
+        """Write the queued requests, flush, and release the region.
 
         Raises:
             UnavailableError: not in time, or storage failed; what was acknowledged is durable in the log.
         """
-        if not self.queue.run_alone(self._closed, deadline):
+        if not self.queue.run_alone(self._close_claim, deadline):
             msg = f"{self.queue.name} is written to for too long to be flushed"
             raise UnavailableError(msg)
         self.raise_failure()
 
     @property
-    def may_have_left(self) -> bool:
-        """Whether the region was lost before its rows were flushed; another writer may have done it since."""
+    def has_unflushed_loss(self) -> bool:
+        """Whether the region was lost before a flush; another writer may have flushed it since."""
         return self._lost is not None
 
-    def flush_left(self, deadline: float) -> None:
-        """Flush what this process wrote last, if another writer took the region and wrote nothing.
+    def flush_after_loss(self, deadline: float) -> None:
+        """Flush the last rows of this process if another writer took the region and wrote nothing.
 
         Lance before 14 takes a region over and gives up, since it can't replay rows of Lance 14.
 
         Raises:
             LanceGatewayError: it was not flushed; what was acknowledged is durable in the log.
         """
-        self.queue.run_alone(self._flush_left, deadline)
+        self.queue.run_alone(self._flush_after_loss, deadline)
 
     def give_back(self) -> None:
-        """Let go of the region without a flush; others need not wait for it."""
+        """Release the region without a flush, so that others need not wait for it."""
         claim = self._claim
         if claim is not None and not claim.is_lost:
             self.ownership.release(claim)
         self.abandon()
 
     def abandon(self) -> None:
-        """Forget the region without a flush: its table is gone, or another."""
+        """Drop the claim without a flush: the table was dropped or replaced."""
         self.losses += 1
         claim, self._claim = self._claim, None
         self.last_epoch = 0
@@ -198,7 +204,7 @@ class RegionWriter:
             claim.abandon()
 
     def stats(self) -> RegionStats:
-        """Counters and gauges; nothing is looked up."""
+        """Return counters and gauges, without any I/O."""
         claim, queue = self._claim, self.queue
         if claim is not None and claim.is_lost:
             claim = None
@@ -217,41 +223,40 @@ class RegionWriter:
         )
 
     def _write(self, group: Sequence[Request]) -> None:
-        """Write a group and set the errors of those that could not be written."""
         try:
-            self._written(group)
+            self._write_group(group)
         except InvalidInputError as error:
             if len(group) > 1:
-                for one in group:
-                    self._write([one])  # One of them is wrong: the others must not suffer.
+                for request in group:
+                    self._write([request])  # One of them is wrong: the others must not suffer.
                 return
             group[0].error = error
         except (FencedError, NotOwnerError) as error:
-            own = [one for one in group if not one.is_forwarded]
-            for one in group:
-                if one.is_forwarded or len(own) == len(group):
-                    one.error = error
+            own = [request for request in group if not request.is_forwarded]
+            for request in group:
+                if request.is_forwarded or len(own) == len(group):
+                    request.error = error
             if 0 < len(own) < len(group):
                 self._write(own)  # Nothing was written; what the others must not do, these may.
                 return
         except LanceGatewayError as error:
-            for one in group:
-                one.error = error
-        for one in group:
-            if one.error is not None and not one.is_awaited:
-                self.counters.failed_later += one.num_rows
-                self._failure = one.error
-                _log.error("rows that were acknowledged as not durable were lost: %s", one.error)
+            for request in group:
+                request.error = error
+        for request in group:
+            if request.error is not None and not request.is_awaited:
+                self.counters.failed_later += request.num_rows
+                self._failure = request.error
+                _log.error("rows that were acknowledged as not durable were lost: %s", request.error)
 
-    def _written(self, group: Sequence[Request]) -> None:
-        deadline = max(one.deadline for one in group)
+    def _write_group(self, group: Sequence[Request]) -> None:
+        deadline = max(request.deadline for request in group)
         started = time.monotonic()
         while True:
             try:
                 self._in_flight = group[-1]
                 self._append(group, deadline)
             except InDoubtError as doubt:
-                if self._arrived(group, doubt, deadline):
+                if self._has_arrived(group, doubt, deadline):
                     break
             except ContestedError:
                 # Several claimed it at once, and nothing was written.
@@ -262,7 +267,10 @@ class RegionWriter:
                 break
             finally:
                 self._in_flight = None
-        rows, nbytes = sum([one.num_rows for one in group]), sum([one.nbytes for one in group])
+        rows, nbytes = (
+            sum([request.num_rows for request in group]),
+            sum([request.nbytes for request in group]),
+        )
         counted = self.counters
         counted.groups += 1
         counted.group_requests += len(group)
@@ -287,41 +295,38 @@ class RegionWriter:
         if has_both or is_oversized:
             self._append_atomically(first, deadline)
             return
-        claim = self._owned(deadline, first.holder, group)
+        claim = self._get_claim(deadline, first.holder, group)
         if claim.table is not first.table:
             if claim.table.is_older(first.table):
-                self._closed()
-                claim = self._owned(deadline, first.holder)
+                self._close_claim()
+                claim = self._get_claim(deadline, first.holder)
             if claim.table is not first.table:
                 table = claim.table
-                parts = [table.deletes(one) if deleted else table.upserts(one, fill=True) for one in parts]
+                parts = [
+                    table.conform_deletes(one) if deleted else table.conform_upserts(one, fill=True)
+                    for one in parts
+                ]
         claim.append(parts, deleted=deleted)
 
     def _append_atomically(self, request: Request, deadline: float) -> None:
-        claim = self._owned(deadline, request.holder, [request])
-        while not self._closed():
-            claim = self._owned(deadline, request.holder, [request])
+        claim = self._get_claim(deadline, request.holder, [request])
+        while not self._close_claim():
+            claim = self._get_claim(deadline, request.holder, [request])
         table, upserts, deletes = claim.table, request.upserts, request.deletes
         if table is not request.table:
-            upserts = None if upserts is None else table.upserts(upserts, fill=True)
-            deletes = None if deletes is None else table.deletes(deletes)
+            upserts = None if upserts is None else table.conform_upserts(upserts, fill=True)
+            deletes = None if deletes is None else table.conform_deletes(deletes)
         after = None if request.holder is None else self.last_epoch
         self.last_epoch = append_atomically(
-            table, self.region_id, upserts, deletes, after_epoch=after, known=self.ownership.manifest
+            table, self.region_id, upserts, deletes, after_epoch=after, cached=self.ownership.manifest
         )
         self.counters.claims += 1
         self.counters.flushes += 1
 
-    def _owned(self, deadline: float, holder: object | None, group: Sequence[Request] = ()) -> Claim:
-        """Return the claim, made where there is none.
-
-        Args:
-            deadline: monotonic time.
-            holder: who holds the region exclusively; None for nobody.
-            group: that is to be written; its table was looked at just before.
-        """
+    def _get_claim(self, deadline: float, holder: object | None, group: Sequence[Request] = ()) -> Claim:
+        """Return the claim; claim the region if necessary."""
         claim = self._claim
-        if any(one.is_forwarded for one in group) and (claim is None or claim.is_lost):
+        if any(request.is_forwarded for request in group) and (claim is None or claim.is_lost):
             raise NotOwnerError(f"{self.queue.name}: this process does not own it any more")
         if claim is not None and not claim.is_lost:
             if (group and claim.table is group[0].table) or claim.table.watch.is_same():
@@ -341,10 +346,10 @@ class RegionWriter:
         )
         return claim
 
-    def _arrived(self, group: Sequence[Request], doubt: InDoubtError, deadline: float) -> bool:
-        """Let go of the claim, and find out whether the append arrived; see `has_arrived`."""
+    def _has_arrived(self, group: Sequence[Request], doubt: InDoubtError, deadline: float) -> bool:
+        """Drop the claim, and return whether the append in doubt arrived."""
         self.counters.in_doubt += 1
-        self._lose(by_peer=doubt.by_peer, epoch=doubt.epoch)
+        self._drop_claim(by_peer=doubt.by_peer, epoch=doubt.epoch)
         is_forwarding = self._options.ownership is OwnershipPolicy.FORWARD
         return has_arrived(
             self._table().storage,
@@ -352,45 +357,45 @@ class RegionWriter:
             doubt,
             deadline,
             self._stopped,
-            lambda: self._owned(deadline, None),
+            lambda: self._get_claim(deadline, None),
             is_once=group[0].holder is not None
             or any(one.is_forwarded for one in group)
             or (doubt.by_peer and is_forwarding),
         )
 
-    def _lose(self, *, by_peer: bool, epoch: int) -> None:
+    def _drop_claim(self, *, by_peer: bool, epoch: int) -> None:
         self.losses += 1
         claim, self._claim = self._claim, None
         if claim is not None:
             claim.abandon()
         if by_peer:
-            self._note_loss(epoch)
+            self._count_loss(epoch)
 
-    def _note_loss(self, epoch: int) -> None:
+    def _count_loss(self, epoch: int) -> None:
         self.losses += 1
         self.counters.fences += 1
         self.ownership.lost_epoch = epoch
         self._options.observer.on_fenced(self.table_name, self.region_id, epoch)
 
-    def _flush_left(self) -> None:
+    def _flush_after_loss(self) -> None:
         lost, self._lost = self._lost, None
         if lost is None or self._claim is not None or not lost.table.watch.is_same():
             return
         try:
-            if are_left(lost.table.storage, self.region_id, lost.position):
-                self._owned(time.monotonic() + CLAIM_SECONDS, None)
-                self._closed()
+            if has_abandoned_rows(lost.table.storage, self.region_id, lost.position):
+                self._get_claim(time.monotonic() + CLAIM_SECONDS, None)
+                self._close_claim()
         except LanceGatewayError:
             self._lost = lost
             raise
 
-    def _closed(self) -> bool:
-        """Flush and let go; False where there was nothing to flush any more."""
+    def _close_claim(self) -> bool:
+        """Flush and release the region; return False if there was nothing to flush."""
         claim, self._claim = self._claim, None
         if claim is None or claim.is_lost:
             return False
         if not claim.close():
-            self._note_loss(claim.epoch)
+            self._count_loss(claim.epoch)
             self._lost = claim
             return False
         self.ownership.release(claim)

@@ -1,8 +1,8 @@
-"""Requests that wait for one region's writer, and who of them does the work: group commit without threads.
+"""Queued requests of one region's writer: group commit without threads of its own.
 
-The first who finds nobody at work leads: it writes what waits, its own request among it, and hands over to
-the next that still waits. So a lone client never waits for another thread, and many write in groups while one
-append is under way. Requests that nobody waits for are led by a thread of a pool.
+The first thread that finds no leader leads: it writes all queued requests, then hands over to the next
+waiting thread. So a lone client never waits for another thread, and concurrent requests are written in
+groups. Requests without a waiting thread are led by a thread of a pool.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ GROUP_BYTES = 32 << 20
 
 @dataclass(eq=False, slots=True)
 class Request:
-    """Rows of one region, to be written as a whole.
+    """Rows of one region that are written all or nothing.
 
     Attributes:
         table: whose columns they have.
@@ -65,17 +65,17 @@ class Request:
         self._woken.acquire()
 
     def wake(self) -> None:
-        """Let who waits go on; called once per `wait` that succeeds."""
+        """Wake the waiting thread; called once for each `wait` that returns True."""
         if self._woken.locked():
             self._woken.release()
 
     def wait(self, seconds: float | None) -> bool:
-        """Wait to be woken; False after that many seconds; None for as long as it takes."""
+        """Wait for `wake`; return False after this many seconds; None waits without limit."""
         timeout = -1 if seconds is None else min(max(seconds, 0.0), threading.TIMEOUT_MAX)
         return bool(self._woken.acquire(timeout=timeout))
 
-    def joins(self, other: Request) -> bool:
-        """Whether both can be in one entry of the log: rows with rows of the same columns, keys with keys."""
+    def can_join(self, other: Request) -> bool:
+        """Return whether one WAL entry can hold both: rows with the same columns, or keys."""
         return (
             (self.upserts is None) == (other.upserts is None)
             and (self.deletes is None) == (other.deletes is None)
@@ -85,7 +85,7 @@ class Request:
 
 
 class RequestQueue:
-    """Safe to share between threads.
+    """The queue of write requests of one region; safe to share between threads.
 
     Args:
         name: of what is written to, for messages.
@@ -122,25 +122,25 @@ class RequestQueue:
 
     @property
     def queued_requests(self) -> int:
-        """Requests that wait."""
+        """Number of requests in the queue."""
         return len(self._waiting)
 
     @property
     def is_busy(self) -> bool:
-        """Whether anything is queued, written or held."""
+        """Whether requests are queued or being written, or the queue is held."""
         return bool(self._waiting) or self._is_led or self._holder is not None
 
     def put(self, request: Request) -> None:
-        """Queue a request; blocks while too much waits, or while another holds the region.
+        """Queue a request; block while the queue is full or held by another.
 
         Raises:
             UnavailableError: its deadline came first.
         """
         with self._changed:
-            if self._is_kept_out(request):
+            if self._is_blocked(request):
                 seconds = request.deadline - time.monotonic()
-                if not self._changed.wait_for(lambda: not self._is_kept_out(request), seconds):
-                    raise self._late(request)
+                if not self._changed.wait_for(lambda: not self._is_blocked(request), seconds):
+                    raise self._timeout_error(request)
             self._waiting.append(request)
             self.queued_bytes += request.nbytes
             self.unawaited += not request.is_awaited
@@ -148,13 +148,13 @@ class RequestQueue:
                 self._is_led = True
                 self._pool.submit(self._lead, None)
 
-    def _is_kept_out(self, request: Request) -> bool:
+    def _is_blocked(self, request: Request) -> bool:
         if self._holder is not None and self._holder is not request.holder:
             return True
         return bool(self._waiting) and self.queued_bytes + request.nbytes > self._max_queued_bytes
 
     def start(self, request: Request) -> None:
-        """Have a queued request written by another thread, if nobody is at work."""
+        """Write a queued request on another thread if no thread leads the queue."""
         with self._changed:
             if self._is_led or request.is_done:
                 return
@@ -162,7 +162,7 @@ class RequestQueue:
         self._pool.submit(self._lead, None)
 
     def finish(self, request: Request) -> None:
-        """Wait until a queued request is done, leading if need be; its `error` tells how it went."""
+        """Wait until a queued request is done; lead the queue if no thread does. Errors are in `error`."""
         with self._changed:
             leads = not self._is_led and not request.is_done
             self._is_led = self._is_led or leads
@@ -174,13 +174,13 @@ class RequestQueue:
                 if request.leads and not request.is_done:
                     request.leads = False
                     self._lead(request)
-            elif self._withdrawn(request):
-                request.error, request.is_done = self._late(request), True
+            elif self._withdraw(request):
+                request.error, request.is_done = self._timeout_error(request), True
             else:
                 seconds = None  # It is being written: that ends when storage says so.
 
     def hold(self, holder: object, deadline: float) -> None:
-        """Keep the requests of all others out, once those that were queued before are done.
+        """Wait for the queued requests, then block those of all others.
 
         Raises:
             UnavailableError: the deadline came first.
@@ -197,14 +197,14 @@ class RequestQueue:
                 raise UnavailableError(msg)
 
     def release(self, holder: object) -> None:
-        """Let all others in again."""
+        """Admit the requests of others again."""
         with self._changed:
             if self._holder is holder:
                 self._holder = None
                 self._changed.notify_all()
 
     def run_alone(self, action: Callable[[], object], deadline: float) -> bool:
-        """Call something while nobody writes; False where the deadline came first."""
+        """Call a function while no request is written; return False if the deadline passes first."""
         holder = object()
         try:
             self.hold(holder, deadline)
@@ -216,21 +216,21 @@ class RequestQueue:
             self.release(holder)
         return True
 
-    def last_unawaited(self) -> Request | None:
-        """The newest request that nobody waits for and that is not done; None where there is none."""
+    def find_last_unawaited(self) -> Request | None:
+        """Return the newest request that is not done and has no waiter; None if there is none."""
         with self._changed:
             every = [*self.current, *self._waiting]
             return next((one for one in reversed(every) if not one.is_awaited), None)
 
     def wait_for(self, request: Request, deadline: float) -> bool:
-        """Wait until another's request is done; False where the deadline came first."""
+        """Wait until another thread's request is done; return False if the deadline passes first."""
         with self._changed:
             return self._changed.wait_for(lambda: request.is_done, deadline - time.monotonic())
 
     def _is_idle(self) -> bool:
         return not self._waiting and not self._is_led
 
-    def _withdrawn(self, request: Request) -> bool:
+    def _withdraw(self, request: Request) -> bool:
         with self._changed:
             if request.leads or request not in self._waiting:
                 return False
@@ -239,7 +239,7 @@ class RequestQueue:
             self._changed.notify_all()
             return True
 
-    def _late(self, request: Request) -> UnavailableError:
+    def _timeout_error(self, request: Request) -> UnavailableError:
         return UnavailableError(
             f"{self.name} did not take {request.num_rows} rows in time ({len(self._waiting)} requests of "
             f"{self.queued_bytes} bytes wait); none of them was written, retry"
@@ -248,21 +248,21 @@ class RequestQueue:
     def _lead(self, own: Request | None) -> None:
         while own is None or not own.is_done:
             with self._changed:
-                group = self._next_group()
+                group = self._take_group()
                 self.current = group
             if not group:
                 break
             try:
                 self._write(group)
             except LanceGatewayError as error:
-                for one in group:
-                    one.error = one.error or error
+                for request in group:
+                    request.error = request.error or error
             except BaseException as error:
-                for one in group:
+                for request in group:
                     msg = (
                         f"{self.name}: {type(error).__name__} ({error}): whether rows were written is unknown"
                     )
-                    one.error = one.error or OutcomeUnknownError(msg)
+                    request.error = request.error or OutcomeUnknownError(msg)
                 if not isinstance(error, Exception):
                     self._settle(group, own)
                     self._hand_over()
@@ -274,26 +274,26 @@ class RequestQueue:
     def _settle(self, group: Sequence[Request], own: Request | None) -> None:
         with self._changed:
             self.current = ()
-            for one in group:
-                one.is_done = True
-                self.unawaited -= not one.is_awaited
-                if one is not own:
-                    one.wake()
+            for request in group:
+                request.is_done = True
+                self.unawaited -= not request.is_awaited
+                if request is not own:
+                    request.wake()
             self._changed.notify_all()
 
-    def _next_group(self) -> list[Request]:
+    def _take_group(self) -> list[Request]:
         if not self._waiting:
             return []
         first = self._waiting.popleft()
         group, rows, nbytes = [first], first.num_rows, first.nbytes
         is_alone = first.upserts is not None and first.deletes is not None
         while self._waiting and not is_alone:
-            one = self._waiting[0]
-            rows, nbytes = rows + one.num_rows, nbytes + one.nbytes
-            if rows > self._max_group_rows or nbytes > self._max_group_bytes or not first.joins(one):
+            request = self._waiting[0]
+            rows, nbytes = rows + request.num_rows, nbytes + request.nbytes
+            if rows > self._max_group_rows or nbytes > self._max_group_bytes or not first.can_join(request):
                 break
             group.append(self._waiting.popleft())
-        self.queued_bytes -= sum(one.nbytes for one in group)
+        self.queued_bytes -= sum(request.nbytes for request in group)
         return group
 
     def _hand_over(self) -> None:
@@ -310,8 +310,8 @@ class RequestQueue:
             self._changed.notify_all()
 
 
-def run(requests: Mapping[str, tuple[RequestQueue, Request]]) -> list[RegionOutcome]:
-    """Have requests written, those of several regions at once; what became of each, by region id."""
+def run_requests(requests: Mapping[str, tuple[RequestQueue, Request]]) -> list[RegionOutcome]:
+    """Write requests, those of several regions at once; return their outcomes."""
     for at, (queue, request) in enumerate(requests.values(), start=1):
         try:
             queue.put(request)

@@ -1,1 +1,1 @@
-"""A table as its writers know it: columns, key, regions, and the region of each row."""
+"""A table as its writers use it: columns, key, regions, and the region of each row."""

@@ -1,4 +1,4 @@
-"""A table as writers know it: columns, key, regions, and whether it still is the same table."""
+"""A table version as writers use it: columns, key, regions, and identity."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import lance
 import pyarrow as pa
 
 from memwal.base.index_details import MemWalIndexDetails, read_index_details
-from memwal.base.table_mark import mark_table, table_mark
-from memwal.creating.columns import TABLE_ID, key_columns, not_null_columns
+from memwal.base.table_mark import mark_table, read_table_mark
+from memwal.creating.columns import TABLE_ID, list_key_columns, list_not_null_columns
 from memwal.errors import InvalidInputError, NotFoundError, PreconditionError, UnavailableError
-from memwal.regions.region_ids import bucket_reading
+from memwal.regions.region_ids import detect_bucket_hash
 from memwal.storage.files import Storage
 from memwal.stored_fields import FIELD_ID, TOMBSTONE
 from memwal.writing.changes import Changes
 from memwal.writing.table.regions import Regions, RoutedRows
-from memwal.writing.table.watch import LOOKS, Watch, newest_details, versions_directory
+from memwal.writing.table.watch import LOOKS, Watch, identify_versions_directory, read_newest_details
 
 Part = tuple[pa.Table | None, pa.Table | None]
 """Rows and keys of one region; None for none."""
@@ -28,7 +28,7 @@ Part = tuple[pa.Table | None, pa.Table | None]
 
 @dataclass(frozen=True, eq=False)
 class OpenTable:
-    """One base version of a table, with which writers are opened.
+    """One version of a base table, as writers use it.
 
     Attributes:
         name: of the table, for messages.
@@ -63,47 +63,43 @@ class OpenTable:
             PreconditionError: it takes no streaming writes.
             UnavailableError: storage failed to answer.
         """
-        mark = table_mark(storage)
+        mark = read_table_mark(storage)
         for _ in range(LOOKS):
-            began, directory = time.monotonic(), versions_directory(storage)
-            dataset = _newest_dataset(name, storage, session)
+            began, directory = time.monotonic(), identify_versions_directory(storage)
+            dataset = _open_newest_dataset(name, storage, session)
             details = read_index_details(storage, dataset.version)
             if details is None:
-                raise _without_mem_wal(name)
-            found = table_mark(storage)
+                raise _no_mem_wal_error(name)
+            found = read_table_mark(storage)
             if found is not None and found == mark:
                 break  # It was there before and after: what was opened is the table of that mark.
             if found is None:
                 mark_table(storage)
-                found = table_mark(storage)
+                found = read_table_mark(storage)
             mark = found
         else:
             msg = f"table {name!r} is dropped and made anew while it is opened; retry"
             raise UnavailableError(msg)
         schema = dataset.schema
-        key = key_columns(schema)
+        key = list_key_columns(schema)
         spec = max(details.region_specs, key=lambda one: one.spec_id, default=None)
         field_ids = {one.name(): one.id() for one in dataset.lance_schema.fields()}
         regions = Regions(
             storage,
             spec,
-            bucket_reading(storage, spec),
+            detect_bucket_hash(storage, spec),
             table_id=(schema.metadata or {}).get(TABLE_ID, b"").decode(),
             keyed=bool(key),
             details=details,
-            newest=lambda: _mem_wal_now(name, storage, dataset),
+            newest=lambda: _read_newest_details(name, storage, dataset),
         )
-        required = not_null_columns(schema)
+        required = list_not_null_columns(schema)
         watch = Watch(name, storage, dataset, mark, details, dataset.version, directory, began)
         return OpenTable(name, storage, dataset, schema, field_ids, key, required, details, regions, watch)
 
     @cached_property
-    def written(self) -> Any:  # noqa: ANN401 (lance types)
-        """The dataset as Lance's writers take it.
-
-        They flush into datasets below its URI, so that must not be one of a DynamoDB table, which knows
-        nothing of them.
-        """
+    def writer_dataset(self) -> Any:  # noqa: ANN401 (lance types)
+        """The dataset for Lance's writers, without DynamoDB, which knows no generations."""
         if not self.storage.committed_by:
             return self.dataset
         options = dict(self.storage.options)
@@ -118,14 +114,14 @@ class OpenTable:
     def entry_schema(self) -> pa.Schema:
         """Columns of WAL entries."""
         ids = [self.field_ids[name] for name in self.schema.names]
-        return entry_schema(self.schema, ids, keyed=bool(self.key))
+        return build_entry_schema(self.schema, ids, keyed=bool(self.key))
 
     @cached_property
     def _names(self) -> Mapping[int, str]:
         return {field_id: name for name, field_id in self.field_ids.items()}
 
-    def writes_as(self, other: OpenTable) -> bool:
-        """Whether writers opened with either do the same, and rows go to the same regions."""
+    def is_equivalent(self, other: OpenTable) -> bool:
+        """Return whether writers of both versions have the same schema, region specs and indexes."""
         return bool(
             self.schema.equals(other.schema, check_metadata=True)
             and self.field_ids == other.field_ids
@@ -135,21 +131,21 @@ class OpenTable:
         )
 
     def is_older(self, other: OpenTable) -> bool:
-        """Whether the other has been opened later, with other columns."""
+        """Return whether the other version is newer and has other columns."""
         return self is not other and bool(
             other.dataset.version > self.dataset.version and not self.schema.equals(other.schema)
         )
 
-    def upserts(self, rows: pa.Table, *, fill: bool = False) -> pa.Table:
-        """Rows as the region writers take them.
+    def conform_upserts(self, rows: pa.Table, *, fill: bool = False) -> pa.Table:
+        """Return rows with the columns and types of the table.
 
         Raises:
             InvalidInputError: they don't fit the table's columns.
         """
-        return conformed(rows, self.schema, self.required, self.name, fill=fill)
+        return conform_rows(rows, self.schema, self.required, self.name, fill=fill)
 
-    def deletes(self, rows: pa.Table) -> pa.Table:
-        """Keys as the region writers take them.
+    def conform_deletes(self, rows: pa.Table) -> pa.Table:
+        """Return keys with the columns and types of the primary key.
 
         Raises:
             PreconditionError: the table has no key.
@@ -162,10 +158,10 @@ class OpenTable:
         if missing:
             msg = f"deleting from table {self.name!r} needs key columns {', '.join(self.key)}"
             raise InvalidInputError(msg)
-        return conformed(rows.select(list(self.key)), self.key_schema, self.key, self.name)
+        return conform_rows(rows.select(list(self.key)), self.key_schema, self.key, self.name)
 
-    def routed(self, rows: pa.Table) -> RoutedRows:
-        """The regions of rows, or of keys.
+    def route(self, rows: pa.Table) -> RoutedRows:
+        """Return the regions of rows, or of keys.
 
         Raises:
             InvalidInputError: columns are missing that the regions follow from.
@@ -187,13 +183,13 @@ class OpenTable:
             kind = self.schema.field(name).type
             if column.type != kind:
                 # The hash of a value is another in another type.
-                column = cast(column, kind, name, self.name)
+                column = cast_column(column, kind, name, self.name)
             columns[source] = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
         return self.regions.route(columns, rows.num_rows)
 
 
-def split(table: OpenTable, changes: Changes) -> Mapping[str, Part]:
-    """Region id -> its rows and its keys, as the region writers take them; None for none.
+def split_changes(table: OpenTable, changes: Changes) -> Mapping[str, Part]:
+    """Return the rows and the keys of each region; None for none.
 
     Raises:
         InvalidInputError: rows don't fit the table's columns, or columns are missing.
@@ -202,49 +198,49 @@ def split(table: OpenTable, changes: Changes) -> Mapping[str, Part]:
     parts: dict[str, Part] = {}
     upserts, deletes = changes.upserts, changes.deletes
     if upserts is not None and upserts.num_rows:
-        for region_id, rows in _by_region(table, upserts, table.upserts(upserts)).items():
+        for region_id, rows in _group_by_region(table, upserts, table.conform_upserts(upserts)).items():
             parts[region_id] = rows, None
     if deletes is not None and deletes.num_rows:
-        for region_id, rows in _by_region(table, deletes, table.deletes(deletes)).items():
+        for region_id, rows in _group_by_region(table, deletes, table.conform_deletes(deletes)).items():
             parts[region_id] = parts.get(region_id, (None, None))[0], rows
     return parts
 
 
-def _by_region(table: OpenTable, given: pa.Table, rows: pa.Table) -> dict[str, pa.Table]:
-    routed = table.routed(given)
+def _group_by_region(table: OpenTable, rows_to_route: pa.Table, rows: pa.Table) -> dict[str, pa.Table]:
+    routed = table.route(rows_to_route)
     if len(routed.region_ids) == 1:
         return {routed.region_ids[0]: rows}
     # One copy in the order of regions, of which each gets a slice.
-    ordered = _plain(rows).take(routed.order)
-    found: dict[str, pa.Table] = {}
+    ordered = _combine_chunks(rows).take(routed.order)
+    groups: dict[str, pa.Table] = {}
     start = 0
     for region_id, stop in zip(routed.region_ids, routed.bounds, strict=True):
         part = ordered.slice(start, stop - start)
         start = stop
-        found[region_id] = pa.concat_tables([found[region_id], part]) if region_id in found else part
-    return found
+        groups[region_id] = pa.concat_tables([groups[region_id], part]) if region_id in groups else part
+    return groups
 
 
-def _plain(rows: pa.Table) -> pa.Table:
-    """Rows in one chunk: taking from several is much slower."""
+def _combine_chunks(rows: pa.Table) -> pa.Table:
+    """Return rows in one chunk: taking rows from several chunks is much slower."""
     return rows.combine_chunks() if any(column.num_chunks > 1 for column in rows.columns) else rows
 
 
-def _mem_wal_now(name: str, storage: Storage, dataset: Any) -> MemWalIndexDetails:  # noqa: ANN401
-    details = newest_details(name, storage, dataset)
+def _read_newest_details(name: str, storage: Storage, dataset: Any) -> MemWalIndexDetails:  # noqa: ANN401
+    details = read_newest_details(name, storage, dataset)
     if details is None:
-        raise _without_mem_wal(name)
+        raise _no_mem_wal_error(name)
     return details
 
 
-def _without_mem_wal(name: str) -> PreconditionError:
+def _no_mem_wal_error(name: str) -> PreconditionError:
     return PreconditionError(
         f"table {name!r} has no MemWAL, so it takes no streaming writes: "
         f"ALTER TABLE {name} SET (memwal = true, region_by = '...') gives it one"
     )
 
 
-def _newest_dataset(name: str, storage: Storage, session: Any) -> Any:  # noqa: ANN401 (lance types)
+def _open_newest_dataset(name: str, storage: Storage, session: Any) -> Any:  # noqa: ANN401 (lance types)
     try:
         return lance.dataset(storage.uri, session=session, storage_options=dict(storage.options) or None)
     except (OSError, ValueError) as error:
@@ -255,10 +251,10 @@ def _newest_dataset(name: str, storage: Storage, session: Any) -> Any:  # noqa: 
         raise UnavailableError(msg) from error
 
 
-def conformed(
+def conform_rows(
     rows: pa.Table, schema: pa.Schema, required: Collection[str], table: str, *, fill: bool = False
 ) -> pa.Table:
-    """Rows with exactly the columns of a schema.
+    """Return rows with exactly the columns and types of a schema.
 
     Args:
         rows: with columns of these names, in any order.
@@ -271,7 +267,7 @@ def conformed(
         InvalidInputError: a column is missing, unknown, of a type that doesn't fit, or NULL and required.
     """
     if not rows.schema.equals(schema):
-        rows = _matched(rows, schema, table, fill=fill)
+        rows = _match_columns(rows, schema, table, fill=fill)
     for name in required:
         if nulls := rows.column(name).null_count:
             msg = (
@@ -282,7 +278,7 @@ def conformed(
     return rows
 
 
-def _matched(rows: pa.Table, schema: pa.Schema, table: str, *, fill: bool) -> pa.Table:
+def _match_columns(rows: pa.Table, schema: pa.Schema, table: str, *, fill: bool) -> pa.Table:
     names = set(rows.column_names)
     missing = [field.name for field in schema if field.name not in names]
     unknown = [name for name in rows.column_names if schema.get_field_index(name) < 0]
@@ -297,12 +293,12 @@ def _matched(rows: pa.Table, schema: pa.Schema, table: str, *, fill: bool) -> pa
         if field.name not in names:
             columns.append(pa.chunked_array([pa.nulls(rows.num_rows, field.type)]))
             continue
-        columns.append(cast(rows.column(field.name), field.type, field.name, table))
+        columns.append(cast_column(rows.column(field.name), field.type, field.name, table))
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def cast(column: pa.ChunkedArray, kind: pa.DataType, name: str, table: str) -> pa.ChunkedArray:
-    """A column's values in the type that the table has for it.
+def cast_column(column: pa.ChunkedArray, kind: pa.DataType, name: str, table: str) -> pa.ChunkedArray:
+    """Cast a column to the table's type.
 
     Raises:
         InvalidInputError: they don't fit it.
@@ -316,8 +312,8 @@ def cast(column: pa.ChunkedArray, kind: pa.DataType, name: str, table: str) -> p
         raise InvalidInputError(msg) from error
 
 
-def entry_schema(schema: pa.Schema, field_ids: Sequence[int], *, keyed: bool) -> pa.Schema:
-    """Schema of WAL entries, with field ids as Lance notes them there."""
+def build_entry_schema(schema: pa.Schema, field_ids: Sequence[int], *, keyed: bool) -> pa.Schema:
+    """Return the schema of WAL entries, with field ids in the metadata of the fields."""
     fields = [
         field.with_metadata({**(field.metadata or {}), FIELD_ID: str(field_id).encode()})
         for field, field_id in zip(schema, field_ids, strict=True)

@@ -1,4 +1,4 @@
-"""Which region a row belongs to, and how regions are created."""
+"""Find and create the regions of rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from memwal.base.index_details import MemWalIndexDetails, RegionField, RegionSpec
 from memwal.errors import PreconditionError, UnsupportedError
-from memwal.regions.generation_numbers import check_not_restarted, extent_path, first_generation
+from memwal.regions.generation_numbers import check_not_restarted, choose_first_generation, extent_path
 from memwal.regions.manifest import (
     RegionManifest,
     commit_manifest,
@@ -23,24 +23,24 @@ from memwal.regions.manifest import (
 )
 from memwal.regions.region_ids import (
     RawValues,
-    is_over,
-    known_values,
-    lancedb_region_id,
-    may_be_identity,
-    own_region_id,
-    region_id_of,
-    two_ids,
+    can_be_identity_region,
+    derive_lancedb_region_id,
+    derive_own_region_id,
+    derive_region_id,
+    describe_duplicate_region,
+    find_region_values,
+    is_drained,
 )
 from memwal.storage.files import Storage
 from memwal.transforms.raw_values import parse_result_type
-from memwal.transforms.transforms import BucketHash, encode_region_value, transform_of
+from memwal.transforms.transforms import BucketHash, build_transform, encode_region_value
 
 _REMEMBERED = 100_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RoutedRows:
-    """Which of a number of rows belong to which region.
+    """Rows grouped by region.
 
     Attributes:
         region_ids: regions that have rows among them.
@@ -97,40 +97,40 @@ class Regions:
         self._has_looked = False
         self._spec_id = 0 if self._spec is None else self._spec.spec_id
         self._fields = () if self._spec is None else self._spec.fields
-        self._transforms = tuple((one, transform_of(one, reading)) for one in self._fields)
+        self._transforms = tuple((one, build_transform(one, reading)) for one in self._fields)
 
     @property
     def source_ids(self) -> tuple[int, ...]:
-        """Lance field ids of the columns that a row's region follows from."""
+        """Lance field ids of the columns that determine the region of a row."""
         return tuple(dict.fromkeys(source for one in self._fields for source in one.source_ids))
 
-    def existing(self) -> tuple[str, ...]:
-        """Ids of all regions that rows may be in, ascending.
+    def list_existing(self) -> tuple[str, ...]:
+        """Return the ids of all regions that may have rows, ascending.
 
         Raises:
             PreconditionError: rows can't be routed, see `route`.
         """
         with self._lock:
             if self._spec is None:
-                return tuple(one for one in (self._only(),) if one in list_regions(self._storage))
-            self._look()
+                return tuple(one for one in (self._find_only_region(),) if one in list_regions(self._storage))
+            self._load_regions()
             found = (self._sole,) if self._sole is not None else tuple(sorted(self._known.values()))
-        self._refuse_doubled(found)
+        self._check_not_duplicate(found)
         return found
 
     def check(self, region_ids: Collection[str]) -> None:
-        """Make sure that none of these regions has rows under two ids, as far as they are known.
+        """Refuse regions that are known to have rows under two ids.
 
         Raises:
             PreconditionError: one has.
         """
-        if self._elsewhere and self._is_elsewhere(region_ids):
+        if self._elsewhere and self._has_lancedb_duplicate(region_ids):
             with self._lock:
-                self._look()
-            self._refuse_doubled(region_ids)
+                self._load_regions()
+            self._check_not_duplicate(region_ids)
 
     def route(self, columns: Mapping[int, pa.Array], rows: int) -> RoutedRows:
-        """Regions of rows, created where they don't exist yet.
+        """Return the regions of rows; create missing regions.
 
         Args:
             columns: array by Lance field id, of the region fields' sources at least.
@@ -142,68 +142,67 @@ class Regions:
         """
         if self._spec is None:
             with self._lock:
-                return RoutedRows((self._only(),))
+                return RoutedRows((self._find_only_region(),))
         if not self._has_looked:
             with self._lock:
-                self._look()
+                self._load_regions()
         if self._sole is not None:
             return RoutedRows((self._sole,))
-        raw_of, codes = self._valued(columns, rows)
-        ids = self._ids(raw_of)
-        if self._elsewhere and self._is_elsewhere(ids):
+        raw_of, codes = self._find_distinct_values(columns, rows)
+        ids = self._find_or_create_ids(raw_of)
+        if self._elsewhere and self._has_lancedb_duplicate(ids):
             with self._lock:
-                self._look()
-            ids = self._ids(raw_of)
-            self._refuse_doubled(ids)
+                self._load_regions()
+            ids = self._find_or_create_ids(raw_of)
+            self._check_not_duplicate(ids)
         if len(raw_of) == 1:
             return RoutedRows((ids[0],))
         order = np.argsort(codes, kind="stable")
         bounds = np.searchsorted(codes[order], np.arange(1, len(raw_of) + 1))
         return RoutedRows(tuple(ids), pa.array(order), tuple(bounds.tolist()))
 
-    def _valued(
+    def _find_distinct_values(
         self, columns: Mapping[int, pa.Array], rows: int
     ) -> tuple[list[RawValues], np.ndarray[tuple[int], np.dtype[np.int64]]]:
-        """The distinct region values of rows, and for each row which of them it has."""
+        """Return the distinct region values of rows, and for each row the index of its values."""
         codes = np.zeros(rows, np.int64)
         distinct: list[RawValues] = [()]
         for field, transform in self._transforms:
             values = transform.apply([columns[source] for source in field.source_ids], rows=rows)
             if rows == 1:
-                distinct = [(*distinct[0], self._raw_of_one(field, values[0]))]
+                distinct = [(*distinct[0], self._encode_cached(field, values[0]))]
                 continue
             encoded = values.dictionary_encode(null_encoding="encode")
-            raw = [_raw(field, value) for value in encoded.dictionary]
+            raw = [_encode_value(field, value) for value in encoded.dictionary]
             mixed = codes * len(raw) + np.asarray(encoded.indices, np.int64)
             kept, codes = np.unique(mixed, return_inverse=True)
             distinct = [(*distinct[one // len(raw)], raw[one % len(raw)]) for one in kept.tolist()]
         return distinct, codes.astype(np.int16 if len(distinct) < 1 << 15 else np.int64)
 
-    def _raw_of_one(self, field: RegionField, value: pa.Scalar) -> bytes | None:
-        """As `_raw`, remembered for the few integers that buckets are."""
+    def _encode_cached(self, field: RegionField, value: pa.Scalar) -> bytes | None:
         if not pa.types.is_int32(value.type):
-            return _raw(field, value)
+            return _encode_value(field, value)
         key = (field.field_id, value.as_py())
         known = self._encoded.get(key)
         if known is None and len(self._encoded) < _REMEMBERED:
-            known = self._encoded[key] = _raw(field, value)
-        return _raw(field, value) if known is None else known
+            known = self._encoded[key] = _encode_value(field, value)
+        return _encode_value(field, value) if known is None else known
 
-    def _ids(self, raw_of: Sequence[RawValues]) -> list[str]:
+    def _find_or_create_ids(self, raw_of: Sequence[RawValues]) -> list[str]:
         known = self._known
         ids = [known.get(raw) for raw in raw_of]
         if None not in ids:
             return [one for one in ids if one is not None]
         with self._lock:
             if any(raw not in self._known for raw in raw_of):
-                self._look()
+                self._load_regions()
             missing = [raw for raw in raw_of if raw not in self._known]
             if missing:
                 self._create(missing)
             return [self._known[raw] for raw in raw_of]
 
-    def _look(self) -> None:
-        """Learn what all regions record, or what their ids tell.
+    def _load_regions(self) -> None:
+        """Read the region values of all regions from their manifests, or infer them from the region ids.
 
         Raises:
             PreconditionError: some tell nothing, or follow an older spec: any key might be in them. Or their
@@ -211,10 +210,10 @@ class Regions:
         """
         known: dict[RawValues, list[RegionManifest]] = {}
         unknown = []
-        for manifest in read_latest_manifests(self._storage, list_regions(self._storage), known={}):
+        for manifest in read_latest_manifests(self._storage, list_regions(self._storage), cached={}):
             if manifest is None:
                 continue
-            raw = self._raw_of(manifest)
+            raw = self._read_values(manifest)
             if raw is not None:
                 known.setdefault(raw, []).append(manifest)
             elif self._keyed and not self._is_harmless(manifest):
@@ -222,70 +221,72 @@ class Regions:
         if len(unknown) == 1 and not known and unknown[0].region_spec_id in (0, self._spec_id):
             self._sole = unknown[0].region_id
         elif unknown:
-            raise self._strange(unknown)
-        self._check_begun_by_others([one for found in known.values() for one in found])
+            raise self._unknown_values_error(unknown)
+        self._check_not_restarted([one for duplicates in known.values() for one in duplicates])
         self._doubled = {}
-        self._known = {**self._known, **{raw: self._one_of(raw, found) for raw, found in known.items()}}
+        self._known = {
+            **self._known,
+            **{raw: self._choose_region(raw, duplicates) for raw, duplicates in known.items()},
+        }
         self._elsewhere = {
-            region_id: named
+            region_id: lancedb_id
             for raw, region_id in self._known.items()
-            if (named := self._lancedb_id(raw)) is not None and named != region_id
+            if (lancedb_id := self._lancedb_id(raw)) is not None and lancedb_id != region_id
         }
         self._has_looked = True
 
-    def _check_begun_by_others(self, manifests: Sequence[RegionManifest]) -> None:
-        """Refuse regions that LanceDB began anew in a clone, before rows are written to others.
+    def _check_not_restarted(self, manifests: Sequence[RegionManifest]) -> None:
+        """Refuse regions that LanceDB created again in a clone.
 
         Raises:
             RegionMismatchError: there is one.
         """
-        begun = [one for one in manifests if not one.region_values]
-        merged = self._newest().merged_generations if begun else {}
-        for one in begun:
-            newest = read_latest_manifest(self._storage, one.region_id, known=one)
+        without_values = [manifest for manifest in manifests if not manifest.region_values]
+        merged = self._newest().merged_generations if without_values else {}
+        for manifest in without_values:
+            newest = read_latest_manifest(self._storage, manifest.region_id, cached=manifest)
             if newest is not None:
-                check_not_restarted(self._storage, newest, merged.get(one.region_id, 0))
+                check_not_restarted(self._storage, newest, merged.get(manifest.region_id, 0))
 
-    def _raw_of(self, manifest: RegionManifest) -> RawValues | None:
-        """Values of a region; None where nobody knows, or they are of another spec."""
+    def _read_values(self, manifest: RegionManifest) -> RawValues | None:
+        """Return the values of a region; None if they are unknown or follow another spec."""
         spec = self._spec
         if spec is None:
             return None
         values = manifest.region_values if manifest.region_spec_id == self._spec_id else {}
         if not values and self._reading is BucketHash.LANCE:  # LanceDB's
-            values = known_values(self._storage, spec, manifest)
-        raw = tuple(_recorded(one, values.get(one.field_id)) for one in self._fields)
+            values = find_region_values(self._storage, spec, manifest)
+        raw = tuple(_normalize_recorded(one, values.get(one.field_id)) for one in self._fields)
         if values:
             return raw
         # NULL of text is recorded as nothing.
-        is_own = manifest.region_id == own_region_id(spec, raw, self._table_id)
+        is_own = manifest.region_id == derive_own_region_id(spec, raw, self._table_id)
         return raw if is_own and manifest.region_spec_id == self._spec_id else None
 
-    def _one_of(self, raw: RawValues, found: Sequence[RegionManifest]) -> str:
-        """Of regions of the same values the one that rows go to: LanceDB's as soon as no other has any."""
-        named = self._lancedb_id(raw)
-        others = [one for one in found if one.region_id != named]
-        if named is None or not others or len(others) == len(found) or not self._keyed:
-            return found[-1].region_id
-        for one in others:
-            if not self._is_over(one):
-                self._doubled[one.region_id] = two_ids(self._storage.uri, one.region_id, named)
-                return one.region_id
-        return named
+    def _choose_region(self, raw: RawValues, manifests: Sequence[RegionManifest]) -> str:
+        """Return the region that takes rows of these values: LanceDB's if no other has unmerged rows."""
+        lancedb_id = self._lancedb_id(raw)
+        others = [manifest for manifest in manifests if manifest.region_id != lancedb_id]
+        if lancedb_id is None or not others or len(others) == len(manifests) or not self._keyed:
+            return manifests[-1].region_id
+        for manifest in others:
+            if not self._is_drained(manifest):
+                self._doubled[manifest.region_id] = describe_duplicate_region(
+                    self._storage.uri, manifest.region_id, lancedb_id
+                )
+                return manifest.region_id
+        return lancedb_id
 
-    def _refuse_doubled(self, region_ids: Collection[str]) -> None:
-        for one in region_ids:
-            if (reason := self._doubled.get(one)) is not None:
+    def _check_not_duplicate(self, region_ids: Collection[str]) -> None:
+        for region_id in region_ids:
+            if (reason := self._doubled.get(region_id)) is not None:
                 raise PreconditionError(reason)
 
     def _lancedb_id(self, raw: RawValues) -> str | None:
-        return None if self._spec is None else lancedb_region_id(self._spec, raw, self._reading)
+        return None if self._spec is None else derive_lancedb_region_id(self._spec, raw, self._reading)
 
-    def _is_elsewhere(self, region_ids: Collection[str]) -> bool:
-        """Whether LanceDB has come to write one of these regions, under its own id.
-
-        On S3 each is looked for once a second.
-        """
+    def _has_lancedb_duplicate(self, region_ids: Collection[str]) -> bool:
+        """Return whether LanceDB has created one of these regions under its own id; once a second on S3."""
         now, trusted = time.monotonic(), self._storage.backend.identity_seconds
         asked = {
             named
@@ -299,20 +300,20 @@ class Regions:
         return False
 
     def _is_harmless(self, manifest: RegionManifest) -> bool:
-        """Whether a region of unknown values has no rows that the base table lacks, and gets only its own."""
-        if self._spec is not None and may_be_identity(self._spec, manifest.region_id):
+        """Return whether a region of unknown values has no unmerged rows, and can't get rows of others."""
+        if self._spec is not None and can_be_identity_region(self._spec, manifest.region_id):
             # LanceDB's next writer of such a region knows the value that it is named by.
-            return self._is_over(replace(manifest, sealed=True))
-        return self._is_over(manifest)
+            return self._is_drained(replace(manifest, sealed=True))
+        return self._is_drained(manifest)
 
-    def _is_over(self, manifest: RegionManifest) -> bool:
+    def _is_drained(self, manifest: RegionManifest) -> bool:
         # What is merged is looked up only where it matters.
         if not manifest.sealed:
             return False
         merged = self._newest().newest_merged(manifest.region_id)
-        return is_over(self._storage, manifest, merged)
+        return is_drained(self._storage, manifest, merged)
 
-    def _strange(self, unknown: Sequence[RegionManifest]) -> PreconditionError:
+    def _unknown_values_error(self, unknown: Sequence[RegionManifest]) -> PreconditionError:
         one = unknown[0]
         reason = (
             "records no region values"
@@ -327,7 +328,7 @@ class Regions:
         return PreconditionError(msg)
 
     def _create(self, missing: Sequence[RawValues]) -> None:
-        """Create regions; of several processes that create one, one does.
+        """Create regions; if several processes create the same region, one succeeds.
 
         Raises:
             PreconditionError: the table has no MemWAL any more.
@@ -336,8 +337,8 @@ class Regions:
         # region that is not there may have been, and have been merged meanwhile.
         details = self._newest()
         for raw in missing:
-            region_id = region_id_of(self._spec, raw, self._table_id, self._reading)
-            if self._is_there(region_id):  # LanceDB's, of which no row tells the value.
+            region_id = derive_region_id(self._spec, raw, self._table_id, self._reading)
+            if self._exists(region_id):  # LanceDB's, of which no row tells the value.
                 self._known = {**self._known, raw: region_id}
                 continue
             values = {
@@ -345,7 +346,7 @@ class Regions:
                 for one, value in zip(self._fields, raw, strict=True)
                 if value is not None or not _is_variable(one)
             }
-            first = first_generation(details, region_id)
+            first = choose_first_generation(details, region_id)
             if first > 1:  # In a copy, a file of the original may tell of generations that don't come.
                 self._storage.delete(extent_path(region_id, first))
             commit_manifest(
@@ -356,10 +357,10 @@ class Regions:
             )
             self._known = {**self._known, raw: region_id}
 
-    def _is_there(self, region_id: str) -> bool:
+    def _exists(self, region_id: str) -> bool:
         return read_latest_manifest(self._storage, region_id) is not None
 
-    def _only(self) -> str:
+    def _find_only_region(self) -> str:
         known = self._known.get(())
         if known is not None:
             return known
@@ -370,22 +371,22 @@ class Regions:
                 "where: write to it through its own writers, or give it a region spec"
             )
             raise PreconditionError(msg)
-        own_id = region_id_of(None, (), self._table_id)
+        own_id = derive_region_id(None, (), self._table_id)
         region_id = ids[0] if len(ids) == 1 else own_id
-        if region_id == own_id and (region_id not in ids or not self._is_there(region_id)):
+        if region_id == own_id and (region_id not in ids or not self._exists(region_id)):
             self._create([()])
         self._known = {(): region_id}
         return region_id
 
 
-def _raw(field: RegionField, value: pa.Scalar) -> bytes | None:
+def _encode_value(field: RegionField, value: pa.Scalar) -> bytes | None:
     if not value.is_valid:
         return None
     return encode_region_value(field, value)
 
 
-def _recorded(field: RegionField, value: bytes | None) -> bytes | None:
-    """What a manifest records; NULL of text and binary is left out, all other NULLs have no bytes."""
+def _normalize_recorded(field: RegionField, value: bytes | None) -> bytes | None:
+    """Return the value as manifests record it: without NULL of text and binary; other NULLs have no bytes."""
     return None if value is None or (not value and not _is_variable(field)) else value
 
 

@@ -1,4 +1,4 @@
-"""Whether a directory still holds the table that was opened, and its MemWAL."""
+"""Detect that the table in a directory was dropped or replaced, or lost its MemWAL."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memwal.base.index_details import MemWalIndexDetails, read_index_details
-from memwal.base.table_mark import table_mark
+from memwal.base.table_mark import read_table_mark
 from memwal.errors import NotFoundError, UnavailableError
 from memwal.storage.files import VERSIONS, FileIdentity, Storage, base_manifest_paths
 
@@ -18,7 +18,7 @@ LOOKS = 4
 
 @dataclass(eq=False)
 class Watch:
-    """Whether a directory still holds the table that was opened, and its MemWAL; shared between threads.
+    """Detects that a table was dropped or replaced, or lost its MemWAL; safe to share between threads.
 
     Attributes:
         name: of the table, for messages.
@@ -43,7 +43,7 @@ class Watch:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def is_same(self) -> bool:
-        """Whether the table is still the one that was opened, and has its MemWAL.
+        """Return whether the table is the one that was opened and still has its MemWAL.
 
         It may have been dropped, made anew, or overwritten. Costs little; on S3 it is asked once a second.
 
@@ -56,36 +56,32 @@ class Watch:
             # coarse, so the next version is looked for by its names as well.
             found = self.storage.identities(VERSIONS, *base_manifest_paths(self.version + 1))
             is_unchanged = self.directory is not None and found == (self.directory, None, None)
-            return is_unchanged or self._is_marked_as_before()
+            return is_unchanged or self._has_same_mark()
         with self.lock:
             now = time.monotonic()
             if now - self.looked_at < trusted:
                 return True
-            if not self._is_marked_as_before():
+            if not self._has_same_mark():
                 return False
             self.looked_at = now
             return True
 
-    def _is_marked_as_before(self) -> bool:
-        """Whether it is the same table, and the newest version has the MemWAL: others can take that away."""
-        directory = versions_directory(self.storage)
-        if table_mark(self.storage) != self.mark:
+    def _has_same_mark(self) -> bool:
+        """Return whether the table has the same mark and its newest version the same region specs."""
+        directory = identify_versions_directory(self.storage)
+        if read_table_mark(self.storage) != self.mark:
             return False
-        newest = newest_version(self.name, self.dataset)
+        newest = read_newest_version(self.name, self.dataset)
         if newest != self.version:
-            found = newest_details(self.name, self.storage, self.dataset)
+            found = read_newest_details(self.name, self.storage, self.dataset)
             if found is None or found.region_specs != self.details.region_specs:
                 return False
         self.version, self.directory = newest, directory
         return True
 
 
-def newest_version(name: str, dataset: Any) -> int:  # noqa: ANN401 (lance types)
-    """Number of the newest version of a base table.
-
-    Args:
-        name: of the table, for messages.
-        dataset: any version of it, a `lance.LanceDataset`.
+def read_newest_version(name: str, dataset: Any) -> int:  # noqa: ANN401 (lance types)
+    """Return the number of the newest version of a base table.
 
     Raises:
         UnavailableError: storage failed to answer.
@@ -98,24 +94,19 @@ def newest_version(name: str, dataset: Any) -> int:  # noqa: ANN401 (lance types
     return newest
 
 
-def newest_details(name: str, storage: Storage, dataset: Any) -> MemWalIndexDetails | None:  # noqa: ANN401
-    """The MemWAL index of the newest version of a base table; None where it has none.
-
-    Args:
-        name: of the table, for messages.
-        storage: its directory.
-        dataset: any version of it, a `lance.LanceDataset`.
+def read_newest_details(name: str, storage: Storage, dataset: Any) -> MemWalIndexDetails | None:  # noqa: ANN401
+    """Return the MemWAL index of the newest version of a base table; None if it has none.
 
     Raises:
         UnavailableError: storage failed to answer.
     """
     for _ in range(LOOKS):
         with suppress(NotFoundError):  # Cleaned up just now: there is a newer one.
-            return read_index_details(storage, newest_version(name, dataset))
+            return read_index_details(storage, read_newest_version(name, dataset))
     msg = f"table {name!r}: versions are cleaned up as fast as they are found; retry"
     raise UnavailableError(msg)
 
 
-def versions_directory(storage: Storage) -> FileIdentity | None:
-    """Changes with every commit; None where there are no directories, but prefixes of names."""
+def identify_versions_directory(storage: Storage) -> FileIdentity | None:
+    """Return the identity of the versions directory; it changes with every commit. None on object stores."""
     return None if storage.backend.identity_seconds else storage.identity(VERSIONS)

@@ -23,7 +23,7 @@ from datafusion.expr import Filter, Join, Projection, SubqueryAlias
 from datafusion.plan import LogicalPlan
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
-from memwal.transforms.determinism import is_deterministic, subexpressions
+from memwal.transforms.determinism import is_deterministic, list_subexpressions
 from planner.bridge.distance_functions import DISTANCES
 from planner.bridge.plan_reading import (
     Chain,
@@ -249,7 +249,7 @@ def _is_deterministic(chain: Chain, place: int, expression: Expression) -> bool:
 def _can_fail(chain: Chain, place: int, expression: Expression) -> bool:
     """Return whether an expression over the output of node `place` may fail for a row."""
     return any(
-        _can_raise(part) for one in chain.definitions(place, expression) for part in subexpressions(one)
+        _can_raise(part) for one in chain.definitions(place, expression) for part in list_subexpressions(one)
     )
 
 

@@ -28,7 +28,7 @@ from execnodes.node import ROW_ADDRESS
 from execnodes.rows.row_mask import CHUNK_ROWS, OFFSET_MASK, FragmentMask, ShownRows
 from execnodes.search.source import SearchSource
 from execnodes.storage.data_files import Deletions, FragmentFiles, StoredValues
-from execnodes.storage.source import read_as
+from execnodes.storage.source import convert_columns
 from planner.access.table_policy import TablePolicy
 from planner.predicates.predicate import TRUE, And, conjunction
 from planner.predicates.row_filter import PredicateFilter, find_columns, is_understood
@@ -244,7 +244,7 @@ class Admission:
         dataset: Any = rows.dataset
         fragment = rows.fragments.get(fragment_id)
         names = sorted(condition.columns)
-        said = condition.sql(rows.stored_names) if rows.reads_plainly(names) else None
+        said = condition.sql(rows.stored_names) if rows.has_plain_columns(names) else None
         scanner = dataset.scanner(
             columns=[] if said else [rows.stored_names[name] for name in names if name in rows.stored],
             filter=said,
@@ -263,7 +263,7 @@ class Admission:
                 else RowMask({fragment_id: shown}).keep(scanned, scanned[ROW_ADDRESS])
             )
             if said is None and found.num_rows:
-                arrays = [*read_as(found, list(schema)[:-1], rows.stored), found.column(ROW_ADDRESS)]
+                arrays = [*convert_columns(found, list(schema)[:-1], rows.stored), found.column(ROW_ADDRESS)]
                 batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
                 found = found.filter(_evaluate(condition, batch))
             flags[found.column(ROW_ADDRESS).to_numpy() & OFFSET_MASK] = True
@@ -375,7 +375,7 @@ def _is_expressible(condition: RowFilter, sources: Iterable[SearchSource]) -> bo
     """Return whether Lance can apply a condition in every dataset."""
     columns = sorted(condition.columns)
     return all(
-        rows.reads_plainly(columns) and condition.sql(rows.stored_names) is not None
+        rows.has_plain_columns(columns) and condition.sql(rows.stored_names) is not None
         for rows in (one.rows for one in sources)
         if isinstance(rows, LanceSource)
     )

@@ -23,7 +23,7 @@ from enum import Enum
 import numpy as np
 import pyarrow as pa
 
-from execnodes.rows.row_mask import EVERYTHING_VISIBLE, FragmentMask, RowMask, showing
+from execnodes.rows.row_mask import EVERYTHING_VISIBLE, FragmentMask, RowMask, build_mask
 from execnodes.storage.data_files import Columns, FragmentFiles, Place
 from execnodes.storage.source import LanceSource
 from memwal.regions.manifest import FlushedGeneration
@@ -340,4 +340,4 @@ def _build_moved_generation(
     label = f"{source.label} (catch-up for {names})"
     # One object for all searches of a version: it tells whether two of them found the same row.
     rows = base.generation_sources.setdefault((generation.place, names), replace(source, label=label))
-    return MovedGeneration(generation, rows, showing(np.concatenate(addresses), generation.fragment_rows))
+    return MovedGeneration(generation, rows, build_mask(np.concatenate(addresses), generation.fragment_rows))

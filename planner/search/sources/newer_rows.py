@@ -9,7 +9,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from execnodes import KeySet, LanceScanExec, TaskContext
-from execnodes.rows.keys import Key, key_rows
+from execnodes.rows.keys import Key, list_key_tuples
 from execnodes.rows.row_mask import FragmentMask, RowMask
 from execnodes.search.filter_stale import NewerRows
 from execnodes.search.source import SearchSource
@@ -44,12 +44,12 @@ class NewerGeneration:
         """Description of the filter."""
         return f"gen {self.generation.generation}: {self.key_filter.description}"
 
-    def possible(self, keys: KeySet) -> frozenset[Key]:
+    def find_possible(self, keys: KeySet) -> frozenset[Key]:
         """Return the keys that the filter can't exclude."""
         pairs = zip(keys.rows, keys.lookup_keys, strict=True)
         return frozenset(row for row, key in pairs if self.key_filter.might_contain(key))
 
-    def confirmed(self, keys: KeySet, context: TaskContext) -> frozenset[Key]:
+    def confirm(self, keys: KeySet, context: TaskContext) -> frozenset[Key]:
         """Return the keys that a lookup finds."""
         scan = LanceScanExec(
             self.generation.source(self.base),
@@ -59,7 +59,7 @@ class NewerGeneration:
             by_key=True,
         )
         batches = scan.execute(0, replace(context, keys=keys, metrics=None))
-        return frozenset(key for batch in batches for key in key_rows(batch, keys.columns))
+        return frozenset(key for batch in batches for key in list_key_tuples(batch, keys.columns))
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,21 +79,21 @@ class NewerTail:
         """Description of the tail."""
         return f"WAL {self.tail.first}..{self.tail.last}: in memory"
 
-    def possible(self, keys: KeySet) -> frozenset[Key]:
+    def find_possible(self, keys: KeySet) -> frozenset[Key]:
         """Return the keys that the tail has."""
         found = self.tail.find(keys.table)
         if found is None:
             return self._keys.intersection(keys.rows)
         columns = self.tail.rows.select(list(self.key))
-        return frozenset(key_rows(columns.take(pa.array(found)), self.key))
+        return frozenset(list_key_tuples(columns.take(pa.array(found)), self.key))
 
-    def confirmed(self, keys: KeySet, context: TaskContext) -> frozenset[Key]:  # noqa: ARG002
+    def confirm(self, keys: KeySet, context: TaskContext) -> frozenset[Key]:  # noqa: ARG002
         """Return the keys that the tail has."""
-        return self.possible(keys)
+        return self.find_possible(keys)
 
     @cached_property
     def _keys(self) -> frozenset[Key]:
-        return frozenset(key_rows(self.tail.rows, self.key))
+        return frozenset(list_key_tuples(self.tail.rows, self.key))
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from execnodes.storage.data_files import StoredFragment
-from execnodes.storage.source import LanceSource, read_as, whole
+from execnodes.storage.source import LanceSource, combine_chunks, convert_columns
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.generations import GenerationDataset, LayerKeys, build_generation_error
 from planner.tables.sources.keys import read_physical_keys
@@ -201,7 +201,7 @@ class _Pairs:
         same = np.ones(len(self.offsets), dtype=np.bool_)
         for field, column in zip(of_base.schema, of_base.columns, strict=True):
             same &= compare_values(
-                whole(column), _read_column(found, field, generation.source(base), len(same))
+                combine_chunks(column), _read_column(found, field, generation.source(base), len(same))
             )
         return _Pairs(self.layer, self.offsets[same], self.rows[same])
 
@@ -238,8 +238,8 @@ def _read_column(rows: pa.Table | None, field: pa.Field, source: LanceSource, co
     stored = source.stored.get(field.name)
     if rows is None or stored is None:
         return pa.nulls(count, field.type)
-    column = pa.RecordBatch.from_arrays([whole(rows.column(stored.name))], [stored.name])
-    (values,) = read_as(column, (field,), source.stored)
+    column = pa.RecordBatch.from_arrays([combine_chunks(rows.column(stored.name))], [stored.name])
+    (values,) = convert_columns(column, (field,), source.stored)
     return values
 
 

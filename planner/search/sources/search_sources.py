@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from execnodes.rows.row_mask import EVERYTHING_VISIBLE, RowMask
 from execnodes.search.source import SearchSource
-from execnodes.storage.data_files import Columns, Deletions, FragmentFiles, Place, shared
+from execnodes.storage.data_files import Columns, Deletions, FragmentFiles, Place, intern
 from execnodes.storage.source import LanceSource
 from planner.search.sources.catch_up import CatchUp, MovedRows
 from planner.search.sources.index_coverage import (
@@ -36,7 +36,7 @@ Value = TypeVar("Value")
 class _FragmentRowsName:
     """Cache key of the rows of a fragment.
 
-    `shared` for the same stored rows with the same addresses, of which the same ones are deleted, read as the
+    `intern` for the same stored rows with the same addresses, of which the same ones are deleted, read as the
     same columns.
 
     Attributes:
@@ -56,7 +56,7 @@ class _FragmentRowsName:
 class _BaseRowsName:
     """Cache key of the rows of several fragments.
 
-    `shared` where the rows of each are, and the same index covers them.
+    `intern` where the rows of each are, and the same index covers them.
 
     Attributes:
         fragments: by their ids.
@@ -256,13 +256,13 @@ def _name_base_rows(
 
     def build() -> tuple[Hashable, Mapping[int, Hashable]]:
         each = {
-            one.fragment_id: shared(
+            one.fragment_id: intern(
                 _FragmentRowsName, one.fragment_id, one.files, one.deletions, base.columns
             )
-            for one in base.source.fragments.each(sorted(fragments))
+            for one in base.source.fragments.get_each(sorted(fragments))
         }
         segments = () if index is None else index.segments
-        return shared(_BaseRowsName, tuple(each.values()), segments), each
+        return intern(_BaseRowsName, tuple(each.values()), segments), each
 
     name = None if index is None else index.name
     return _keep(base, _IdentitiesName(tuple(fragments), name), build)

@@ -11,7 +11,7 @@ import numpy as np
 from execnodes import RowMask
 from execnodes.rows.row_mask import ShownRows
 from execnodes.search.source import IndexDescription, SearchSource
-from execnodes.storage.data_files import shared
+from execnodes.storage.data_files import intern
 from execnodes.storage.source import ColumnCache, LanceSource, MemTableSource
 from execnodes.text.documents.column_documents import ColumnDocuments, RowNumbers
 from execnodes.text.documents.source_text import GrowingPostings, LiveText, SourceText, TokenPostings
@@ -155,7 +155,7 @@ class SourceTexts:
         if isinstance(rows, MemTableSource):
             numbers = RowNumbers({0: rows.rows.num_rows})
             return numbers, numbers.flags(source.live)
-        fragments = rows.fragments.each(source.fragments)
+        fragments = rows.fragments.get_each(source.fragments)
         numbers = RowNumbers({one.fragment_id: one.physical_rows for one in fragments})
         visible = zip(
             source.fragments, self.deletions.visible(rows, source.fragments, source.live), strict=True
@@ -167,7 +167,7 @@ class SourceTexts:
         if index is None or not self._has_same_terms(column, index):
             return self._tokenize(source, column, numbers)
         quantizes = column in self.quantized
-        name = shared(IndexName, source.identity, column, index.name, self.tokenizers[column], quantizes)
+        name = intern(IndexName, source.identity, column, index.name, self.tokenizers[column], quantizes)
 
         def open_index() -> IndexedDocuments:
             rows = source.rows
@@ -184,7 +184,7 @@ class SourceTexts:
             if known.row_count == numbers.count:
                 return known
             if known.row_count < numbers.count:
-                grown = known.grown(tokenizer, source.rows.rows.column(column))
+                grown = known.extend(tokenizer, source.rows.rows.column(column))
                 self.cache.put(grown_as, grown, grown.nbytes)
                 return grown
 

@@ -29,7 +29,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from memwal.transforms.determinism import calls_unstable
+from memwal.transforms.determinism import has_unstable_call
 from planner.sql.pieces import Copy, Edit, Piece
 from planner.sql.rewrites.truth_position import TruthPosition, find_subject_start, find_truth_position
 from planner.sql.tokens import QUOTED, STRING, SqlText
@@ -241,7 +241,7 @@ def _is_repeatable(text: SqlText, tokens: range, known: Collection[str]) -> bool
         known: names of the tables and columns that it reads.
     """
     words = text.words
-    if sum(words[i] in _SUBQUERIES for i in tokens) != 1 or calls_unstable(words[i] for i in tokens):
+    if sum(words[i] in _SUBQUERIES for i in tokens) != 1 or has_unstable_call(words[i] for i in tokens):
         return False
     return all(
         words[i] in _REPEATABLE

@@ -18,13 +18,13 @@ from execnodes.storage.source import LanceSource, StoredColumn
 from memwal.base.index_details import (
     MEM_WAL_INDEX,
     MemWalIndexDetails,
-    merged_generations,
+    list_merged_generations,
     read_base_manifest,
 )
-from memwal.creating import key_columns
-from memwal.errors import CorruptDataError, LanceGatewayError, NotFoundError, UnavailableError, brief
+from memwal.creating import list_key_columns
+from memwal.errors import CorruptDataError, LanceGatewayError, NotFoundError, UnavailableError, shorten_error
 from memwal.storage.files import FileIdentity, Storage, base_manifest_paths
-from memwal.stored_fields import StoredField, fields_of_dataset
+from memwal.stored_fields import StoredField, read_dataset_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class BaseTable:
     @cached_property
     def merged_generations(self) -> Mapping[str, int]:
         """Region id -> newest generation that the version contains."""
-        return merged_generations(self.details)
+        return list_merged_generations(self.details)
 
     @property
     def fragments(self) -> tuple[StoredFragment, ...]:
@@ -175,7 +175,7 @@ class BaseTable:
         opened = [
             (one.fragment_id, one.physical_rows, one.files.files, one.deletions) for one in self.fragments
         ]
-        columns = [(one.field_id, one.name) for one in fields_of_dataset(self.dataset)]
+        columns = [(one.field_id, one.name) for one in read_dataset_fields(self.dataset)]
         said = json.dumps([columns, opened], default=astuple)
         digest = hashlib.blake2b(self.digest, digest_size=16)
         digest.update(said.encode())
@@ -242,14 +242,14 @@ class BaseTable:
         """Map table columns to columns of another dataset or log entry, by field id."""
         by_id = {field.field_id: field for field in stored}
         return {
-            name: StoredColumn(by_id[field_id].name, by_id[field_id].named_as(self._names_by_id))
+            name: StoredColumn(by_id[field_id].name, by_id[field_id].rename_children(self._names_by_id))
             for field_id, name in self.field_names.items()
             if field_id in by_id
         }
 
     @cached_property
     def _names_by_id(self) -> Mapping[int, str]:
-        fields = fields_of_dataset(self.dataset)
+        fields = read_dataset_fields(self.dataset)
         return {one.field_id: one.name for field in fields for one in field.walk()}
 
 
@@ -281,7 +281,7 @@ def open_base_table(
     except LanceGatewayError:
         raise
     except (ValueError, OSError) as error:
-        reason = brief(error)
+        reason = shorten_error(error)
         if "not found" in reason.lower() or "was not found" in reason.lower():
             msg = f"table {name!r}: {storage.uri} is no Lance dataset ({reason})"
             raise NotFoundError(msg) from error
@@ -296,8 +296,8 @@ def open_base_table(
         dataset=dataset,
         version=dataset.version,
         schema=pa.schema([pa.field(field.name, field.type) for field in schema]),
-        field_names={field.field_id: field.name for field in fields_of_dataset(dataset)},
-        primary_key=key_columns(schema),
+        field_names={field.field_id: field.name for field in read_dataset_fields(dataset)},
+        primary_key=list_key_columns(schema),
         details=manifest.details,
         digest=manifest.digest,
         place=place or Place.new(storage.uri),
@@ -311,7 +311,7 @@ class FilesVanishedError(UnavailableError):
 
 def build_read_error(table: str, error: Exception) -> LanceGatewayError:
     """Build the error of a failed read of a table."""
-    reason = brief(error)
+    reason = shorten_error(error)
     if "not found" in reason.lower() or "no such file" in reason.lower():
         msg = f"table {table!r}: a file vanished while it was read ({reason}): run the query again"
         return FilesVanishedError(msg)

@@ -193,7 +193,7 @@ class DecodedColumns:
         self, source: LanceSource, fragment_ids: Sequence[int], mask: RowMask
     ) -> list[FragmentMask | None]:
         """See `ColumnCache.visible`."""
-        fragments = source.fragments.each(fragment_ids)
+        fragments = source.fragments.get_each(fragment_ids)
         return [self._combine_masks(source, one, mask.fragments.get(one.fragment_id)) for one in fragments]
 
     def _combine_masks(
@@ -229,7 +229,7 @@ class DecodedColumns:
         self, source: LanceSource, fragment_ids: Sequence[int], columns: Sequence[str], mask: RowMask
     ) -> tuple[Iterator[pa.RecordBatch], tuple[int, ...]]:
         """See `ColumnCache.read`."""
-        fragments = source.fragments.each(fragment_ids)
+        fragments = source.fragments.get_each(fragment_ids)
         names = [one.columns(columns, source.stored_types) for one in fragments]
         kept, too_large = [], []
         for fragment, values in zip(fragments, names, strict=True):

@@ -14,9 +14,9 @@ import pyarrow as pa
 from execnodes.node import ROW_ADDRESS
 from execnodes.storage.data_files import Place
 from execnodes.storage.source import LanceSource
-from memwal.errors import CorruptDataError, brief
+from memwal.errors import CorruptDataError, shorten_error
 from memwal.storage.files import generation_directory
-from memwal.stored_fields import TOMBSTONE, StoredField, fields_of_dataset
+from memwal.stored_fields import TOMBSTONE, StoredField, read_dataset_fields
 from planner.tables.sources.base_table import BaseTable, DatasetIndex, list_dataset_indexes
 from planner.tables.sources.keys import combine_key_columns
 
@@ -95,7 +95,7 @@ class GenerationDataset:
     @cached_property
     def fields(self) -> tuple[StoredField, ...]:
         """Columns with their field ids."""
-        return fields_of_dataset(self.dataset)
+        return read_dataset_fields(self.dataset)
 
     @cached_property
     def indexes(self) -> tuple[DatasetIndex, ...]:
@@ -168,7 +168,7 @@ def open_generation(
 
 def build_generation_error(base: BaseTable, path: str, error: Exception) -> Exception:
     """Build the error for a generation that can't be read."""
-    reason = brief(error)
+    reason = shorten_error(error)
     place = f"{base.storage.uri}/{path}"
     if "not found" in reason.lower() or "no such file" in reason.lower():
         msg = (

@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from execnodes.storage.source import MemTableSource, StoredColumn, read_as
+from execnodes.storage.source import MemTableSource, StoredColumn, convert_columns
 from memwal.regions.wal import WalEntry
-from memwal.stored_fields import TOMBSTONE, fields_of_entry
+from memwal.stored_fields import TOMBSTONE, read_entry_fields
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.generations import LayerKeys
 from planner.tables.sources.keys import KeyHistory, combine_key_columns
@@ -231,7 +231,7 @@ class TailRows:
             return self._schema.empty_table()
         stored_as = entry.rows.schema
         if self._stored is None or not self._stored[0].equals(stored_as, check_metadata=True):
-            self._stored = stored_as, base.map_stored_columns(fields_of_entry(stored_as))
+            self._stored = stored_as, base.map_stored_columns(read_entry_fields(stored_as))
         return entry_rows(entry.rows, self._schema, self._stored[1])
 
     def _append_rows(self, position: int, generation: int | None, rows: pa.Table) -> None:
@@ -320,7 +320,7 @@ def entry_rows(rows: pa.Table, schema: pa.Schema, stored: Mapping[str, StoredCol
     *columns, _ = schema
     batches = []
     for batch in rows.to_batches():
-        arrays = read_as(batch, columns, stored)
+        arrays = convert_columns(batch, columns, stored)
         if TOMBSTONE in batch.schema.names:
             arrays.append(batch.column(TOMBSTONE))
         else:

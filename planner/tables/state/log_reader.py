@@ -13,7 +13,7 @@ from functools import partial
 from execnodes.storage.data_files import Place
 from memwal.errors import PreconditionError
 from memwal.regions.manifest import RegionManifest
-from memwal.regions.wal import WalEntry, last_wal_position, read_wal_entry, wal_entry_path
+from memwal.regions.wal import WalEntry, find_last_wal_position, read_wal_entry, wal_entry_path
 from memwal.storage.files import Storage
 from memwal.writing import OwnTail, TableWriter, WriteOptions
 from planner.tables.sources.base_table import BaseTable
@@ -174,7 +174,7 @@ class LogReader:
                 state.logs[region_id] = log
         looked_at = log.last
         if own is None:
-            last = last_wal_position(self.storage, region_id, after=max(looked_at, seen))
+            last = find_last_wal_position(self.storage, region_id, after=max(looked_at, seen))
         else:
             last = own.last
         if last > looked_at:
@@ -219,7 +219,7 @@ class LogReader:
         try:
             # What came between the query before and the flush; it may be gone already.
             looked_at = log.last
-            last = last_wal_position(self.storage, region_id, after=looked_at)
+            last = find_last_wal_position(self.storage, region_id, after=looked_at)
             entries = [self.read_entry(state, region_id, one) for one in range(looked_at + 1, last + 1)]
             log.advance(entries, last)
             log.tail(base, lambda position: self.read_entry(state, region_id, position))
@@ -298,7 +298,7 @@ class TableWriting:
         writer = self._writer
         if writer is None or self._place != self._newest.state.place:
             return {}
-        return writer.tails(region_ids)
+        return writer.get_tails(region_ids)
 
     def note_write(self) -> None:
         """Note that rows may have been written: older snapshots are not reused."""

@@ -14,14 +14,14 @@ from cachetools import LRUCache
 
 from execnodes import KeySet
 from memwal.base.index_details import read_base_manifest
-from memwal.errors import NotFoundError, PreconditionError, brief
+from memwal.errors import NotFoundError, PreconditionError, shorten_error
 from memwal.regions.generation_numbers import check_not_restarted
 from memwal.regions.manifest import (
     RegionManifest,
     list_regions,
     manifest_directory,
     manifest_path,
-    manifest_version,
+    parse_manifest_version,
 )
 from planner.predicates.pruning import RegionAssignments
 from planner.sql.as_of import AsOf, format_moment, to_microseconds
@@ -102,7 +102,7 @@ class PastTable(Table):
             newest_merged = merged.get(region_id, 0)
             if manifest is not None:
                 check_not_restarted(self.storage, manifest, newest_merged)
-            needed = () if manifest is None else manifest.unmerged(newest_merged)
+            needed = () if manifest is None else manifest.unmerged_generations(newest_merged)
             flushed = range(newest_merged + 1, 1 if manifest is None else manifest.current_generation)
             if len(needed) < len(flushed):
                 # Merged by a version that is gone, and taken out of the manifest before this moment.
@@ -145,7 +145,7 @@ class PastTable(Table):
             version
             for entry in self.storage.list(manifest_directory(region_id))
             if entry.size  # Of those that were cleaned up, the names are left.
-            and (version := manifest_version(entry.name)) is not None
+            and (version := parse_manifest_version(entry.name)) is not None
         )
         at = bisect_right(
             versions, self.moment, key=lambda version: self._read_write_time(region_id, version)
@@ -358,7 +358,7 @@ class PastTables:
         try:
             numbers = [int(one["version"]) for one in newest.dataset.versions()]
         except (OSError, ValueError) as error:
-            return NotFoundError(f"table {newest.name!r} has no version {version} ({brief(error)})")
+            return NotFoundError(f"table {newest.name!r} has no version {version} ({shorten_error(error)})")
         return NotFoundError(
             f"table {newest.name!r} has no version {version}; it has {_format_ranges(numbers)}"
         )

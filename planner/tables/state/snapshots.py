@@ -23,7 +23,13 @@ from memwal.regions.manifest import (
     read_latest_manifest,
     read_latest_manifests,
 )
-from memwal.regions.region_ids import doubles, is_retired, known_values, may_be_identity, two_ids
+from memwal.regions.region_ids import (
+    can_be_identity_region,
+    describe_duplicate_region,
+    find_duplicate_regions,
+    find_region_values,
+    is_retired,
+)
 from memwal.regions.region_snapshots import read_region_snapshots
 from memwal.storage.files import Storage
 from planner.predicates.pruning import RegionAssignments
@@ -215,7 +221,9 @@ class Snapshots:
         The index of a clone remembers regions of the original table, of which it has no or older manifests.
         """
         try:
-            return self.open_generations(base, manifest.region_id, manifest.unmerged(newest_merged))
+            return self.open_generations(
+                base, manifest.region_id, manifest.unmerged_generations(newest_merged)
+            )
         except GenerationVanishedError:
             newest = read_latest_manifest(self._storage, manifest.region_id) if is_remembered else manifest
             if newest is not None and newest.version >= manifest.version:
@@ -225,7 +233,7 @@ class Snapshots:
     def _read_newest_manifests(
         self, state: TableState, region_ids: Sequence[str]
     ) -> dict[str, RegionManifest | None]:
-        found = read_latest_manifests(self._storage, region_ids, known=state.manifests)
+        found = read_latest_manifests(self._storage, region_ids, cached=state.manifests)
         newest = dict(zip(region_ids, found, strict=True))
         for region_id, manifest in newest.items():
             before = state.manifests.get(region_id)
@@ -293,10 +301,10 @@ def find_named_values(
         if not one.region_values
         and one.region_id not in state.named
         and (spec := by_id.get(one.region_spec_id)) is not None
-        and may_be_identity(spec, one.region_id)
+        and can_be_identity_region(spec, one.region_id)
     ]
     if asked:
-        found = storage.each(lambda pair: known_values(storage, *pair), asked)
+        found = storage.each(lambda pair: find_region_values(storage, *pair), asked)
         state.named |= {
             one.region_id: values for (_, one), values in zip(asked, found, strict=True) if values
         }
@@ -328,7 +336,7 @@ def check_ids(
         own = manifests[own_id]
         merged = details.newest_merged(own_id)
         if own is not None and (own_id in unflushed or not is_retired(own, merged)):
-            raise PreconditionError(two_ids(f"table {name!r}", own_id, lancedb_id))
+            raise PreconditionError(describe_duplicate_region(f"table {name!r}", own_id, lancedb_id))
 
 
 def _find_double_ids(
@@ -339,7 +347,10 @@ def _find_double_ids(
     if state is not None and state.doubled[0] == asked:
         return state.doubled[1]
     present = [one for one in manifests.values() if one is not None]
-    found = tuple((one.region_id, other.region_id) for one, other in doubles(details.region_specs, present))
+    found = tuple(
+        (one.region_id, other.region_id)
+        for one, other in find_duplicate_regions(details.region_specs, present)
+    )
     if state is not None:
         state.doubled = asked, found
     return found

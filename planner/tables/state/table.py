@@ -13,7 +13,7 @@ from typing import Any
 
 from execnodes.storage.data_files import Place
 from execnodes.storage.source import ColumnCache
-from memwal.base.table_mark import table_mark
+from memwal.base.table_mark import read_table_mark
 from memwal.regions.manifest import FlushedGeneration, RegionManifest
 from memwal.regions.wal import WalEntry
 from memwal.storage.files import VERSIONS, FileIdentity, Storage
@@ -307,7 +307,7 @@ class NewestBase:
     def _is_same(self, before: BaseTable) -> bool:
         if before.manifest is not None and before.manifest.is_there(self._storage):
             return True
-        return self._mark is not None and table_mark(self._storage) == self._mark
+        return self._mark is not None and read_table_mark(self._storage) == self._mark
 
     def _open_newest(self, before: BaseTable | None) -> BaseTable:
         """Open the newest version; start with empty state if the table was recreated."""
@@ -327,7 +327,7 @@ class NewestBase:
         if expected is not None and expected.version == opened.version:
             opened = replace(opened, manifest=expected)
         if self._mark is None:
-            mark = table_mark(self._storage)
+            mark = read_table_mark(self._storage)
             if opened.manifest is not None and opened.manifest.is_there(self._storage):
                 self._mark = mark  # It was there before the manifest was, and so it is of the same table.
         self.state, self.last, self._identified_at = state, opened, started

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from execnodes.rows import lance_filter
-from execnodes.rows.row_mask import by_fragment
+from execnodes.rows.row_mask import group_by_fragment
 from execnodes.storage.data_files import Columns, Place, StoredFragment
 from memwal.errors import InvalidInputError
 from planner.tables.sources.base_table import BaseTable
@@ -239,7 +239,7 @@ class KeySearch:
                 parts = log.locate(
                     base.version_id, start, stop, lambda wanted: self._search_version(base, wanted)
                 )
-                for fragment_id, offsets in by_fragment(_concatenate(parts, np.uint64)).items():
+                for fragment_id, offsets in group_by_fragment(_concatenate(parts, np.uint64)).items():
                     found.setdefault(fragment_id, []).append(offsets)
         return {fragment_id: _concatenate(parts, np.uint32) for fragment_id, parts in found.items()}
 
@@ -320,7 +320,7 @@ class KeySearch:
         known = rows.find_located(base.version_id, start, stop)
         if known is None:
             return None
-        offsets = by_fragment(_concatenate(known, np.uint64))
+        offsets = group_by_fragment(_concatenate(known, np.uint64))
         return lambda fragment: offsets.get(fragment.fragment_id, np.empty(0, np.uint32))
 
     def _find_flushed(self, base: BaseTable, generation: GenerationDataset) -> FlushedRows | None:
@@ -361,7 +361,7 @@ class KeySearch:
         """Find row addresses (uint64) with the table's BTREE index; return None if it can't be used."""
         if not base.key_index or len(wanted) > INDEX_PROBE_KEYS:
             return None
-        condition = lance_filter.one_of(base.primary_key[0], wanted)
+        condition = lance_filter.format_in_list(base.primary_key[0], wanted)
         if condition is None:
             return None
         rows = base.dataset.scanner(columns=[], filter=condition, with_row_address=True).to_table()

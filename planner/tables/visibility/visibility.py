@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from execnodes.rows.row_mask import FragmentMask, RowMask, by_fragment, showing
+from execnodes.rows.row_mask import FragmentMask, RowMask, build_mask, group_by_fragment
 from execnodes.storage.data_files import Columns, FragmentFiles, Place, StoredFragment
 from planner.tables.sources.base_table import BaseTable, BaseVersion
 from planner.tables.sources.caches import ENTRY_OVERHEAD, ByteCache
@@ -203,7 +203,9 @@ class Visibility:
         found = [one for one in layers if one is not None]
         if len(found) < len(generations):
             found = [
-                _LayerRows(rows, showing(self.search.read_keys(base, one).addresses[rows], one.fragment_rows))
+                _LayerRows(
+                    rows, build_mask(self.search.read_keys(base, one).addresses[rows], one.fragment_rows)
+                )
                 for one, rows in zip(generations, self._compute_visible_rows(base, generations), strict=True)
             ]
             self._cache.put_many(
@@ -322,7 +324,7 @@ class Visibility:
                 if len(numbers):
                     addresses = self.search.read_keys(base, one).addresses[numbers]
                     mask = generations[one.path]
-                    generations[one.path] = mask.without(by_fragment(addresses), one.fragment_rows)
+                    generations[one.path] = mask.without(group_by_fragment(addresses), one.fragment_rows)
             tails[tail.region_id] = RowMask({0: FragmentMask(pa.array(tail.find_newest()))})
         return SnapshotMasks(before.masks.base.without(hidden, base.fragment_rows), generations, tails)
 

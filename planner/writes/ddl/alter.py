@@ -15,12 +15,12 @@ import lance
 import pyarrow as pa
 
 from memwal.base.index_details import read_index_details
-from memwal.creating import MemWalOptions, declared_schema, region_columns
-from memwal.creating.fields import last_field_id, record_last_field_id, with_fields, without_field
-from memwal.creating.tables import give_up_regions, mem_wal_index
+from memwal.creating import MemWalOptions, build_stored_schema, list_region_columns
+from memwal.creating.fields import add_fields, find_last_field_id, record_last_field_id, remove_field
+from memwal.creating.tables import build_mem_wal_index, give_up_regions
 from memwal.errors import AlreadyExistsError, InvalidInputError, PreconditionError, UnsupportedError
 from memwal.regions.manifest import list_regions
-from memwal.stored_fields import fields_of_dataset, fields_of_entry
+from memwal.stored_fields import read_dataset_fields, read_entry_fields
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
@@ -58,7 +58,9 @@ class AddColumn:
         def add(dataset: Any) -> None:  # noqa: ANN401 (lance types)
             if self.field.name in dataset.schema.names:  # since it was checked
                 raise self._column_exists_error(table)
-            schema = with_fields(dataset, [self.field], last_field_id(dataset, _list_stored_field_ids(table)))
+            schema = add_fields(
+                dataset, [self.field], find_last_field_id(dataset, _list_stored_field_ids(table))
+            )
             fragments = [fragment.metadata for fragment in dataset.get_fragments()]
             operation = lance.LanceOperation.Merge(fragments, schema, preserves_nullability=True)
             _commit(dataset, operation)
@@ -106,10 +108,10 @@ class DropColumn:
         """Commit a schema without the column."""
 
         def remember(dataset: Any) -> None:  # noqa: ANN401 (lance types)
-            record_last_field_id(dataset, last_field_id(dataset, _list_stored_field_ids(table)))
+            record_last_field_id(dataset, find_last_field_id(dataset, _list_stored_field_ids(table)))
 
         def drop(dataset: Any) -> None:  # noqa: ANN401 (lance types)
-            schema = without_field(dataset, self.name)
+            schema = remove_field(dataset, self.name)
             _commit(dataset, lance.LanceOperation.Project(schema, preserves_nullability=True))
 
         commit_change(table, "record field ids", remember)
@@ -130,7 +132,7 @@ class RenameColumn:
         if self.new_name in base.schema.names:
             msg = f"table {table.name!r} has a column {self.new_name!r} already: choose another name"
             raise AlreadyExistsError(msg)
-        declared_schema(pa.schema([(self.new_name, pa.int64())]))  # checks the name
+        build_stored_schema(pa.schema([(self.new_name, pa.int64())]))  # checks the name
         if base.details is not None:
             _check_not_in(base, self.name, "renamed", base.primary_key, "it is part of the primary key")
         return True
@@ -189,7 +191,7 @@ def read_add(reader: Reader) -> Change:
         raise reader.unsupported_error(
             "Rows that exist have NULL in a new column, so it can't be NOT NULL; it ends"
         )
-    (field,) = declared_schema(pa.schema([column.field]))
+    (field,) = build_stored_schema(pa.schema([column.field]))
     return AddColumn(field, if_not_exists)
 
 
@@ -238,7 +240,7 @@ def _check_not_in(base: BaseTable, name: str, done: str, columns: tuple[str, ...
 
 def _find_region_columns(base: BaseTable) -> tuple[str, ...]:
     specs = () if base.details is None else base.details.region_specs
-    ids = {field_id for spec in specs for field_id in region_columns(spec)}
+    ids = {field_id for spec in specs for field_id in list_region_columns(spec)}
     return tuple(name for at, name in base.field_names.items() if at in ids)
 
 
@@ -249,10 +251,10 @@ def _list_stored_field_ids(table: Table) -> Iterator[int]:
     for manifest in table.read_manifests():
         for flushed in manifest.flushed_generations:
             dataset = table.generation(manifest.region_id, flushed).dataset
-            yield from (nested.field_id for field in fields_of_dataset(dataset) for nested in field.walk())
+            yield from (nested.field_id for field in read_dataset_fields(dataset) for nested in field.walk())
         for entry in table.read_unflushed(manifest):
             if entry.rows is not None:
-                fields = fields_of_entry(entry.rows.schema)
+                fields = read_entry_fields(entry.rows.schema)
                 yield from (nested.field_id for field in fields for nested in field.walk())
 
 
@@ -283,7 +285,7 @@ class EnableMemWal:
                 "don't change. CREATE TABLE .. AS SELECT makes another table"
             )
             raise AlreadyExistsError(msg)
-        mem_wal_index(base.dataset, self.options)
+        build_mem_wal_index(base.dataset, self.options)
         if leftover and not self.discards:
             raise _leftover_regions_error(table, leftover)
         return True
@@ -301,7 +303,7 @@ class EnableMemWal:
         def enable(dataset: Any) -> None:  # noqa: ANN401 (lance types)
             if read_index_details(table.storage, dataset.version) is not None:
                 return
-            index = mem_wal_index(dataset, self.options, given_up)
+            index = build_mem_wal_index(dataset, self.options, given_up)
             operation = lance.LanceOperation.CreateIndex([index], [])
             # No retries: another commit could be the same one.
             lance.LanceDataset.commit(dataset, operation, read_version=dataset.version, max_retries=0)

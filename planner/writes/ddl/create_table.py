@@ -10,11 +10,11 @@ import pyarrow as pa
 from lance.fragment import FragmentMetadata
 
 from memwal.creating import (
+    build_stored_schema,
     create_dataset,
-    declared_schema,
     delete_table,
-    key_columns,
-    not_null_columns,
+    list_key_columns,
+    list_not_null_columns,
     table_exists,
     write_fragments,
 )
@@ -78,7 +78,7 @@ def create_table(
         msg = f"the primary key is given twice: ({', '.join(primary_key)}) and {options['primary_key']!r}"
         raise InvalidInputError(msg)
     key = tuple(primary_key) or parsed.primary_key or ()
-    declared = declared_schema(schema, key)
+    declared = build_stored_schema(schema, key)
     storage = catalog.locate_table(name)
     if catalog.view_sql(name) is not None:
         msg = f"{name!r} is a view: DROP VIEW it first, or choose another name"
@@ -142,7 +142,7 @@ def _write_rows(
                 column if column.type.equals(field.type) else column.cast(field.type)
                 for column, field in zip(batch.columns, schema, strict=True)
             ]
-            for name in not_null_columns(schema):
+            for name in list_not_null_columns(schema):
                 if columns[schema.get_field_index(name)].null_count:
                     msg = f"column {name!r} is NOT NULL, and a row has NULL there"
                     raise InvalidInputError(msg)
@@ -231,7 +231,7 @@ def _prepare_definition(
 ) -> PreparedDefinition:
     """Check schema and options; whether the table exists is checked by each execution."""
     options = read_table_options(definition.options)
-    declared_schema(schema, definition.key or options.primary_key or ())
+    build_stored_schema(schema, definition.key or options.primary_key or ())
 
     def create(control: RunControl | None) -> WriteResult:
         count = -1 if rows is None else 0
@@ -323,7 +323,7 @@ def _read_like_schema(engine: QueryPlanner, access: Access, definition: _Definit
     """Return the columns of another table; add its key and region spec if the definition has none."""
     secured = engine.visible_catalog(access).table(definition.like or "")
     declared = secured.declared_schema
-    required = not_null_columns(declared)
+    required = list_not_null_columns(declared)
     base = secured.base
     if "primary_key" not in definition.options:
         definition.primary_key = definition.primary_key or secured.primary_key
@@ -333,7 +333,7 @@ def _read_like_schema(engine: QueryPlanner, access: Access, definition: _Definit
     elif (
         details.region_specs
         and secured.access.is_unrestricted  # a region spec reveals values that may be hidden
-        and set(key_columns(declared)) == set(definition.key)
+        and set(list_key_columns(declared)) == set(definition.key)
     ):
         spec = details.region_specs[-1]
         definition.options.setdefault("region_by", format_region_spec(spec, base.field_names))

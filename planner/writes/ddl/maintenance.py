@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from memwal.base.index_details import merged_generations
+from memwal.base.index_details import list_merged_generations
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
@@ -124,11 +124,11 @@ def prepare_analyze(
 def _collect_statistics(table: Table) -> dict[str, Any]:
     base = table.base()
     manifests = () if base.details is None else table.read_manifests()
-    merged = merged_generations(base.details)
+    merged = list_merged_generations(base.details)
     generations = [
         table.generation(manifest.region_id, flushed)
         for manifest in manifests
-        for flushed in manifest.unmerged(merged.get(manifest.region_id, 0))
+        for flushed in manifest.unmerged_generations(merged.get(manifest.region_id, 0))
     ]
     unflushed = [entry for manifest in manifests for entry in table.read_unflushed(manifest)]
     files = [file for fragment in base.dataset.get_fragments() for file in fragment.metadata.files]

@@ -166,7 +166,7 @@ def commit_change(table: Table, what: str, change: Callable[[Any], Outcome]) -> 
         table.base()  # So the next statement sees the change, even if versions are rarely checked.
         return outcome
 
-    return versions.committed(f"can't {what} of table {table.name!r}", attempt)
+    return versions.commit_with_retries(f"can't {what} of table {table.name!r}", attempt)
 
 
 DONE = WriteResult(-1)

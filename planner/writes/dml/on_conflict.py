@@ -122,7 +122,7 @@ class Conflict:
 
         places = rows.select(list(target.place_columns))
         step = ReadStep(
-            lambda writer: writer.regions_of(places),
+            lambda writer: writer.find_regions(places),
             lambda: rows_of_keys(self.session.with_strong_consistency(), target, keys, wanted, control),
         )
         return read_and_write(target, step, compute, control, durable=self.session.settings.durable_writes)

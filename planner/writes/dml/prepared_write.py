@@ -211,7 +211,7 @@ def read_and_write(
 def _find_regions(target: Target, writer: TableWriter, changes: Changes) -> set[str]:
     written = [rows for rows in (changes.upserts, changes.deletes) if rows is not None]
     places = [rows.select(list(target.place_columns)) for rows in written]
-    return {region_id for rows in places for region_id in writer.regions_of(rows)}
+    return {region_id for rows in places for region_id in writer.find_regions(rows)}
 
 
 def _pause(attempt: int) -> None:

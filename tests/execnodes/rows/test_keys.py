@@ -20,7 +20,7 @@ from execnodes import (
     TakeLastExec,
     TaskContext,
 )
-from execnodes.rows.keys import key_rows
+from execnodes.rows.keys import list_key_tuples
 from memwal.bloom import build_key_filter
 
 KEY = pa.schema([("a", pa.int64()), ("b", pa.string())])
@@ -76,7 +76,7 @@ class TestKeySet:
             [{"b": b, "n": 1, "a": a} for a, b in stored],
             pa.schema([("b", pa.string()), ("n", pa.int8()), ("a", pa.int64())]),
         )
-        assert set(key_rows(key_set(*wanted).select(rows), ("a", "b"))) == wanted & stored
+        assert set(list_key_tuples(key_set(*wanted).select(rows), ("a", "b"))) == wanted & stored
 
     @given(st.sets(st.integers(0, 9), max_size=5), st.lists(st.integers(0, 9), max_size=9))
     def test_of_one_column_it_selects_every_row_of_a_key(self, wanted: set[int], stored: list[int]) -> None:
@@ -100,7 +100,7 @@ class TestKeySet:
         dataset = lance.write_dataset(rows, str(tmp_path / "t.lance"))
         for wanted in ([(1, "x")], [(1, "x"), (2, "y")], [(1, "x"), (1, "y"), (3, "x")]):
             text = key_set(*wanted).filter({"a": "s_a", "b": "b"})
-            found = set(key_rows(dataset.to_table(filter=text), ("s_a", "b")))
+            found = set(list_key_tuples(dataset.to_table(filter=text), ("s_a", "b")))
             assert found == set(product({a for a, _ in wanted}, {b for _, b in wanted}))
 
     def test_where_lance_has_no_literal_there_is_no_filter(self) -> None:

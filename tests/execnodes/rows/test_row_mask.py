@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from execnodes.rows import row_mask
-from execnodes.rows.row_mask import FragmentMask, RowMask, fragment_mask, shown
+from execnodes.rows.row_mask import FragmentMask, RowMask, build_fragment_mask, filter_visible
 
 CHUNK = 16
 ROWS = 70
@@ -27,7 +27,7 @@ offsets = st.lists(st.integers(0, ROWS - 1), max_size=20)
 
 
 def hiding(*hidden: int, rows: int = ROWS) -> FragmentMask:
-    return fragment_mask(rows, np.array(hidden, np.uint32))
+    return build_fragment_mask(rows, np.array(hidden, np.uint32))
 
 
 def visible(mask: FragmentMask) -> list[int]:
@@ -48,7 +48,7 @@ class TestOfAFragment:
         mask, hidden = hiding(rows=rows), set()
         for step in steps:
             more = [one % rows for one in step]
-            mask = fragment_mask(rows, np.array(more, np.uint32), mask)
+            mask = build_fragment_mask(rows, np.array(more, np.uint32), mask)
             hidden.update(more)
         assert visible(mask) == sorted(set(range(rows)) - hidden)
         assert len(mask.visible) == rows
@@ -178,5 +178,5 @@ class TestOfASource:
 
 def test_a_batch_is_filtered_only_where_something_is_hidden() -> None:
     batch = numbered(3)
-    assert shown(batch, pa.array([True, True, True])) is batch
-    assert shown(batch, pa.array([True, False, True])).column("n").to_pylist() == [0, 2]
+    assert filter_visible(batch, pa.array([True, True, True])) is batch
+    assert filter_visible(batch, pa.array([True, False, True])).column("n").to_pylist() == [0, 2]

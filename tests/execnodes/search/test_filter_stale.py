@@ -34,11 +34,11 @@ class Layer:
     asked: list[set[int]] = field(default_factory=list)
     looked_up: list[set[int]] = field(default_factory=list)
 
-    def possible(self, keys: KeySet) -> frozenset[Key]:
+    def find_possible(self, keys: KeySet) -> frozenset[Key]:
         self.asked.append({key for (key,) in keys.rows})
         return frozenset(row for row in keys.rows if row[0] in self.keys | self.suspected)
 
-    def confirmed(self, keys: KeySet, context: TaskContext) -> frozenset[Key]:
+    def confirm(self, keys: KeySet, context: TaskContext) -> frozenset[Key]:
         context.check()
         self.looked_up.append({key for (key,) in keys.rows})
         return frozenset(row for row in keys.rows if row[0] in self.keys)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from execnodes.node import ROW_ADDRESS
-from execnodes.search.distances import METRICS, NearestRows, distances, nearest
+from execnodes.search.distances import METRICS, NearestRows, compute_distances, select_nearest
 from tests.planner.search.vector_sources import dataset_of, rows_of, true_distances
 
 FLOATS = (np.float16, np.float32, np.float64)
@@ -28,7 +28,7 @@ def by_lance(path: Path, vectors: np.ndarray, query: np.ndarray, metric: str) ->
 
 
 def ours(vectors: np.ndarray, query: np.ndarray, metric: str) -> dict[int, float]:
-    found = distances(metric, vectors, query)
+    found = compute_distances(metric, vectors, query)
     assert found.dtype == np.float32
     return {row: value for row, value in enumerate(found.tolist()) if not np.isnan(value)}
 
@@ -69,27 +69,27 @@ def test_integers_have_all_distances(element: type, metric: str):
     limits = np.iinfo(element)
     vectors = np.random.default_rng(1).integers(limits.min, limits.max + 1, (50, 12)).astype(element)
     query = vectors[7]
-    assert distances(metric, vectors, query) == pytest.approx(
+    assert compute_distances(metric, vectors, query) == pytest.approx(
         true_distances(metric, vectors.view(np.uint8) if metric == "hamming" else vectors, query), rel=1e-5
     )
 
 
 def test_more_vectors_than_are_worked_on_together_are_all_compared():
     vectors = np.arange(100_000, dtype=np.float32).reshape(-1, 1)
-    assert distances("l2", vectors, np.array([5])).tolist()[:8] == [25, 16, 9, 4, 1, 0, 1, 4]
-    assert int(distances("l2", vectors, np.array([77_777])).argmin()) == 77_777
+    assert compute_distances("l2", vectors, np.array([5])).tolist()[:8] == [25, 16, 9, 4, 1, 0, 1, 4]
+    assert int(compute_distances("l2", vectors, np.array([77_777])).argmin()) == 77_777
 
 
 class TestNearest:
     def test_equal_distances_are_ordered_by_address_even_at_the_edge(self):
         addresses = np.array([9, 3, 7, 1, 5], np.uint64)
-        _, places = nearest(np.array([1, 1, 0, 1, 1], np.float32), addresses, 3)
+        _, places = select_nearest(np.array([1, 1, 0, 1, 1], np.float32), addresses, 3)
         assert places.tolist() == [7, 1, 3]
 
     @pytest.mark.parametrize("k", [1, 2, 3, 10])
     def test_what_has_no_distance_is_never_near(self, k: int):
         values = np.array([np.nan, 2, np.nan, 1, np.inf], np.float32)
-        _, places = nearest(values, np.arange(5, dtype=np.uint64), k)
+        _, places = select_nearest(values, np.arange(5, dtype=np.uint64), k)
         assert places.tolist() == [3, 1, 4][:k]
 
     def test_pieces_give_what_the_whole_gives(self):
@@ -98,7 +98,7 @@ class TestNearest:
         collected = NearestRows(20)
         for start in range(0, 5000, 30):
             collected.add(values[start : start + 30], addresses[start : start + 30])
-        whole = nearest(values, addresses, 20)
+        whole = select_nearest(values, addresses, 20)
         assert [part.tolist() for part in collected.result()] == [part.tolist() for part in whole]
 
     def test_nothing_gives_nothing(self):
@@ -110,5 +110,5 @@ class TestNearest:
 def test_the_angle_of_very_short_and_very_long_vectors_is_their_angle(length: float):
     vectors = np.array([[1, 2, 0, 0], [0, 1, 1, 0]], np.float32)
     query = np.array([1, 1, 1, 0], np.float32)
-    found = distances("cosine", vectors * np.float32(length), query * np.float32(length))
-    assert found == pytest.approx(distances("cosine", vectors, query), rel=1e-5)
+    found = compute_distances("cosine", vectors * np.float32(length), query * np.float32(length))
+    assert found == pytest.approx(compute_distances("cosine", vectors, query), rel=1e-5)

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from execnodes.search.distances import distances, nearest
+from execnodes.search.distances import compute_distances, select_nearest
 from execnodes.search.vector_blocks import VectorBlock
-from execnodes.search.vector_search import may_be_nearest
+from execnodes.search.vector_search import screen_nearest
 
 ROWS = 2_100
 
@@ -32,18 +32,18 @@ def test_the_nearest_rows_are_those_of_all_distances(
     vectors = ((rng.integers(0, 7, (ROWS, dimension)) + shift) * scale).astype(np.float32)
     query = ((rng.integers(0, 7, dimension) + shift) * scale).astype(np.float32)
     unwanted = rng.random(ROWS) < hidden
-    rows = may_be_nearest(block(vectors), query, 5, unwanted)
-    found = distances("l2", vectors, query)
+    rows = screen_nearest(block(vectors), query, 5, unwanted)
+    found = compute_distances("l2", vectors, query)
     found[unwanted] = np.nan
-    expected = nearest(found, np.arange(ROWS, dtype=np.uint64), 5)
+    expected = select_nearest(found, np.arange(ROWS, dtype=np.uint64), 5)
     if rows is not None:
-        kept = nearest(found[rows], rows.astype(np.uint64), 5)
+        kept = select_nearest(found[rows], rows.astype(np.uint64), 5)
         assert [one.tolist() for one in kept] == [one.tolist() for one in expected]
 
 
 def test_few_rows_remain_where_distances_differ() -> None:
     vectors = np.random.default_rng(0).standard_normal((8_000, 64), dtype=np.float32)
-    rows = may_be_nearest(block(vectors), vectors[17], 10, None)
+    rows = screen_nearest(block(vectors), vectors[17], 10, None)
     assert rows is not None
     assert 17 in rows
     assert len(rows) == 10
@@ -53,11 +53,11 @@ def test_few_rows_remain_where_distances_differ() -> None:
 def test_all_rows_are_looked_at_where_squares_are_no_numbers(odd: float) -> None:
     vectors = np.zeros((ROWS, 4), dtype=np.float32)
     vectors[7, 2] = odd
-    assert may_be_nearest(block(vectors), np.zeros(4, dtype=np.float32), 5, None) is None
+    assert screen_nearest(block(vectors), np.zeros(4, dtype=np.float32), 5, None) is None
 
 
 def test_all_rows_are_looked_at_where_fewer_than_k_count() -> None:
     unwanted = np.ones(ROWS, dtype=np.bool_)
     unwanted[3] = False
     vectors = np.zeros((ROWS, 4), dtype=np.float32)
-    assert may_be_nearest(block(vectors), np.zeros(4, dtype=np.float32), 5, unwanted) is None
+    assert screen_nearest(block(vectors), np.zeros(4, dtype=np.float32), 5, unwanted) is None

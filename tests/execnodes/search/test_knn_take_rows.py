@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from execnodes import ExecNode, TaskContext
-from execnodes.search.candidates import ConcurrentUnionExec, LimitExec, SortExec, side_by_side
+from execnodes.search.candidates import ConcurrentUnionExec, LimitExec, SortExec, run_concurrently
 from execnodes.search.source import DISTANCE, VECTOR_CANDIDATES, SearchSource
 from execnodes.search.take_rows import TakeRowsExec
 from memwal.errors import CorruptDataError
@@ -93,11 +93,11 @@ class TestLimit:
 
 class TestSideBySide:
     def test_results_are_in_the_order_of_the_tasks(self):
-        assert side_by_side([lambda n=n: n * n for n in range(50)]) == [n * n for n in range(50)]
+        assert run_concurrently([lambda n=n: n * n for n in range(50)]) == [n * n for n in range(50)]
 
     def test_the_first_error_is_everybodys(self):
         with pytest.raises(ZeroDivisionError):
-            side_by_side([lambda: 1, lambda: 1 // 0, lambda: 2])
+            run_concurrently([lambda: 1, lambda: 1 // 0, lambda: 2])
 
     def test_inputs_of_a_union_come_in_order(self):
         given = [Given((((0, number, 0, 0.0),),)) for number in range(9)]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from execnodes.search.source import SearchSource
-from execnodes.search.take_rows import MAX_BYTES, kept_columns, taken_rows
+from execnodes.search.take_rows import MAX_BYTES, take_cached_columns, take_columns
 from execnodes.storage.source import LanceSource, StoredColumn
 from planner.tables.sources.caches import ByteCache
 
@@ -68,7 +68,7 @@ def test_narrow_columns_are_kept(tmp_path: Path, keep: ByteCache) -> None:
     asked = fields("id", "name", "amount", "later")
     searched = source(tmp_path)
     for _ in range(2):
-        kept = kept_columns(searched, ADDRESSES, asked, keep)
+        kept = take_cached_columns(searched, ADDRESSES, asked, keep)
         assert kept is not None
         ids, names, amounts, later = (column.to_pylist() for column in kept)
         assert ids == [199, 4, 100, 4, 1]
@@ -80,9 +80,9 @@ def test_narrow_columns_are_kept(tmp_path: Path, keep: ByteCache) -> None:
 @pytest.mark.parametrize("names", [("vec",), ("id", "vec"), ("long",), ("id", "long")])
 def test_wide_columns_are_not(tmp_path: Path, keep: ByteCache, names: tuple[str, ...]) -> None:
     searched = source(tmp_path)
-    assert kept_columns(searched, ADDRESSES, fields(*names), keep) is None
+    assert take_cached_columns(searched, ADDRESSES, fields(*names), keep) is None
     taken: list[Any] = [
-        column.to_pylist() for column in taken_rows(searched, ADDRESSES, fields(*names), keep)
+        column.to_pylist() for column in take_columns(searched, ADDRESSES, fields(*names), keep)
     ]
     assert len(taken) == len(names)
     if "vec" in names:
@@ -92,14 +92,14 @@ def test_wide_columns_are_not(tmp_path: Path, keep: ByteCache, names: tuple[str,
 
 def test_a_base_table_is_asked_row_by_row(tmp_path: Path, keep: ByteCache) -> None:
     searched = source(tmp_path, region=None)
-    assert kept_columns(searched, ADDRESSES, fields("id"), keep) is None
-    (ids,) = taken_rows(searched, ADDRESSES, fields("id"), keep)
+    assert take_cached_columns(searched, ADDRESSES, fields("id"), keep) is None
+    (ids,) = take_columns(searched, ADDRESSES, fields("id"), keep)
     assert ids.to_pylist() == [199, 4, 100, 4, 1]
 
 
 def test_both_ways_give_the_same_rows(tmp_path: Path, keep: ByteCache) -> None:
     asked = fields("id", "name", "amount", "later")
-    kept = taken_rows(source(tmp_path), ADDRESSES, asked, keep)
-    taken = taken_rows(source(tmp_path, region=None), ADDRESSES, asked, keep)
+    kept = take_columns(source(tmp_path), ADDRESSES, asked, keep)
+    taken = take_columns(source(tmp_path, region=None), ADDRESSES, asked, keep)
     assert [one.to_pylist() for one in kept] == [one.to_pylist() for one in taken]
     assert [one.type for one in kept] == [one.type for one in taken] == [field.type for field in asked]

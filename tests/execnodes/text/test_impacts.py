@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from execnodes.text.bm25 import weight
+from execnodes.text.bm25 import compute_weight
 from execnodes.text.scoring.impacts import Impacts
 
 documents = st.lists(st.tuples(st.integers(1, 500), st.integers(0, 10_000)), min_size=1, max_size=30)
@@ -21,8 +21,8 @@ def test_no_later_document_is_worth_more_than_the_bound(
     """Whatever the average length has become since the list was put in order."""
     frequencies = np.array([frequency for frequency, _ in made])
     lengths = frequencies + np.array([others for _, others in made])
-    listed = Impacts.of(weight(frequencies, lengths, reference), reference)
-    now = weight(frequencies, lengths, average)[listed.order]
+    listed = Impacts.of(compute_weight(frequencies, lengths, reference), reference)
+    now = compute_weight(frequencies, lengths, average)[listed.order]
     for seen in range(len(made)):
         assert now[seen:].max() <= listed.bound(seen, average)
     assert listed.bound(len(made), average) == 0

@@ -15,7 +15,7 @@ from execnodes.text.query.query import (
     Operator,
     PhraseQuery,
     TextQuery,
-    lance_query,
+    convert_to_lance_query,
 )
 from execnodes.text.query.syntax import MAX_CHARACTERS, MAX_QUERIES, parse_text_query
 from memwal.errors import InvalidInputError, UnsupportedError
@@ -206,4 +206,4 @@ def test_a_phrase_is_looked_for_in_one_column() -> None:
 def test_pylance_can_not_say_every_multi_match() -> None:
     different = MultiMatchQuery((MatchQuery("a", "title"), MatchQuery("b", "body")))
     with pytest.raises(UnsupportedError, match="the same plain words in each column"):
-        lance_query(different)
+        convert_to_lance_query(different)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from execnodes.text.bm25 import Scored, intersection, places_in, union
+from execnodes.text.bm25 import Scored, find_indices, intersection, union
 from execnodes.text.query.clauses import Clause, analyze
 from execnodes.text.query.query import (
     BooleanQuery,
@@ -20,7 +20,7 @@ from execnodes.text.query.query import (
     TextQuery,
 )
 from execnodes.text.query.tokenizer import Tokenizer
-from execnodes.text.scoring.scores import bound, candidates
+from execnodes.text.scoring.scores import compute_bound, find_candidates
 
 DOCUMENTS = {
     ("title", "cat"): [0, 2],
@@ -63,24 +63,24 @@ def clause(query: TextQuery) -> Clause:
     ids=repr,
 )
 def test_candidates_and_bounds(query: TextQuery, documents: list[int], highest: float | None) -> None:
-    found = candidates(clause(query), lambda *term: np.array(DOCUMENTS.get(term, []), np.int64))
+    found = find_candidates(clause(query), lambda *term: np.array(DOCUMENTS.get(term, []), np.int64))
     assert found.tolist() == documents
-    assert bound(clause(query), BOUNDS) == highest
+    assert compute_bound(clause(query), BOUNDS) == highest
 
 
 def test_fuzzy_words_are_expanded_before_anything_else() -> None:
     fuzzy = BooleanQuery(must=(MatchQuery("cst dgo", "body", fuzziness=1), body("fox")))
     with pytest.raises(TypeError, match="fuzzy clauses are expanded first"):
-        bound(clause(fuzzy), BOUNDS)
-    expanded = clause(fuzzy).expanded(lambda words: words.among(["cat", "coats", "dog", "fox"]))
+        compute_bound(clause(fuzzy), BOUNDS)
+    expanded = clause(fuzzy).expand(lambda words: words.replace_words(["cat", "coats", "dog", "fox"]))
     assert set(expanded.terms["body"]) == {"cat", "fox"}
-    assert bound(expanded, BOUNDS) == 6.0
+    assert compute_bound(expanded, BOUNDS) == 6.0
 
 
 def test_expansions_are_shared_by_the_words_in_their_order() -> None:
     [fuzzy] = clause(MatchQuery("cat dog", "body", fuzziness=1, max_expansions=3)).fuzzy
     terms = ["dot", "cut", "bat", "dog", "cat", "cats"]
-    expansions = fuzzy.among(terms).groups
+    expansions = fuzzy.replace_words(terms).groups
     assert [[term.text for term in group] for group in expansions] == [["bat", "cat", "cats"]]
 
 
@@ -97,7 +97,7 @@ def test_sets_of_documents_combine_as_sets_do(one: np.ndarray, other: np.ndarray
     first, second = set(one.tolist()), set(other.tolist())
     assert union((one, other)).tolist() == sorted(first | second)
     assert intersection((one, other)).tolist() == sorted(first & second)
-    assert places_in(one, other).tolist() == [
+    assert find_indices(one, other).tolist() == [
         one.tolist().index(number) if number in first else -1 for number in other.tolist()
     ]
 
@@ -116,7 +116,7 @@ def test_scores_combine_document_by_document(one: np.ndarray, other: np.ndarray)
     combined(first.both(second), mine.keys() & others.keys(), sum)
     combined(first.either(second), mine.keys() | others.keys(), sum)
     combined(first.best(second), mine.keys() | others.keys(), max)
-    combined(first.adding(second), set(mine), sum)
+    combined(first.add_scores(second), set(mine), sum)
     combined(first.without(other), mine.keys() - others.keys(), sum)
     assert first.times(1.0).scores.tolist() == [1.0] * len(one)
     assert first.times(2.0).scores.tolist() == [2.0] * len(one)

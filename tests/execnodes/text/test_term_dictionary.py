@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from execnodes.text.documents.column_documents import TermDictionary
-from execnodes.text.query.clauses import near
+from execnodes.text.query.clauses import find_near_terms
 from execnodes.text.query.query import MatchQuery
 from tests.planner.search.text_history import Layer, TextHistory, assert_same_ranking, lance_ranking
 
@@ -42,7 +42,9 @@ def test_near_terms_are_those_of_all_terms(
     found = dictionary(tmp_path / "words", terms)
     everything = sorted(terms, key=str.encode)
     assert list(found.near("", 40, 0)) == everything
-    assert list(found.near(word, edits, prefix_length)) == near(word, everything, edits, prefix_length)
+    assert list(found.near(word, edits, prefix_length)) == find_near_terms(
+        word, everything, edits, prefix_length
+    )
 
 
 def test_another_version_is_refused():

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from execnodes.text.query.clauses import distances, near
+from execnodes.text.query.clauses import compute_edit_distances, find_near_terms
 from execnodes.text.query.tokenizer import TokenizedDocuments, Tokenizer
 from memwal.errors import InvalidInputError, UnsupportedError
 
@@ -184,13 +184,13 @@ def test_tokenizers_that_can_not_be_repeated_are_refused(details: dict[str, str]
     ],
 )
 def test_edits_insert_delete_or_replace_a_character(word: str, term: str, edits: int) -> None:
-    assert distances(word, [term]).tolist() == [edits]
-    assert distances(word, [term, "something long"])[0] == edits
+    assert compute_edit_distances(word, [term]).tolist() == [edits]
+    assert compute_edit_distances(word, [term, "something long"])[0] == edits
 
 
 def test_near_terms_keep_their_order_and_begin_alike() -> None:
     terms = ["abc", "abcd", "bbc", "xyz"]
-    assert near("abc", terms, 1, 0) == ["abc", "abcd", "bbc"]
-    assert near("abc", terms, 1, 1) == ["abc", "abcd"]
-    assert near("abc", terms, 1, 4) == ["abc", "abcd"]
-    assert near("abc", [], 1, 0) == []
+    assert find_near_terms("abc", terms, 1, 0) == ["abc", "abcd", "bbc"]
+    assert find_near_terms("abc", terms, 1, 1) == ["abc", "abcd"]
+    assert find_near_terms("abc", terms, 1, 4) == ["abc", "abcd"]
+    assert find_near_terms("abc", [], 1, 0) == []

@@ -25,7 +25,7 @@ from memwal.errors import (
     UnsupportedError,
 )
 from protos import flight_sql_pb2 as sql
-from protos.flight_sql import error_text
+from protos.flight_sql import format_error
 from tests.gateway import rpc
 from tests.gateway.conftest import ORDER_COUNT, serving
 
@@ -139,7 +139,7 @@ def test_the_message_arrives_without_a_trace_of_the_server(error: Exception, kin
         pytest.raises(kind) as caught,
     ):
         client.get_flight_info(flight.FlightDescriptor.for_command(b""))
-    assert error_text(caught.value) == "column 'a' is missing: name it"
+    assert format_error(caught.value) == "column 'a' is missing: name it"
     assert_clean(str(caught.value.args[0]))
 
 

@@ -13,11 +13,11 @@ from memwal.regions.manifest import (
     FlushedGeneration,
     RegionManifest,
     ReplayStart,
-    bit_reversed,
     commit_manifest,
-    from_bit_reversed,
+    format_reversed_bits,
     list_regions,
     manifest_path,
+    parse_reversed_bits,
     read_latest_manifest,
     read_latest_manifests,
     version_hint_path,
@@ -122,7 +122,7 @@ class TestFindingTheNewest:
             assert commit_manifest(storage, new_manifest(version))
 
     def newest(self, storage: Storage, known: RegionManifest | None = None) -> int | None:
-        manifest = read_latest_manifest(storage, REGION, known=known)
+        manifest = read_latest_manifest(storage, REGION, cached=known)
         return None if manifest is None else manifest.version
 
     def test_a_region_without_manifest_has_none(self, storage: Storage):
@@ -161,7 +161,7 @@ class TestFindingTheNewest:
         self.commit(storage, 1, 2)
         known = read_latest_manifest(storage, REGION)
         probes.clear()
-        assert read_latest_manifest(storage, REGION, known=known) is known
+        assert read_latest_manifest(storage, REGION, cached=known) is known
         assert probes == [(manifest_path(REGION, 2), manifest_path(REGION, 3))]
 
     def test_newer_versions_are_found_from_a_known_one(self, storage: Storage):
@@ -182,7 +182,7 @@ class TestFindingTheNewest:
             (Path(storage.uri) / version_hint_path(REGION)).unlink()
             assert self.newest(storage, known) == 3
             assert known is not None
-            (found,) = read_latest_manifests(storage, [REGION], known={REGION: known})
+            (found,) = read_latest_manifests(storage, [REGION], cached={REGION: known})
             assert found is not None
             assert found.version == 3
         shutil.rmtree(storage.uri)
@@ -232,7 +232,7 @@ class TestFindingTheNewest:
         self.commit(storage, 1)
         known = read_latest_manifest(storage, REGION)
         shutil.rmtree(storage.uri)
-        assert read_latest_manifest(storage, REGION, known=known) is None
+        assert read_latest_manifest(storage, REGION, cached=known) is None
 
     def test_a_known_region_that_was_made_anew_is_read_anew(self, storage: Storage):
         self.commit(storage, 1, 2, 3)
@@ -245,21 +245,21 @@ class TestFindingTheNewest:
         regions = [str(uuid.uuid4()) for _ in range(5)]
         for region in regions[:4]:
             commit_manifest(storage, new_manifest(region_id=region))
-        first = read_latest_manifests(storage, regions, known={})
+        first = read_latest_manifests(storage, regions, cached={})
         assert [one.region_id if one else None for one in first] == [*regions[:4], None]
 
         known = {one.region_id: one for one in first if one}
         commit_manifest(storage, new_manifest(2, region_id=regions[1]))
-        again = read_latest_manifests(storage, regions, known=known)
+        again = read_latest_manifests(storage, regions, cached=known)
         assert [one.version if one else None for one in again] == [1, 2, 1, 1, None]
         assert again[0] is first[0]
 
         probes.clear()
-        assert read_latest_manifests(storage, regions[2:4], known=known) == first[2:4]
+        assert read_latest_manifests(storage, regions[2:4], cached=known) == first[2:4]
         assert len(probes) == 1
 
     def test_no_regions_have_no_manifests(self, storage: Storage):
-        assert read_latest_manifests(storage, [], known={}) == ()
+        assert read_latest_manifests(storage, [], cached={}) == ()
 
 
 class TestCommitting:
@@ -319,7 +319,9 @@ class TestDamage:
         data = table.storage.read(path)
         for size in (0, 1, len(data) // 2, len(data) - 1):
             table.storage.put(path, data[:size])
-            with pytest.raises(CorruptDataError, match=f"{region}.*{bit_reversed(2)}.*restore the file"):
+            with pytest.raises(
+                CorruptDataError, match=f"{region}.*{format_reversed_bits(2)}.*restore the file"
+            ):
                 read_latest_manifest(table.storage, region)
 
     def test_garbage_is_named(self, storage: Storage):
@@ -376,12 +378,12 @@ def test_a_senseless_generation_is_refused(generation: int, path: str):
 
 
 def test_numbers_in_file_names_have_their_bits_reversed():
-    assert bit_reversed(5) == "101" + "0" * 61
-    assert from_bit_reversed(bit_reversed(2**64 - 2)) == 2**64 - 2
-    assert from_bit_reversed("10") is None
-    assert from_bit_reversed("2" * 64) is None
+    assert format_reversed_bits(5) == "101" + "0" * 61
+    assert parse_reversed_bits(format_reversed_bits(2**64 - 2)) == 2**64 - 2
+    assert parse_reversed_bits("10") is None
+    assert parse_reversed_bits("2" * 64) is None
     with pytest.raises(InvalidInputError, match="18446744073709551616 cannot name a file"):
-        bit_reversed(2**64)
+        format_reversed_bits(2**64)
 
 
 @pytest.mark.parametrize(
@@ -407,4 +409,4 @@ def test_generations_up_to_the_newest_merged_one_are_merged():
     manifest = RegionManifest(str(uuid.uuid4()), 1, 1, 0, 0, 6, generations)
     for newest_merged, count in [(0, 0), (1, 0), (2, 1), (3, 2), (4, 2), (5, 3), (9, 3)]:
         assert manifest.merged(newest_merged) == generations[:count]
-        assert manifest.unmerged(newest_merged) == generations[count:]
+        assert manifest.unmerged_generations(newest_merged) == generations[count:]

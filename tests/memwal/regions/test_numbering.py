@@ -14,7 +14,7 @@ from memwal.regions.generation_numbers import (
     check_generations,
     check_listed,
     check_not_restarted,
-    first_generation,
+    choose_first_generation,
     is_given_up,
     is_restarted,
 )
@@ -36,11 +36,11 @@ def table(tmp_path: Path) -> Storage:
 
 def test_a_region_begins_above_what_was_merged_of_its_id() -> None:
     details = MemWalIndexDetails(merged_generations={REGION: 7, "gone": EVERYTHING, "last": EVERYTHING - 1})
-    assert first_generation(details, REGION) == 8
-    assert first_generation(details, "new") == 1
-    assert first_generation(details, "last") == EVERYTHING == 2**63 - 1
+    assert choose_first_generation(details, REGION) == 8
+    assert choose_first_generation(details, "new") == 1
+    assert choose_first_generation(details, "last") == EVERYTHING == 2**63 - 1
     with pytest.raises(PreconditionError, match="region gone was given up"):
-        first_generation(details, "gone")
+        choose_first_generation(details, "gone")
 
 
 @pytest.mark.parametrize(("current", "merged", "is_below"), [(3, 2, False), (3, 3, True), (3, 4, True)])

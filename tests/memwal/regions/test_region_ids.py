@@ -5,13 +5,13 @@ import pytest
 from memwal.base.index_details import RegionField, RegionSpec
 from memwal.regions.manifest import RegionManifest
 from memwal.regions.region_ids import (
-    doubles,
+    can_be_identity_region,
+    derive_lancedb_region_id,
+    derive_own_region_id,
+    derive_region_id,
+    find_duplicate_regions,
+    infer_region_values,
     is_retired,
-    lancedb_region_id,
-    may_be_identity,
-    own_region_id,
-    region_id_of,
-    values_by_id,
 )
 from memwal.transforms.transforms import BucketHash
 
@@ -33,11 +33,11 @@ def raw(value: int, size: int = 4) -> bytes:
     ],
 )
 def test_lancedb_names_a_region_by_its_value(spec: RegionSpec, value: bytes, expected: str):
-    assert lancedb_region_id(spec, (value,)) == expected
-    assert region_id_of(spec, (value,), "some table") == expected
-    named = values_by_id(spec, expected)
+    assert derive_lancedb_region_id(spec, (value,)) == expected
+    assert derive_region_id(spec, (value,), "some table") == expected
+    named = infer_region_values(spec, expected)
     assert named == ({} if spec is IDENTITY else {"bucket": value})
-    assert may_be_identity(spec, expected) == (spec is IDENTITY)
+    assert can_be_identity_region(spec, expected) == (spec is IDENTITY)
 
 
 @pytest.mark.parametrize(
@@ -56,28 +56,28 @@ def test_lancedb_names_a_region_by_its_value(spec: RegionSpec, value: bytes, exp
     ],
 )
 def test_what_lancedb_can_not_write_has_an_id_of_our_own(spec: RegionSpec, value: bytes | None):
-    assert lancedb_region_id(spec, (value,)) is None
-    assert region_id_of(spec, (value,), "a") == own_region_id(spec, (value,), "a")
-    assert region_id_of(spec, (value,), "a") != region_id_of(spec, (value,), "b")
+    assert derive_lancedb_region_id(spec, (value,)) is None
+    assert derive_region_id(spec, (value,), "a") == derive_own_region_id(spec, (value,), "a")
+    assert derive_region_id(spec, (value,), "a") != derive_region_id(spec, (value,), "b")
 
 
 def test_lancedb_knows_one_reading_of_bucket_and_specs_of_one_field():
-    assert lancedb_region_id(BUCKET, (raw(0),), BucketHash.SPECIFICATION) is None
+    assert derive_lancedb_region_id(BUCKET, (raw(0),), BucketHash.SPECIFICATION) is None
     two = RegionSpec(1, (*BUCKET.fields, RegionField("y", (1,), "year", None, "int32")))
-    assert lancedb_region_id(two, (raw(0), raw(2020))) is None
+    assert derive_lancedb_region_id(two, (raw(0), raw(2020))) is None
 
 
 def test_regions_of_the_same_value_are_found_where_one_is_lancedbs():
-    own, other = own_region_id(BUCKET, (raw(0),)), own_region_id(BUCKET, (raw(1),))
-    named = lancedb_region_id(BUCKET, (raw(0),))
+    own, other = derive_own_region_id(BUCKET, (raw(0),)), derive_own_region_id(BUCKET, (raw(1),))
+    named = derive_lancedb_region_id(BUCKET, (raw(0),))
     assert named is not None
     manifests = [
         RegionManifest(own, 1, 0, 0, 0, 1, (), 1, {"bucket": raw(0)}),
         RegionManifest(other, 1, 0, 0, 0, 1, (), 1, {"bucket": raw(1)}),
         RegionManifest(named, 1, 0, 0, 0, 1, (), 1),
     ]
-    ((found, lancedb),) = doubles([BUCKET], manifests)
+    ((found, lancedb),) = find_duplicate_regions([BUCKET], manifests)
     assert (found.region_id, lancedb.region_id) == (own, named)
     assert not is_retired(found, 0)
-    assert doubles([BUCKET], manifests[:2]) == ()
-    assert doubles([BUCKET, RegionSpec(2, BUCKET.fields)], manifests) == ()
+    assert find_duplicate_regions([BUCKET], manifests[:2]) == ()
+    assert find_duplicate_regions([BUCKET, RegionSpec(2, BUCKET.fields)], manifests) == ()

@@ -7,8 +7,14 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import CorruptDataError, InvalidInputError
-from memwal.regions.manifest import manifest_path, manifest_version
-from memwal.regions.wal import WalEntry, last_wal_position, read_wal_entry, wal_entry_path, wal_entry_position
+from memwal.regions.manifest import manifest_path, parse_manifest_version
+from memwal.regions.wal import (
+    WalEntry,
+    find_last_wal_position,
+    parse_wal_entry_position,
+    read_wal_entry,
+    wal_entry_path,
+)
 from tests.memwal.written import WrittenTable
 
 
@@ -18,7 +24,7 @@ def test_a_put_is_readable_the_moment_it_returns(new_table: Callable[..., Writte
     with table.dataset.mem_wal_writer(region) as writer:
         for number in range(1, 4):
             writer.put(table.rows(id=[number], qty=[number * 10]))
-            assert last_wal_position(table.storage, region, after=number - 1) == number
+            assert find_last_wal_position(table.storage, region, after=number - 1) == number
             entry = read_wal_entry(table.storage, region, number)
             assert (entry.position, entry.writer_epoch, entry.generation) == (number, 1, 1)
             assert not entry.is_fence
@@ -61,7 +67,7 @@ def test_a_successor_fences_off_its_predecessor(new_table: Callable[..., Written
     first.put(table.rows(id=[1], qty=[1]))
     with table.dataset.mem_wal_writer(region) as second:
         second.put(table.rows(id=[2], qty=[2]))
-        last = last_wal_position(table.storage, region, after=0)
+        last = find_last_wal_position(table.storage, region, after=0)
         entries = [read_wal_entry(table.storage, region, position) for position in range(1, last + 1)]
     with pytest.raises(OSError, match="fenced"):
         first.close()
@@ -79,8 +85,8 @@ def test_the_last_position_is_the_last_without_a_gap(new_table: Callable[..., Wr
     region = str(uuid.uuid4())
     for position in (*range(1, count + 1), count + 2):
         table.storage.put(wal_entry_path(region, position), b"")
-    assert last_wal_position(table.storage, region, after=0) == count
-    assert last_wal_position(table.storage, region, after=count) == count
+    assert find_last_wal_position(table.storage, region, after=0) == count
+    assert find_last_wal_position(table.storage, region, after=count) == count
 
 
 def test_an_absent_entry_is_not_found(new_table: Callable[..., WrittenTable]):
@@ -122,7 +128,7 @@ def test_names_of_files_give_their_numbers_back():
     assert (wal, entry) == ("_mem_wal/r/wal", f"101{'0' * 61}.arrow")
     manifests, _, manifest = manifest_path("r", 6).rpartition("/")
     assert (manifests, manifest) == ("_mem_wal/r/manifest", f"011{'0' * 61}.binpb")
-    assert (wal_entry_position(entry), manifest_version(manifest)) == (5, 6)
-    assert (wal_entry_position(manifest), manifest_version(entry)) == (None, None)
+    assert (parse_wal_entry_position(entry), parse_manifest_version(manifest)) == (5, 6)
+    assert (parse_wal_entry_position(manifest), parse_manifest_version(entry)) == (None, None)
     for name in ("version_hint.json", "101.arrow", "101.binpb", f"{entry}.tmp.1", f"{manifest}#1"):
-        assert (wal_entry_position(name), manifest_version(name)) == (None, None)
+        assert (parse_wal_entry_position(name), parse_manifest_version(name)) == (None, None)

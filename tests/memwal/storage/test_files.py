@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from memwal.errors import InvalidInputError, UnavailableError, UnsupportedError
-from memwal.storage.files import Entry, Storage, base_manifest_paths, base_manifest_version, last_in_sequence
+from memwal.storage.files import (
+    Entry,
+    Storage,
+    base_manifest_paths,
+    find_last_in_sequence,
+    parse_base_manifest_version,
+)
 
 
 @pytest.fixture(params=["local", pytest.param("s3", marks=pytest.mark.slow)])
@@ -148,16 +154,16 @@ def test_a_sequence_ends_where_a_file_is_missing(tmp_path: Path, count: int):
     table = Storage.open(str(tmp_path))
     for number in (*range(1, count + 1), count + 2):
         table.put(f"{number}", b"")
-    assert last_in_sequence(table, str, 0) == count
-    assert last_in_sequence(table, str, count) == count
+    assert find_last_in_sequence(table, str, 0) == count
+    assert find_last_in_sequence(table, str, count) == count
 
 
 @pytest.mark.parametrize("version", [1, 7, 2**40])
 def test_both_names_of_a_base_manifest_give_its_version(version: int):
     for path in base_manifest_paths(version):
-        assert base_manifest_version(path.removeprefix("_versions/")) == version
+        assert parse_base_manifest_version(path.removeprefix("_versions/")) == version
 
 
 @pytest.mark.parametrize("name", ["d7.manifest", "7", "7.manifest.tmp", "hint.json", ".manifest"])
 def test_other_files_are_no_base_manifests(name: str):
-    assert base_manifest_version(name) is None
+    assert parse_base_manifest_version(name) is None

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memwal.base.index_details import RegionField
-from memwal.transforms.agreement import is_trusted, reading_types, readings
+from memwal.transforms.agreement import is_trusted, list_reading_types, list_readings
 from memwal.transforms.transforms import (
     Bucket,
     DatePart,
@@ -35,7 +35,7 @@ def timestamp(value: int, unit: str, zone: str | None = None) -> pa.Scalar:
 
 
 def is_certain(transform: object, *row: pa.Scalar) -> bool:
-    found = readings(transform, row)  # type: ignore[arg-type]
+    found = list_readings(transform, row)  # type: ignore[arg-type]
     assert found in (None, (row,))
     return found is not None
 
@@ -77,7 +77,7 @@ class TestParts:
     def test_in_a_named_zone_are_those_at_any_offset(
         self, part: str, seconds: int, unit: str, zone: str
     ) -> None:
-        found = readings(DatePart(part), (timestamp(seconds * UNITS[unit], unit, zone),))
+        found = list_readings(DatePart(part), (timestamp(seconds * UNITS[unit], unit, zone),))
         assert found is not None
         assert all(one.type == pa.timestamp(unit, "UTC") for (one,) in found)
         instants = [one.value for (one,) in found]
@@ -91,35 +91,35 @@ class TestParts:
             (-(2**63) + span, True),
             (-(2**63) + span - 1, False),
         ):
-            found = readings(DatePart("day"), (timestamp(value, "ns", "Europe/Berlin"),))
+            found = list_readings(DatePart("day"), (timestamp(value, "ns", "Europe/Berlin"),))
             assert (found is not None) is known
 
     def test_hours_in_a_named_zone_are_unknown(self) -> None:
-        assert readings(DatePart("hour"), (timestamp(0, "s", "Europe/Berlin"),)) is None
+        assert list_readings(DatePart("hour"), (timestamp(0, "s", "Europe/Berlin"),)) is None
 
     def test_of_null_are_null(self) -> None:
         for kind in (pa.date32(), pa.timestamp("us", "Europe/Berlin"), pa.string()):
             for part in PARTS:
-                ((value,),) = readings(DatePart(part), (pa.scalar(None, kind),)) or ()
+                ((value,),) = list_readings(DatePart(part), (pa.scalar(None, kind),)) or ()
                 assert not value.is_valid
                 assert value.type == kind
 
     def test_of_other_types_are_unknown(self) -> None:
-        assert readings(DatePart("year"), (pa.scalar("2024-02-29"),)) is None
-        assert readings(DatePart("hour"), (pa.scalar(1, pa.time32("s")),)) is None
+        assert list_readings(DatePart("year"), (pa.scalar("2024-02-29"),)) is None
+        assert list_readings(DatePart("hour"), (pa.scalar(1, pa.time32("s")),)) is None
 
     def test_types_follow_the_rows(self) -> None:
         local = pa.timestamp("ms", "Europe/Berlin")
-        assert reading_types(DatePart("day"), (local,)) == (pa.timestamp("ms", "UTC"),)
-        assert reading_types(Identity(), (local,)) == (local,)
-        assert reading_types(DatePart("day"), (local, local)) == (local, local)
+        assert list_reading_types(DatePart("day"), (local,)) == (pa.timestamp("ms", "UTC"),)
+        assert list_reading_types(Identity(), (local,)) == (local,)
+        assert list_reading_types(DatePart("day"), (local, local)) == (local, local)
         for kind in (
             pa.date32(),
             pa.timestamp("us"),
             pa.timestamp("us", "UTC"),
             pa.timestamp("us", "+01:00"),
         ):
-            assert reading_types(DatePart("day"), (kind,)) == (kind,)
+            assert list_reading_types(DatePart("day"), (kind,)) == (kind,)
 
 
 class TestTruncatedValues:

@@ -9,10 +9,10 @@ import pytest
 from datafusion import Expr, SessionContext, col, udf
 
 from memwal.transforms.determinism import (
-    calls_unstable,
-    deterministic_functions,
+    find_unstable_parts,
+    has_unstable_call,
     is_deterministic,
-    unstable_parts,
+    list_deterministic_functions,
 )
 
 _ROW = pa.record_batch({"n": [1], "s": ["x"], "l": [[1]], "rand": [2]})
@@ -58,7 +58,7 @@ def _parsed(text: str) -> Expr:
     ],
 )
 def test_unstable_parts_are_named(text: str, parts: tuple[str, ...]) -> None:
-    assert unstable_parts(_parsed(text)) == parts
+    assert find_unstable_parts(_parsed(text)) == parts
 
 
 @pytest.mark.parametrize(
@@ -83,12 +83,12 @@ def test_expressions_over_the_row_are_deterministic(text: str) -> None:
 
 def test_functions_that_datafusion_does_not_list_are_unstable_unless_registered() -> None:
     double = udf(lambda values: values, [pa.int64()], pa.int64(), "immutable", "mine")(col("n"))
-    assert unstable_parts(double) == ("mine",)
+    assert find_unstable_parts(double) == ("mine",)
     assert is_deterministic(double, frozenset({"mine"}))
 
 
 def test_every_function_is_listed_by_all_of_its_names() -> None:
-    assert {"lower", "date_part", "get_field", "make_array"} <= deterministic_functions()
+    assert {"lower", "date_part", "get_field", "make_array"} <= list_deterministic_functions()
     for name in (
         "rand",
         "random",
@@ -99,24 +99,24 @@ def test_every_function_is_listed_by_all_of_its_names() -> None:
         "today",
         "current_time",
     ):
-        assert name not in deterministic_functions()
-        assert calls_unstable(["select", name.upper()])
-    assert not calls_unstable(["select", "lower", "from", "t"])
+        assert name not in list_deterministic_functions()
+        assert has_unstable_call(["select", name.upper()])
+    assert not has_unstable_call(["select", "lower", "from", "t"])
 
 
 def test_functions_have_listed_names_in_expressions() -> None:
     """Whatever alias calls a function, the expression has a name of it that DataFusion lists."""
     arguments = ("", "n", "n, n", "n, n, n", "s", "s, s", "l", "l, n")
     called = 0
-    for name in sorted(deterministic_functions()):
+    for name in sorted(list_deterministic_functions()):
         for given in arguments:
             try:
                 expression = _parsed(f"{name}({given})")
             except Exception:  # noqa: BLE001 - other functions take these arguments
                 continue
             called += 1
-            assert set(unstable_parts(expression)) <= {"an aggregate", "a window function"}, name
-    assert called > len(deterministic_functions())
+            assert set(find_unstable_parts(expression)) <= {"an aggregate", "a window function"}, name
+    assert called > len(list_deterministic_functions())
 
 
 INSIDE_OF_DATAFUSION = """

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memwal.transforms.murmur3 import hash_as_lance, hash_as_published, little_endian
+from memwal.transforms.murmur3 import encode_little_endian, hash_as_lance, hash_as_published
 
 
 def whole(bits: int, *, signed: bool = True) -> st.SearchStrategy[int]:
@@ -67,7 +67,7 @@ def mixed_by_words(raw: bytes) -> int:
 
 def check(column: pa.Array, raw: Sequence[bytes | None], lances: Sequence[int] | None) -> None:
     """Looks at a column's hashes; those of NULL are defined for Lance's reading only."""
-    assert little_endian(column) == raw
+    assert encode_little_endian(column) == raw
     present = [at for at, one in enumerate(raw) if one is not None]
     published = hash_as_published(column)
     assert (published.dtype, len(published)) == (np.uint32, len(raw))

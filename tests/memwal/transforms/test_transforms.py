@@ -20,8 +20,8 @@ from memwal.transforms.transforms import (
     BucketHash,
     MultiBucket,
     Truncate,
-    region_values,
-    transform_of,
+    build_transform,
+    compute_region_values,
 )
 
 DATES = [dt.date(1969, 12, 31), dt.date(2024, 2, 29), dt.date(1, 1, 1), None]
@@ -70,7 +70,7 @@ def field_of(
 
 def values(field: RegionField, *columns: pa.Array, reading: BucketHash = BucketHash.LANCE) -> pa.Array:
     spec = RegionSpec(1, (RegionField("f", tuple(range(len(columns))), *_rest(field)),))
-    (result,) = region_values(spec, dict(enumerate(columns)), reading)
+    (result,) = compute_region_values(spec, dict(enumerate(columns)), reading)
     result.validate(full=True)
     return result
 
@@ -235,7 +235,7 @@ class TestDateParts:
             assert values(field_of(part), column) == values(expression, column)
 
     def test_only_years_keep_the_order_and_not_those_of_local_time(self):
-        year, month = transform_of(field_of("year")), transform_of(field_of("month"))
+        year, month = build_transform(field_of("year")), build_transform(field_of("month"))
         assert year.preserves_order(pa.date32())
         assert year.preserves_order(pa.timestamp("us", "UTC"))
         assert not year.preserves_order(pa.timestamp("us", "Europe/Berlin"))
@@ -296,17 +296,17 @@ class TestExpressions:
 
     def test_a_constant_needs_no_column(self):
         spec = RegionSpec(1, (RegionField("f", (), None, "1 + 1", "int32"),))
-        assert region_values(spec, {5: pa.array(["x", "y"])}) == (pa.array([2, 2], pa.int32()),)
+        assert compute_region_values(spec, {5: pa.array(["x", "y"])}) == (pa.array([2, 2], pa.int32()),)
 
     def test_it_has_as_many_values_as_its_columns(self):
         for field in (field_of(None, expression="col0 + 1"), field_of(None, expression="7")):
-            (first, *_) = got = transform_of(field).apply([pa.array([6, 6, 6])])
+            (first, *_) = got = build_transform(field).apply([pa.array([6, 6, 6])])
             assert (len(got), first.as_py()) == (3, 7)
 
     def test_without_any_column_there_is_one_row(self):
         fields = (field_of("unsharded"), field_of("identity"))
-        assert [got.to_pylist() for got in region_values(RegionSpec(1, fields[:1]), {})] == [[0]]
-        assert [got.to_pylist() for got in region_values(RegionSpec(1, fields[1:]), {})] == [[None]]
+        assert [got.to_pylist() for got in compute_region_values(RegionSpec(1, fields[:1]), {})] == [[0]]
+        assert [got.to_pylist() for got in compute_region_values(RegionSpec(1, fields[1:]), {})] == [[None]]
 
     @pytest.mark.parametrize("expression", ["col0 +", "nope(col0)", "col7", "'x'"])
     def test_one_that_datafusion_rejects_is_named(self, expression: str):
@@ -355,12 +355,12 @@ class TestMissingColumns:
         ids=lambda value: getattr(value, "transform", "") or getattr(value, "expression", ""),
     )
     def test_a_column_that_the_table_lacks_is_null(self, field: RegionField, expected: list[object]):
-        (got,) = region_values(RegionSpec(1, (field,)), {9: pa.array([1, 2])})
+        (got,) = compute_region_values(RegionSpec(1, (field,)), {9: pa.array([1, 2])})
         assert got.to_pylist() == expected
 
     def test_in_the_specifications_reading_its_bucket_is_null_too(self):
         spec = RegionSpec(1, (field_of("bucket", num_buckets=4),))
-        (got,) = region_values(spec, {9: pa.array([1, 2])}, BucketHash.SPECIFICATION)
+        (got,) = compute_region_values(spec, {9: pa.array([1, 2])}, BucketHash.SPECIFICATION)
         assert got == pa.nulls(2, pa.int32())
 
 
@@ -371,7 +371,7 @@ def test_a_spec_of_several_fields_gives_an_array_for_each():
         RegionField("all", (), "unsharded", None, "int32"),
     )
     columns = {0: pa.array([1, 2, 3]), 1: pa.array(DATES[:3])}
-    day, bucket, unsharded = region_values(RegionSpec(1, fields), columns)
+    day, bucket, unsharded = compute_region_values(RegionSpec(1, fields), columns)
     assert day.to_pylist() == [31, 29, 1]
     assert len(bucket) == 3
     assert unsharded.to_pylist() == [0, 0, 0]
@@ -379,9 +379,9 @@ def test_a_spec_of_several_fields_gives_an_array_for_each():
 
 def test_an_unknown_transform_is_named_beside_the_known_ones():
     with pytest.raises(UnsupportedError, match=r"transform 'zorder' .* known transforms are identity, year"):
-        transform_of(field_of("zorder"))
+        build_transform(field_of("zorder"))
     with pytest.raises(UnsupportedError, match="it must have one of the two"):
-        transform_of(field_of("identity", expression="col0"))
+        build_transform(field_of("identity", expression="col0"))
     assert set(TRANSFORMS) == {
         "identity",
         "year",
@@ -410,13 +410,13 @@ def test_an_unknown_transform_is_named_beside_the_known_ones():
 )
 def test_a_senseless_parameter_is_named(field: RegionField, message: str):
     with pytest.raises(InvalidInputError, match=message):
-        transform_of(field)
+        build_transform(field)
 
 
 @pytest.mark.parametrize("name", ["identity", "year", "month", "day", "hour", "bucket", "truncate"])
 @pytest.mark.parametrize("count", [0, 2])
 def test_transforms_of_one_column_refuse_others(name: str, count: int):
-    transform = transform_of(field_of(name, num_buckets=4, width=4))
+    transform = build_transform(field_of(name, num_buckets=4, width=4))
     with pytest.raises(InvalidInputError, match=f"'{name}' takes one column, got {count}"):
         transform.apply([pa.array([1])] * count)
 
@@ -441,7 +441,7 @@ def test_transforms_of_one_column_refuse_others(name: str, count: int):
     ids=lambda value: getattr(value, "transform", "") or "",
 )
 def test_ranges_of_these_types_have_ranges_of_values(field: RegionField, kept: set[str]):
-    transform = transform_of(field)
+    transform = build_transform(field)
     assert {name for name, column in COLUMNS.items() if transform.preserves_order(column.type)} == kept
     assert transform.preserves_order(pa.decimal128(9, 2)) == (field.transform in {"identity", "truncate"})
 
@@ -458,7 +458,7 @@ def test_buckets_are_of_32_bits(field: RegionField, reading: BucketHash):
 def test_parts_are_of_32_bits_and_zeros_too():
     for column in (COLUMNS["date32"], COLUMNS["timestamp"], pa.array(["2024-02-29"]), pa.nulls(2)):
         assert values(field_of("year"), column).type == pa.int32()
-    everything = transform_of(field_of("unsharded"))
+    everything = build_transform(field_of("unsharded"))
     for given, rows, expected in (([COLUMNS["bool"]], 9, 3), ([], 9, 9), ([], 0, 0), ([], None, 1)):
         assert everything.apply(given, rows=rows) == pa.array([0] * expected, pa.int32())
 

@@ -6,14 +6,14 @@ import lance
 import pyarrow as pa
 
 from memwal.regions.manifest import RegionManifest, list_regions, read_latest_manifest
-from memwal.regions.wal import WalEntry, last_wal_position, read_wal_entry
+from memwal.regions.wal import WalEntry, find_last_wal_position, read_wal_entry
 from memwal.storage.files import generation_directory
 from tests.memwal.written import WrittenTable
 
 
 def log(table: WrittenTable, region: str) -> list[WalEntry]:
     """All entries of a region's log, fences too."""
-    last = last_wal_position(table.storage, region, after=0)
+    last = find_last_wal_position(table.storage, region, after=0)
     return [read_wal_entry(table.storage, region, position) for position in range(1, last + 1)]
 
 

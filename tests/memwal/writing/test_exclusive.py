@@ -108,8 +108,8 @@ def test_only_the_regions_that_are_named_are_held(bucketed: WrittenTable, writin
     writer = writing(bucketed)
     everything = bucketed.rows(id=range(100), qty=[0] * 100)
     writer.write(Changes(everything))
-    (mine,) = writer.regions_of(everything.slice(0, 1))
-    others = [key for key in range(100) if writer.regions_of(everything.slice(key, 1)) != (mine,)]
+    (mine,) = writer.find_regions(everything.slice(0, 1))
+    others = [key for key in range(100) if writer.find_regions(everything.slice(key, 1)) != (mine,)]
     with writer.exclusive([mine]) as held:
         assert held.regions == {mine}
         writer.write(Changes(bucketed.rows(id=others, qty=[1] * len(others))))

@@ -102,7 +102,7 @@ def test_two_writers_and_a_rival_lose_nothing(table: WrittenTable, writing: Writ
 
 def test_a_rival_that_claims_all_the_time_keeps_nobody_out(table: WrittenTable, writing: Writing):
     writer = writing(table, hold_ms=200)
-    region = writer.regions_of(row(table, 0).upserts)[0]
+    region = writer.find_regions(row(table, 0).upserts)[0]
     done = threading.Event()
 
     def claim() -> int:
@@ -224,7 +224,7 @@ def test_a_write_that_storage_failed_for_a_moment_is_settled_and_acknowledged(
     assert dict(receipt.regions) == {region: 1}
     rows = [one.rows["id"].to_pylist() for one in log(table, region) if one.rows is not None]
     assert rows == [[1], [2]]
-    tail = writer.tails([region]).get(region)
+    tail = writer.get_tails([region]).get(region)
     assert tail is not None
     assert tail.last == len(log(table, region))
 

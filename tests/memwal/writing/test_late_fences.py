@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from memwal.regions.wal import last_wal_position, wal_entry_path
+from memwal.regions.wal import find_last_wal_position, wal_entry_path
 from memwal.writing import Changes, FencedError, TableWriter
-from memwal.writing.region.doubts import Arrival, arrival
+from memwal.writing.region.doubts import Arrival, check_arrival
 from tests.memwal.writing.reading import log, rows_by_key
 from tests.memwal.written import WrittenTable
 
@@ -36,7 +36,7 @@ def come_late(table: WrittenTable, region: str) -> None:
     """The rival's fence arrives now, at the end of the log."""
     fence = next(one for one in log(table, region) if one.is_fence)
     data = table.storage.read(wal_entry_path(region, fence.position))
-    last = last_wal_position(table.storage, region, after=0)
+    last = find_last_wal_position(table.storage, region, after=0)
     assert table.storage.put_if_absent(wal_entry_path(region, last + 1), data)
 
 
@@ -64,7 +64,7 @@ def test_it_moves_entries_to_where_they_are_in_the_log(table: WrittenTable, writ
     come_late(table, region)
     writer.write(row(table, 5))
 
-    tail = writer.tails([region]).get(region)
+    tail = writer.get_tails([region]).get(region)
 
     assert tail is not None
     stored = [one for one in log(table, region) if one.position >= tail.first and not one.is_fence]
@@ -80,13 +80,13 @@ def test_an_append_is_found_behind_one(table: WrittenTable, writing: Writing):
     writer = writing(table)
     region = owned(table, writer)
     come_late(table, region)
-    assert arrival(table.storage, region, 5, epoch=3) is None
+    assert check_arrival(table.storage, region, 5, epoch=3) is None
     writer.write(row(table, 2))
-    assert arrival(table.storage, region, 5, epoch=3) is Arrival.WRITTEN
+    assert check_arrival(table.storage, region, 5, epoch=3) is Arrival.WRITTEN
     come_late(table, region)
-    assert arrival(table.storage, region, 7, epoch=3) is None
+    assert check_arrival(table.storage, region, 7, epoch=3) is None
     table.dataset.mem_wal_writer(region, **SETTINGS)
-    assert arrival(table.storage, region, 7, epoch=3) is Arrival.NOT_WRITTEN
+    assert check_arrival(table.storage, region, 7, epoch=3) is Arrival.NOT_WRITTEN
 
 
 def test_rows_are_flushed_once(table: WrittenTable, writing: Writing):

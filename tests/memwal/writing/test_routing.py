@@ -17,9 +17,9 @@ from memwal.base.index_details import RegionField, RegionSpec
 from memwal.errors import InvalidInputError, PreconditionError
 from memwal.regions.manifest import RegionManifest, commit_manifest, list_regions
 from memwal.storage.files import Storage
-from memwal.transforms.transforms import BucketHash, decode_region_value, region_values
+from memwal.transforms.transforms import BucketHash, compute_region_values, decode_region_value
 from memwal.writing import Changes, TableWriter, WriteOptions
-from memwal.writing.table.regions import Regions, region_id_of
+from memwal.writing.table.regions import Regions, derive_region_id
 from tests.memwal.writing.reading import entries, rows_by_key
 from tests.memwal.written import WrittenTable, keyed_schema
 
@@ -46,7 +46,7 @@ def test_rows_go_where_lance_says(tmp_path: Path, kind: str, shape: dict[str, in
     def check(keys: list[Any]) -> None:
         rows = table.rows(id=keys, qty=[0] * len(keys))
         expected = lance.evaluate_sharding_spec(rows.to_batches()[0], spec, dataset.lance_schema).column(0)
-        routed = writer._current().routed(rows)
+        routed = writer._open_table().route(rows)
         order = range(len(keys)) if routed.order is None else routed.order.to_pylist()
         bounds = routed.bounds or (len(keys),)
         starts = (0, *bounds[:-1])
@@ -56,7 +56,7 @@ def test_rows_go_where_lance_says(tmp_path: Path, kind: str, shape: dict[str, in
             assert positions == sorted(positions)
             manifest = table.manifest(region)
             ((name, raw),) = manifest.region_values.items()
-            recorded = decode_region_value(writer._current().details.region_specs[0].fields[0], raw)
+            recorded = decode_region_value(writer._open_table().details.region_specs[0].fields[0], raw)
             assert {expected[at].as_py() for at in positions} == {recorded}
             assert name == spec["fields"][0]["field_id"]
 
@@ -91,7 +91,9 @@ def test_every_transform_groups_rows_by_its_values(
 
     routed = regions.route(columns, 6)
 
-    values = list(zip(*(one.to_pylist() for one in region_values(spec, columns, reading)), strict=True))
+    values = list(
+        zip(*(one.to_pylist() for one in compute_region_values(spec, columns, reading)), strict=True)
+    )
     starts = (0, *routed.bounds[:-1])
     found: dict[tuple[Any, ...], str] = {}
     for region, start, stop in zip(routed.region_ids, starts, routed.bounds, strict=True):
@@ -108,7 +110,7 @@ def test_of_several_processes_that_create_regions_none_creates_its_own(bucketed:
     rows = bucketed.rows(id=range(50), qty=[0] * 50)
     with ThreadPoolExecutor(8) as clients:
         writers = [TableWriter("b", bucketed.storage, _options()) for _ in range(8)]
-        found = list(clients.map(lambda one: one.regions_of(rows), writers))
+        found = list(clients.map(lambda one: one.find_regions(rows), writers))
     assert len(set(found)) == 1
     assert list_regions(bucketed.storage) == found[0]
     for one in writers:
@@ -174,13 +176,13 @@ def test_tables_without_key_have_a_region_of_their_own_for_our_rows(tmp_path: Pa
 def test_buckets_are_numbered_as_in_the_regions_that_exist(
     bucketed: WrittenTable, writing: Writing, reading: BucketHash, is_flushed: bool
 ):
-    (spec,) = writing(bucketed)._current().details.region_specs
+    (spec,) = writing(bucketed)._open_table().details.region_specs
     keys = pa.array(range(100), pa.int64())
-    (values,) = region_values(spec, {0: keys}, reading)
+    (values,) = compute_region_values(spec, {0: keys}, reading)
     regions = {}
     for bucket in range(4):
         mine = keys.filter(pc.equal(values, bucket))
-        region = region_id_of(spec, (bucket.to_bytes(4, "little"),))
+        region = derive_region_id(spec, (bucket.to_bytes(4, "little"),))
         recorded = {"bucket": bucket.to_bytes(4, "little")}
         assert commit_manifest(
             bucketed.storage, RegionManifest(region, 1, 0, 0, 0, 1, (), spec.spec_id, recorded)
@@ -195,12 +197,12 @@ def test_buckets_are_numbered_as_in_the_regions_that_exist(
 
     writer = writing(bucketed)
     for key in range(100):
-        assert writer.regions_of(bucketed.rows(id=[key], qty=[0])) == (regions[key],)
+        assert writer.find_regions(bucketed.rows(id=[key], qty=[0])) == (regions[key],)
 
 
 def test_rows_in_buckets_that_no_hash_gives_keep_others_out(bucketed: WrittenTable, writing: Writing):
-    (spec,) = writing(bucketed)._current().details.region_specs
-    region = region_id_of(spec, (b"\0" * 4,))
+    (spec,) = writing(bucketed)._open_table().details.region_specs
+    region = derive_region_id(spec, (b"\0" * 4,))
     recorded = {"bucket": b"\0" * 4}
     assert commit_manifest(
         bucketed.storage, RegionManifest(region, 1, 0, 0, 0, 1, (), spec.spec_id, recorded)

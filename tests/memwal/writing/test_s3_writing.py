@@ -34,7 +34,7 @@ def test_rows_are_written_read_and_deleted(stored: WrittenTable, writing: Writin
     writer.write(Changes(stored.rows(id=[1], qty=[2]), pa.table({"id": [0, 2, 3, 4]})))
     assert set(rows_by_key(stored)) == {1, 5, 6, 7, 8, 9}
     for region in regions:
-        tail = writer.tails([region]).get(region)
+        tail = writer.get_tails([region]).get(region)
         assert tail is None or tail.last == log(stored, region)[-1].position
 
 

@@ -15,7 +15,7 @@ from memwal.errors import PreconditionError
 from memwal.regions.manifest import read_latest_manifest
 from memwal.writing import Changes, PartlyWrittenError, TableWriter, table_writer
 from memwal.writing.changes import RegionOutcome
-from memwal.writing.region.requests import run
+from memwal.writing.region.requests import run_requests
 from memwal.writing.table.open_table import OpenTable
 from pipeline.cleaning import CleanPolicy, clean
 from pipeline.jobs.lake import LakeTable
@@ -68,11 +68,11 @@ def _between(act: Callable[[], None]) -> Iterator[None]:
 
     def late(requests: Mapping[str, Any]) -> list[RegionOutcome]:
         *first, last = requests.items()
-        done = run(dict(first))
+        done = run_requests(dict(first))
         act()
-        return [*done, *run(dict([last]))]
+        return [*done, *run_requests(dict([last]))]
 
-    with mock.patch.object(table_writer, "run", late):
+    with mock.patch.object(table_writer, "run_requests", late):
         yield
 
 
@@ -143,7 +143,7 @@ def test_no_region_is_created_in_a_table_that_lost_its_memwal(bucketed: WrittenT
     opened = OpenTable.open("b", bucketed.storage)
     bucketed.dataset.drop_index("__lance_mem_wal")
     with pytest.raises(PreconditionError, match="no MemWAL"):
-        opened.routed(bucketed.rows(id=[1], qty=[1]))
+        opened.route(bucketed.rows(id=[1], qty=[1]))
     assert not bucketed.storage.list("_mem_wal")
 
 

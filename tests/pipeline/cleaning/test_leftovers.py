@@ -2,7 +2,7 @@
 
 import json
 
-from memwal.writing.region.ownership import OwnerRecord, write_owner
+from memwal.writing.region.ownership import OwnerRecord, write_owner_record
 from tests.support import manifests
 from tests.support.cleaning import CleanedTable
 
@@ -26,7 +26,7 @@ def test_records_of_former_owners_go(kept: CleanedTable):
     epoch = manifests.read_manifest(kept.path, kept.region).writer_epoch
     storage = kept.lake.storage
     for one in (epoch - 1, epoch):
-        write_owner(storage, kept.region, OwnerRecord(one, "grpc://a", "w", 1.0))
+        write_owner_record(storage, kept.region, OwnerRecord(one, "grpc://a", "w", 1.0))
     kept.clean()
     (left,) = (kept.path / "_gateway" / "owners" / kept.region).iterdir()
     assert json.loads(left.read_bytes())["epoch"] == epoch

@@ -46,7 +46,7 @@ def test_each_trigger_is_a_look_at_all_tables(root: Path, writers: WriterProcess
 
     assert looks == [0, 0]
     assert {row["v"] for row in written.dataset().to_table(filter="id in (1, 2, 3)").to_pylist()} == {"new"}
-    assert spark.streams.list_active == []
+    assert spark.streams.active == []
 
 
 def test_a_query_that_ends_by_itself_is_told(root: Path, spark: "SparkSession"):
@@ -54,7 +54,7 @@ def test_a_query_that_ends_by_itself_is_told(root: Path, spark: "SparkSession"):
     stop = threading.Event()
 
     def end() -> None:
-        while not (found := [one for one in spark.streams.list_active if one.name == QUERY]):
+        while not (found := [one for one in spark.streams.active if one.name == QUERY]):
             stop.wait(0.01)
         found[0].stop()
 

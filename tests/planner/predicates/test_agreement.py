@@ -14,7 +14,7 @@ from pyarrow.compute import field
 
 from memwal.base.index_details import RegionField, RegionSpec
 from memwal.transforms.expressions import evaluate_expression
-from memwal.transforms.transforms import encode_region_value, transform_of
+from memwal.transforms.transforms import build_transform, encode_region_value
 from planner.predicates.predicate import decode
 from planner.predicates.pruning import RegionAssignment, RegionAssignments, prune_regions
 from tests.support.tables import key_field
@@ -93,7 +93,7 @@ def test_parts_of_instants(part: str, zone: str | None, unit: str, seconds: int,
     kind = pa.timestamp(unit, zone)
     value, near = pa.array(raw, pa.int64()).cast(kind)
     computed = {
-        transform_of(RegionField("f", (0,), part, None, "int32")).apply([pa.array([value])])[0].as_py()
+        build_transform(RegionField("f", (0,), part, None, "int32")).apply([pa.array([value])])[0].as_py()
     }
     computed.add(in_python(part, seconds, zone))
     try:

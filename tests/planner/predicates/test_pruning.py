@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyarrow.compute import field
 
 from memwal.base.index_details import RegionSpec
-from memwal.transforms.transforms import BucketHash, encode_region_value, region_values
+from memwal.transforms.transforms import BucketHash, compute_region_values, encode_region_value
 from planner.predicates.predicate import FALSE, TRUE, Predicate, decode, describe
 from planner.predicates.pruning import (
     Outcome,
@@ -268,7 +268,7 @@ def assert_no_matching_row_is_pruned(
 ) -> None:
     spec = read_spec(", ".join(spec_texts))
     arrays = {FIELD_IDS[name]: rows.column(name).combine_chunks() for name in NAMES}
-    values = region_values(spec, arrays, reading)
+    values = compute_region_values(spec, arrays, reading)
     regions = [
         region_of(spec, [column[row].cast(column.type) for column in values], str(row))
         for row in range(rows.num_rows)

@@ -12,7 +12,7 @@ import pytest
 
 from memwal.base.index_details import RegionField, RegionSpec
 from memwal.regions.manifest import RegionManifest, commit_manifest
-from memwal.regions.region_ids import lancedb_region_id
+from memwal.regions.region_ids import derive_lancedb_region_id
 from memwal.storage.files import Storage
 from planner.predicates.pruning import RegionAssignment, RegionAssignments
 from planner.tables.state.catalog import Catalog
@@ -122,7 +122,7 @@ class TestWhatIsNotRecorded:
     OTHER_SPEC = replace(BUCKET, spec_id=2)
 
     def named(self, bucket: int) -> str:
-        found = lancedb_region_id(self.BUCKET, (encode_raw_value(bucket, 4),))
+        found = derive_lancedb_region_id(self.BUCKET, (encode_raw_value(bucket, 4),))
         assert found is not None
         return found
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from execnodes.node import ROW_ADDRESS
 from execnodes.search.source import SearchSource
-from execnodes.storage.source import LanceSource, read_as
+from execnodes.storage.source import LanceSource, convert_columns
 from planner.search.sources.catch_up import CatchUp, CatchUpMode
 from planner.search.sources.index_coverage import Coverage, IndexKind
 from planner.search.sources.search_sources import list_sources
@@ -78,7 +78,7 @@ def rows_in(source: SearchSource) -> list[dict[str, Any]]:
     for batch in dataset.scanner(fragments=fragments, with_row_address=True).to_batches():
         fields = list(source.rows.schema)
         table_rows = pa.RecordBatch.from_arrays(
-            read_as(batch, fields, source.rows.stored), schema=source.rows.schema
+            convert_columns(batch, fields, source.rows.stored), schema=source.rows.schema
         )
         found += source.live.keep(table_rows, batch.column(ROW_ADDRESS)).to_pylist()
     return found

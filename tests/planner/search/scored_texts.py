@@ -25,7 +25,7 @@ from execnodes.text.query.query import (
     Operator,
     PhraseQuery,
     TextQuery,
-    lance_query,
+    convert_to_lance_query,
 )
 from execnodes.text.query.tokenizer import Tokenizer
 from execnodes.text.scoring.scores import score
@@ -99,13 +99,15 @@ class ScoredTexts:
     def ours(self, query: TextQuery) -> Scores:
         """Row -> score, by what this project makes of the query."""
         clause = analyze(query, self.tokenizers)
-        clause = clause.expanded(lambda fuzzy: fuzzy.among(self.columns[fuzzy.column].terms))
+        clause = clause.expand(lambda fuzzy: fuzzy.replace_words(self.columns[fuzzy.column].terms))
         found = score(clause, {name: self.statistics(name) for name in self.texts}, self)
         return dict(zip(found.documents.tolist(), found.scores.tolist(), strict=True))
 
     def lances(self, query: TextQuery) -> Scores:
         """Row -> score, by Lance."""
-        scanner = self.dataset.scanner(full_text_query=lance_query(query), columns=["id", "_score"])
+        scanner = self.dataset.scanner(
+            full_text_query=convert_to_lance_query(query), columns=["id", "_score"]
+        )
         table = scanner.to_table()
         return dict(zip(table["id"].to_pylist(), table["_score"].to_pylist(), strict=True))
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from execnodes.rows.row_mask import RowMask, fragment_mask
+from execnodes.rows.row_mask import RowMask, build_fragment_mask
 from execnodes.text.query.query import MatchQuery
 from tests.planner.search.text_history import Layer, TextHistory, assert_same_ranking, lance_ranking
 
@@ -59,7 +59,7 @@ def test_rows_that_may_not_be_found_still_count(history: TextHistory):
     everything = lance_ranking(history.merged(), WORDS)
     sources = history.sources()
     shown = dict(sources[0].live.fragments)
-    shown[0] = fragment_mask(7, np.arange(7), shown.get(0))
+    shown[0] = build_fragment_mask(7, np.arange(7), shown.get(0))
     admitted = [replace(sources[0], live=RowMask(shown)), *sources[1:]]
     wanted = {key: score for key, score in everything.items() if key > 6 or key in {5, 1}}
     assert_same_ranking(history.search(WORDS, 100, admitted=admitted), wanted, 100)

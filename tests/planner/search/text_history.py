@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from execnodes.node import ROW_ADDRESS, MetricsSet, TaskContext
-from execnodes.rows.row_mask import OFFSET_MASK, RowMask, fragment_mask
+from execnodes.rows.row_mask import OFFSET_MASK, RowMask, build_fragment_mask
 from execnodes.search.source import SCORE, SOURCE, IndexDescription, SearchSource
 from execnodes.storage.source import LanceSource, MemTableSource, StoredColumn
 from execnodes.text.query.clauses import analyze
-from execnodes.text.query.query import TextQuery, lance_query
+from execnodes.text.query.query import TextQuery, convert_to_lance_query
 from memwal.stored_fields import TOMBSTONE
 from planner.search.plan_search import plan_text
 from planner.search.sources.source_texts import SourceTexts
@@ -168,7 +168,7 @@ class TextHistory:
                     hidden.setdefault(fragment_id, []).append(offset)
                 seen.add(key)
             masks = {
-                one: fragment_mask(sizes[one], np.array(offsets, dtype=np.uint32))
+                one: build_fragment_mask(sizes[one], np.array(offsets, dtype=np.uint32))
                 for one, offsets in hidden.items()
             }
             version = None if isinstance(rows, MemTableSource) else rows.dataset.version  # type: ignore[attr-defined]
@@ -234,7 +234,7 @@ def description(dataset: Any, column: str = COLUMNS[0]) -> IndexDescription:
 def lance_ranking(dataset: Any, query: TextQuery, condition: str | None = None) -> dict[int, float]:
     """Key -> score of everything that Lance finds."""
     found = dataset.scanner(
-        columns=[_ID, SCORE], full_text_query=lance_query(query), filter=condition, prefilter=True
+        columns=[_ID, SCORE], full_text_query=convert_to_lance_query(query), filter=condition, prefilter=True
     ).to_table()
     return dict(zip(found.column(_ID).to_pylist(), found.column(SCORE).to_pylist(), strict=True))
 

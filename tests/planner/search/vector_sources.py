@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from execnodes import LanceSource, MemTableSource, RowMask, StoredColumn, TaskContext
 from execnodes.node import ROW_ADDRESS
-from execnodes.rows.row_mask import OFFSET_BITS, OFFSET_MASK, fragment_mask
+from execnodes.rows.row_mask import OFFSET_BITS, OFFSET_MASK, build_fragment_mask
 from execnodes.search.source import DISTANCE, IndexDescription, SearchSource, VectorRequest
 from planner.search.plan_search import plan_vector
 from planner.tables.sources.caches import ByteCache
@@ -76,7 +76,7 @@ def source_of(
     rows = {one.fragment_id: one.physical_rows for one in dataset.get_fragments()}
     places = np.array(sorted(hidden), dtype=np.uint64)
     masks = {
-        one: fragment_mask(count, places[places >> OFFSET_BITS == one] & OFFSET_MASK)
+        one: build_fragment_mask(count, places[places >> OFFSET_BITS == one] & OFFSET_MASK)
         for one, count in rows.items()
         if (places >> OFFSET_BITS == one).any()
     }
@@ -95,7 +95,7 @@ def memory_source(rows: pa.Table, *, number: int = 0, hidden: Sequence[int] = ()
     """Rows in memory as a source."""
     tombstones = pa.array(np.zeros(rows.num_rows, dtype=np.bool_))
     source = MemTableSource(f"source {number}", rows.append_column("_tombstone", tombstones))
-    mask = fragment_mask(rows.num_rows, np.array(hidden, dtype=np.uint32))
+    mask = build_fragment_mask(rows.num_rows, np.array(hidden, dtype=np.uint32))
     return SearchSource(number, source, ("memory", number, id(rows)), RowMask({0: mask}))
 
 

@@ -94,7 +94,7 @@ class KeyRows:
                 return matches
             return self.expressions.execute({self.target.name: matches}, parameters, control)
 
-        return ReadStep(lambda writer: writer.regions_of(keys), rows, is_whole=True)
+        return ReadStep(lambda writer: writer.find_regions(keys), rows, is_whole=True)
 
     def _list_key_types(self) -> list[pa.DataType]:
         places = {

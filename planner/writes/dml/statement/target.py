@@ -9,7 +9,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from memwal.creating import not_null_columns
+from memwal.creating import list_not_null_columns
 from memwal.errors import (
     InvalidInputError,
     NotFoundError,
@@ -211,5 +211,5 @@ def find_target(session: ReadSession, parts: Sequence[str]) -> Target:
         )
         raise PreconditionError(msg)
     schema, key = base.dataset.schema, base.primary_key
-    required = frozenset({*key, *not_null_columns(schema)})
+    required = frozenset({*key, *list_not_null_columns(schema)})
     return Target(name, table, SecuredTable(table, rights), base, key, schema, required)

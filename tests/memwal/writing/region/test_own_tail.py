@@ -43,7 +43,7 @@ def test_it_is_what_the_log_has(table: WrittenTable, writing: Writing):
     writer.write(Changes(deletes=pa.table({"id": [1]})))
     writer.write(rows(table, 3))
 
-    tail = writer.tails([region]).get(region)
+    tail = writer.get_tails([region]).get(region)
 
     assert tail is not None
     assert (tail.writer_epoch, tail.first, tail.last) == (1, 1, 3)
@@ -57,7 +57,7 @@ def test_it_is_what_the_log_has(table: WrittenTable, writing: Writing):
 def test_one_that_was_taken_stays_as_it_was(table: WrittenTable, writing: Writing):
     writer = writing(table)
     (region,) = writer.write(rows(table, 1)).regions
-    before = writer.tails([region]).get(region)
+    before = writer.get_tails([region]).get(region)
     writer.write(rows(table, 2))
     assert before is not None
     assert (before.last, len(before.entries)) == (1, 1)
@@ -67,9 +67,9 @@ def test_after_a_reclaim_it_begins_behind_the_fence(table: WrittenTable, writing
     writer = writing(table)
     (region,) = writer.write(rows(table, 1)).regions
     writer.flush()
-    assert writer.tails([region]).get(region) is None
+    assert writer.get_tails([region]).get(region) is None
     writer.write(rows(table, 2))
-    tail = writer.tails([region]).get(region)
+    tail = writer.get_tails([region]).get(region)
     assert tail is not None
     assert (tail.writer_epoch, tail.first, tail.last) == (2, 3, 3)
     assert equals_log(table, region, tail)
@@ -81,13 +81,13 @@ def test_what_is_flushed_is_let_go(table: WrittenTable, writing: Writing):
 
     def flushed() -> bool:
         writer.write(rows(table, *range(6)))
-        tail = writer.tails([region]).get(region)
+        tail = writer.get_tails([region]).get(region)
         assert tail is not None
         assert equals_log(table, region, tail)
         return tail.first > 3
 
     until(flushed)
-    manifest, tail = table.manifest(region), writer.tails([region]).get(region)
+    manifest, tail = table.manifest(region), writer.get_tails([region]).get(region)
     assert tail is not None
     uncovered = [
         one.position for one in log(table, region) if (one.generation or 0) >= manifest.current_generation
@@ -98,7 +98,7 @@ def test_what_is_flushed_is_let_go(table: WrittenTable, writing: Writing):
 def test_a_region_of_others_has_none(table: WrittenTable, writing: Writing):
     writer, other = writing(table), writing(table)
     (region,) = writer.write(rows(table, 1)).regions
-    assert other.tails([region]).get(region) is None
+    assert other.get_tails([region]).get(region) is None
 
 
 def test_it_waits_for_what_was_acknowledged_and_is_not_durable(table: WrittenTable, writing: Writing):
@@ -107,7 +107,7 @@ def test_it_waits_for_what_was_acknowledged_and_is_not_durable(table: WrittenTab
     for key in range(1, 30):
         receipt = writer.write(rows(table, key), durable=False)
         assert not receipt.is_durable
-    tail = writer.tails([region]).get(region)
+    tail = writer.get_tails([region]).get(region)
     assert tail is not None
     assert sorted(key for one in tail.entries for key in one.rows["id"].to_pylist()) == list(range(30))
 
@@ -119,10 +119,10 @@ def test_rows_that_were_acknowledged_and_then_lost_are_told_once(table: WrittenT
         assert not writer.write(rows(table, 1), durable=False).is_durable
         until(lambda: writer.stats()[0].failed_later == 1)
     with pytest.raises(UnavailableError, match="not durable were lost"):
-        writer.tails([region]).get(region)
-    assert writer.tails([region]).get(region) is None
+        writer.get_tails([region]).get(region)
+    assert writer.get_tails([region]).get(region) is None
     writer.write(rows(table, 2))
-    assert writer.tails([region]).get(region) is not None
+    assert writer.get_tails([region]).get(region) is not None
 
 
 def test_readers_need_not_wait_for_writers(table: WrittenTable, writing: Writing):
@@ -132,7 +132,7 @@ def test_readers_need_not_wait_for_writers(table: WrittenTable, writing: Writing
         work = client.submit(lambda: [writer.write(rows(table, key)) for key in range(80)])
         seen = 0
         while not work.done():
-            tail = writer.tails([region]).get(region)
+            tail = writer.get_tails([region]).get(region)
             assert tail is not None
             assert tail.last >= seen
             seen = tail.last
@@ -160,6 +160,6 @@ def test_nested_columns_and_composite_keys_are_the_same_too(tmp_path: Path, writ
     )
     (region,) = writer.write(Changes(given)).regions
     writer.write(Changes(deletes=given.select(["k", "id"]).slice(0, 1)))
-    tail = writer.tails([region]).get(region)
+    tail = writer.get_tails([region]).get(region)
     assert tail is not None
     assert equals_log(table, region, tail)

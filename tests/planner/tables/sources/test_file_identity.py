@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from execnodes.storage.data_files import Columns, FragmentFiles, Place, StoredValues, bases_of, shared
+from execnodes.storage.data_files import Columns, FragmentFiles, Place, StoredValues, intern, list_bases
 from memwal.errors import CorruptDataError
 from memwal.storage.files import Storage
 from planner.access.rights import FULL_ACCESS, Access, TableAccess
@@ -414,8 +414,8 @@ def test_types_that_print_alike_are_not_the_same() -> None:
     one = pa.struct([("a: int64, b", pa.int64())])
     assert str(one) == str(two)
     files = FragmentFiles(Place.new("t"), ())
-    assert shared(StoredValues, files, 1, one) is not shared(StoredValues, files, 1, two)
-    assert shared(StoredValues, files, 1, one) is shared(StoredValues, files, 1, one)
+    assert intern(StoredValues, files, 1, one) is not intern(StoredValues, files, 1, two)
+    assert intern(StoredValues, files, 1, one) is intern(StoredValues, files, 1, one)
     assert Columns.of([(1, "c", one)]) != Columns.of([(1, "c", two)])
     assert Columns.of([(1, "c", one)]) is Columns.of([(1, "c", one)])
 
@@ -448,4 +448,4 @@ def test_a_file_in_a_base_that_is_not_there_is_told(root: Path) -> None:
     dataset = make_table(path, rows(range(1, 9), "ants"))
     described = write_fragment(root / "lost", rows([1], "bees"), base_id=7)
     with pytest.raises(CorruptDataError, match="base 7"):
-        FragmentFiles.of(described, Place.new(str(path)), bases_of(dataset))
+        FragmentFiles.of(described, Place.new(str(path)), list_bases(dataset))

@@ -100,7 +100,7 @@ class TestOwnRows:
         def refused(*_: object, **__: object) -> Any:
             pytest.fail("storage was asked for what is in memory")
 
-        monkeypatch.setattr(log_reader, "last_wal_position", refused)
+        monkeypatch.setattr(log_reader, "find_last_wal_position", refused)
         monkeypatch.setattr(log_reader, "read_wal_entry", refused)
         write(engine, k2=3, k4=4)
         assert read(engine) == {0: 0, 1: 1, 2: 3, 4: 4}

@@ -12,7 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from execnodes import LanceSource, StoredColumn
-from execnodes.rows.row_mask import CHUNK_ROWS, RowMask, by_fragment, fragment_mask, showing
+from execnodes.rows.row_mask import (
+    CHUNK_ROWS,
+    RowMask,
+    build_fragment_mask,
+    build_mask,
+    group_by_fragment,
+)
 from planner.tables.sources.caches import ByteCache, DecodedColumns
 from planner.tables.sources.generations import LayerKeys
 from planner.tables.sources.keys import combine_key_columns
@@ -105,12 +111,12 @@ def test_composite_keys_are_equal_as_one_column_exactly_if_all_parts_are(
 
 def test_addresses_are_split_by_fragment() -> None:
     addresses = np.array([(3 << 32) | 5, 1, (3 << 32) | 2], dtype=np.uint64)
-    assert {key: value.tolist() for key, value in by_fragment(addresses).items()} == {0: [1], 3: [2, 5]}
+    assert {key: value.tolist() for key, value in group_by_fragment(addresses).items()} == {0: [1], 3: [2, 5]}
 
 
 def test_a_mask_shows_rows_at_addresses_and_no_others() -> None:
     addresses = np.array([(3 << 32) | 1, 2], dtype=np.uint64)
-    shown = showing(addresses, {0: 3, 1: 2, 3: 2}).fragments
+    shown = build_mask(addresses, {0: 3, 1: 2, 3: 2}).fragments
     assert {key: mask.visible.to_pylist() for key, mask in shown.items()} == {
         0: [False, False, True],
         1: [False, False],
@@ -128,14 +134,14 @@ def test_a_mask_shows_rows_at_addresses_and_no_others() -> None:
 def test_a_mask_that_hides_more_is_the_mask_of_all_that_is_hidden(
     rows: int, hidden: list[list[int]], named: bool
 ) -> None:
-    mask, everything = fragment_mask(rows, np.array([], np.uint32)), set()
+    mask, everything = build_fragment_mask(rows, np.array([], np.uint32)), set()
     for offsets in hidden:
         if named:
             assert mask.digests
         within = [one for one in offsets if one < rows]
         everything.update(within)
         mask = mask.without(np.array(within, np.uint32))
-    expected = fragment_mask(rows, np.array(sorted(everything), np.uint32))
+    expected = build_fragment_mask(rows, np.array(sorted(everything), np.uint32))
     assert mask.visible.equals(expected.visible)
     assert mask.digests == expected.digests
 
@@ -193,7 +199,7 @@ def stored_as(schema: pa.Schema) -> dict[str, StoredColumn]:
 
 def hiding(rows: int, hidden: list[int]) -> RowMask:
     """A mask of fragment 0."""
-    return RowMask({0: fragment_mask(rows, np.array(hidden, np.uint32))})
+    return RowMask({0: build_fragment_mask(rows, np.array(hidden, np.uint32))})
 
 
 def values(columns: DecodedColumns, source: LanceSource, hidden: list[int] | None = None) -> list[str]:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from memwal.base.versions import ATTEMPTS
-from memwal.creating.fields import last_field_id, with_fields
+from memwal.creating.fields import add_fields, find_last_field_id
 from memwal.errors import AlreadyExistsError, PreconditionError, UnavailableError
 from planner.writes.ddl.alter import AddColumn
 from planner.writes.ddl.statement import commit_change
@@ -36,7 +36,7 @@ def test_a_change_that_another_came_before_is_done_on_top_of_it(sql: Sql, root: 
 
     def change(dataset: Any) -> None:
         tries.append(dataset.version)
-        schema = with_fields(dataset, [pa.field("m", pa.int32())], last_field_id(dataset))
+        schema = add_fields(dataset, [pa.field("m", pa.int32())], find_last_field_id(dataset))
         operation = lance.LanceOperation.Merge([one.metadata for one in dataset.get_fragments()], schema)
         if len(tries) == 1:
             other(path)

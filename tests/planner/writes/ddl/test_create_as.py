@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from memwal.creating import key_columns
+from memwal.creating import list_key_columns
 from memwal.errors import AlreadyExistsError, InvalidInputError, LanceGatewayError
 from planner.writes.ddl.create_table import create_table
 
@@ -23,7 +23,7 @@ def test_rows_are_in_the_first_version_of_the_base_table(sql: Sql) -> None:
 
 def test_with_a_key_rows_can_be_replaced(sql: Sql) -> None:
     sql(f"CREATE TABLE t (PRIMARY KEY (id)) WITH (region_by = 'bucket(id, 2)') AS {SERIES.format(3)}")
-    assert key_columns(sql.dataset("t").schema) == ("id",)
+    assert list_key_columns(sql.dataset("t").schema) == ("id",)
     sql("INSERT INTO t VALUES (2, 'new'), (4, 'n4')")
     assert sql("SELECT * FROM t ORDER BY id") == [(1, "n1"), (2, "new"), (3, "n3"), (4, "n4")]
 

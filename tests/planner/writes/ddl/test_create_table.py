@@ -9,7 +9,7 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.creating import TABLE_ID, key_columns, not_null_columns
+from memwal.creating import TABLE_ID, list_key_columns, list_not_null_columns
 from memwal.errors import AlreadyExistsError, PreconditionError
 
 Sql = Any
@@ -26,8 +26,8 @@ def test_it_is_one_version_of_a_lance_table_with_a_memwal(sql: Sql) -> None:
     sql(f"CREATE TABLE t ({columns}) WITH (region_by = 'bucket(a, 8)')")
     dataset = sql.dataset("t")
     assert [one["version"] for one in dataset.versions()] == [1]
-    assert key_columns(dataset.schema) == ("a", "b")
-    assert not_null_columns(dataset.schema) == ("b", "a", "n")
+    assert list_key_columns(dataset.schema) == ("a", "b")
+    assert list_not_null_columns(dataset.schema) == ("b", "a", "n")
     assert dataset.schema.field("n").nullable, "Lance deletes only where columns besides the key are nullable"
     (spec,) = dataset.mem_wal_index_details()["sharding_specs"]
     assert spec["fields"][0]["transform"] == "bucket"
@@ -132,8 +132,8 @@ def test_like_takes_columns_key_and_regions(sql: Sql) -> None:
     sql("CREATE TABLE u (LIKE t)")
     assert sql.details("u").region_specs == sql.details("t").region_specs
     assert sql.dataset("u").schema.equals(sql.dataset("t").schema, check_metadata=False)
-    assert not_null_columns(sql.dataset("u").schema) == ("id", "Name")
-    assert key_columns(sql.dataset("u").schema) == ("Name", "id")
+    assert list_not_null_columns(sql.dataset("u").schema) == ("id", "Name")
+    assert list_key_columns(sql.dataset("u").schema) == ("Name", "id")
 
 
 def test_comments_are_kept(sql: Sql) -> None:
