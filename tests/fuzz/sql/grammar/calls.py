@@ -144,7 +144,8 @@ SCALAR_CALLS: Mapping[Family, tuple[Call, ...]] = {
         call(TEXT, "nullif({}, {})", TEXT, TEXT),
         call(TEXT, "CASE WHEN {} THEN {} ELSE {} END", TRUTH, TEXT, TEXT),
         call(TEXT, "CAST({} AS VARCHAR)", INTEGER),
-        call(TEXT, "CAST({} AS VARCHAR)", DATE, widened=True),
+        # As text, a date of milliseconds has a time.
+        call(TEXT, "CAST(CAST({} AS DATE) AS VARCHAR)", DATE),
         call(TEXT, "CAST({} AS VARCHAR)", TRUTH),
         call(TEXT, "CAST({} AS VARCHAR)", FLOAT, duck=_UNKNOWN),
         call(TEXT, "regexp_replace({}, '[ab]', 'z')", TEXT),
