@@ -167,7 +167,11 @@ class Streams:
             failure = translate_error(error, "DoGet")
             if isinstance(failure, Exception):
                 status = find_status(failure)
-            raise failure from None
+            try:
+                raise failure from None
+            finally:
+                # Its traceback has this frame: the cycle would keep the reader, and the execution running.
+                del failure
         finally:
             self._on_call_finished("DoGet", status, time.perf_counter() - started)
 
