@@ -239,7 +239,10 @@ class GatewayServer(flight.FlightServerBase):
         except BaseException as error:  # noqa: BLE001 - the boundary: nothing passes it unexamined
             failure = translate_error(error, _describe_operation(method, *arguments))
             self._on_call_finished(method, find_status(failure), time.perf_counter() - started)
-            raise failure from None
+            try:
+                raise failure from None
+            finally:
+                del failure  # its traceback has this frame, and would keep what the call holds
         # A stream goes on behind the call, and is counted when it ends.
         if not isinstance(answer, flight.FlightDataStream):
             self._on_call_finished(method, "OK", time.perf_counter() - started)
