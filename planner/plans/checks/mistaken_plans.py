@@ -38,7 +38,7 @@ def _words(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE | re.DOTALL)
 
 
-TOTALS: Final = _words(r"\b(?:rollup|cube|grouping\s+sets)\b")
+TOTALS: Final = _words(r"\b(?:rollup|cube|grouping)\b")
 """What a text with totals has."""
 _MOVED: Final = _words(r"\bhaving\b|\bselect\b.*\bselect\b")
 """What a text has whose conditions may empty aggregates where they are moved."""
@@ -53,7 +53,7 @@ _CHECKS: Final[tuple[tuple[re.Pattern[str], _Check], ...]] = (
         lambda frame, _, __: refuse_mistaken_keys(frame.optimized_logical_plan()),
     ),
     (
-        _words(r"\bdistinct\b|\b(?:group\s+by|row_number)\b.*\bgroup\s+by\b|\bgroup\s+by\b.*\brow_number\b"),
+        _words(r"\bdistinct\b|\b(?:group|row_number)\b.*\bgroup\b|\bgroup\b.*\brow_number\b"),
         lambda frame, sql, without: refuse_dropped_keys(frame, sql, lambda: without("optimize_projections")),
     ),
     (

@@ -115,6 +115,8 @@ def test_rows_are_sorted_by_what_frames_hold(engine: QueryEngine, call: str, fra
         "SELECT g, max(CASE WHEN id > 1 THEN f END), count(max) FROM (SELECT *, 1 AS max FROM t) GROUP BY g",
         "SELECT g, max(1.5e0), min(7), max('a'), min(abs(f)) FROM t GROUP BY g",
         "SELECT g, max(1.5e0), min(CAST('2.5' AS DOUBLE)) FROM t GROUP BY g",
+        "SELECT g FROM t GROUP BY g HAVING max(abs(f)) > 100",
+        "SELECT g FROM t GROUP/**/BY g HAVING min/* of all */(ceil(edge)) > 0",
         "SELECT g % 2, min(least) FROM extremes GROUP BY g % 2",
         "SELECT g FROM t GROUP BY g HAVING max(f) > 100 ORDER BY min(f), g",
         "SELECT g, s FROM t GROUP BY g, s HAVING min(f) > 0",
