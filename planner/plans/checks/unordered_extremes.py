@@ -20,9 +20,7 @@ from planner.bridge.plan_reading import Expression, every_node, schema_of, strip
 __all__ = ["EXTREMES_OF_GROUPS", "has_unordered_extremes"]
 
 _EXTREMES: Final = frozenset({"min", "max"})
-EXTREMES_OF_GROUPS: Final = re.compile(
-    r"\A(?=.*\bgroup\b).*\b(?:min|max)\b", re.IGNORECASE | re.DOTALL
-)
+EXTREMES_OF_GROUPS: Final = re.compile(r"\A(?=.*\bgroup\b).*\b(?:min|max)\b", re.IGNORECASE | re.DOTALL)
 """What a text with extremes of groups has."""
 
 
