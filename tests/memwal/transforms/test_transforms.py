@@ -2,7 +2,6 @@
 
 import datetime as dt
 import struct
-from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from memwal.transforms.transforms import (
     build_transform,
     compute_region_values,
 )
+from tests.memwal.transforms.fields import field_of, values
 
 DATES = [dt.date(1969, 12, 31), dt.date(2024, 2, 29), dt.date(1, 1, 1), None]
 TIMES = [dt.datetime(1969, 12, 31, 23, 59, 59), dt.datetime(2024, 2, 29, 5, 6), None]
@@ -58,25 +58,6 @@ COLUMNS = {
     "time32": pa.array([0, 1, 86399, None], pa.time32("s")),
     "time64": pa.array([0, 1, 86399000000, None], pa.time64("us")),
 }
-
-
-def field_of(
-    transform: str | None, *, expression: str | None = None, result: str = "int32", **parameters: Any
-):
-    return RegionField(
-        "f", (0,), transform, expression, result, {key: str(value) for key, value in parameters.items()}
-    )
-
-
-def values(field: RegionField, *columns: pa.Array, reading: BucketHash = BucketHash.LANCE) -> pa.Array:
-    spec = RegionSpec(1, (RegionField("f", tuple(range(len(columns))), *_rest(field)),))
-    (result,) = compute_region_values(spec, dict(enumerate(columns)), reading)
-    result.validate(full=True)
-    return result
-
-
-def _rest(field: RegionField) -> tuple[Any, ...]:
-    return field.transform, field.expression, field.result_type, field.parameters
 
 
 @pytest.fixture(scope="module")
@@ -269,74 +250,6 @@ class TestTruncate:
         assert truncated == sorted(truncated)
         assert Truncate(7).preserves_order(pa.string())
         assert not Truncate(7).preserves_order(pa.date32())
-
-
-class TestExpressions:
-    def test_columns_are_named_by_their_order(self):
-        got = values(
-            field_of(None, expression="coalesce(col1, 'none') || '/' || (col0 % 3)", result="utf8"),
-            pa.array([4, 5, None], pa.int64()),
-            pa.array(["a", None, "c"]),
-        )
-        assert got == pa.array(["a/1", "none/2", None])
-
-    def test_rows_keep_their_order(self):
-        numbers = pa.array(range(50_000))
-        assert values(field_of(None, expression="col0 + 1", result="int64"), numbers).to_pylist() == list(
-            range(1, 50_001)
-        )
-
-    def test_threads_may_evaluate_at_the_same_time(self):
-        def evaluate(number: int) -> list[object]:
-            field = field_of(None, expression=f"col0 * {number}", result="int64")
-            return values(field, pa.array([1, 2])).to_pylist()
-
-        with ThreadPoolExecutor(8) as threads:
-            assert list(threads.map(evaluate, range(64))) == [[at, 2 * at] for at in range(64)]
-
-    def test_a_constant_needs_no_column(self):
-        spec = RegionSpec(1, (RegionField("f", (), None, "1 + 1", "int32"),))
-        assert compute_region_values(spec, {5: pa.array(["x", "y"])}) == (pa.array([2, 2], pa.int32()),)
-
-    def test_it_has_as_many_values_as_its_columns(self):
-        for field in (field_of(None, expression="col0 + 1"), field_of(None, expression="7")):
-            (first, *_) = got = build_transform(field).apply([pa.array([6, 6, 6])])
-            assert (len(got), first.as_py()) == (3, 7)
-
-    def test_without_any_column_there_is_one_row(self):
-        fields = (field_of("unsharded"), field_of("identity"))
-        assert [got.to_pylist() for got in compute_region_values(RegionSpec(1, fields[:1]), {})] == [[0]]
-        assert [got.to_pylist() for got in compute_region_values(RegionSpec(1, fields[1:]), {})] == [[None]]
-
-    @pytest.mark.parametrize("expression", ["col0 +", "nope(col0)", "col7", "'x'"])
-    def test_one_that_datafusion_rejects_is_named(self, expression: str):
-        with pytest.raises(InvalidInputError, match=r"Region expression .* cannot be evaluated: .{1,250}$"):
-            values(field_of(None, expression=expression), pa.array([1]))
-
-    @pytest.mark.parametrize(
-        "expression",
-        [
-            "random() * col0",
-            "CAST(rand() * 8 AS BIGINT)",
-            "CASE WHEN col0 > 1 THEN 1 ELSE CAST(RAND() * 8 AS INT) END",
-            "length(uuid())",
-            "sum(col0)",
-            "col0 + (SELECT 1)",
-            "date_part('day', current_timestamp)",
-            "date_part('day', today())",
-            "col0 + date_part('year', now())",
-            "CURRENT_DATE",
-            "row_number() over ()",
-        ],
-    )
-    def test_one_that_depends_on_more_than_its_row_is_refused(self, expression: str):
-        with pytest.raises(UnsupportedError, match="its value must follow from the row alone"):
-            values(field_of(None, expression=expression), pa.array([1, 2, 3]))
-
-    @pytest.mark.parametrize("text", ["random()", "select", "over (", "CURRENT_DATE"])
-    def test_names_of_functions_may_stand_in_text(self, text: str):
-        field = field_of(None, expression=f"CASE WHEN col0 = '{text}' THEN 1 ELSE 0 END")
-        assert values(field, pa.array([text, "x"])).to_pylist() == [1, 0]
 
 
 class TestMissingColumns:
