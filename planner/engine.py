@@ -12,9 +12,9 @@ from cachetools import LRUCache
 
 from memwal.errors import LanceGatewayError
 from planner.access.rights import FULL_ACCESS, Access
+from planner.plans.errors import schema_changed_error
 from planner.plans.prepared_query import Constant, PreparedQuery
 from planner.plans.query_planner import MAX_PLANS, QueryPlanner, StatementKey
-from planner.plans.results import schema_changed_error
 from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
 from planner.sql.dialects.translate import NATIVE
 from planner.tables.state.catalog import Catalog

@@ -9,18 +9,20 @@ batch, below all operators of the statement.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
 from datafusion import DataFrame, Expr
 from datafusion.expr import EmptyRelation
 
-from memwal.errors import InvalidInputError, LanceGatewayError
+from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
 from memwal.transforms.determinism import find_unstable_parts, list_subexpressions
 from planner.access.rights import TableAccess
 from planner.bridge.plan_shape import find_direct_shape
@@ -30,7 +32,9 @@ from planner.sql.rewrites.misread_clauses import refuse_misread
 from planner.sql.rewrites.separate_lists import apply_separate_lists
 from planner.sql.tokens import tokenize
 
-__all__ = ["Mask", "TablePolicy", "plan_policy"]
+__all__ = ["Mask", "PolicedRows", "TablePolicy", "plan_policy", "policy_mismatch_error"]
+
+logger = logging.getLogger(__name__)
 
 _PLANS = 4096
 _TABLE = "rows"
@@ -249,3 +253,51 @@ class _Recorder(pads.Dataset):
 @dataclass(frozen=True, slots=True)
 class _Projected:
     projected_schema: pa.Schema
+
+
+def policy_mismatch_error(table: str) -> PreconditionError:
+    """Return the error for users of a table whose policy can't be applied."""
+    return PreconditionError(
+        f"the access policy of table {table!r} does not fit the table: none of its rows are shown until an "
+        "administrator corrects the policy (the log of the gateway says what is wrong)"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class PolicedRows:
+    """The policy for the rows of one scan; the `RowPolicy` of a `SecurityBarrierExec`.
+
+    Args:
+        table: its name, for messages.
+        policy: of the table.
+        columns: that are needed above the policy.
+    """
+
+    table: str
+    policy: TablePolicy
+    columns: frozenset[str]
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Filter and mask rows, as `RowPolicy.apply` requires.
+
+        Raises:
+            PreconditionError: the policy can't be evaluated for a row.
+        """
+        masks = {name: mask for name, mask in self.policy.masks.items() if name in self.columns}
+        computed = {
+            name: (mask.expression, mask.type) for name, mask in masks.items() if mask.constant is None
+        }
+        values: dict[str, pa.Array] = {}
+        if computed or self.policy.condition is not None:
+            try:
+                batch, values = evaluate(batch, self.policy.condition, computed)
+            except Exception:
+                logger.exception("the access policy of table %r can't be evaluated", self.table)
+                # Without the cause, in which DataFusion quotes values.
+                raise policy_mismatch_error(self.table) from None
+        visible = batch.select([name for name in batch.schema.names if name in self.columns - masks.keys()])
+        first = pa.array(np.zeros(batch.num_rows, dtype=np.int64))
+        for name, mask in masks.items():
+            column = values[name] if mask.constant is None else mask.constant.take(first)
+            visible = visible.append_column(name, column)
+        return visible

@@ -15,7 +15,7 @@ import pyarrow as pa
 from memwal.creating import list_not_null_columns
 from memwal.errors import InvalidInputError, NotFoundError, PreconditionError
 from planner.access.rights import UNRESTRICTED, Access, FullAccess, TableAccess
-from planner.access.table_policy import TablePolicy, plan_policy
+from planner.access.table_policy import TablePolicy, plan_policy, policy_mismatch_error
 from planner.sql.as_of import AsOf
 from planner.sql.tokens import fold
 from planner.tables.sources.base_table import BaseTable
@@ -150,14 +150,6 @@ def check_table_access(table: Table, access: TableAccess) -> None:
         plan_policy(table.base().schema, access)
     except InvalidInputError as error:
         raise InvalidInputError(f"table {table.name!r}: {error}") from error
-
-
-def policy_mismatch_error(table: str) -> PreconditionError:
-    """Return the error for users of a table whose policy can't be applied."""
-    return PreconditionError(
-        f"the access policy of table {table!r} does not fit the table: none of its rows are shown until an "
-        "administrator corrects the policy (the log of the gateway says what is wrong)"
-    )
 
 
 class VisibleCatalog:

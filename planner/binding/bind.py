@@ -26,10 +26,9 @@ from planner.binding.bound_statement import (
 from planner.binding.distance_operators import SPLIT_OPERATORS, find_vector_names
 from planner.binding.key_query import KeyQuery, find_key_query
 from planner.binding.names import INFORMATION_SCHEMA, Meaning, NameResolver, StatementNames, ViewTrail
-from planner.binding.rewrites import REWRITES, Names
+from planner.binding.rewrites import NESTED, REWRITES, Names
 from planner.sql.dialects.names import NamedTable
 from planner.sql.limits import GROWING, SHALLOW_WORDS, check_depth, check_literal_sizes
-from planner.sql.pieces import VECTOR, Edit, Piece, Slot, splice
 from planner.sql.references import MAX_RELATIONS, FunctionSite, References, TableSite, find_references
 from planner.sql.rewrites.misread_clauses import MISREAD, refuse_misread
 from planner.sql.search_call import (
@@ -39,7 +38,18 @@ from planner.sql.search_call import (
     read_call,
     render_subquery,
 )
-from planner.sql.tokens import SqlText, at_position, number_parameters, quote, tokenize
+from planner.sql.tokens import (
+    VECTOR,
+    Edit,
+    Piece,
+    Slot,
+    SqlText,
+    at_position,
+    number_parameters,
+    quote,
+    splice,
+    tokenize,
+)
 
 __all__ = ["BoundStatement", "KeyQuery", "NameResolver", "StatementKind", "TableReference", "bind"]
 
@@ -144,7 +154,8 @@ class _Binder:
         """Edit one text; pieces of a view's text have their origin where the statement names the view."""
         names, tokens = self.names, text.tokens
         split_operators = (operator for operator in SPLIT_OPERATORS if operator in text.sql)
-        words = frozenset(text.words).union(map(str.upper, text.names.values()), split_operators)
+        nested = (NESTED,) if text.words.count("SELECT") > 1 else ()
+        words = frozenset(text.words).union(map(str.upper, text.names.values()), split_operators, nested)
         references = find_references(
             text, start, taken=frozenset(names.common_tables) if trail.names else frozenset()
         )

@@ -16,10 +16,9 @@ from planner.binding.key_query import KeyQuery
 from planner.bridge.distance_functions import is_vector_type
 from planner.bridge.parameter_types import plain_value, sql_literal, to_bindable
 from planner.sql.as_of import AsOf
-from planner.sql.pieces import VECTOR, Piece, Slot
 from planner.sql.references import QUERY_STARTS
 from planner.sql.search_call import QueryVectors, SearchCall
-from planner.sql.tokens import SqlText, at_position
+from planner.sql.tokens import VECTOR, Piece, Slot, SqlText, at_position
 
 __all__ = [
     "BoundStatement",

@@ -15,10 +15,9 @@ from planner.binding.bound_statement import TableReference, VectorsStatement
 from planner.bridge.distance_functions import is_vector_type
 from planner.sql.as_of import AsOf
 from planner.sql.dialects.names import KnownNames, NamedTable
-from planner.sql.pieces import Edit
 from planner.sql.references import QUERY_STARTS, References, TableSite
 from planner.sql.search_call import SearchCall
-from planner.sql.tokens import SqlText, fold, tokenize
+from planner.sql.tokens import Edit, SqlText, fold, tokenize
 
 __all__ = ["INFORMATION_SCHEMA", "Meaning", "NameResolver", "StatementNames", "TableColumns", "ViewTrail"]
 

@@ -14,15 +14,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from planner.binding.distance_operators import DISTANCE_WORDS, find_called_distances, rewrite_distances
-from planner.sql.pieces import Edit
 from planner.sql.rewrites.clauses import rewrite_fetch, rewrite_like_escapes, rewrite_recursive_columns
 from planner.sql.rewrites.extremes import mended_extremes
 from planner.sql.rewrites.quantified_comparisons import rewrite_quantified_comparisons
-from planner.sql.rewrites.scalar_totals import scalar_totals
+from planner.sql.rewrites.scalar_subqueries import rewrite_nullable_subqueries, rewrite_scalar_totals
 from planner.sql.rewrites.separate_lists import separate_lists
-from planner.sql.tokens import SqlText
+from planner.sql.tokens import Edit, SqlText
 
-__all__ = ["REWRITES", "Names", "Rewrite"]
+__all__ = ["NESTED", "REWRITES", "Names", "Rewrite"]
+
+NESTED: Final = "SELECT .. SELECT"
+"""Among the words of a text that has several SELECTs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,10 @@ REWRITES: Final = (
         DISTANCE_WORDS,
         _rewrite_distances,
     ),
-    Rewrite(frozenset({"COUNT", "CASE", "COALESCE", "NVL", "IFNULL"}), lambda text, _: scalar_totals(text)),
+    Rewrite(frozenset({NESTED}), lambda text, _: rewrite_nullable_subqueries(text)),
+    Rewrite(
+        frozenset({"COUNT", "CASE", "COALESCE", "NVL", "IFNULL"}), lambda text, _: rewrite_scalar_totals(text)
+    ),
     Rewrite(
         frozenset({"MIN", "MAX", "COUNT", "SUM"}),
         lambda text, names: mended_extremes(text, names.find_number_columns),

@@ -257,3 +257,11 @@ def information_schema_tables() -> Mapping[str, pa.Schema]:
     names = [name for batch in listed.collect() for name in batch.column(0).to_pylist()]
     schemas = {name: context.sql(f"SELECT * FROM {INFORMATION_SCHEMA}.{name}").schema() for name in names}  # noqa: S608 - its own names
     return MappingProxyType({name: plain_schema(schema) for name, schema in schemas.items()})
+
+
+def normalize_schema(schema: pa.Schema, types: TypeSet = "arrow") -> pa.Schema:
+    """Return a schema as it is advertised and streamed: no view types, no dictionaries, all fields nullable.
+
+    Fields are nullable because the nullability of DataFusion's batches differs from its logical schema.
+    """
+    return pa.schema([pa.field(field.name, plain_type(field.type, types), nullable=True) for field in schema])

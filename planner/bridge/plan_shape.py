@@ -17,23 +17,10 @@ from functools import cache
 from datafusion import DataFrame, lit
 from datafusion import functions as f
 from datafusion.expr import Aggregate, Projection, SubqueryAlias, TableScan
-from datafusion.plan import LogicalPlan
 
 from planner.bridge.plan_reading import strip_aliases
 
-__all__ = ["DirectShape", "OptimizedOnce", "find_direct_shape"]
-
-
-class OptimizedOnce(DataFrame):
-    """A DataFrame that is optimised once."""
-
-    _optimized: LogicalPlan | None = None
-
-    def optimized_logical_plan(self) -> LogicalPlan:
-        """Return the optimised plan."""
-        if self._optimized is None:
-            self._optimized = super().optimized_logical_plan()
-        return self._optimized
+__all__ = ["DirectShape", "find_direct_shape"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+import pyarrow as pa
+from datafusion import DataFrame, RecordBatch
+
 from execnodes import ExecNode, MetricsSet
 from memwal.errors import LanceGatewayError
 
@@ -195,3 +198,15 @@ def _raise_in(thread_id: int, kind: type[BaseException] | None) -> None:
     """Raise an exception in a thread as soon as it runs Python; None removes a pending one."""
     pending = None if kind is None else ctypes.py_object(kind)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread_id), pending)
+
+
+def stream_batches(frame: DataFrame, control: RunControl) -> Iterator[pa.RecordBatch]:
+    """Execute a plan, and return its batches.
+
+    DataFusion's own stream is used, not an Arrow one: only dropping the former stops the execution.
+    """
+    # Physical planning is not interrupted: it panics if a leaf fails to give its columns.
+    stream = control.run_uninterrupted(frame.execute_stream)
+    streams: list[Iterator[pa.RecordBatch]] = [map(RecordBatch.to_pyarrow, stream)]
+    del stream  # only the list keeps it, which `wait_for_each` clears
+    return control.wait_for_each(streams)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -18,10 +18,10 @@ from planner.binding.bind import StatementKind
 from planner.binding.bound_statement import BoundStatement
 from planner.binding.substrait import Bound
 from planner.bridge.parameter_types import infer_parameter_types
-from planner.bridge.plain_types import bind_values, bindable_type, refuse_untyped
+from planner.bridge.plain_types import bind_values, bindable_type, normalize_schema, refuse_untyped
 from planner.bridge.run_control import RunControl
 from planner.plans.dataframes import Frames
-from planner.plans.results import normalize_schema, schema_changed_error
+from planner.plans.errors import schema_changed_error
 from planner.scans.query_run import QueryRun
 from planner.scans.settings import SessionSettings
 
@@ -65,7 +65,7 @@ class CheckedQuery:
         self.catalog = catalog
         self._planned: list[tuple[float, DataFrame, QueryRun]] = []
         """The plan made by preparing, with its time; a run that follows soon takes it."""
-        run = frames.start_run(settings, RunControl())
+        run = QueryRun(settings, frames.visibility, RunControl())
         asks_first = isinstance(bound, BoundStatement) and bound.has_vector_subqueries
         frame = frames.plan(bound, run, None, catalog, typing=asks_first)
         self._columns = dict(run.columns)
@@ -76,7 +76,7 @@ class CheckedQuery:
                 frame.logical_plan(), bound.parameter_count, frame.optimized_logical_plan
             )
             if isinstance(bound, BoundStatement):
-                subquery_types = frames.infer_subquery_types(bound, run, catalog)
+                subquery_types = _infer_subquery_types(frames, bound, run, catalog)
                 types = tuple(
                     subquery_types.get(ordinal, kind)
                     for ordinal, kind in enumerate(bound.argument_types(types))
@@ -170,3 +170,17 @@ class CheckedQuery:
     def _has_same_columns(self, run: QueryRun) -> bool:
         """Return whether the tables have the columns that the statement was checked against."""
         return all(schema == self._columns.get(key, schema) for key, schema in run.columns.items())
+
+
+def _infer_subquery_types(
+    frames: Frames, bound: BoundStatement, run: QueryRun, catalog: VisibleCatalog
+) -> Mapping[int, pa.DataType]:
+    """Return ordinal -> type of the parameters in subqueries that give vectors."""
+    types: dict[int, pa.DataType] = {}
+    for vectors in (reference.vectors for reference in bound.references):
+        if vectors is not None and vectors.ordinals:
+            frame = frames.plan(vectors.statement, run, None, catalog)
+            count = vectors.statement.parameter_count
+            inferred = infer_parameter_types(frame.logical_plan(), count, frame.optimized_logical_plan)
+            types |= dict(zip(vectors.ordinals, inferred, strict=True))
+    return types

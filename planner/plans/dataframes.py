@@ -2,42 +2,39 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 import pyarrow as pa
 import pyarrow.dataset as pads
 from datafusion import DataFrame, RuntimeEnvBuilder, SessionConfig, SessionContext
-from datafusion.catalog import Schema
 from datafusion.plan import LogicalPlan
 
-from memwal.errors import LanceGatewayError
-from planner.access.visible_catalog import SYSTEM_SCHEMA, VisibleCatalog
+from planner.access.visible_catalog import VisibleCatalog
 from planner.binding.bind import StatementKind, bind
 from planner.binding.bound_statement import BoundStatement, TableReference, check_vectors, read_query_vectors
 from planner.binding.substrait import Bound, BoundPlan
 from planner.bridge.distance_functions import register_distances
-from planner.bridge.parameter_types import infer_parameter_types
-from planner.bridge.plan_shape import OptimizedOnce
-from planner.bridge.run_control import RunControl
+from planner.bridge.plain_types import normalize_schema
+from planner.bridge.run_control import stream_batches
 from planner.plans.checks.mistaken_plans import MOVING_RULE, SUSPECT, TOTALS, check_plan
-from planner.plans.results import normalize_schema, stream_batches, translate_error
-from planner.plans.system_leaf import SystemLeaf
-from planner.plans.text_plan import plan_text
-from planner.scans.query_run import QueryRun, ReadOptions
-from planner.scans.settings import SessionSettings, Shortcut
+from planner.plans.checks.unordered_extremes import EXTREMES_OF_GROUPS, has_unordered_extremes
+from planner.plans.errors import translate_error
+from planner.plans.system_leaf import list_tables_and_views, make_system_leaves
+from planner.scans.query_run import QueryRun
+from planner.scans.settings import Shortcut
 from planner.scans.table_leaf import DeclaredLeaf, TableLeaf
 from planner.search.nearest_leaf import NearestLeaf, configure_leaves
 from planner.search.search_scan import build_search_leaf
+from planner.sql.rewrites.extremes import ordered_extremes
+from planner.sql.rewrites.scalar_subqueries import keep_conditions_in_place
+from planner.sql.rewrites.separate_lists import apply_separate_lists
 from planner.sql.search_call import SearchCall
 from planner.sql.tokens import quote
 from planner.tables.state.catalog import CATALOG, SCHEMA, Catalog
 from planner.tables.visibility.visibility import Visibility
-
-logger = logging.getLogger(__name__)
 
 _WRONG_RULES = ("eliminate_duplicated_expr", "eliminate_group_by_constant")
 """Rules of DataFusion 54 that give wrong answers.
@@ -77,6 +74,18 @@ by the other keys with a wrong limit.
 """
 
 
+class _OptimizedOnce(DataFrame):
+    """A DataFrame that is optimised once."""
+
+    _optimized: LogicalPlan | None = None
+
+    def optimized_logical_plan(self) -> LogicalPlan:
+        """Return the optimised plan."""
+        if self._optimized is None:
+            self._optimized = super().optimized_logical_plan()
+        return self._optimized
+
+
 class Frames:
     """Plans statements with DataFusion; safe to share between threads.
 
@@ -92,18 +101,9 @@ class Frames:
         self.catalog = catalog
         self._memory_bytes = memory_bytes
         self.partitions = partitions or os.cpu_count() or 1
-        self._visibility = Visibility(catalog.cache, catalog.executor)
+        self.visibility = Visibility(catalog.cache, catalog.executor)
         self._schema_reader = SessionContext()
         """Only used to read the schemas of plans."""
-
-    def start_run(self, settings: SessionSettings, control: RunControl) -> QueryRun:
-        """Start an execution, which takes its snapshots when its first batch is requested."""
-        shortcuts = settings.shortcuts
-        pruning = settings.region_pruning and Shortcut.REGION_PRUNING in shortcuts
-        options = ReadOptions(settings.consistency, settings.max_staleness_ms, pruning, shortcuts)
-        run = QueryRun(options, self._visibility, control)
-        control.runs.append(run)
-        return run
 
     def schema(self, frame: DataFrame) -> pa.Schema:
         """Return the schema of a plan's result.
@@ -145,10 +145,13 @@ class Frames:
         if isinstance(bound, BoundPlan):
             return self._plan_substrait(bound, run, catalog, pushdown=pushdown)
         untyped = parameters is None and bound.parameter_count > 0
-        text, values = (bound.render(), {}) if untyped else bound.with_values(parameters or ())
+        text, values = _render(bound, parameters)
+        written = _render(bound.as_written, parameters)[0] if bound.is_mended else text
         rules = [] if moving else [MOVING_RULE]
         if moving and TOTALS.search(text):
             rules = [_EMPTYING_RULE]
+        if not moving:
+            text, written = keep_conditions_in_place(text), keep_conditions_in_place(written)
         united = _UNITED_ORDER.search(text) is not None
         context = self._make_context(typing=untyped, sorts_whole=united, without=rules)
         leaves: dict[str, TableLeaf] = {}
@@ -161,15 +164,16 @@ class Frames:
             schemas.append(leaf.schema)
             run.columns[bound.sql, reference.private_name] = schemas[-1]
         if bound.system_tables or bound.lists_tables:
-            self._add_system_tables(context, run, catalog, pushdown=pushdown)
+            for name, leaf in make_system_leaves(context, run, catalog):
+                _register(context, name, leaf, pushdown=pushdown)
         if bound.lists_tables:
-            self._list_tables_and_views(context, run, catalog)
+            list_tables_and_views(context, run, catalog, self._infer_view_schema)
         if bound.distances:
             register_distances(context, bound.distances, run)
         try:
             nulls = () if typing else [name for name, value in values.items() if not value.is_valid]
-            frame: DataFrame = OptimizedOnce(
-                plan_text(context, bound, None if untyped else parameters or (), text, values, nulls).df
+            frame: DataFrame = _OptimizedOnce(
+                _plan_text(context, bound.kind, text, written, values, nulls, is_typed=not untyped).df
             )
             if untyped:
                 return frame
@@ -186,19 +190,6 @@ class Frames:
         except Exception as error:
             raise translate_error(error, bound, run.failure) from error
         return frame
-
-    def infer_subquery_types(
-        self, bound: BoundStatement, run: QueryRun, catalog: VisibleCatalog
-    ) -> Mapping[int, pa.DataType]:
-        """Return ordinal -> type of the parameters in subqueries that give vectors."""
-        types: dict[int, pa.DataType] = {}
-        for vectors in (reference.vectors for reference in bound.references):
-            if vectors is not None and vectors.ordinals:
-                frame = self.plan(vectors.statement, run, None, catalog)
-                count = vectors.statement.parameter_count
-                inferred = infer_parameter_types(frame.logical_plan(), count, frame.optimized_logical_plan)
-                types |= dict(zip(vectors.ordinals, inferred, strict=True))
-        return types
 
     def _make_leaf(
         self,
@@ -217,7 +208,7 @@ class Frames:
         marker = 0
         if bound.kind is not StatementKind.QUERY:
             marker = list(dict.fromkeys((one.table, one.as_of) for one in bound.references)).index(named)
-        ranks = bound.distances and Shortcut.NEAREST_ORDER in run.options.shortcuts
+        ranks = bound.distances and Shortcut.NEAREST_ORDER in run.settings.shortcuts
         kind = NearestLeaf if ranks and reference.as_of is None else TableLeaf
         if bound.kind is StatementKind.DESCRIBE:
             kind = DeclaredLeaf
@@ -240,9 +231,8 @@ class Frames:
         if vectors is None:
             return call
         subquery = vectors.statement
-        inner = QueryRun(run.options, self._visibility, run.control)
+        inner = QueryRun(run.settings, self.visibility, run.control)
         inner.columns = run.columns
-        run.control.runs.append(inner)
         try:
             if parameters is None:
                 frame = self.plan(subquery, inner, None, catalog, typing=True)
@@ -264,7 +254,7 @@ class Frames:
             for name, statement in bound.relations.items()
         }
         context = self._make_context(typing=False, sorts_whole=True)
-        frame = OptimizedOnce(bound.make_frame(context, relations).df)
+        frame = _OptimizedOnce(bound.make_frame(context, relations).df)
         schemas = [relation.schema() for relation in relations.values()]
         check_plan(frame, None, schemas, partial(self._optimize_without, frame), may_move=True, is_fixed=True)
         return frame
@@ -274,32 +264,9 @@ class Frames:
         context = self._make_context(typing=False, sorts_whole=False, without=(rule,))
         return context.create_dataframe_from_logical_plan(frame.logical_plan()).optimized_logical_plan()
 
-    def _add_system_tables(
-        self, context: SessionContext, run: QueryRun, catalog: VisibleCatalog, *, pushdown: bool
-    ) -> None:
-        context.catalog(CATALOG).register_schema(SYSTEM_SCHEMA, Schema.memory_schema())
-        for name in catalog.system_tables():
-            leaf = SystemLeaf(run, catalog.system_table(name), catalog.access)
-            _register(context, f"{SYSTEM_SCHEMA}.{quote(name)}", leaf, pushdown=pushdown)
-
-    def _list_tables_and_views(self, context: SessionContext, run: QueryRun, catalog: VisibleCatalog) -> None:
-        """Register all tables and views that can be read, for DataFusion's information_schema."""
-        catalog = catalog.reopen()  # so that the statement does not depend on the tables that it lists
-        for name in catalog.table_names():
-            try:
-                context.register_dataset(quote(name), DeclaredLeaf(run, catalog.table(name), 1))
-            except LanceGatewayError as error:
-                logger.warning("table %r is not listed: %s", name, error)
-        for name in catalog.view_names():
-            try:
-                bound = bind(f"SELECT * FROM {quote(name)}", catalog)  # noqa: S608 (a quoted name)
-                schema = normalize_schema(self.schema(self.plan(bound, run, None, catalog)))
-            except LanceGatewayError as error:
-                logger.warning("view %r is not listed: %s", name, error)
-                continue
-            frame = context.from_arrow(schema.empty_table(), name=f"{name}#view")
-            context.register_view(quote(name), frame)
-            context.deregister_table(f"{name}#view")
+    def _infer_view_schema(self, view: str, run: QueryRun, catalog: VisibleCatalog) -> pa.Schema:
+        bound = bind(f"SELECT * FROM {quote(view)}", catalog)  # noqa: S608 (a quoted name)
+        return normalize_schema(self.schema(self.plan(bound, run, None, catalog)))
 
     def _make_context(
         self, *, typing: bool, sorts_whole: bool, without: Sequence[str] = ()
@@ -361,3 +328,66 @@ def _register(context: SessionContext, name: str, leaf: pads.Dataset, *, pushdow
     rows = context.sql(f"SELECT * FROM {name} LIMIT {_EVERY_ROW}")  # noqa: S608 (a name of our own)
     context.deregister_table(name)
     context.register_view(name, rows)
+
+
+def _render(
+    bound: BoundStatement, parameters: Sequence[pa.Scalar] | None
+) -> tuple[str, Mapping[str, pa.Scalar]]:
+    """Return the text of a statement, and the values of the placeholders in it."""
+    if parameters is None and bound.parameter_count > 0:
+        return bound.render(), {}
+    return bound.with_values(parameters or ())
+
+
+def _plan_text(
+    context: SessionContext,
+    kind: StatementKind,
+    text: str,
+    written: str,
+    values: Mapping[str, pa.Scalar],
+    nulls: Collection[str],
+    *,
+    is_typed: bool,
+) -> DataFrame:
+    """Plan a statement, and name its columns after the text as it was written.
+
+    Args:
+        context: with its tables.
+        kind: of the statement.
+        text: of the statement for DataFusion, with corrections.
+        written: the same without corrections.
+        values: of placeholders in the text.
+        nulls: names of those that are NULL, without "$".
+        is_typed: whether all placeholders have values.
+    """
+
+    def plan(sql: str) -> DataFrame:
+        return context.sql(
+            apply_separate_lists(sql, nulls) if nulls else sql, param_values=dict(values) or None
+        )
+
+    frame = plan(text) if text == written else _plan_either(plan, text, written)
+    may_be_wrong = is_typed and EXTREMES_OF_GROUPS.search(text) is not None
+    if may_be_wrong and has_unordered_extremes(frame.logical_plan()):
+        frame = _plan_either(plan, ordered_extremes(text), ordered_extremes(written))
+    elif text == written:
+        return frame
+    if kind is StatementKind.QUERY:
+        names = plan(written).schema().names
+        for old, new in zip(frame.schema().names, names, strict=True):
+            if old != new:
+                frame = frame.with_column_renamed(quote(old), new)
+    return frame
+
+
+def _plan_either(plan: Callable[[str], DataFrame], mended: str, written: str) -> DataFrame:
+    """Plan the corrected text, or, if types don't fit it, the text as it was written."""
+    try:
+        frame = plan(mended)
+        frame.optimized_logical_plan()  # raises if types don't fit
+    except Exception as error:  # noqa: BLE001 - the text as it was written may succeed
+        try:
+            return plan(written)
+        except Exception:  # noqa: BLE001 - the first error has the place
+            raise error from None
+    return frame

@@ -18,10 +18,10 @@ from planner.binding.bound_statement import BoundStatement
 from planner.binding.substrait import Bound
 from planner.bridge.plain_types import conform
 from planner.bridge.plan_shape import find_direct_shape
-from planner.bridge.run_control import RunControl
+from planner.bridge.run_control import RunControl, stream_batches
 from planner.plans.checked_query import Task
 from planner.plans.dataframes import Frames
-from planner.plans.results import retry_if_files_vanish, schema_changed_error, stream_batches, translate_error
+from planner.plans.errors import schema_changed_error, translate_error
 from planner.plans.scan_parts import DividedQuery, read_direct_scan
 from planner.plans.system_leaf import plain_system_rows
 from planner.scans.explain import explain_plans
@@ -30,6 +30,7 @@ from planner.scans.settings import SessionSettings, Shortcut
 from planner.search.search_scan import DirectSearch, build_search_leaf, read_direct_search
 from planner.sql.search_call import SearchCall
 from planner.tables.sources.base_table import BaseTable
+from planner.tables.state.snapshots import retry_if_files_vanish
 
 MAX_CONSTANT_BYTES = 1 << 16
 MAX_PLAN_SECONDS = 1.0
@@ -95,7 +96,7 @@ class PreparedQuery(DividedQuery):
             LanceGatewayError: the statement or its parameters are not valid.
         """
         task = self._make_task(parameters, settings, None)
-        run = self._frames.start_run(settings, task.control)
+        run = QueryRun(settings, self._frames.visibility, task.control)
         frame = self._plan_again(run, task.parameters, task.catalog)
         try:
             control.run_uninterrupted(frame.execution_plan)
@@ -192,7 +193,7 @@ class PreparedQuery(DividedQuery):
             self._checked = base
         if not keys.num_rows:
             return iter(())
-        run = self._frames.start_run(task.settings, task.control)
+        run = QueryRun(task.settings, self._frames.visibility, task.control)
         scan = run.add_scan(table, base, columns, keys=KeySet(keys))
         return (conform(batch, self.schema) for batch in scan.batches(0))
 
@@ -203,7 +204,7 @@ class PreparedQuery(DividedQuery):
             return None
         if Shortcut.DIRECT_SEARCHES not in task.settings.shortcuts:
             return None
-        run = self._frames.start_run(task.settings, task.control)
+        run = QueryRun(task.settings, self._frames.visibility, task.control)
         leaf = build_search_leaf(run, reference.search, task.parameters, task.catalog)
         schema = self._search.schema(leaf.schema)
         if schema is None:
@@ -222,7 +223,7 @@ class PreparedQuery(DividedQuery):
                 if time.monotonic() - planned_at <= MAX_PLAN_SECONDS:
                     run.set_control(task.control)
                     return frame, run
-        run = self._frames.start_run(task.settings, task.control)
+        run = QueryRun(task.settings, self._frames.visibility, task.control)
         frame = self._plan_again(run, task.parameters, task.catalog, pushdown=pushdown)
         return frame, run
 

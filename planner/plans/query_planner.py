@@ -19,12 +19,14 @@ from planner.binding.substrait import Bound, bind_plan
 from planner.bridge import compatibility
 from planner.bridge.run_control import RunControl
 from planner.plans.dataframes import Frames
+from planner.plans.errors import schema_changed_error
 from planner.plans.prepared_query import PreparedQuery
-from planner.plans.results import retry_if_files_vanish, schema_changed_error
+from planner.scans.query_run import QueryRun
 from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
 from planner.sql.dialects.translate import NATIVE, note_translation, to_native
 from planner.system.catalog import list_system_tables
 from planner.tables.state.catalog import Catalog
+from planner.tables.state.snapshots import retry_if_files_vanish
 
 __all__ = ["MAX_PLANS", "QueryPlanner"]
 
@@ -240,7 +242,7 @@ class QueryPlanner:
 
         def look_up() -> Iterator[pa.RecordBatch]:
             newest = replace(table)  # a handle keeps its version
-            run = self._frames.start_run(settings, control)
+            run = QueryRun(settings, self._frames.visibility, control)
             return run.add_scan(newest, newest.base, list(columns), keys=keys).batches(0)
 
         return list(retry_if_files_vanish(look_up(), look_up))

@@ -31,7 +31,7 @@ from planner.bridge.plain_types import conform
 from planner.bridge.plan_shape import DirectShape, find_direct_shape
 from planner.bridge.run_control import RunControl
 from planner.plans.checked_query import CheckedQuery
-from planner.plans.results import translate_error
+from planner.plans.errors import translate_error
 from planner.scans.query_run import QueryRun, TableScan
 from planner.scans.scan_plan import Division
 from planner.scans.settings import SessionSettings, Shortcut
@@ -162,7 +162,7 @@ class DividedQuery(CheckedQuery):
         table = task.catalog.table(bound.references[0].table)
         if not table.access.is_unrestricted:
             return None
-        run = self._frames.start_run(chosen, task.control)
+        run = QueryRun(chosen, self._frames.visibility, task.control)
         try:
             frame = self._plan_again(run, task.parameters, task.catalog)
             return divide_scan(bound, frame, run, table, count)
@@ -218,7 +218,7 @@ class DividedQuery(CheckedQuery):
         """
         task = self._make_task(parameters, settings, control)
         bound, table = self._resolve_table(part, task.catalog)
-        run = self._frames.start_run(task.settings, task.control)
+        run = QueryRun(task.settings, self._frames.visibility, task.control)
         run.division = Division(snapshot or self.reopen(part), part.snapshot.scanned_regions, part.count)
         frame = self._plan_again(run, task.parameters, task.catalog)
         scan = plan_part_scan(bound, frame, run, table, part)

@@ -1,25 +1,31 @@
-"""A table of the schema `system` as a leaf of a DataFusion plan."""
+"""Tables of the schema `system` as leaves of a DataFusion plan, and what information_schema lists."""
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
-from datafusion import DataFrame
+from datafusion import DataFrame, SessionContext
+from datafusion.catalog import Schema
 
 from execnodes.node import rows_without_columns
 from memwal.errors import LanceGatewayError
 from planner.access.rights import Access
-from planner.access.visible_catalog import SYSTEM_SCHEMA, SystemTable
+from planner.access.visible_catalog import SYSTEM_SCHEMA, SystemTable, VisibleCatalog
 from planner.binding.bound_statement import BoundStatement
 from planner.binding.substrait import Bound
 from planner.bridge.plan_shape import find_direct_shape
 from planner.scans.query_run import QueryRun
-from planner.scans.table_leaf import Projection
+from planner.scans.table_leaf import DeclaredLeaf, Projection
+from planner.sql.tokens import quote
+from planner.tables.state.catalog import CATALOG
+
+logger = logging.getLogger(__name__)
 
 
 class SystemLeaf(pads.Dataset):
@@ -119,3 +125,43 @@ class SystemScan(Projection):
             yield from rows.select(list(self._columns)).to_batches()
         else:
             yield rows_without_columns(rows.num_rows)
+
+
+def make_system_leaves(
+    context: SessionContext, run: QueryRun, catalog: VisibleCatalog
+) -> Iterator[tuple[str, SystemLeaf]]:
+    """Make the schema of the system tables, and yield the name and leaf of each of them."""
+    context.catalog(CATALOG).register_schema(SYSTEM_SCHEMA, Schema.memory_schema())
+    for name in catalog.system_tables():
+        yield f"{SYSTEM_SCHEMA}.{quote(name)}", SystemLeaf(run, catalog.system_table(name), catalog.access)
+
+
+def list_tables_and_views(
+    context: SessionContext,
+    run: QueryRun,
+    catalog: VisibleCatalog,
+    infer_schema: Callable[[str, QueryRun, VisibleCatalog], pa.Schema],
+) -> None:
+    """Register all tables and views that can be read, for DataFusion's information_schema.
+
+    Args:
+        context: of the statement.
+        run: its execution.
+        catalog: as the principal sees it.
+        infer_schema: returns the columns of a view.
+    """
+    catalog = catalog.reopen()  # so that the statement does not depend on the tables that it lists
+    for name in catalog.table_names():
+        try:
+            context.register_dataset(quote(name), DeclaredLeaf(run, catalog.table(name), 1))
+        except LanceGatewayError as error:
+            logger.warning("table %r is not listed: %s", name, error)
+    for name in catalog.view_names():
+        try:
+            schema = infer_schema(name, run, catalog)
+        except LanceGatewayError as error:
+            logger.warning("view %r is not listed: %s", name, error)
+            continue
+        frame = context.from_arrow(schema.empty_table(), name=f"{name}#view")
+        context.register_view(quote(name), frame)
+        context.deregister_table(f"{name}#view")

@@ -90,7 +90,7 @@ def _format_scan(scan: TableScan, run: QueryRun) -> Iterator[str]:
     snapshot = run.take_snapshot(scan.table)
     yield (
         f"{scan.table.name}: base v{snapshot.base.version}, "
-        f"{scan.table.described_time or f'consistency={run.options.consistency}'}, {_format_regions(scan)}"
+        f"{scan.table.described_time or f'consistency={run.settings.consistency}'}, {_format_regions(scan)}"
     )
     yield from _format_pruning(scan)
     yield from format_tree(scan.tree, run.control.metrics, 1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
@@ -14,8 +13,7 @@ import pyarrow.compute as pc
 from execnodes import ExecNode, KeySet, SecurityBarrierExec, TaskContext
 from execnodes.node import coalesce_batches
 from memwal.errors import CorruptDataError, LanceGatewayError, UnavailableError
-from planner.access.policy_conditions import Conditions, PolicedRows, divide_conditions
-from planner.access.table_policy import TablePolicy
+from planner.access.table_policy import PolicedRows, TablePolicy
 from planner.access.visible_catalog import SecuredTable
 from planner.bridge.run_control import RunControl, TableRead
 from planner.predicates.predicate import TRUE, Predicate, conjunction
@@ -23,11 +21,11 @@ from planner.predicates.pruning import Pruning, RegionAssignments, keep_all_regi
 from planner.predicates.row_filter import build_key_predicate
 from planner.predicates.value_sets import find_key_values
 from planner.scans.run_tables import CACHE_SHORTCUTS, RunTables
-from planner.scans.scan_plan import Division, plan_lookup, plan_scan
-from planner.scans.settings import ALL_SHORTCUTS, Shortcut, Shortcuts
+from planner.scans.scan_plan import Conditions, Division, divide_conditions, plan_lookup, plan_scan
+from planner.scans.settings import SessionSettings, Shortcut
 from planner.tables.sources.base_table import BaseTable, FilesVanishedError, build_read_error
 from planner.tables.sources.generations import GenerationVanishedError
-from planner.tables.sources.snapshot import Consistency, SnapshotGoneError, TableSnapshot
+from planner.tables.sources.snapshot import SnapshotGoneError, TableSnapshot
 from planner.tables.state.snapshots import SNAPSHOT_ATTEMPTS
 from planner.tables.state.table import Table
 from planner.tables.visibility.visibility import Visibility
@@ -38,39 +36,22 @@ FEW_REGIONS = 8
 """For a point lookup in so few regions, asking their key filters is quicker than evaluating region specs."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadOptions:
-    """How a statement reads its tables.
-
-    Attributes:
-        consistency: see `planner.tables.state.table.Table.take_snapshot`.
-        max_staleness_ms: a snapshot this young may be taken again.
-        region_pruning: whether predicates may exclude regions.
-        shortcuts: that may be taken.
-    """
-
-    consistency: Consistency
-    max_staleness_ms: int
-    region_pruning: bool
-    shortcuts: Shortcuts = ALL_SHORTCUTS
-
-
 class QueryRun:
     """Hold the scans of one statement, which share one snapshot per table, taken at the first batch.
 
     Args:
-        options: of the statement's session.
+        settings: of the statement's session.
         visibility: where masks come from.
         control: of the execution; stops it.
     """
 
-    def __init__(self, options: ReadOptions, visibility: Visibility, control: RunControl) -> None:
-        self.options = options
+    def __init__(self, settings: SessionSettings, visibility: Visibility, control: RunControl) -> None:
+        self.settings = settings
         self._tables = (
-            None if options.shortcuts >= CACHE_SHORTCUTS else RunTables(options.shortcuts, visibility)
+            None if settings.shortcuts >= CACHE_SHORTCUTS else RunTables(settings.shortcuts, visibility)
         )
         self.visibility = visibility if self._tables is None else self._tables.visibility
-        self.control = control
+        self.set_control(control)
         self.failure: LanceGatewayError | None = None
         """First error of this package; DataFusion only passes on its text."""
         self.scans: list[TableScan] = []
@@ -131,7 +112,7 @@ class QueryRun:
         scans = [scan for scan in self.scans if scan.table is table]
         for _ in range(SNAPSHOT_ATTEMPTS):
             needed = dict.fromkeys(region_id for scan in scans for region_id in scan.needed_regions)
-            taken = table.take_snapshot(needed, self.options.consistency, self.options.max_staleness_ms)
+            taken = table.take_snapshot(needed, self.settings.consistency, self.settings.max_staleness_ms)
             elsewhere = [scan for scan in scans if scan.base.place != taken.base.place]
             if not elsewhere:
                 return taken
@@ -189,7 +170,7 @@ class TableScan:
     def pruning(self) -> Pruning:
         """Regions of the table that may have matching rows."""
         base = self.base
-        regions = self.table.assignments(base, self.run.options.consistency)
+        regions = self.table.assignments(base, self.run.settings.consistency)
         reason = self._find_reason_not_to_prune(regions)
         if base.details is None or reason:
             return keep_all_regions(regions, reason)
@@ -212,7 +193,8 @@ class TableScan:
         )
 
     def _find_reason_not_to_prune(self, regions: RegionAssignments) -> str:
-        if not self.run.options.region_pruning:
+        settings = self.run.settings
+        if not settings.region_pruning or Shortcut.REGION_PRUNING not in settings.shortcuts:
             return "region pruning is off"
         if self._keys is not None:
             # A region with two ids is refused, so it is not read in vain.
@@ -361,7 +343,7 @@ class TableScan:
 
     def _find_keys(self, base: BaseTable) -> KeySet | None:
         """Return the primary keys that the conjuncts admit, if few, in a table with a MemWAL index."""
-        if Shortcut.KEY_LOOKUPS not in self.run.options.shortcuts:
+        if Shortcut.KEY_LOOKUPS not in self.run.settings.shortcuts:
             return None
         if not base.primary_key or base.details is None or self.conditions.below is None:
             return None

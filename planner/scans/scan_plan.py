@@ -9,9 +9,11 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from execnodes import (
     BloomFilterGuardExec,
@@ -33,6 +35,10 @@ from execnodes.storage.data_files import Columns, Place, StoredFragment
 from execnodes.storage.source import ColumnCache
 from memwal.bloom import KeyFilter, build_key_filter, load_key_filter
 from memwal.errors import CorruptDataError
+from planner.access.table_policy import TablePolicy
+from planner.predicates.arrow_expressions import Call, Node, Other, read_expression
+from planner.predicates.predicate import TRUE, And, Predicate, conjunction, decode
+from planner.predicates.row_filter import PredicateFilter, find_columns, is_understood
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.generations import GenerationDataset
@@ -69,6 +75,69 @@ class _KeyFilterName:
 
     key: Columns
     generation: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """The filters of a scan.
+
+    Attributes:
+        below: applied to stored rows; None keeps all.
+        above: applied to rows after the policy; None keeps all.
+    """
+
+    below: PredicateFilter | None
+    above: PredicateFilter | None = None
+
+
+def divide_conditions(
+    expression: pc.Expression | None, policy: TablePolicy | None, schema: pa.Schema
+) -> Conditions:
+    """Divide the conjuncts of a statement, and add those of the policy to the ones below it.
+
+    DataFusion pushes comparisons of columns with literals, which can't fail: on columns without a mask they
+    may be applied to hidden rows. Others would reveal the values behind a mask.
+
+    Args:
+        expression: conjuncts of the statement on one table reference, or None.
+        policy: of the table, or None.
+        schema: all columns of the table.
+    """
+    statement = None if expression is None else PredicateFilter(decode(expression, schema), expression)
+    if policy is None:
+        return Conditions(statement)
+    if statement is None:
+        return Conditions(_make_filter(policy.predicate, policy.pushed))
+    if not _may_depend_on(statement, policy.masks.keys()):
+        whole = statement.expression if policy.pushed is None else policy.pushed & statement.expression
+        return Conditions(PredicateFilter(decode(whole, schema), whole))
+    conjuncts = (
+        statement.predicate.operands if isinstance(statement.predicate, And) else (statement.predicate,)
+    )
+    safe = [
+        conjunct
+        for conjunct in conjuncts
+        if is_understood(conjunct) and not find_columns(conjunct) & policy.masks.keys()
+    ]
+    below = conjunction([policy.predicate, *safe])
+    return Conditions(_make_filter(below, policy.pushed), statement)
+
+
+def _make_filter(predicate: Predicate, expression: pc.Expression | None) -> PredicateFilter | None:
+    """Make the filter below a policy; conjuncts of the statement may be lost, since they also apply above."""
+    if predicate == TRUE:
+        return None
+    return PredicateFilter(predicate, pc.scalar(value=True) if expression is None else expression)
+
+
+def _may_depend_on(statement: PredicateFilter, columns: AbstractSet[str]) -> bool:
+    """Return whether a filter reads any of the columns, or can't be analysed."""
+    node = read_expression(statement.expression)
+    return bool(columns) and (node is None or _is_opaque(node) or not columns.isdisjoint(statement.columns))
+
+
+def _is_opaque(node: Node) -> bool:
+    return isinstance(node, Other) or (isinstance(node, Call) and any(map(_is_opaque, node.arguments)))
 
 
 def plan_lookup(

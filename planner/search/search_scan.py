@@ -22,10 +22,11 @@ from execnodes import ExecNode, RowFilter, SecurityBarrierExec
 from execnodes.search.source import DISTANCE, HYBRID_SCORE, QUERY_INDEX, SCORE
 from execnodes.search.take_rows import TakeRowsExec
 from memwal.errors import UnsupportedError
-from planner.access.policy_conditions import Conditions, PolicedRows
+from planner.access.table_policy import PolicedRows
 from planner.access.visible_catalog import SecuredTable, VisibleCatalog
 from planner.bridge.plan_reading import Expression, output_name
 from planner.scans.query_run import QueryRun, TableScan
+from planner.scans.scan_plan import Conditions
 from planner.scans.settings import Shortcut
 from planner.scans.table_leaf import TableLeaf
 from planner.search.conditions.row_admission import Admission, combine_with_policy, list_indexed_columns
@@ -141,7 +142,7 @@ class SearchScan(TableScan):
 
     @property
     def _uses_indexes(self) -> bool:
-        return Shortcut.SEARCH_INDEXES in self.run.options.shortcuts
+        return Shortcut.SEARCH_INDEXES in self.run.settings.shortcuts
 
     def _list_needed_columns(self, after: RowFilter | None) -> frozenset[str]:
         """Return the columns that are produced, or filtered after ranking."""

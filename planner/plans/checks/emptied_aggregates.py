@@ -14,6 +14,7 @@ import contextlib
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
@@ -101,10 +102,13 @@ def empties_aggregates(
     own = _aggregates(stayed, is_deep=is_deep)
     none = _Below()
     # Below an aggregate of no rows, or one whose values nobody needs, a condition leaves no trace.
-    if (_is_empty(stayed) and not _is_empty(plan)) or any(map(_stands_above_a_row, every_node(stayed))):
+    literals = _literal_columns(stayed)
+    if _is_empty(stayed) and not _is_empty(plan):
+        return True
+    if any(_stands_above_a_row(one, literals) for one in every_node(stayed)):
         return True
     if _lost_aggregates(written, plan) and (
-        _compares_constants(stayed) or _empty_relations(stayed) > _empty_relations(plan)
+        _compares_constants(stayed, literals) or _empty_relations(stayed) > _empty_relations(plan)
     ):
         return True
     return any(
@@ -130,8 +134,8 @@ def _lost_aggregates(written: LogicalPlan, plan: LogicalPlan) -> bool:
     return before > after and _has_one_row(plan)
 
 
-def _stands_above_a_row(plan: LogicalPlan) -> bool:
-    """Whether a filter or an anti join, on what reads no columns, stands above the row of an aggregate."""
+def _stands_above_a_row(plan: LogicalPlan, literals: AbstractSet[str | None]) -> bool:
+    """Whether a filter or an anti join, on literals alone, stands above the row of an aggregate."""
     match node := plan.to_variant():
         case Filter():
             condition = node.predicate()
@@ -139,25 +143,33 @@ def _stands_above_a_row(plan: LogicalPlan) -> bool:
             condition = node.filter()
         case _:
             return False
-    if not any(_is_never_true(one) or _reads_nothing(one) for one in split_conjuncts(condition)):
+    if not any(_is_constant(one, literals) for one in split_conjuncts(condition)):
         return False
     return any(_has_one_row(one) or any(map(_is_whole, every_node(one))) for one in plan.inputs())
 
 
-def _compares_constants(plan: LogicalPlan) -> bool:
-    """Whether a condition reads no columns, or none but, as far as names tell, literals."""
-    nodes = [one.to_variant() for one in every_node(plan)]
+def _literal_columns(plan: LogicalPlan) -> AbstractSet[str | None]:
+    """The columns that are, as far as names tell, literals."""
     literals: set[str | None] = set()
-    for node in reversed(nodes):
+    for one in reversed(list(every_node(plan))):
+        node = one.to_variant()
         for output in node.projections() if isinstance(node, Projection) else ():
             source = strip_aliases(output)
             if source.variant_name() == "Literal" or output_name(source) in literals:
                 literals.add(output_name(output))
-    return any(
-        _is_never_true(one) or _reads_nothing(one) or _columns(one) <= literals
-        for one in chain.from_iterable(map(_conditions, nodes))
-        if one.variant_name() != "Literal" or _is_never_true(one)
-    )
+    return literals
+
+
+def _is_constant(condition: Expression, literals: AbstractSet[str | None]) -> bool:
+    """Whether a condition is never true, or reads no columns but literals."""
+    if condition.variant_name() == "Literal":
+        return _is_never_true(condition)
+    return _reads_nothing(condition) or _columns(condition) <= literals
+
+
+def _compares_constants(plan: LogicalPlan, literals: AbstractSet[str | None]) -> bool:
+    nodes = (one.to_variant() for one in every_node(plan))
+    return any(_is_constant(one, literals) for one in chain.from_iterable(map(_conditions, nodes)))
 
 
 def _columns(expression: Expression) -> set[str | None]:

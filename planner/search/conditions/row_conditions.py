@@ -21,9 +21,7 @@ import pyarrow.compute as pc
 
 from execnodes import RowFilter
 from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
-from planner.access.policy_conditions import PolicedRows
-from planner.access.table_policy import TablePolicy
-from planner.access.visible_catalog import policy_mismatch_error
+from planner.access.table_policy import PolicedRows, TablePolicy, policy_mismatch_error
 from planner.bridge.row_expressions import match_rows
 from planner.predicates.predicate import And, conjunction, decode
 from planner.predicates.row_filter import PredicateFilter, find_columns, is_understood

@@ -23,8 +23,7 @@ from collections.abc import Iterator
 from sqlglot.tokenizer_core import TokenType
 
 from memwal.errors import UnsupportedError
-from planner.sql.pieces import Edit
-from planner.sql.tokens import STRING, SqlText, at_position, quote
+from planner.sql.tokens import STRING, Edit, SqlText, at_position, quote
 
 __all__ = ["rewrite_fetch", "rewrite_like_escapes", "rewrite_recursive_columns"]
 

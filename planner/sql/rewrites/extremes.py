@@ -26,8 +26,7 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from itertools import pairwise
 
-from planner.sql.pieces import Copy, Edit, Piece, splice
-from planner.sql.tokens import SqlText, tokenize
+from planner.sql.tokens import Copy, Edit, Piece, SqlText, splice, tokenize
 
 __all__ = ["mended_extremes", "ordered_extremes"]
 

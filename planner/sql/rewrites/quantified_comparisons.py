@@ -30,9 +30,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from memwal.transforms.determinism import has_unstable_call
-from planner.sql.pieces import Copy, Edit, Piece
 from planner.sql.rewrites.truth_position import TruthPosition, find_subject_start, find_truth_position
-from planner.sql.tokens import QUOTED, STRING, SqlText
+from planner.sql.tokens import QUOTED, STRING, Copy, Edit, Piece, SqlText
 
 __all__ = ["rewrite_quantified_comparisons"]
 

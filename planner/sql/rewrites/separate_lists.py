@@ -16,9 +16,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from memwal.errors import UnsupportedError
-from planner.sql.pieces import Edit, Piece, splice
 from planner.sql.rewrites.truth_position import TruthPosition, find_subject_start, find_truth_position
-from planner.sql.tokens import SqlText, tokenize
+from planner.sql.tokens import Edit, Piece, SqlText, splice, tokenize
 
 __all__ = ["apply_separate_lists", "separate_lists"]
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+import pyarrow as pa
 
 from execnodes.storage.data_files import Place
 from memwal.base.index_details import MemWalIndexDetails, RegionSpec
@@ -33,7 +35,7 @@ from memwal.regions.region_ids import (
 from memwal.regions.region_snapshots import read_region_snapshots
 from memwal.storage.files import Storage
 from planner.predicates.pruning import RegionAssignments
-from planner.tables.sources.base_table import BaseTable
+from planner.tables.sources.base_table import BaseTable, FilesVanishedError
 from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.generations import GenerationDataset, GenerationVanishedError, open_generation
 from planner.tables.sources.region_log import RegionLog
@@ -42,6 +44,8 @@ from planner.tables.state.log_reader import LogReader
 from planner.tables.state.table_state import Newest, RememberedRegions, TableState
 
 SNAPSHOT_ATTEMPTS = 4
+RUN_ATTEMPTS = 8
+"""Merges may remove files that a slow reader is about to open, several times in a row."""
 OPEN_GENERATION_BYTES = 1 << 16
 """What an open dataset is booked at in the cache."""
 
@@ -265,6 +269,27 @@ class Snapshots:
             )
 
         return tuple(open_cached(one.generation, one.path) for one in flushed)
+
+
+def retry_if_files_vanish(
+    batches: Iterator[pa.RecordBatch], restart: Callable[[], Iterator[pa.RecordBatch]]
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches; restart on a new snapshot if files vanish before the first batch.
+
+    Files vanish because they were merged or compacted, so the new snapshot has their rows elsewhere.
+    """
+    for attempt in range(RUN_ATTEMPTS):
+        try:
+            first = next(batches, None)
+        except (FilesVanishedError, GenerationVanishedError):
+            if attempt == RUN_ATTEMPTS - 1:
+                raise
+            batches = restart()
+            continue
+        if first is not None:
+            yield first
+            yield from batches
+        return
 
 
 def keep_last(state: TableState, consistency: Consistency, taken_at: float, taken: TableSnapshot) -> None:

@@ -10,13 +10,13 @@ import pytest
 
 from execnodes import SecurityBarrierExec
 from memwal.errors import InvalidInputError, PreconditionError
-from planner.access.policy_conditions import PolicedRows, divide_conditions
 from planner.access.rights import TableAccess
-from planner.access.table_policy import plan_policy
+from planner.access.table_policy import PolicedRows, plan_policy
 from planner.bridge.run_control import RunControl
 from planner.engine import QueryEngine
 from planner.predicates.predicate import describe
 from planner.predicates.row_filter import PredicateFilter
+from planner.scans.scan_plan import divide_conditions
 from tests.planner.recording import pushed
 from tests.support.principals import create_principal
 from tests.support.tables import LsmTable, by_identity, key_field

@@ -9,7 +9,7 @@ import pyarrow.dataset as pads
 import pytest
 from datafusion import SessionConfig, SessionContext
 
-from planner.bridge.plan_shape import DirectShape, OptimizedOnce, find_direct_shape
+from planner.bridge.plan_shape import DirectShape, find_direct_shape
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
 from tests.support.results import assert_same_rows
@@ -190,11 +190,3 @@ def test_what_only_lists_tables_is_not_a_scan_of_a_system_table(lake: Lake) -> N
         "(SELECT table_name FROM system.tables WHERE 1 = 0) AS b ON b.table_name = a.table_name"
     )
     assert "t" in lake.engine.execute(sql).read_all().column(0).to_pylist()
-
-
-def test_a_plan_is_optimised_once() -> None:
-    context = SessionContext()
-    context.from_arrow(pa.table({"id": [1, 2]}), name="t")
-    frame = OptimizedOnce(context.sql("SELECT id FROM t WHERE id > 1").df)
-    assert frame.optimized_logical_plan() is frame.optimized_logical_plan()
-    assert frame.to_pylist() == [{"id": 2}]

@@ -4,7 +4,7 @@ import pytest
 from datafusion import SessionContext
 
 from memwal.errors import InvalidInputError
-from planner.plans.results import translate_error
+from planner.plans.errors import translate_error
 from tests.planner.names import ORDERS, bound
 
 

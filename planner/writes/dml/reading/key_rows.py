@@ -13,9 +13,8 @@ import pyarrow as pa
 
 from memwal.errors import LanceGatewayError
 from planner.binding.key_query import KeyQuery
-from planner.bridge.plain_types import bind_value, plain_type
+from planner.bridge.plain_types import bind_value, normalize_schema, plain_type
 from planner.bridge.run_control import RunControl
-from planner.plans.results import normalize_schema
 from planner.scans.settings import Shortcut
 from planner.sql.statement_reader import Part
 from planner.sql.tokens import quote

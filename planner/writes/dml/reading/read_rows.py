@@ -12,7 +12,7 @@ from execnodes import KeySet
 from memwal.errors import InvalidInputError
 from memwal.writing import TableWriter
 from planner.bridge.run_control import RunControl
-from planner.plans.results import ResourcesExhaustedError
+from planner.plans.errors import ResourcesExhaustedError
 from planner.scans.settings import Shortcut
 from planner.sql.tokens import quote
 from planner.writes.dml.statement.target import Target

@@ -13,11 +13,11 @@ from planner.binding.bind import bind
 from planner.binding.names import TableColumns
 from planner.bridge.distance_functions import register_distances
 from planner.bridge.parameter_types import infer_parameter_types
-from planner.bridge.plain_types import TypeSet, bind_values, refuse_untyped
+from planner.bridge.plain_types import TypeSet, bind_values, normalize_schema, refuse_untyped
 from planner.bridge.row_expressions import policy_context
 from planner.bridge.run_control import RunControl
 from planner.plans.checks.coarse_instants import instants_of, may_lose_fractions, refuse_lost_fractions
-from planner.plans.results import normalize_schema, translate_error
+from planner.plans.errors import translate_error
 from planner.scans.settings import SessionSettings
 from planner.sql.statement_reader import NO_PART, Part, StatementReader
 from planner.sql.tokens import quote

@@ -19,8 +19,8 @@ from memwal.errors import (
 )
 from planner.access.rights import Access, TableAccess
 from planner.access.visible_catalog import SYSTEM_SCHEMA, SecuredTable, unknown_table_error
+from planner.plans.errors import schema_changed_error
 from planner.plans.query_planner import QueryPlanner
-from planner.plans.results import schema_changed_error
 from planner.sql.tokens import fold, quote
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.catalog import CATALOG, SCHEMA

@@ -103,7 +103,7 @@ class DataFusionEngine:
             .set("datafusion.optimizer.join_reordering", "false")
             .set("datafusion.optimizer.max_passes", "16")
             .set("datafusion.optimizer.enable_topk_aggregation", "false")
-            # DataFusion merges a sorted UNION by keys that it has not sorted by; the gateway sorts it whole, too.
+            # DataFusion merges a sorted UNION by keys that it has not sorted by; the gateway sorts it whole.
             .set("datafusion.optimizer.repartition_sorts", "false")
         )
         self._context = SessionContext(config.with_target_partitions(1))

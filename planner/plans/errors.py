@@ -1,57 +1,12 @@
-"""Result schemas and batches for clients, and errors of DataFusion in words for clients."""
+"""Translates errors of DataFusion for clients."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
 from typing import ClassVar
-
-import pyarrow as pa
-from datafusion import DataFrame, RecordBatch
 
 from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
 from planner.binding.substrait import Bound
-from planner.bridge.plain_types import TypeSet, plain_type
-from planner.bridge.run_control import RunControl
-from planner.tables.sources.base_table import FilesVanishedError
-from planner.tables.sources.generations import GenerationVanishedError
-
-RUN_ATTEMPTS = 8
-"""Merges may remove files that a slow reader is about to open, several times in a row."""
-
-
-def stream_batches(frame: DataFrame, control: RunControl) -> Iterator[pa.RecordBatch]:
-    """Execute a plan, and return its batches.
-
-    DataFusion's own stream is used, not an Arrow one: only dropping the former stops the execution.
-    """
-    # Physical planning is not interrupted: it panics if a leaf fails to give its columns.
-    stream = control.run_uninterrupted(frame.execute_stream)
-    streams: list[Iterator[pa.RecordBatch]] = [map(RecordBatch.to_pyarrow, stream)]
-    del stream  # only the list keeps it, which `wait_for_each` clears
-    return control.wait_for_each(streams)
-
-
-def retry_if_files_vanish(
-    batches: Iterator[pa.RecordBatch], restart: Callable[[], Iterator[pa.RecordBatch]]
-) -> Iterator[pa.RecordBatch]:
-    """Yield batches; restart on a new snapshot if files vanish before the first batch.
-
-    Files vanish because they were merged or compacted, so the new snapshot has their rows elsewhere.
-    """
-    for attempt in range(RUN_ATTEMPTS):
-        try:
-            first = next(batches, None)
-        except (FilesVanishedError, GenerationVanishedError):
-            if attempt == RUN_ATTEMPTS - 1:
-                raise
-            batches = restart()
-            continue
-        if first is not None:
-            yield first
-            yield from batches
-        return
-
 
 _PRIVATE_NAME = re.compile(r'"([^"]+)#\d+"|\b(\w+)#\d+\b')
 # How the bindings quote an exception that was raised in Python; clients get only its message.
@@ -107,14 +62,6 @@ def schema_changed_error(sql: str) -> PreconditionError:
     """Return the error for a statement whose result has other columns than when it was prepared."""
     msg = "the result of this statement has changed since it was prepared, because a table was altered"
     return PreconditionError(f"{msg}: prepare it again: {sql}")
-
-
-def normalize_schema(schema: pa.Schema, types: TypeSet = "arrow") -> pa.Schema:
-    """Return a schema as it is advertised and streamed: no view types, no dictionaries, all fields nullable.
-
-    Fields are nullable because the nullability of DataFusion's batches differs from its logical schema.
-    """
-    return pa.schema([pa.field(field.name, plain_type(field.type, types), nullable=True) for field in schema])
 
 
 def translate_error(
