@@ -135,11 +135,11 @@ def _lost_aggregates(written: LogicalPlan, plan: LogicalPlan) -> bool:
 
 
 def _stands_above_a_row(plan: LogicalPlan, literals: AbstractSet[str | None]) -> bool:
-    """Whether a filter or an anti join, on literals alone, stands above the row of an aggregate."""
+    """Whether a filter or a join, on literals alone, stands above the row of an aggregate."""
     match node := plan.to_variant():
         case Filter():
             condition = node.predicate()
-        case Join() if str(node.join_type()).endswith("Anti") and node.filter() is not None:
+        case Join() if node.filter() is not None:
             condition = node.filter()
         case _:
             return False

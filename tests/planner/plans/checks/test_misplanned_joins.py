@@ -271,6 +271,8 @@ def test_conditions_without_columns_stay_above_aggregates(
         "SELECT count(c) FROM (SELECT 'c' AS c FROM (SELECT max(id) FROM t)) x LEFT SEMI JOIN u ON FALSE",
         "SELECT count(*) FROM (SELECT max(id) FROM t) x LEFT JOIN u ON FALSE WHERE u.a > 0",
         "SELECT id FROM u WHERE (SELECT max(id) * 0 FROM t WHERE t.a = u.a AND FALSE) NOT IN (NULL, -2)",
+        f"SELECT s.n FROM u x LEFT JOIN {COUNTED.replace('FROM t', 'FROM t WHERE 1 = 2')} s ON FALSE",
+        f"SELECT n FROM u x FULL JOIN {COUNTED.replace('FROM t', 'FROM t WHERE 1 = 2')} s ON 2 < 1 WHERE x.id > 0",
     ],
 )
 def test_they_are_refused_beside_joins(answered: Callable[[str], tuple[Rows, Rows]], sql: str) -> None:
