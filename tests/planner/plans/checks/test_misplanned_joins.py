@@ -68,6 +68,7 @@ def answered(
 CONSTANT = "(SELECT id, 7 AS k, c FROM u WHERE id < 20)"
 LOWERED = "(SELECT id, a, c FROM t WHERE lower(c) <> 'x')"
 UNITED = "(SELECT id, a, c FROM t WHERE id < 5 UNION ALL SELECT id, a, c FROM u WHERE a > 3)"
+NOTHING = "(SELECT count(*) AS n FROM t WHERE 1 = 2)"
 COUNTED = "(SELECT count(*) AS n, max(id) AS m FROM t)"
 
 REFUSED = {
@@ -271,8 +272,8 @@ def test_conditions_without_columns_stay_above_aggregates(
         "SELECT count(c) FROM (SELECT 'c' AS c FROM (SELECT max(id) FROM t)) x LEFT SEMI JOIN u ON FALSE",
         "SELECT count(*) FROM (SELECT max(id) FROM t) x LEFT JOIN u ON FALSE WHERE u.a > 0",
         "SELECT id FROM u WHERE (SELECT max(id) * 0 FROM t WHERE t.a = u.a AND FALSE) NOT IN (NULL, -2)",
-        f"SELECT s.n FROM u x LEFT JOIN {COUNTED.replace('FROM t', 'FROM t WHERE 1 = 2')} s ON FALSE",
-        f"SELECT n FROM u x FULL JOIN {COUNTED.replace('FROM t', 'FROM t WHERE 1 = 2')} s ON 2 < 1 WHERE x.id > 0",
+        f"SELECT s.n FROM u x LEFT JOIN {NOTHING} s ON FALSE",
+        f"SELECT n FROM u x FULL JOIN {NOTHING} s ON 2 < 1 WHERE x.id > 0",
     ],
 )
 def test_they_are_refused_beside_joins(answered: Callable[[str], tuple[Rows, Rows]], sql: str) -> None:
