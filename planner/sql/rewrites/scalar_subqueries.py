@@ -77,10 +77,11 @@ def keep_conditions_in_place(sql: str) -> str:
     """Return a statement whose conditions stay above the aggregates that they are written above.
 
         SELECT n FROM (SELECT count(*) AS n FROM t WHERE a > 1) WHERE (SELECT max(id) FROM u) < 0
-    ->  SELECT n FROM (.. WHERE CASE WHEN random() < 2 THEN a > 1 END)
-        WHERE CASE WHEN random() < 2 THEN (SELECT max(id) FROM u) < 0 END
+    ->  SELECT n FROM (SELECT count(*) AS n FROM t WHERE nullif(a > 1, random() > 2))
+        WHERE nullif((SELECT max(id) FROM u) < 0, random() > 2)
 
-    Physical plans move a condition on constants into a filter below, unless its value may change.
+    Physical plans move a condition on constants into a filter below, unless its value may change. False
+    becomes NULL.
     """
     text = tokenize(sql)
     words = text.words
@@ -90,15 +91,14 @@ def keep_conditions_in_place(sql: str) -> str:
             condition = range(i + 1, _find_condition_end(text, i + 1))
             subqueries = [at for at in condition if words[at] == "(" and words[at + 1] in {"SELECT", "WITH"}]
             values = [at for at in subqueries if _is_value(text, at)]
+            if values == subqueries:
+                edits.append(Edit.insert(text.start(condition[0]), "nullif("))
+                edits.append(Edit.insert(text.end(condition[-1]), ", random() > 2)"))
+                continue
             # Joins with subqueries must stay conjuncts.
-            kept = (
-                [(at, text.closing(at)) for at in values]
-                if values != subqueries
-                else [(i + 1, condition[-1])]
-            )
-            for first, last in kept:
-                edits.append(Edit.insert(text.start(first), "CASE WHEN random() < 2 THEN "))
-                edits.append(Edit.insert(text.end(last), " END"))
+            for at in values:
+                edits.append(Edit.insert(text.start(at), "CASE WHEN random() < 2 THEN "))
+                edits.append(Edit.insert(text.end(text.closing(at)), " END"))
     return "".join(piece.text for piece in splice(sql, edits) if isinstance(piece, Piece))
 
 

@@ -250,6 +250,8 @@ def test_keys_are_constant_by_conditions(
         "SELECT id FROM t WHERE id > (SELECT n FROM (SELECT 7 AS a, count(*) AS n FROM u) WHERE a = 5)",
         "SELECT id FROM t WHERE id > (SELECT count(*) FROM u HAVING NULL > 1 AND count(*) < 99)",
         "SELECT b FROM (SELECT n b, TRUE AS x FROM (SELECT max('') n FROM t WHERE FALSE)) WHERE x IN (FALSE)",
+        "SELECT n FROM (SELECT count(*) AS n FROM t WHERE 1 = 2) WHERE n NOT IN (NULL, -1)",
+        "SELECT n FROM (SELECT count(*) AS n FROM t WHERE id > 2) WHERE NULL = 3 AND n > 0",
         "SELECT b FROM (SELECT n b, 7 AS x FROM (SELECT max(id) n FROM t WHERE FALSE)) WHERE x IN (1, 2, 3)",
         "SELECT b FROM (SELECT n b, 7 AS x FROM (SELECT max(id) n FROM t WHERE id > 2)) WHERE x IN (1, 2, 3)",
         "SELECT b FROM (SELECT n b, 7 AS x FROM (SELECT max(id) n FROM t WHERE id > 2)) WHERE x + 1 <> 8",
