@@ -82,7 +82,9 @@ Value = TypeVar("Value")
 class VectorCache(Protocol):
     """A cache of immutable values, bounded in bytes."""
 
-    def compute(self, key: Hashable, make: Callable[[], Value], size: Callable[[Value], int]) -> Value:
+    def compute(
+        self, key: Hashable, make: Callable[[], Value], size: Callable[[Value], int] | None = None
+    ) -> Value:
         """Return the value of a key; compute it if it is not cached."""
 
 

@@ -1,10 +1,12 @@
-"""Find documents of one source that may have a high score."""
+"""Find documents of one source that may have a high score by the statistics of all live documents."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
+import threading
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -13,15 +15,136 @@ import pyarrow as pa
 from execnodes.node import ROW_ADDRESS, ExecNode, TaskContext
 from execnodes.rows.lance_filter import RowFilter
 from execnodes.rows.row_mask import RowMask
+from execnodes.search.candidates import run_concurrently
 from execnodes.search.source import PLACE_FIELDS, SearchSource
 from execnodes.storage.source import LanceSource, MemTableSource, convert_columns
-from execnodes.text.bm25 import find_indices, union
-from execnodes.text.documents.source_text import SourceText
-from execnodes.text.query.clauses import BooleanClause, Clause, TermsClause
-from execnodes.text.query.query import Operator
-from execnodes.text.scoring.corpus import Analysis, Corpus
+from execnodes.text.bm25 import ColumnStatistics, find_indices, union
+from execnodes.text.documents.source_text import LiveText, SourceText
+from execnodes.text.query.clauses import BooleanClause, Clause, FuzzyClause, TermsClause
+from execnodes.text.query.query import Operator, TextQuery
 from execnodes.text.scoring.impacts import SLACK, TermImpacts, choose_depths, compute_bound_after
 from execnodes.text.scoring.scores import compute_bound, find_candidates
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Analysis:
+    """A query with the statistics of a corpus.
+
+    Attributes:
+        clause: the query; what fuzzy words stand for are terms of live documents.
+        statistics: of each column, over live documents of all sources.
+        terms: column and term, of all terms.
+        counted: frequencies of a term in a source that had to be counted for it.
+        known: those that were known already.
+    """
+
+    clause: Clause
+    statistics: Mapping[str, ColumnStatistics]
+    terms: tuple[tuple[str, str], ...]
+    counted: int
+    known: int
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """The documents that one query scores.
+
+    Args:
+        query: what is searched for.
+        clause: the query in terms; fuzzy words are not expanded yet.
+        texts: every source of the table, those without candidates included.
+        quantizes: columns whose index scores with rounded lengths.
+    """
+
+    query: TextQuery
+    clause: Clause
+    texts: Sequence[SourceText]
+    quantizes: frozenset[str] = frozenset()
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _analyzed: list[Analysis] = field(default_factory=list)
+
+    @property
+    def cached_analysis(self) -> Analysis | None:
+        """The analysis if it is cached."""
+        return self._analyzed[0] if self._analyzed else None
+
+    def analyze(self, check: Callable[[], None]) -> Analysis:
+        """Return the query and its statistics, computed once.
+
+        Args:
+            check: raises once the search was stopped.
+        """
+        with self._lock:
+            if not self._analyzed:
+                self._analyzed.append(self._analyze(check))
+            return self._analyzed[0]
+
+    def _analyze(self, check: Callable[[], None]) -> Analysis:
+        clause = self.clause.expand(partial(self._expand, check))
+        terms = clause.terms
+        known: dict[tuple[str, str], list[int | None]] = {
+            (column, term): [text.text.cached_frequency(column, term) for text in self.texts]
+            for column, of_column in terms.items()
+            for term in of_column
+        }
+        counted = self._count(terms, known, check)
+        statistics = {}
+        for column in self.query.columns:
+            frequencies = {
+                term: sum(
+                    text.text.frequency(column, term) if frequency is None else frequency
+                    for text, frequency in zip(self.texts, known[column, term], strict=True)
+                )
+                for term in terms.get(column, ())
+            }
+            sizes = [text.text.size(column) for text in self.texts]
+            documents, tokens = (sum(parts) for parts in zip((0, 0), *sizes, strict=True))
+            statistics[column] = ColumnStatistics(documents, tokens, frequencies, column in self.quantizes)
+        there = len(known) * len(self.texts)
+        return Analysis(clause, statistics, tuple(known), counted, there - counted)
+
+    def _count(
+        self,
+        terms: Mapping[str, Mapping[str, str | None]],
+        cached: Mapping[tuple[str, str], Sequence[int | None]],
+        check: Callable[[], None],
+    ) -> int:
+        """Find the frequencies that are not cached, in parallel; return how many they were."""
+        tasks = [
+            partial(_count_frequency, text.text, column, term, terms[column][term], check)
+            for (column, term), frequencies in cached.items()
+            for text, frequency in zip(self.texts, frequencies, strict=True)
+            if frequency is None
+        ]
+        if tasks:
+            run_concurrently(tasks)
+        return len(tasks)
+
+    def _expand(self, check: Callable[[], None], fuzzy: FuzzyClause) -> TermsClause:
+        """Expand a fuzzy clause to the terms of live documents."""
+        terms: set[str] = set()
+        for word in fuzzy.words:
+            edits = fuzzy.edits(word)
+            for text in self.texts:
+                check()
+                documents = text.text.columns[fuzzy.column]
+                near = documents.near(word.text, edits, fuzzy.prefix_length) if edits else (word.text,)
+                # Of the first ones in all sources together none comes after the first ones in its own.
+                live = (term for term in near if _is_live(text.text, fuzzy.column, term, check))
+                terms.update(islice(live, fuzzy.max_expansions))
+        return fuzzy.replace_words(terms)
+
+
+def _is_live(text: LiveText, column: str, term: str, check: Callable[[], None]) -> bool:
+    check()
+    return text.frequency(column, term) > 0
+
+
+def _count_frequency(
+    text: LiveText, column: str, term: str, surface: str | None, check: Callable[[], None]
+) -> int:
+    check()
+    return text.frequency(column, term, surface)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +196,7 @@ class AdmittedRows:
         flags = text.live
         if self.mask is not text.source.live:
             key = _Shown(text.source.identity, self.mask.digests(text.numbers.physical_rows))
-            found = text.cache.compute(key, lambda: text.numbers.flags(self.mask), lambda one: one.nbytes)
+            found = text.cache.compute(key, lambda: text.numbers.flags(self.mask))
             flags = flags & found
         if self.row_filter is not None:
             flags = flags & self._filter(text, self.row_filter)
@@ -98,7 +221,7 @@ class AdmittedRows:
 
         # Deleted rows are missing, which the identity tells as well.
         key = _Filtered(text.source.identity, sql)
-        return text.cache.compute(key, scan, lambda flags: flags.nbytes)
+        return text.cache.compute(key, scan)
 
 
 def _list_fragments(text: SourceText, rows: LanceSource) -> list[Any]:

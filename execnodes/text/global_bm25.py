@@ -12,7 +12,7 @@ import pyarrow as pa
 from execnodes.node import ROW_ADDRESS, MetricsSet, TaskContext, UnaryExec, UnionExec
 from execnodes.search.source import TEXT_CANDIDATES
 from execnodes.text.documents.source_text import JoinedText, SelectedText
-from execnodes.text.fts import FEW_DOCUMENTS, FtsExec
+from execnodes.text.fts import FEW_DOCUMENTS, Analysis, Corpus, FtsExec
 from execnodes.text.query.query import (
     BooleanQuery,
     BoostQuery,
@@ -23,7 +23,6 @@ from execnodes.text.query.query import (
     PhraseQuery,
     TextQuery,
 )
-from execnodes.text.scoring.corpus import Analysis, Corpus
 from execnodes.text.scoring.scores import score
 
 

@@ -26,9 +26,9 @@ from planner.engine import QueryEngine, WriteResult
 from planner.tables.state.catalog import CATALOG, SCHEMA
 from planner.writes.ddl.create_table import create_table
 from planner.writes.ddl.options import read_table_options
-from planner.writes.ddl.statement import check_may_create, check_writable
+from planner.writes.ddl.statement import check_may_create
 from planner.writes.dml.ingest import prepare_ingest
-from planner.writes.dml.statement.target import check_may_write
+from planner.writes.dml.statement.target import check_may_write, check_writable
 from protos import flight_sql_pb2 as sql
 
 _Mode: TypeAlias = Literal["fail", "skip", "replace"]

@@ -12,7 +12,6 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from memwal.creating import list_not_null_columns
 from memwal.errors import InvalidInputError, NotFoundError, PreconditionError
 from planner.access.rights import UNRESTRICTED, Access, FullAccess, TableAccess
 from planner.access.table_policy import TablePolicy, plan_policy, policy_mismatch_error
@@ -121,7 +120,7 @@ class SecuredTable:
         """Return the NOT NULL columns; none if a policy restricts the table."""
         if not self.access.is_unrestricted:
             return frozenset()
-        return frozenset(list_not_null_columns(self.base.dataset.schema))
+        return self.base.not_null_columns
 
     @property
     def primary_key(self) -> tuple[str, ...]:

@@ -42,7 +42,6 @@ __all__ = [
     "RegionAssignment",
     "RegionAssignments",
     "RegionOutcome",
-    "keep_all_regions",
     "prune_regions",
 ]
 
@@ -192,21 +191,17 @@ class Pruning:
     Attributes:
         regions: all of them.
         kept: ids of those that may hold matching rows, in the order of `regions`.
+        explain: returns the outcome of a region, and why.
     """
 
     regions: RegionAssignments
     kept: tuple[str, ...]
-    _explain: Callable[[RegionAssignment], tuple[Outcome, str]]
+    explain: Callable[[RegionAssignment], tuple[Outcome, str]]
 
     @cached_property
     def outcomes(self) -> tuple[RegionOutcome, ...]:
         """One outcome per region, in order; computed only for those who ask for reasons."""
-        return tuple(RegionOutcome(one.region_id, *self._explain(one)) for one in self.regions.regions)
-
-
-def keep_all_regions(regions: RegionAssignments, reason: str) -> Pruning:
-    """Keep every region, for one reason."""
-    return Pruning(regions, regions.region_ids, lambda _: (Outcome.ROWS_MIGHT_MATCH, reason))
+        return tuple(RegionOutcome(one.region_id, *self.explain(one)) for one in self.regions.regions)
 
 
 def prune_regions(

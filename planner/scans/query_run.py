@@ -17,7 +17,7 @@ from planner.access.table_policy import PolicedRows, TablePolicy
 from planner.access.visible_catalog import SecuredTable
 from planner.bridge.run_control import RunControl, TableRead
 from planner.predicates.predicate import TRUE, Predicate, conjunction
-from planner.predicates.pruning import Pruning, RegionAssignments, keep_all_regions, prune_regions
+from planner.predicates.pruning import Outcome, Pruning, RegionAssignments, prune_regions
 from planner.predicates.row_filter import build_key_predicate
 from planner.predicates.value_sets import find_key_values
 from planner.scans.run_tables import CACHE_SHORTCUTS, RunTables
@@ -173,7 +173,7 @@ class TableScan:
         regions = self.table.assignments(base, self.run.settings.consistency)
         reason = self._find_reason_not_to_prune(regions)
         if base.details is None or reason:
-            return keep_all_regions(regions, reason)
+            return Pruning(regions, regions.region_ids, lambda _: (Outcome.ROWS_MIGHT_MATCH, reason))
         return prune_regions(self.predicate, base.details.region_specs, regions, base.fields_by_id)
 
     @property

@@ -218,7 +218,7 @@ def find_key_filter(base: BaseTable, generation: GenerationDataset, cache: ByteC
             stored = None  # The rows are all there: a filter only saves reading them.
         return stored if stored is not None else build_key_filter(_read_keys(base, generation))
 
-    return cache.compute(_KeyFilterName(base.key, generation.place), make, lambda one: one.nbytes)
+    return cache.compute(_KeyFilterName(base.key, generation.place), make)
 
 
 def _read_keys(base: BaseTable, generation: GenerationDataset) -> pa.Table:

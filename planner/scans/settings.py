@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 from memwal.errors import InvalidInputError
@@ -136,7 +137,7 @@ ClientTypes: TypeAlias = Literal["auto"] | TypeSet
 CLIENT_TYPES: tuple[ClientTypes, ...] = ("auto", "arrow", "jdbc")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SessionSettings:
     """Settings of a session.
 
@@ -193,7 +194,7 @@ class SessionSettings:
             msg = f"types {self.types!r} is unknown: choose {', '.join(CLIENT_TYPES)}"
             raise InvalidInputError(msg)
 
-    @property
+    @cached_property
     def type_set(self) -> TypeSet:
         """Types of results and parameters."""
         return "arrow" if self.types == "auto" else self.types

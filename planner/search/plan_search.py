@@ -30,11 +30,10 @@ from execnodes.search.source import (
 )
 from execnodes.search.vector_blocks import VectorCache, count_physical_rows
 from execnodes.search.vector_search import IndexSearch
-from execnodes.text.fts import AdmittedRows, FtsExec
+from execnodes.text.fts import AdmittedRows, Corpus, FtsExec
 from execnodes.text.global_bm25 import GlobalBM25Exec
 from execnodes.text.query.clauses import Clause, analyze
 from execnodes.text.query.query import TextQuery
-from execnodes.text.scoring.corpus import Corpus
 from memwal.errors import InvalidInputError, PreconditionError
 from planner.predicates.row_filter import PredicateFilter
 from planner.search.conditions.row_admission import Admission

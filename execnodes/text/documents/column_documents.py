@@ -199,7 +199,9 @@ Value = TypeVar("Value")
 class Cache(Protocol):
     """A cache bounded in bytes; its keys identify immutable values."""
 
-    def compute(self, key: Hashable, make: Callable[[], Value], size: Callable[[Value], int]) -> Value:
+    def compute(
+        self, key: Hashable, make: Callable[[], Value], size: Callable[[Value], int] | None = None
+    ) -> Value:
         """Return the cached value, or the result of `make`."""
 
 

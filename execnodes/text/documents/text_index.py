@@ -294,7 +294,6 @@ class IndexedDocuments:
         return self.cache.compute(
             _TextsName(self.name),
             lambda: read_documents(self.rows, self.name.column, self.name.tokenizer, self.numbers),
-            lambda found: found.nbytes,
         )
 
 

@@ -111,7 +111,7 @@ def find_impacts(text: SourceText, column: str, term: str, statistics: ColumnSta
         isinstance(text.text.columns[column], IndexedDocuments),
         step,
     )
-    return text.cache.compute(key, order, lambda found: found.nbytes)
+    return text.cache.compute(key, order)
 
 
 @dataclass(frozen=True, eq=False)

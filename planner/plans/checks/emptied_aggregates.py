@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import chain
@@ -102,13 +102,10 @@ def empties_aggregates(
     own = _aggregates(stayed, is_deep=is_deep)
     none = _Below()
     # Below an aggregate of no rows, or one whose values nobody needs, a condition leaves no trace.
-    literals = _literal_columns(stayed)
-    if _is_empty(stayed) and not _is_empty(plan):
-        return True
-    if any(_stands_above_a_row(one, literals) for one in every_node(stayed)):
+    if (_is_empty(stayed) and not _is_empty(plan)) or any(map(_stands_above_a_row, every_node(stayed))):
         return True
     if _lost_aggregates(written, plan) and (
-        _compares_constants(stayed, literals) or _empty_relations(stayed) > _empty_relations(plan)
+        _compares_constants(stayed) or _empty_relations(stayed) > _empty_relations(plan)
     ):
         return True
     return any(
@@ -134,11 +131,12 @@ def _lost_aggregates(written: LogicalPlan, plan: LogicalPlan) -> bool:
     return before > after and _has_one_row(plan)
 
 
-def _stands_above_a_row(plan: LogicalPlan, literals: AbstractSet[str | None]) -> bool:
+def _stands_above_a_row(plan: LogicalPlan) -> bool:
     """Whether a filter or a join, on literals alone, stands above the row of an aggregate."""
+    literals: AbstractSet[str | None] = frozenset()
     match node := plan.to_variant():
         case Filter():
-            condition = node.predicate()
+            condition, literals = node.predicate(), _literal_columns(list(_list_chain(plan)))
         case Join() if node.filter() is not None:
             condition = node.filter()
         case _:
@@ -148,10 +146,18 @@ def _stands_above_a_row(plan: LogicalPlan, literals: AbstractSet[str | None]) ->
     return any(_has_one_row(one) or any(map(_is_whole, every_node(one))) for one in plan.inputs())
 
 
-def _literal_columns(plan: LogicalPlan) -> AbstractSet[str | None]:
-    """The columns that are, as far as names tell, literals."""
+def _list_chain(plan: LogicalPlan) -> Iterator[LogicalPlan]:
+    """A node and those below it, down to a join or a union."""
+    yield plan
+    while len(plan.inputs()) == 1:
+        (plan,) = plan.inputs()
+        yield plan
+
+
+def _literal_columns(nodes: Sequence[LogicalPlan]) -> AbstractSet[str | None]:
+    """The columns that are, as far as names tell, literals; of nodes from the top down."""
     literals: set[str | None] = set()
-    for one in reversed(list(every_node(plan))):
+    for one in reversed(nodes):
         node = one.to_variant()
         for output in node.projections() if isinstance(node, Projection) else ():
             source = strip_aliases(output)
@@ -167,9 +173,11 @@ def _is_constant(condition: Expression, literals: AbstractSet[str | None]) -> bo
     return _reads_nothing(condition) or _columns(condition) <= literals
 
 
-def _compares_constants(plan: LogicalPlan, literals: AbstractSet[str | None]) -> bool:
-    nodes = (one.to_variant() for one in every_node(plan))
-    return any(_is_constant(one, literals) for one in chain.from_iterable(map(_conditions, nodes)))
+def _compares_constants(plan: LogicalPlan) -> bool:
+    nodes = list(every_node(plan))
+    literals = _literal_columns(nodes)
+    conditions = chain.from_iterable(_conditions(one.to_variant()) for one in nodes)
+    return any(_is_constant(one, literals) for one in conditions)
 
 
 def _columns(expression: Expression) -> set[str | None]:

@@ -129,7 +129,7 @@ class SourceTexts:
 
         state = _LiveTextName(source.identity, source.index is None, digests, self._term_names)
         if source.stem is None:
-            return self.cache.compute(state, find, lambda found: found.nbytes)
+            return self.cache.compute(state, find)
         # Of a growing tail only the last state is kept: every other would hold on to texts of its own.
         key = _TailTextName(source.stem, self._term_names)
         known: tuple[_LiveTextName, LiveText] | None = self.cache.get(key)
@@ -174,7 +174,7 @@ class SourceTexts:
             assert isinstance(rows, LanceSource)  # noqa: S101 (it has an index)
             return IndexedDocuments(rows, name, numbers, self.cache)
 
-        return self.cache.compute(name, open_index, lambda found: found.nbytes)
+        return self.cache.compute(name, open_index)
 
     def _tokenize(self, source: SearchSource, column: str, numbers: RowNumbers) -> ColumnDocuments:
         tokenizer = self.tokenizers[column]
@@ -196,7 +196,7 @@ class SourceTexts:
             return TokenPostings.of(tokenizer, texts, np.arange(numbers.count), numbers.count)
 
         key = _DocumentsName(source.identity, column, tokenizer)
-        return self.cache.compute(key, read, lambda found: found.nbytes)
+        return self.cache.compute(key, read)
 
     def _find_own_index(self, source: SearchSource, column: str) -> IndexDescription | None:
         """Return the index of the source's dataset on a column, if it covers the source."""

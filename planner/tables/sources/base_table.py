@@ -21,7 +21,7 @@ from memwal.base.index_details import (
     list_merged_generations,
     read_base_manifest,
 )
-from memwal.creating import list_key_columns
+from memwal.creating import list_key_columns, list_not_null_columns
 from memwal.errors import CorruptDataError, LanceGatewayError, NotFoundError, UnavailableError, shorten_error
 from memwal.storage.files import FileIdentity, Storage, base_manifest_paths
 from memwal.stored_fields import StoredField, read_dataset_fields
@@ -155,6 +155,11 @@ class BaseTable:
     def fragments(self) -> tuple[StoredFragment, ...]:
         """All fragments, in scan order."""
         return self.source.fragments.all
+
+    @cached_property
+    def not_null_columns(self) -> frozenset[str]:
+        """Names of the columns that must not be NULL, without those of the key."""
+        return frozenset(list_not_null_columns(self.dataset.schema))
 
     @cached_property
     def fragment_rows(self) -> dict[int, int]:

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,6 +28,8 @@ Value = TypeVar("Value")
 
 ENTRY_OVERHEAD = 128
 """Bytes of an entry beside its value."""
+
+_count_bytes: Callable[[Any], int] = attrgetter("nbytes")
 
 
 class ByteCache:
@@ -88,8 +91,15 @@ class ByteCache:
                     _, (_, freed) = self._entries.popitem(last=False)
                     self._nbytes -= freed
 
-    def compute(self, key: Hashable, make: Callable[[], Value], size: Callable[[Value], int]) -> Value:
+    def compute(
+        self, key: Hashable, make: Callable[[], Value], size: Callable[[Value], int] | None = None
+    ) -> Value:
         """Return the cached value; if there is none, compute and store it.
+
+        Args:
+            key: of the value.
+            make: computes it.
+            size: returns its bytes; by default, its `nbytes`.
 
         Raises:
             Exception: whatever `make` raises; nothing is kept then.
@@ -108,7 +118,7 @@ class ByteCache:
             return shared
         try:
             value = make()
-            self.put(key, value, size(value))
+            self.put(key, value, (size or _count_bytes)(value))
         except BaseException as error:
             with self._lock:
                 del self._pending[key]

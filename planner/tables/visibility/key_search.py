@@ -371,9 +371,7 @@ class KeySearch:
     def _read_fragment_keys(self, base: BaseTable, fragment: StoredFragment) -> FragmentKeys | LayerPlaces:
         make = FragmentKeys.of if self._has_integer_key(base) else LayerPlaces
         found: FragmentKeys | LayerPlaces = self._cache.compute(
-            FragmentKeysName(fragment.files, base.key),
-            lambda: make(read_physical_keys(base, fragment)),
-            lambda keys: keys.nbytes,
+            FragmentKeysName(fragment.files, base.key), lambda: make(read_physical_keys(base, fragment))
         )
         return found
 

@@ -29,10 +29,10 @@ from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.table import Table
 from planner.writes.ddl.indexes import check_column
 from planner.writes.ddl.options import parse_boolean, read_table_options
-from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, check_writable, commit_change
+from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, commit_change
 from planner.writes.ddl.types import read_column, read_type
 from planner.writes.dml.prepared_write import WriteResult
-from planner.writes.dml.statement.target import check_may_write
+from planner.writes.dml.statement.target import check_may_write, check_writable
 
 DISCARD_REGIONS: Final = "discard_regions"
 

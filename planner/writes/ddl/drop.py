@@ -10,9 +10,9 @@ from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
 from planner.writes.ddl.indexes import prepare_drop_index
-from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, check_may_create, check_writable
+from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, check_may_create
 from planner.writes.dml.prepared_write import WriteResult
-from planner.writes.dml.statement.target import check_may_write
+from planner.writes.dml.statement.target import check_may_write, check_writable
 
 
 def prepare_drop(

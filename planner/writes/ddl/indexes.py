@@ -23,9 +23,9 @@ from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.tables.sources.base_table import BaseTable
 from planner.writes.ddl.options import check_option_names, parse_boolean, parse_number
-from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, check_writable, commit_change
+from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, commit_change
 from planner.writes.dml.prepared_write import WriteResult
-from planner.writes.dml.statement.target import check_may_write
+from planner.writes.dml.statement.target import check_may_write, check_writable
 
 Parse = Callable[[str, str], Any]
 

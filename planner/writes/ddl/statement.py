@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from memwal.base import versions
 from memwal.base.versions import Outcome
-from memwal.errors import InvalidInputError, PermissionDeniedError, PreconditionError
+from memwal.errors import InvalidInputError, PermissionDeniedError
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
@@ -19,7 +19,7 @@ from planner.sql.statement_reader import StatementReader
 from planner.sql.tokens import QUOTED, STRING, tokenize
 from planner.tables.state.table import Table
 from planner.writes.dml.prepared_write import PreparedWrite, WriteResult
-from planner.writes.dml.statement.target import resolve_table_name
+from planner.writes.dml.statement.target import check_writable, resolve_table_name
 
 _NUMBER = "0"
 _NO_COLUMNS = pa.schema([])
@@ -134,17 +134,6 @@ def check_may_create(engine: QueryPlanner, name: str, access: Access) -> None:
         msg = f"user {access.user!r} may not make a table or view {name!r}: an administrator must grant it"
         raise PermissionDeniedError(msg)
     check_writable(engine, name)
-
-
-def check_writable(engine: QueryPlanner, name: str) -> None:
-    """Check that the gateway is not read-only.
-
-    Raises:
-        PreconditionError: the gateway is read-only.
-    """
-    if engine.catalog.writing is None:
-        msg = f"{name!r} can't be made, changed or dropped: this gateway was started read-only"
-        raise PreconditionError(msg)
 
 
 def commit_change(table: Table, what: str, change: Callable[[Any], Outcome]) -> Outcome:

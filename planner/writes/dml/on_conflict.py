@@ -15,7 +15,8 @@ from planner.sql.tokens import quote
 from planner.writes.dml.merge import Clause, build_merge, splice_join
 from planner.writes.dml.prepared_write import Compute, Outcome, read_and_write
 from planner.writes.dml.read_merge import Action, Match
-from planner.writes.dml.reading.read_rows import ReadStep, exclude_keys, rows_of_keys, select_distinct_keys
+from planner.writes.dml.reading.key_rows import rows_of_keys
+from planner.writes.dml.reading.read_rows import ReadStep, exclude_keys, select_distinct_keys
 from planner.writes.dml.reading.rows_query import RowsQuery
 from planner.writes.dml.statement.target import Target
 from planner.writes.dml.statement.text import ReadSession, Splice, WriteText

@@ -16,10 +16,10 @@ from memwal.transforms.transforms import BucketHash, compute_region_values, enco
 from planner.predicates.predicate import FALSE, TRUE, Predicate, decode, describe
 from planner.predicates.pruning import (
     Outcome,
+    Pruning,
     RegionAssignment,
     RegionAssignments,
     RegionOutcome,
-    keep_all_regions,
     prune_regions,
 )
 from tests.planner.names import context_with
@@ -62,7 +62,7 @@ def test_verdicts(case: Case):
 
 def test_all_regions_are_kept_for_one_reason():
     regions = RegionAssignments(tuple(RegionAssignment(name, 1, {}) for name in "ab"))
-    pruning = keep_all_regions(regions, "shortcuts are off")
+    pruning = Pruning(regions, regions.region_ids, lambda _: (Outcome.ROWS_MIGHT_MATCH, "shortcuts are off"))
     assert (pruning.regions, pruning.kept) == (regions, ("a", "b"))
     assert list(map(shown, pruning.outcomes)) == ["a: kept, shortcuts are off", "b: kept, shortcuts are off"]
 

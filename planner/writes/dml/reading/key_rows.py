@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from execnodes import KeySet
 from memwal.errors import LanceGatewayError
 from planner.binding.key_query import KeyQuery
 from planner.bridge.plain_types import bind_value, normalize_schema, plain_type
@@ -18,18 +20,21 @@ from planner.bridge.run_control import RunControl
 from planner.scans.settings import Shortcut
 from planner.sql.statement_reader import Part
 from planner.sql.tokens import quote
-from planner.writes.dml.reading.read_rows import PlannedRows, ReadStep, rows_of_keys
+from planner.writes.dml.reading.read_rows import PLACE, PlannedRows, ReadStep, number_keys
 from planner.writes.dml.reading.rows_query import RowsQuery
 from planner.writes.dml.statement.target import Target
 from planner.writes.dml.statement.text import ReadSession, SourceQuery, Splice, WriteText
 from planner.writes.dml.values.assignment import read_constant
 from planner.writes.dml.values.set_clause import SetColumns
 
-__all__ = ["KeyRows", "Rows", "plan_key_rows"]
+__all__ = ["MANY_KEYS", "KeyRows", "Rows", "plan_key_rows", "rows_of_keys"]
 
 # These bind in ways that taking conditions apart could change.
 _BINDING = frozenset({"OR", "XOR", "DISTINCT", "BETWEEN", "CASE", "ESCAPE", "?|"})
 _SHORTCUTS = frozenset({Shortcut.WRITE_LOOKUPS, Shortcut.KEY_QUERIES, Shortcut.KEY_LOOKUPS})
+
+MANY_KEYS = 4096
+"""With more keys than this, one scan replaces the lookups."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,3 +244,50 @@ def _read_comparison(statement: WriteText, part: Part, table: str) -> tuple[str,
         if text.words[at + 1] == "IN" and reader.word == "(" and reader.closing() == part.stop - 1:
             return text.name(at), list(reader.split_at_commas(range(at + 3, part.stop - 1)))
     return "", []
+
+
+def rows_of_keys(
+    session: ReadSession, target: Target, keys: pa.Table, columns: Sequence[str], control: RunControl
+) -> pa.Table:
+    """Read the rows that have certain keys, in any order.
+
+    Args:
+        session: session that reads at consistency "strong".
+        target: table.
+        keys: distinct, complete keys; key columns in key order.
+        columns: columns to read.
+        control: cancels the execution.
+
+    Raises:
+        LanceGatewayError: reading failed.
+    """
+    base = target.base.schema
+    schema = pa.schema([base.field(name) for name in columns])
+    if not keys.num_rows:
+        return schema.empty_table()
+    looks_up = session.settings.shortcuts.issuperset((Shortcut.WRITE_LOOKUPS, Shortcut.KEY_LOOKUPS))
+    if keys.num_rows > MANY_KEYS or not looks_up:
+        return _scan_for_keys(session, target, keys, columns, control).cast(schema)
+    key_set = KeySet(keys.cast(pa.schema([base.field(name) for name in target.key])))
+    batches = session.engine.look_up_rows(target.secured, key_set, columns, session.settings, control)
+    return pa.Table.from_batches(batches, schema)
+
+
+def _scan_for_keys(
+    session: ReadSession, target: Target, keys: pa.Table, columns: Sequence[str], control: RunControl
+) -> pa.Table:
+    """Read the rows by one scan of the table, which is cheaper than very many lookups."""
+    names = list(dict.fromkeys((*target.key, *columns)))
+    sql = f"SELECT {', '.join(map(quote, names))} FROM {quote(target.name)}"  # noqa: S608 - quoted names
+    reader = session.engine.prepare(sql, session.settings, session.access).execute((), None, control)
+    wanted = keys.cast(pa.schema([reader.schema.field(name) for name in target.key]))
+    matches = [reader.schema.empty_table()]
+    first = target.key[0]
+    values = wanted.column(first).combine_chunks()
+    for batch in reader:
+        some = pa.table(batch.filter(pc.is_in(batch.column(first), value_set=values)))
+        if len(target.key) > 1 and some.num_rows:
+            numbered = number_keys(some, target.key)
+            some = some.take(numbered.join(wanted, list(target.key), join_type="left semi").column(PLACE))
+        matches.append(some)
+    return pa.concat_tables(matches).select(list(columns))

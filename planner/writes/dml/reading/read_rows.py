@@ -8,18 +8,16 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from execnodes import KeySet
 from memwal.errors import InvalidInputError
 from memwal.writing import TableWriter
 from planner.bridge.run_control import RunControl
 from planner.plans.errors import ResourcesExhaustedError
-from planner.scans.settings import Shortcut
-from planner.sql.tokens import quote
 from planner.writes.dml.statement.target import Target
-from planner.writes.dml.statement.text import ReadSession, SourceQuery
+from planner.writes.dml.statement.text import SourceQuery
 
 __all__ = [
     "MAX_COLLECTED_BYTES",
+    "PLACE",
     "PlannedRows",
     "ReadStep",
     "collect_rows",
@@ -27,15 +25,13 @@ __all__ = [
     "find_repeated_key",
     "format_key",
     "keep_last_of_key",
-    "rows_of_keys",
+    "number_keys",
     "select_distinct_keys",
 ]
 
 MAX_COLLECTED_BYTES = 512 << 20
 """Limit on the rows that one statement changes at once."""
-MANY_KEYS = 4096
-"""With more keys than this, one scan replaces the lookups."""
-_PLACE = "place#"
+PLACE = "place#"
 
 
 def collect_rows(batches: pa.RecordBatchReader, table: str) -> pa.Table:
@@ -121,53 +117,6 @@ class PlannedRows:
         return ReadStep(regions, lambda: collect_rows(read.execute(parameters, control), table))
 
 
-def rows_of_keys(
-    session: ReadSession, target: Target, keys: pa.Table, columns: Sequence[str], control: RunControl
-) -> pa.Table:
-    """Read the rows that have certain keys, in any order.
-
-    Args:
-        session: session that reads at consistency "strong".
-        target: table.
-        keys: distinct, complete keys; key columns in key order.
-        columns: columns to read.
-        control: cancels the execution.
-
-    Raises:
-        LanceGatewayError: reading failed.
-    """
-    base = target.base.schema
-    schema = pa.schema([base.field(name) for name in columns])
-    if not keys.num_rows:
-        return schema.empty_table()
-    looks_up = session.settings.shortcuts.issuperset((Shortcut.WRITE_LOOKUPS, Shortcut.KEY_LOOKUPS))
-    if keys.num_rows > MANY_KEYS or not looks_up:
-        return _scan_for_keys(session, target, keys, columns, control).cast(schema)
-    key_set = KeySet(keys.cast(pa.schema([base.field(name) for name in target.key])))
-    batches = session.engine.look_up_rows(target.secured, key_set, columns, session.settings, control)
-    return pa.Table.from_batches(batches, schema)
-
-
-def _scan_for_keys(
-    session: ReadSession, target: Target, keys: pa.Table, columns: Sequence[str], control: RunControl
-) -> pa.Table:
-    """Read the rows by one scan of the table, which is cheaper than very many lookups."""
-    names = list(dict.fromkeys((*target.key, *columns)))
-    sql = f"SELECT {', '.join(map(quote, names))} FROM {quote(target.name)}"  # noqa: S608 - quoted names
-    reader = session.engine.prepare(sql, session.settings, session.access).execute((), None, control)
-    wanted = keys.cast(pa.schema([reader.schema.field(name) for name in target.key]))
-    matches = [reader.schema.empty_table()]
-    first = target.key[0]
-    values = wanted.column(first).combine_chunks()
-    for batch in reader:
-        some = pa.table(batch.filter(pc.is_in(batch.column(first), value_set=values)))
-        if len(target.key) > 1 and some.num_rows:
-            numbered = _number_keys(some, target.key)
-            some = some.take(numbered.join(wanted, list(target.key), join_type="left semi").column(_PLACE))
-        matches.append(some)
-    return pa.concat_tables(matches).select(list(columns))
-
-
 def find_repeated_key(rows: pa.Table, key: Sequence[str]) -> pa.Table | None:
     """Return one key that several rows have, as a table of one row; None if all keys differ."""
     counts = rows.select(list(key)).group_by(list(key)).aggregate([([], "count_all")])
@@ -185,24 +134,24 @@ def format_key(keys: pa.Table) -> str:
 def exclude_keys(rows: pa.Table, others: pa.Table, key: Sequence[str]) -> pa.Table:
     """Return the rows whose key is not among `others`, in order; of several rows with one key the first."""
     columns = list(key)
-    firsts = _number_keys(rows, key).group_by(columns).aggregate([(_PLACE, "min")])
+    firsts = number_keys(rows, key).group_by(columns).aggregate([(PLACE, "min")])
     if others.num_rows:
         other_keys = others.select(columns).cast(pa.schema([rows.schema.field(name) for name in columns]))
         firsts = firsts.join(other_keys, columns, join_type="left anti")
-    return rows.take(firsts.column(f"{_PLACE}_min").sort())
+    return rows.take(firsts.column(f"{PLACE}_min").sort())
 
 
 def keep_last_of_key(rows: pa.Table, key: Sequence[str]) -> pa.Table:
     """Return the last row of each key, in order."""
-    lasts = _number_keys(rows, key).group_by(list(key)).aggregate([(_PLACE, "max")])
+    lasts = number_keys(rows, key).group_by(list(key)).aggregate([(PLACE, "max")])
     if lasts.num_rows == rows.num_rows:
         return rows
-    return rows.take(lasts.column(f"{_PLACE}_max").sort())
+    return rows.take(lasts.column(f"{PLACE}_max").sort())
 
 
-def _number_keys(rows: pa.Table, key: Sequence[str]) -> pa.Table:
+def number_keys(rows: pa.Table, key: Sequence[str]) -> pa.Table:
     """Return the keys of rows with the position of each row."""
-    return rows.select(list(key)).append_column(_PLACE, pa.array(range(rows.num_rows), pa.int64()))
+    return rows.select(list(key)).append_column(PLACE, pa.array(range(rows.num_rows), pa.int64()))
 
 
 def select_distinct_keys(rows: pa.Table, key: Sequence[str]) -> pa.Table:

@@ -78,6 +78,8 @@ class RowsQuery:
             name: pa.schema([pa.field(field.name, field.type) for field in schema])
             for name, schema in schemas.items()
         }
+        kinds = {kind for schema in schemas.values() for kind in schema.types}
+        self._has_instants = any(map(pa.types.is_timestamp, kinds))
         with query.relocate_errors():
             try:
                 self._bound = bind(query.sql, _Tables(self._schemas))
@@ -151,12 +153,17 @@ class RowsQuery:
             rows = conform(tables[reference.table], schema)
             batches = rows.to_batches() or [pa.RecordBatch.from_pylist([], schema)]
             context.register_record_batches(f'"{reference.private_name}"', [batches])
-        register_distances(context, bound.distances, run)
+        if bound.distances:
+            register_distances(context, bound.distances, run)
         text, param_values = (bound.render(), {}) if values is None else bound.with_values(values)
         try:
             frame = context.sql(text, param_values=param_values or None)
             is_typed = values is not None or not bound.parameter_count
-            if is_typed and may_lose_fractions(text, instants_of(self._schemas.values())):
+            if (
+                is_typed
+                and self._has_instants
+                and may_lose_fractions(text, instants_of(self._schemas.values()))
+            ):
                 refuse_lost_fractions(frame)
         except Exception as error:
             raise translate_error(error, bound, run.failure) from error

@@ -9,7 +9,6 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from memwal.creating import list_not_null_columns
 from memwal.errors import (
     InvalidInputError,
     NotFoundError,
@@ -187,6 +186,17 @@ def check_may_write(engine: QueryPlanner, name: str, access: Access) -> TableAcc
     return rights
 
 
+def check_writable(engine: QueryPlanner, name: str) -> None:
+    """Check that the gateway is not read-only.
+
+    Raises:
+        PreconditionError: the gateway is read-only.
+    """
+    if engine.catalog.writing is None:
+        msg = f"{name!r} can't be made, changed or dropped: this gateway was started read-only"
+        raise PreconditionError(msg)
+
+
 def find_target(session: ReadSession, parts: Sequence[str]) -> Target:
     """Find the target of a statement, and check that it can be written.
 
@@ -211,5 +221,5 @@ def find_target(session: ReadSession, parts: Sequence[str]) -> Target:
         )
         raise PreconditionError(msg)
     schema, key = base.dataset.schema, base.primary_key
-    required = frozenset({*key, *list_not_null_columns(schema)})
+    required = base.not_null_columns.union(key)
     return Target(name, table, SecuredTable(table, rights), base, key, schema, required)

@@ -21,7 +21,7 @@ from planner.bridge.run_control import RunControl
 from planner.plans.prepared_query import PreparedQuery
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
-from planner.sql.limits import check_literal_sizes
+from planner.sql.limits import GROWING, check_literal_sizes
 from planner.sql.statement_reader import Part, StatementReader
 from planner.sql.tokens import SqlText, at_position, number_parameters, quote, tokenize
 
@@ -84,7 +84,8 @@ def read_statement(sql: str) -> WriteText:
         LanceGatewayError: the text can't be tokenized; names the position.
     """
     text = tokenize(sql)
-    check_literal_sizes(text)
+    if not GROWING.isdisjoint(text.words):
+        check_literal_sizes(text)
     nul = sql.find("\0")
     if nul >= 0:
         raise InvalidInputError(at_position(sql.replace("\0", "\ufffd"), nul, "A NUL character"))
@@ -236,9 +237,11 @@ class ReadSession:
 
     def with_strong_consistency(self) -> ReadSession:
         """Return a session that reads the newest rows, which a statement that changes them needs."""
-        settings = replace(
-            self.settings, consistency="strong", max_staleness_ms=0, endpoints=1, types="arrow"
-        )
+        settings = self.settings
+        is_plain = settings.type_set == "arrow" and settings.endpoints == 1
+        if is_plain and settings.consistency == "strong" and not settings.max_staleness_ms:
+            return self
+        settings = replace(settings, consistency="strong", max_staleness_ms=0, endpoints=1, types="arrow")
         return ReadSession(self.engine, settings, self.access)
 
     def prepare(self, query: SplicedQuery) -> SourceQuery:
