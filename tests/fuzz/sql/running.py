@@ -17,6 +17,7 @@ from tests.fuzz.sql.grammar.statement import Statement
 from tests.fuzz.sql.grammar.tree import AbstainError, Reader, Spelled, render
 from tests.fuzz.sql.judges.answers import rows_of
 from tests.fuzz.sql.judges.engines import Engine, GatewayEngine, Refused
+from tests.fuzz.sql.judges.known import CAUTIOUS, known_refusal
 from tests.fuzz.sql.judges.shrinking import shrink
 from tests.fuzz.sql.judges.verdicts import Tally, Verdict
 from tests.fuzz.sql.judges.worlds import World
@@ -242,6 +243,9 @@ class _Asking:
             assert not isinstance(prepared, PreparedQuery)
             affected = prepared.execute(change.parameters).affected
         except Exception as error:  # noqa: BLE001 - whatever it is, it is reported
+            if known_refusal(str(error)) in CAUTIOUS:
+                self._report.tally.add("known refusals")
+                return
             self._add(Verdict("change: refused", f"{type(error).__name__}: {error}"), change.sql, change.sql)
             return
         if affected != change.affected:
