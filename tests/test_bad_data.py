@@ -108,6 +108,7 @@ def empty(path: Path) -> None:
 # Roots and tables
 
 
+@pytest.mark.slow
 def test_a_root_that_does_not_exist_is_named(tmp_path: Path):
     with pytest.raises(NotFoundError, match="nowhere"):
         Catalog.open(str(tmp_path / "nowhere"))
@@ -179,6 +180,7 @@ def test_a_base_manifest_cut_short_is_named(table: LsmTable, ask: Any, refused: 
 # Regions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [cut, garble, empty])
 def test_a_damaged_region_manifest_is_named(
     lake: Path, writers: WriterProcess, ask: Any, refused: Any, damage: Callable[[Path], None]
@@ -251,6 +253,7 @@ def test_a_damaged_log_entry_is_named(
 # Generations
 
 
+@pytest.mark.slow
 def test_a_merged_generation_that_vanished_is_not_missed(table: LsmTable, ask: Any):
     directory = table.generation_directory(region_of(table), 1)
     merge_generations(table.path, region_of(table), up_to=1)
@@ -259,6 +262,7 @@ def test_a_merged_generation_that_vanished_is_not_missed(table: LsmTable, ask: A
     assert ask(f"SELECT n FROM {table.name} WHERE id = 1") == [(10,)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sql", ["SELECT * FROM {}", "SELECT count(*) FROM {}", "SELECT n FROM {} WHERE id = 1"]
 )
@@ -276,6 +280,7 @@ def test_an_unmerged_generation_that_vanished_is_named(
     assert directory.name in message
 
 
+@pytest.mark.slow
 def test_a_generation_that_vanished_after_it_was_read_is_never_passed_over(
     table: LsmTable, connection: Any, ask: Any
 ):
@@ -294,6 +299,7 @@ def _rows_or_message(connection: Any, sql: str) -> list[tuple[Any, ...]] | str:
         return str(error)
 
 
+@pytest.mark.slow
 def test_a_generation_that_is_merged_and_removed_under_a_running_query(
     root: Path, writers: WriterProcess, open_engine: Callable[[Path], QueryEngine]
 ):

@@ -104,6 +104,7 @@ def test_an_unknown_family_is_refused_with_the_known_ones(data_dir: Path, tmp_pa
         run_families(small(data_dir), ("scan",), tmp_path / "RESULTS.md")
 
 
+@pytest.mark.slow
 def test_a_table_is_built_once_and_rebuilt_when_it_was_left_half_built(tmp_path: Path) -> None:
     shape = TableShape(rows=1_000, fresh_rows=80, generations=2, regions=2)
     first = ensure_table(tmp_path, shape)
@@ -128,6 +129,7 @@ def searched(data_dir: Path) -> SearchTable:
     return ensure_search_table(data_dir, shape)
 
 
+@pytest.mark.slow
 def test_a_searched_table_holds_what_its_answers_say(searched: SearchTable) -> None:
     engine = open_engine(searched)
     try:
@@ -182,6 +184,7 @@ def test_rankings_may_differ_in_the_order_of_equal_scores_only() -> None:
             check_same_ranking(wrong, expected, "q")
 
 
+@pytest.mark.slow
 def test_equal_curves_are_drawn_with_equal_bytes(tmp_path: Path) -> None:
     plot = Plot(
         "title", "x", "y", [Curve("one", [(1, 2), (10, 3)]), Curve("other", [(1, 1)], dashed=True)], "x"

@@ -159,6 +159,7 @@ KINDS: list[Callable[[Lakeside, Path], None]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_written_to_a_clone_stays(here: Lakeside, kind: Callable[[Lakeside, Path], None]) -> None:
     kind(here, here.root / "c.lance")
@@ -183,6 +184,7 @@ def test_what_is_written_to_a_clone_stays(here: Lakeside, kind: Callable[[Lakesi
     here.check("t")
 
 
+@pytest.mark.slow
 def test_two_that_create_a_region_of_a_clone_agree(here: Lakeside) -> None:
     _shallow(here, here.root / "c.lance")
     here.rows["c"] = here.rows["t"]
@@ -195,6 +197,7 @@ def test_two_that_create_a_region_of_a_clone_agree(here: Lakeside) -> None:
     other.close()
 
 
+@pytest.mark.slow
 def test_a_region_that_was_removed_goes_on_from_what_was_merged_meanwhile(here: Lakeside) -> None:
     here.put("t", dict.fromkeys(range(4), 40))
     here.flush("t")
@@ -212,6 +215,7 @@ def test_a_region_that_was_removed_goes_on_from_what_was_merged_meanwhile(here: 
     other.close()
 
 
+@pytest.mark.slow
 def test_indexes_of_a_clone_cover_what_they_are_recorded_to_cover(here: Lakeside) -> None:
     lance.dataset(here.root / "t.lance").create_scalar_index("n", "BTREE")
     here.put("t", dict.fromkeys(range(4), 4))
@@ -245,6 +249,7 @@ class TestARegionThatAnotherWriterBeganAnew:
             writer.put(pa.table({"id": [77], "n": [77]}, schema=dataset.schema))
         return region
 
+    @pytest.mark.slow
     def test_queries_say_so(self, here: Lakeside, begun: str) -> None:
         for settings in ({}, {"consistency": "flushed"}):
             with pytest.raises(
@@ -252,26 +257,31 @@ class TestARegionThatAnotherWriterBeganAnew:
             ):
                 here.read("c", **settings)
 
+    @pytest.mark.slow
     def test_the_past_says_so(self, here: Lakeside, begun: str) -> None:
         lance.dataset(here.root / "c.lance").update_config({"one": "more"})
         version = lance.dataset(here.root / "c.lance").version
         with pytest.raises(RegionMismatchError, match=begun):
             here.read("c", as_of=f"FOR VERSION AS OF {version}")
 
+    @pytest.mark.slow
     def test_writers_say_so(self, here: Lakeside, begun: str) -> None:
         with pytest.raises(PreconditionError, match=begun):
             here.sql("INSERT INTO c VALUES (0, 1), (1, 1), (2, 1), (3, 1)")
 
+    @pytest.mark.slow
     def test_merges_say_so(self, here: Lakeside, begun: str) -> None:
         with pytest.raises(RegionMismatchError, match=begun):
             merge(here.lake("c"))
 
+    @pytest.mark.slow
     def test_nothing_of_it_is_cleaned_up(self, here: Lakeside, begun: str) -> None:
         before = sorted((here.root / "c.lance" / "_mem_wal").rglob("*"))
         report = clean(here.lake("c"), EVERYTHING, delete=True, clock=create_late_clock())
         assert sorted((here.root / "c.lance" / "_mem_wal").rglob("*")) == before
         assert any(begun in one.path and "generation" in one.reason for one in report.kept)
 
+    @pytest.mark.slow
     def test_the_way_out_leads_out(self, here: Lakeside, begun: str) -> None:
         place = here.root / "c.lance" / "_mem_wal" / begun
         shutil.move(place, here.root / "moved")
@@ -283,11 +293,13 @@ class TestARegionThatAnotherWriterBeganAnew:
 
 
 class TestARestoredVersion:
+    @pytest.mark.slow
     def test_generations_that_are_there_are_shown_on_top(self, here: Lakeside) -> None:
         dataset = _dataset(here)
         dataset.checkout_version(dataset.version - 1).restore()
         here.check("t")
 
+    @pytest.mark.slow
     def test_generations_that_are_gone_are_missed(self, here: Lakeside) -> None:
         dataset = _dataset(here)
         newest, older = dataset.version, dataset.checkout_version(2)
@@ -307,6 +319,7 @@ class TestARestoredVersion:
         here.check("t")
 
 
+@pytest.mark.slow
 def test_the_past_of_a_copy_without_regions_is_not_told_wrongly(here: Lakeside) -> None:
     here.put("t", {0: 60})
     here.flush("t")
@@ -324,6 +337,7 @@ def test_the_past_of_a_copy_without_regions_is_not_told_wrongly(here: Lakeside) 
         here.put("c", dict.fromkeys(range(4), 70))
 
 
+@pytest.mark.slow
 def test_the_past_of_a_copy_that_lost_its_times_is_not_told_wrongly(here: Lakeside) -> None:
     here.put("t", {0: 60})
     here.flush("t")
@@ -336,6 +350,7 @@ def test_the_past_of_a_copy_that_lost_its_times_is_not_told_wrongly(here: Lakesi
         here.read("c", as_of=f"FOR VERSION AS OF {version}")
 
 
+@pytest.mark.slow
 def test_a_clone_of_a_clone(here: Lakeside) -> None:
     _shallow(here, here.root / "c.lance")
     here.rows["c"] = here.rows["t"]
@@ -350,6 +365,7 @@ def test_a_clone_of_a_clone(here: Lakeside) -> None:
     here.check("c")
 
 
+@pytest.mark.slow
 def test_a_merge_that_began_in_the_original_does_not_hold_up_the_copy(here: Lakeside) -> None:
     storage = here.lake("t").storage
     for region, manifest in here.regions("t").items():

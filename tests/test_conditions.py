@@ -40,6 +40,7 @@ def row(number: int) -> dict[str, Any]:
     return {"id": number, "n": number, "s": "ab"[number % 2]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("condition", "expected"),
     [

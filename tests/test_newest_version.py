@@ -276,6 +276,7 @@ def test_flushed_consistency_leaves_the_log_out(create: Any, root: Path, open_en
     assert answer(engine, "SELECT id, n FROM t") == [(1, 3), (2, 3)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("data_type", "values"),
     [
@@ -339,6 +340,7 @@ def test_a_lookup_needs_no_filter_of_lance(
     assert found == [[(2,)], [(1,)], []]
 
 
+@pytest.mark.slow
 def test_keys_of_different_regions_are_looked_up_in_one_snapshot(create: Any, root: Path, open_engine: Open):
     keys = range(8)
     table = create(*(row(key, n=0) for key in keys), layout=bucketed("id", 3, recorded=True))

@@ -152,6 +152,7 @@ def engine(history: History, open_engine: Callable[[Path], QueryEngine]) -> Quer
     return open_engine(history.table.path.parent)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "clause",
     [
@@ -241,6 +242,7 @@ def test_what_this_gateway_has_not_flushed_is_not_part_of_the_past(
 
 
 class TestErrors:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("sql", "error", "message"),
         [

@@ -93,6 +93,7 @@ def test_cursors_of_one_connection_read_at_the_same_time(adbc: Any) -> None:
     assert rows == [((number,), (number + 500,)) for number in range(500)]
 
 
+@pytest.mark.slow
 def test_threads_share_a_connection(adbc: Any) -> None:
     counts: list[int] = []
 
@@ -128,6 +129,7 @@ def await_that(condition: Any) -> None:
     pytest.fail("it did not happen within 30 s")
 
 
+@pytest.mark.slow
 def test_a_statement_is_cancelled_from_another_thread(own: Any, gateway: GatewayServer) -> None:
     with own.cursor() as cursor:
 
@@ -156,6 +158,7 @@ def test_a_result_that_is_not_read_to_its_end_stops_when_its_cursor_closes(
     await_that(lambda: not running(gateway, TRICKLE))
 
 
+@pytest.mark.slow
 def test_a_call_has_the_time_that_its_client_gives_it(own: Any, gateway: GatewayServer) -> None:
     own.adbc_connection.set_options(**{ConnectionOptions.TIMEOUT_FETCH.value: 0.5})
     with own.cursor() as cursor, pytest.raises(adbc_driver_manager.Error) as caught:

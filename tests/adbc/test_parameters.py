@@ -29,6 +29,7 @@ def bound(name: str, *values: Any) -> pa.Table:
     return pa.table({"value": pa.array(values, VALUES[name][0])})
 
 
+@pytest.mark.slow
 @EVERY_TYPE
 def test_a_value_equals_the_column_that_holds_it(cursor: Any, name: str) -> None:
     kind, value = VALUES[name]

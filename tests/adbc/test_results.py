@@ -114,6 +114,7 @@ def test_a_cursor_gives_frames(cursor: Any, expected: pa.Table) -> None:
     assert cursor.fetch_polars().equals(pl.from_arrow(expected))
 
 
+@pytest.mark.slow
 def test_polars_reads_a_query(adbc: Any, expected: pa.Table) -> None:
     assert pl.read_database(STATEMENT, adbc).equals(pl.from_arrow(expected))
     batches = pl.read_database(STATEMENT, adbc, iter_batches=True, batch_size=7)

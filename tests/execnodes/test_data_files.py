@@ -100,6 +100,7 @@ def test_a_place_below_another_is_of_the_same_table() -> None:
     assert Place.unknown() != Place.unknown()
 
 
+@pytest.mark.slow
 def test_a_name_is_one_object_as_long_as_it_is_in_use() -> None:
     fields = [(1, "a", pa.int64()), (2, "b", pa.list_(pa.string()))]
     with ThreadPoolExecutor(4) as threads:

@@ -162,6 +162,7 @@ def test_odd_names(root: Path, open_gateway: OpenGateway):
     assert gateway.write(f"DELETE FROM \"Odd Näme\" WHERE {quoted[1]} = 'select!'") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", [{}, {"bucket_column": "k", "num_buckets": 2}, {"identity_column": "k"}])
 def test_gateways_that_create_a_region_at_the_same_instant_create_one(
     root: Path, open_gateway: OpenGateway, spec: dict[str, object]

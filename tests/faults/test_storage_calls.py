@@ -52,6 +52,7 @@ def _fail_calls(root: Path, how: How, chosen: Callable[[int, str], bool]) -> Non
             shutil.rmtree(path)
 
 
+@pytest.mark.slow
 def test_without_failures_the_script_has_one_outcome(root: Path):
     possible, backend = _play(root, None, "before")
     assert len(possible.states) == 1

@@ -143,12 +143,14 @@ def _explains(order: tuple[Operation, ...]) -> bool:
     return True
 
 
+@pytest.mark.slow
 @settings(max_examples=300, derandomize=True, deadline=None, database=None)
 @given(_operations())
 def test_the_search_agrees_with_trying_every_order(history: list[Operation]):
     assert is_linearizable(history) == _by_brute_force(history)
 
 
+@pytest.mark.slow
 def test_a_long_history_of_many_clients_is_judged_at_once():
     random_source = random.Random(3)
     value, clock, history = None, 0.0, []

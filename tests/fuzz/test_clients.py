@@ -35,6 +35,7 @@ for _ in reader if sys.argv[3] == "on" else sys.stdin:
 """
 
 
+@pytest.mark.slow
 def test_a_reader_that_stops_after_one_batch(fuzzed: Target) -> None:
     with fuzzed.unharmed():
         for _ in range(10):

@@ -69,6 +69,7 @@ def read(client: flight.FlightClient, ticket: bytes) -> pa.Table:
     return client.do_get(flight.Ticket(ticket)).read_all()
 
 
+@pytest.mark.slow
 def test_commands(client: flight.FlightClient) -> None:
     refusals = 0
     for number, message in enumerate(COMMANDS):
@@ -81,6 +82,7 @@ def test_commands(client: flight.FlightClient) -> None:
     assert refusals > len(COMMANDS)
 
 
+@pytest.mark.slow
 def test_tickets(client: flight.FlightClient) -> None:
     handle = rpc.prepare(client, "SELECT * FROM orders WHERE id = $1").prepared_statement_handle
     handle = rpc.bind(client, handle, pa.table({"$1": [1]}))
@@ -117,6 +119,7 @@ def test_handles(client: flight.FlightClient) -> None:
     rpc.act(client, "ClosePreparedStatement", rpc.packed(close))
 
 
+@pytest.mark.slow
 def test_bodies_of_actions(client: flight.FlightClient) -> None:
     # What a mutant of these creates would rightly stay.
     creating = {"CreatePreparedStatement", "CreatePreparedSubstraitPlan", "SetSessionOptions"}
@@ -151,6 +154,7 @@ def test_giants(client: flight.FlightClient, what: str) -> None:
             raise
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_noise_below_flight(fuzzed: Target, method: str) -> None:
     """Bytes that are no message of Flight's at all, or parts of one, to every method there is."""

@@ -40,6 +40,7 @@ def run(writers: WriterProcess, seed: int, statements: int, per_lake: int) -> Re
     return report
 
 
+@pytest.mark.slow
 def test_some_statements(writers: WriterProcess) -> None:
     report = run(writers, seed=1, statements=60, per_lake=60)
     assert report.tally.counts["duckdb"] > 25, str(report)
@@ -92,6 +93,7 @@ class Lying:
         return answer.slice(1) if self.word in render(node, Reader.GATEWAY)[0] else answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["max(", "LEFT JOIN", "DISTINCT", "EXISTS", "UNION ALL"])
 def test_a_wrong_answer_is_noticed_and_made_small(root: Path, word: str) -> None:
     lance.write_dataset(ROWS, str(root / "t.lance"))
@@ -126,6 +128,7 @@ def _first_failure(court: Court, queries: Queries) -> tuple[Statement, Verdict]:
     return shrink(statement, fails), verdict
 
 
+@pytest.mark.slow
 def test_most_statements_are_answered_by_everybody() -> None:
     """A generator whose statements are refused would find nothing."""
     references = References.over({"t": ROWS}, {})

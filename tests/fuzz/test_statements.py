@@ -50,6 +50,7 @@ def run_all(engine: QueryEngine, seed: int, count: int) -> Counter[str]:
     return statuses
 
 
+@pytest.mark.slow
 def test_some_statements(fuzz_root: Path, open_engine: Callable[[Path], QueryEngine]) -> None:
     statuses = run_all(open_engine(fuzz_root), seed=0, count=150)
     assert statuses["OK"] > 15

@@ -28,6 +28,7 @@ def ticket_of(client: flight.FlightClient, message: sql.CommandStatementQuery) -
     return bytes(rpc.info(client, message).endpoints[0].ticket.ticket)
 
 
+@pytest.mark.slow
 def test_a_ticket_is_good_for_one_reading(fuzzed: Target) -> None:
     with flight.connect(fuzzed.uri) as client, fuzzed.unharmed():
         for _ in range(50):
@@ -36,6 +37,7 @@ def test_a_ticket_is_good_for_one_reading(fuzzed: Target) -> None:
             assert "was used" in refusal(client, ticket, KeyError)
 
 
+@pytest.mark.slow
 def test_tickets_that_are_never_redeemed_leave_nothing(fuzzed: Target) -> None:
     with flight.connect(fuzzed.uri) as client, fuzzed.unharmed():
         for _ in range(300):

@@ -52,6 +52,7 @@ def handle(fuzzed: Target) -> Iterator[bytes]:
         rpc.act(client, "ClosePreparedStatement", rpc.packed(close))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ROWS)
 def test_parameters(fuzzed: Target, handle: bytes, what: str) -> None:
     with flight.connect(fuzzed.uri) as client:

@@ -277,6 +277,7 @@ class TestCommands:
         assert "does not exist" in run.stderr
         assert "--insecure" in run.stderr
 
+    @pytest.mark.slow
     def test_show_tells_values_sources_and_no_secrets(self) -> None:
         run = config(
             "show",
@@ -300,6 +301,7 @@ class TestCommands:
         assert any(line.startswith('aws_secret_access_key = "***"') for line in lines)
         assert 'peer_token = "***"  # LANCE_GATEWAY_WRITES__PEER_TOKEN' in lines
 
+    @pytest.mark.slow
     def test_what_show_prints_can_be_loaded(self, tmp_path: Path) -> None:
         run = config("show", "--root", "/x", "--set", "limits.query_timeout=90s", "--storage-option", "a=b")
         assert load(file=written(tmp_path, run.stdout)).config.limits.query_timeout == 90.0

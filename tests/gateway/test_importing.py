@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 _IMPORTED_WITHOUT_THREADS = """
 import os, pathlib
 import gateway.server
@@ -11,6 +13,7 @@ assert not [name for name in names if name.startswith("tokio")], names
 """
 
 
+@pytest.mark.slow
 def test_to_import_the_gateway_starts_no_threads_of_datafusion() -> None:
     """They would not survive a fork: whoever forks workers imports first."""
     subprocess.run([sys.executable, "-c", _IMPORTED_WITHOUT_THREADS], check=True)

@@ -67,6 +67,7 @@ def attempt(call: Any, *arguments: Any) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS, ids=[type(one).__name__ for one in COMMANDS])
 def test_a_damaged_command_is_refused_cleanly(wire: flight.FlightClient, command: Message) -> None:
     answers = [
@@ -77,6 +78,7 @@ def test_a_damaged_command_is_refused_cleanly(wire: flight.FlightClient, command
     assert rpc.query(wire, "SELECT 1").num_rows == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS[:11], ids=[type(one).__name__ for one in COMMANDS[:11]])
 def test_a_damaged_ticket_is_refused_cleanly(wire: flight.FlightClient, command: Message) -> None:
     ticket = rpc.info(wire, command).endpoints[0].ticket.ticket
@@ -85,6 +87,7 @@ def test_a_damaged_ticket_is_refused_cleanly(wire: flight.FlightClient, command:
     assert rpc.query(wire, "SELECT 1").num_rows == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "body"), PACKED_ACTIONS, ids=[name for name, _ in PACKED_ACTIONS])
 def test_a_damaged_body_is_refused_cleanly(wire: flight.FlightClient, name: str, body: Message) -> None:
     for data in damaged(rpc.packed(body)):

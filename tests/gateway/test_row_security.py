@@ -145,6 +145,7 @@ class _SendsToken(flight.ClientMiddleware):
 CHECKED_BEFORE = {("ingest.py", "self._engine.catalog")}
 
 
+@pytest.mark.slow
 def test_no_module_forgets_for_whom_it_asks():
     """Who prepares without an access sees everything, and so does who asks the catalog itself."""
     for path in Path(gateway.__file__).parent.rglob("*.py"):
@@ -168,6 +169,7 @@ Wire = Callable[[str], flight.FlightClient]
 SEEN = [(number,) for number in VISIBLE]
 
 
+@pytest.mark.slow
 def test_each_user_sees_what_the_policy_says(ask: Ask):
     assert ask("anna", "SELECT id FROM orders") == SEEN
     assert ask("anna", "SELECT id, email, code FROM orders WHERE id = 9") == [(9, "u***", "0")]
@@ -177,6 +179,7 @@ def test_each_user_sees_what_the_policy_says(ask: Ask):
     assert ask("olga", "SELECT email FROM orders WHERE id = 7") == [("boss7@x.org",)]
 
 
+@pytest.mark.slow
 def test_parameters_reach_visible_rows_only(ask: Ask):
     for number in range(11):
         expected = [(number,)] if number in VISIBLE else []
@@ -359,6 +362,7 @@ def test_descriptions_say_nothing_of_what_is_hidden(ask: Ask, text: str):
         assert word not in shown
 
 
+@pytest.mark.slow
 def test_system_tables_tell_users_of_themselves(ask: Ask):
     ask("olga", "SELECT email AS letters FROM orders WHERE id = 7")
     ask("anna", "SELECT id AS numbers FROM orders WHERE tenant = 'b'")

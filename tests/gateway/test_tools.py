@@ -54,6 +54,7 @@ def rounded(row: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(round(value, 9) if isinstance(value, float) else value for value in row)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", read_titled("tools.sql"), ids=str)
 def test_the_tool_gets_its_answer(shop: Any, case: Case) -> None:
     sql, *answers = case.parts

@@ -25,6 +25,7 @@ from tests.support.tables import key_field
 Making = Callable[..., Both]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("first", ["lancedb", "gateway"])
 def test_whoever_writes_first_both_write_the_same_regions(both: Making, kind: Kind, first: str):
@@ -41,6 +42,7 @@ def test_whoever_writes_first_both_write_the_same_regions(both: Making, kind: Ki
     assert len(table.regions()) == {"bucket": 2, "identity": 3, "unsharded": 1}[kind]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_gateway_updates_deletes_and_merges_what_lancedb_wrote(both: Making, kind: Kind):
     table = both(kind)
@@ -63,6 +65,7 @@ def test_the_gateway_updates_deletes_and_merges_what_lancedb_wrote(both: Making,
     table.check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_merging_and_cleaning_change_nothing(both: Making, kind: Kind):
     table = both(kind)
@@ -84,6 +87,7 @@ def test_merging_and_cleaning_change_nothing(both: Making, kind: Kind):
     table.check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_region_of_lancedb_is_pruned_by_its_id(both: Making, kind: Kind):
     table = both(kind)
@@ -95,6 +99,7 @@ def test_a_region_of_lancedb_is_pruned_by_its_id(both: Making, kind: Kind):
     assert text.count("excludes") == expected, text
 
 
+@pytest.mark.slow
 def test_a_region_that_anybody_named_is_not_pruned(both: Making):
     table = both("identity")
     table.by_lancedb("ann", (1, 1))
@@ -138,6 +143,7 @@ def test_any_order_of_writes_and_jobs(both: Making, kind: Kind):
         table.check()
 
 
+@pytest.mark.slow
 def test_a_table_that_the_gateway_made_is_written_by_both(both: Making):
     table = both("bucket")
     table.sql(
@@ -157,6 +163,7 @@ def test_a_table_that_the_gateway_made_is_written_by_both(both: Making):
         assert len(found) == len(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_batches_of_spark_find_the_regions_of_lancedb(both: Making, kind: Kind):
     table = both(kind)
@@ -183,6 +190,7 @@ VALUES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bucket", "identity"])
 def test_ids_of_values_of_every_type_are_those_of_lancedb(root: Path, kind: str):
     connection = lancedb.connect(root)
@@ -220,6 +228,7 @@ def test_a_handle_of_lancedb_that_lost_its_region_says_so(both: Making):
     table.check()
 
 
+@pytest.mark.slow
 def test_lancedb_takes_a_region_over_once_the_gateway_is_idle(both: Making):
     """Lance 13 can't replay entries of Lance 14, but its attempt takes the region from the gateway."""
     table = both("unsharded")
@@ -241,6 +250,7 @@ def test_lancedb_takes_a_region_over_once_the_gateway_is_idle(both: Making):
     table.check()
 
 
+@pytest.mark.slow
 def test_a_handle_of_lancedb_goes_on_while_its_region_is_merged_and_cleaned_up(both: Making):
     table = both("unsharded")
     table.by_lancedb("ann", (1, 1), (2, 1), flush=True)

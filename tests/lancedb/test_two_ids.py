@@ -43,6 +43,7 @@ def refuses(table: Both, own: str, named: str) -> None:
             statement()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_merge_keeps_the_newer_row_of_each_key(both: Making, kind: Kind):
     table = both(kind, rows={("ann", 0): 0, ("ann", 1): 0})
@@ -65,6 +66,7 @@ def test_a_merge_keeps_the_newer_row_of_each_key(both: Making, kind: Kind):
     table.check()
 
 
+@pytest.mark.slow
 def test_the_rest_of_the_table_is_read_and_written(both: Making):
     table = both("identity")
     own, named = double(table)
@@ -76,6 +78,7 @@ def test_the_rest_of_the_table_is_read_and_written(both: Making):
     refuses(table, own, named)
 
 
+@pytest.mark.slow
 def test_rows_that_were_merged_under_the_other_id_stay_newer(both: Making):
     table = both("bucket")
     own, _ = table.make_own_region("ann")
@@ -96,6 +99,7 @@ def merge_by_command(table: Both, *arguments: str) -> Result:
     return CliRunner().invoke(app, ["merge", "--root", str(table.root), "t", *arguments])
 
 
+@pytest.mark.slow
 def test_rows_of_equal_time_are_decided_by_hand(both: Making):
     table = both("bucket")
     own, named = double(table)
@@ -115,6 +119,7 @@ def test_rows_of_equal_time_are_decided_by_hand(both: Making):
     table.check()
 
 
+@pytest.mark.slow
 def test_of_copied_files_no_time_counts(both: Making):
     table = both("bucket")
     own, _ = double(table)
@@ -129,6 +134,7 @@ def test_of_copied_files_no_time_counts(both: Making):
     table.check()
 
 
+@pytest.mark.slow
 def test_entries_that_are_gone_leave_it_undecided(both: Making):
     table = both("bucket")
     _, named = double(table)
@@ -137,6 +143,7 @@ def test_entries_that_are_gone_leave_it_undecided(both: Making):
         merge(table.lake_table)
 
 
+@pytest.mark.slow
 def test_of_a_log_with_a_gap_no_older_row_is_taken(both: Making):
     table = both("bucket")
     own, _ = double(table)
@@ -150,6 +157,7 @@ def test_of_a_log_with_a_gap_no_older_row_is_taken(both: Making):
     table.check()
 
 
+@pytest.mark.slow
 def test_a_region_with_a_second_id_and_no_rows_is_given_up(both: Making):
     table = both("unsharded")
     own, named = table.make_own_region("ann")
@@ -161,6 +169,7 @@ def test_a_region_with_a_second_id_and_no_rows_is_given_up(both: Making):
     assert not TableState.read(table.lake_table).regions[own].pending
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dies_in", ["seal", "append", "record", "let go"])
 def test_a_merge_that_dies_is_finished_by_the_next_one(
     both: Making, monkeypatch: pytest.MonkeyPatch, dies_in: str
@@ -191,6 +200,7 @@ def test_a_merge_that_dies_is_finished_by_the_next_one(
     table.check()
 
 
+@pytest.mark.slow
 def test_what_lancedb_writes_while_rows_are_moved_stays(both: Making, monkeypatch: pytest.MonkeyPatch):
     table = both("bucket")
     double(table)
@@ -209,6 +219,7 @@ def test_what_lancedb_writes_while_rows_are_moved_stays(both: Making, monkeypatc
     table.check()
 
 
+@pytest.mark.slow
 def test_two_merges_at_once_agree(both: Making):
     table = both("identity")
     double(table)
@@ -219,6 +230,7 @@ def test_two_merges_at_once_agree(both: Making):
     table.check()
 
 
+@pytest.mark.slow
 def test_status_and_system_tables_tell_of_it(both: Making):
     table = both("bucket")
     own, named = double(table)

@@ -68,6 +68,7 @@ def flushed(
     return table.storage, generation_directory(region, generation.path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", HASHED_BY_LANCE)
 def test_lances_filter_knows_every_key_and_hardly_any_other(
     new_table: Callable[..., WrittenTable], case: str
@@ -87,6 +88,7 @@ def test_lances_filter_knows_every_key_and_hardly_any_other(
     assert key_filter.description == "split-block 32768 B, 0.0% fp"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data_type", NOT_HASHED_BY_LANCE, ids=str)
 def test_a_filter_over_keys_that_lance_does_not_hash_is_unusable(
     new_table: Callable[..., WrittenTable], data_type: pa.DataType
@@ -108,6 +110,7 @@ def test_a_composite_key_with_one_such_column_makes_the_filter_unusable(
     assert load_key_filter(storage, generation, types, 100) is None
 
 
+@pytest.mark.slow
 def test_a_filter_that_is_too_full_is_unusable(new_table: Callable[..., WrittenTable]):
     keys = [(at,) for at in range(60_000)]
     storage, generation = flushed(new_table, [pa.int64()], keys)
@@ -151,6 +154,7 @@ OWN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", OWN)
 def test_our_own_filter_takes_keys_of_every_type(case: str):
     types, key_at = OWN[case]

@@ -4,9 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from protos import generate
 
 
+@pytest.mark.slow
 def test_the_checked_in_modules_are_up_to_date():
     done = subprocess.run(
         [sys.executable, "-m", "protos.generate", "--check"],
@@ -18,6 +21,7 @@ def test_the_checked_in_modules_are_up_to_date():
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_a_module_that_differs_is_named(tmp_path: Path):
     generated = generate.compile_protos(tmp_path)
     changed = tmp_path / "protos" / "mem_wal_pb2.py"
@@ -25,6 +29,7 @@ def test_a_module_that_differs_is_named(tmp_path: Path):
     assert generate.find_stale_files(tmp_path, generated) == (Path("protos/mem_wal_pb2.py"),)
 
 
+@pytest.mark.slow
 def test_a_module_without_a_source_is_named(tmp_path: Path):
     generated = [path for path in generate.compile_protos(tmp_path) if path.name != "mem_wal_pb2.pyi"]
     assert generate.find_stale_files(tmp_path, generated) == (Path("protos/mem_wal_pb2.pyi"),)

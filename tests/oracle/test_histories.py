@@ -32,6 +32,7 @@ def run_histories(
     run_machine(Run, examples=examples, steps=steps, **more)
 
 
+@pytest.mark.slow
 def test_short_histories_equal_the_replay(writers: WriterProcess):
     run_histories(
         writers,
@@ -43,6 +44,7 @@ def test_short_histories_equal_the_replay(writers: WriterProcess):
     )
 
 
+@pytest.mark.slow
 def test_every_way_to_read_equals_the_replay_of_short_histories(writers: WriterProcess):
     run_histories(
         writers,

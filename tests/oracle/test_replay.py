@@ -30,6 +30,7 @@ def columns_of(table: LsmTable) -> tuple[Column, ...]:
     return tuple(Column(item.name, ids[item.name], item.type, item.nullable) for item in dataset.schema)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("schema", "layout"),
     [

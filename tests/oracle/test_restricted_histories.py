@@ -66,6 +66,7 @@ def run(writers: WriterProcess, examples: int, steps: int, **more: Any) -> None:
     run_machine(Run, examples=examples, steps=steps, derandomize=True, **more)
 
 
+@pytest.mark.slow
 def test_short_histories_show_what_the_policy_says(writers: WriterProcess):
     run(writers, 3, 6, phases=(Phase.explicit, Phase.generate))
 

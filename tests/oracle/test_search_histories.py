@@ -53,6 +53,7 @@ def run_histories(
     assert float(Run.recall) >= 0.95, f"{Run.recall.found} of {Run.recall.wanted} rows were found"
 
 
+@pytest.mark.slow
 def test_short_histories_are_searched_like_the_replay(writers: WriterProcess):
     run_histories(writers, EngineExecutor, examples=3, steps=5, derandomize=True)
 

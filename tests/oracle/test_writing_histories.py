@@ -31,6 +31,7 @@ def run_histories(
     run_machine(Run, examples=examples, steps=steps, **more)
 
 
+@pytest.mark.slow
 def test_short_histories_of_sql_writes_equal_the_replay(writers: WriterProcess):
     run_histories(writers, EngineGateway, examples=3, steps=5, derandomize=True)
 

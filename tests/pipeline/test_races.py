@@ -161,6 +161,7 @@ def _calls(scenario: Scenario, root: Path, job: Job) -> list[Call]:
     return calls.made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_whatever_comes_between_looking_and_merging(tmp_path: Path, scenario: Scenario, change: Change):
     """A merger looks at the table, then reads generations, deletes, and writes."""
@@ -195,6 +196,7 @@ def test_all_happens_before_another_job_writes(tmp_path: Path, scenario: Scenari
         _meanwhile(scenario, tmp_path / str(number), job, _everything, number)
 
 
+@pytest.mark.slow
 def test_another_cleaner_comes_while_a_cleaner_looks(tmp_path: Path, scenario: Scenario):
     """Between the list of versions and the versions; and while a region is looked at, by threads of both."""
     calls = _calls(scenario, tmp_path / "whole", _clean)

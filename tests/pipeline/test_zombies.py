@@ -82,6 +82,7 @@ EXPECTED: dict[str, dict[int, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", EXPECTED)
 @pytest.mark.parametrize("at", [0, 1, 3, ROWS - 1, ROWS])
 def test_an_attempt_that_rests_between_appends(table: LakeTable, gateway: EngineGateway, what: str, at: int):
@@ -97,6 +98,7 @@ def test_an_attempt_that_rests_between_appends(table: LakeTable, gateway: Engine
     assert read_notes(gateway) == EXPECTED[what]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", EXPECTED)
 @pytest.mark.parametrize("before", [True, False], ids=["before it looks", "after it looked"])
 @pytest.mark.parametrize("look", [1, 2], ids=["ahead of its claim", "with its claim"])
@@ -154,6 +156,7 @@ def test_an_attempt_that_dies_halfway_after_another_won_leaves_each_keys_last_ro
     assert read_notes(gateway) == dict.fromkeys(range(ROWS), "2")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flush", [True, False])
 def test_attempts_that_race(table: LakeTable, gateway: EngineGateway, *, flush: bool):
     options = IngestOptions(chunk_rows=1, hold_ms=0, flush=flush)

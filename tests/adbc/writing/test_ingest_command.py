@@ -73,6 +73,7 @@ def test_an_ingestion_is_a_statement_like_any_other(cursor: Any, table: str) -> 
     assert cursor.fetchall() == [("finished", 3)]
 
 
+@pytest.mark.slow
 def test_of_an_append_that_breaks_off_whole_parts_stay(uri: str, cursor: Any, table: str) -> None:
     """The client's deadline passes in the middle of its third part; its statement is cancelled."""
     cursor.execute(f"CREATE TABLE {table} (id BIGINT PRIMARY KEY)")

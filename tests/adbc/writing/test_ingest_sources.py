@@ -35,6 +35,7 @@ def test_the_driver_sends_nothing_of_a_table_without_batches(cursor: Any, table:
     )
 
 
+@pytest.mark.slow
 def test_pandas(adbc: Any, cursor: Any, table: str) -> None:
     frame = pd.DataFrame({"id": [1, 2], "name": ["a", None], "at": pd.to_datetime(["2026-02-28", None])})
     assert frame.to_sql(table, adbc, index=False) == 2
@@ -55,6 +56,7 @@ def test_polars(cursor: Any, adbc: Any, table: str) -> None:
     assert read(cursor, table).to_pydict() == {"id": [1, 2], "name": ["a", None], "kind": ["x", "y"]}
 
 
+@pytest.mark.slow
 def test_the_driver_sends_no_batch_above_16_mib(cursor: Any, table: str) -> None:
     rows = pa.table({"text": ["x" * 1000] * 20_000})
     with pytest.raises(flightsql.Error, match="larger than max"):

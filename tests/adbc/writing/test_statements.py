@@ -63,6 +63,7 @@ def test_each_call_executes_once(cursor: Any, notes: str) -> None:
     assert len(rows(cursor, notes)) == 5
 
 
+@pytest.mark.slow
 def test_executemany_takes_any_number_of_rows(cursor: Any, notes: str) -> None:
     many = pa.table({"1": range(100_000), "2": ["x"] * 100_000, "3": [0.5] * 100_000})
     cursor.executemany(f"INSERT INTO {notes} VALUES (?, ?, ?)", many)
@@ -122,6 +123,7 @@ def test_an_update_by_its_own_call(cursor: Any, notes: str) -> None:
     assert cursor.adbc_statement.execute_update() == 0
 
 
+@pytest.mark.slow
 def test_sqlalchemy(uri: str, cursor: Any, notes: str) -> None:
     address = uri.removeprefix("grpc://")
     engine = sqlalchemy.create_engine(

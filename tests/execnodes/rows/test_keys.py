@@ -70,6 +70,7 @@ def run(node: ExecNode, keys: KeySet | None = None, partition: int = 0) -> list[
 
 
 class TestKeySet:
+    @pytest.mark.slow
     @given(pairs, pairs)
     def test_it_selects_its_keys(self, wanted: Pairs, stored: Pairs) -> None:
         rows = pa.RecordBatch.from_pylist(
@@ -87,6 +88,7 @@ class TestKeySet:
         wanted = KeySet(pa.concat_tables([single(1).table, single(2).table]))
         assert wanted.select(batch((1, ""), (2, ""), (3, ""))).column("a").to_pylist() == [1, 2]
 
+    @pytest.mark.slow
     @given(pairs, pairs)
     def test_what_was_found_is_taken_from_it(self, wanted: Pairs, found: Pairs) -> None:
         left = key_set(*wanted).without(found)
@@ -154,6 +156,7 @@ class TestCoalesceFirst:
 
 
 class TestTakeLast:
+    @pytest.mark.slow
     @given(st.lists(st.lists(st.integers(0, 3), max_size=4), min_size=1, max_size=4))
     def test_the_last_row_of_each_key_stays_in_its_place(self, keys: list[list[int]]) -> None:
         written = [key for some in keys for key in some]

@@ -55,6 +55,7 @@ class TestOfAFragment:
         assert mask.hidden_rows == len(hidden)
         assert mask.visible_rows == rows - len(hidden)
 
+    @pytest.mark.slow
     @given(offsets, offsets)
     def test_a_change_leaves_the_mask_before_as_it_was(self, first: list[int], then: list[int]) -> None:
         mask = hiding(*first)
@@ -115,6 +116,7 @@ class TestOfAFragment:
         assert told.both(plain).hides_deleted
         assert not plain.both(plain).hides_deleted
 
+    @pytest.mark.slow
     @given(offsets, st.sets(st.integers(0, ROWS - 1), min_size=1), st.integers(0, 3))
     def test_flags_are_of_the_rows_that_are_asked_for(
         self, hidden: list[int], asked: set[int], fragment_id: int

@@ -217,6 +217,7 @@ def recall(answers: list[list[tuple[int, int, float]]], wanted: list[list[tuple[
 class TestIndexed:
     queries = clustered(20, seed=5)
 
+    @pytest.mark.slow
     def test_by_default_most_of_the_nearest_are_found_with_their_true_distances(self, indexed: Any):
         source = source_of(indexed)
         assert source.index is not None

@@ -31,6 +31,7 @@ def index(request: pytest.FixtureRequest) -> Callable[[ReplayedTable], None]:
 
 
 class TestBloom:
+    @pytest.mark.slow
     def test_a_hundred_stale_versions_nearer_than_any_live_row_cost_refills_but_no_result(
         self, root: Path, writers: WriterProcess, open_engine: Open, index: Callable[[ReplayedTable], None]
     ):
@@ -43,6 +44,7 @@ class TestBloom:
         found = table.check_nearest(asking(engine), ORIGIN, 10, options=BLOOM)
         assert found == [(number,) for number in range(100, 110)]
 
+    @pytest.mark.slow
     def test_all_true_neighbours_are_superseded(
         self, root: Path, writers: WriterProcess, open_engine: Open, index: Callable[[ReplayedTable], None]
     ):

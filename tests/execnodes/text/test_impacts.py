@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ documents = st.lists(st.tuples(st.integers(1, 500), st.integers(0, 10_000)), min
 averages = st.floats(0.5, 5_000)
 
 
+@pytest.mark.slow
 @settings(derandomize=True, max_examples=100, deadline=None)
 @given(documents, averages, averages)
 def test_no_later_document_is_worth_more_than_the_bound(

@@ -164,6 +164,7 @@ def test_fields_combine_only_if_they_are_tokenized_alike(corpus: ScoredTexts, tm
         mixed.ours(CombinedFieldsQuery("x", ("title", "body")))
 
 
+@pytest.mark.slow
 @settings(derandomize=True, deadline=None, max_examples=3, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_query_of_any_texts(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:

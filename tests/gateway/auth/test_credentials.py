@@ -46,6 +46,7 @@ def test_secrets_are_not_shown() -> None:
     assert repr(Bearer("secret")) == "Bearer()"
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(st.characters(max_codepoint=126))), st.lists(st.binary()))
 def test_any_header_is_read_or_refused(texts: list[str], tokens: list[bytes]) -> None:
     for prefix in ("", "Basic ", "Bearer "):
@@ -97,6 +98,7 @@ def test_a_token_that_is_nested_without_end_is_refused(verifier: JwtVerifier, pa
         verifier.verify(".".join(parts).replace("=", ""))
 
 
+@pytest.mark.slow
 @example(claims={"exp": float("inf")})
 @example(claims={"exp": 10**400})
 @example(claims={"nbf": float("nan")})

@@ -60,6 +60,7 @@ def test_what_is_no_expression_over_a_row_is_refused(text: str, complaint: str) 
         Expression.parse(text)
 
 
+@pytest.mark.slow
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=40))
 def test_a_name_stays_a_value_whatever_it_contains(name: str) -> None:
     sql = "owner = " + quote_literal(name)

@@ -110,6 +110,7 @@ def test_a_guess_does_not_learn_that_it_was_right_while_it_is_throttled(
     assert passwords.verify(Basic("alice", PASSWORD)).name == "alice"
 
 
+@pytest.mark.slow
 def test_a_hash_of_the_library_s_default_strength_is_verified() -> None:
     users = UserFile(alice=hash_password(PASSWORD))
     assert Passwords(users, Throttle("user", 3, 60.0)).verify(Basic("alice", PASSWORD)).name == "alice"

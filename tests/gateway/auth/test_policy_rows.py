@@ -56,6 +56,7 @@ def rows(engine: QueryEngine, policy: Policy, names: tuple[str, ...], user: str)
     return {row.pop("id"): row for row in prepared.execute().read_all().to_pylist()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("user", ["alice", "o'neil"])
 def test_a_combination_shows_what_its_grants_show_one_by_one(
     engine: QueryEngine, table: pa.Table, user: str

@@ -157,6 +157,7 @@ def test_other_names_are_refused(
         list(client.list_actions())
 
 
+@pytest.mark.slow
 def test_adbc_connects_with_a_certificate(mutual: GatewayServer, authority: trustme.CA, ca: bytes) -> None:
     certificate = client_certificate(authority, "loader.example.org")
     options = {

@@ -294,6 +294,7 @@ def test_arrow_is_a_stream_of_batches(uri: str) -> None:
     assert pa.ipc.open_stream(done.stdout).read_all().num_rows == 1000
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_statement(uri: str) -> None:
     done = run(uri, "SELECT count(*) AS n FROM orders", "--consistency", "snapshot", "--shortcuts", "none")
     assert (done.returncode, done.stderr) == (0, "")
@@ -324,6 +325,7 @@ def test_the_command_fails_with_one_line(uri: str, arguments: tuple[str, ...], s
     assert said in line
 
 
+@pytest.mark.slow
 def test_the_client_does_not_load_the_engine() -> None:
     script = "import sys, gateway.cli.shell, gateway.cli; print({'lance', 'datafusion'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

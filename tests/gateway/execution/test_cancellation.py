@@ -36,6 +36,7 @@ def cancel_query(client: flight.FlightClient, info: flight.FlightInfo) -> str:
 BOTH = pytest.mark.parametrize("cancel", [cancel_flight_info, cancel_query])
 
 
+@pytest.mark.slow
 @BOTH
 def test_a_statement_that_runs_is_stopped(lake: Path, cancel: Cancel) -> None:
     with observed(lake) as (_, client, observer):

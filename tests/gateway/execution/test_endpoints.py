@@ -87,6 +87,7 @@ def rows_of(reader: flight.FlightStreamReader) -> list[tuple[Any, ...]]:
     return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", [2, 3, 8])
 def test_a_header_divides_a_scan(start: Callable[[], GatewayServer], parts: int) -> None:
     with client_of(start()) as client:
@@ -116,6 +117,7 @@ def test_other_statements_stay_whole(start: Callable[[], GatewayServer], text: s
         assert len(divided(client, text, 8).endpoints) == 1
 
 
+@pytest.mark.slow
 def test_any_gateway_over_the_root_serves_any_part_of_what_was_when_the_statement_was_sent(
     items: LsmTable, start: Callable[[], GatewayServer]
 ) -> None:
@@ -154,6 +156,7 @@ def test_endpoints_say_until_when_they_are_good(start: Callable[[], GatewayServe
         assert before < expiry <= before + dt.timedelta(seconds=ENDPOINT_SECONDS + 60)
 
 
+@pytest.mark.slow
 def test_a_prepared_statement_is_divided_with_its_parameters(start: Callable[[], GatewayServer]) -> None:
     with client_of(start()) as client:
         handle = rpc.prepare(client, "SELECT id FROM items WHERE n = ?").prepared_statement_handle
@@ -165,6 +168,7 @@ def test_a_prepared_statement_is_divided_with_its_parameters(start: Callable[[],
         assert sorted(ids) == list(range(50, 70))
 
 
+@pytest.mark.slow
 def test_adbc_reads_partitions_one_by_one(start: Callable[[], GatewayServer]) -> None:
     options = {"adbc.flight.sql.rpc.call_header.x-lance-gateway-endpoints": "3"}
     uri = f"grpc://127.0.0.1:{start().port}"
@@ -183,6 +187,7 @@ def test_adbc_reads_partitions_one_by_one(start: Callable[[], GatewayServer]) ->
     assert sorted(rows) == EXPECTED
 
 
+@pytest.mark.slow
 def test_adbc_reads_a_divided_result_as_one(start: Callable[[], GatewayServer]) -> None:
     options = {"adbc.flight.sql.rpc.call_header.x-lance-gateway-endpoints": "4"}
     uri = f"grpc://127.0.0.1:{start().port}"
@@ -268,6 +273,7 @@ def test_a_ticket_that_expired_is_renewed_for_readers_who_come_late(
     later.redeem(renewed.ticket.ticket)
 
 
+@pytest.mark.slow
 def test_only_what_expires_can_be_renewed(
     items: LsmTable, open_engine: Callable[[Path], QueryEngine]
 ) -> None:

@@ -135,6 +135,7 @@ def test_a_statement_that_is_cancelled_ends(lake: Path, text: str) -> None:
         assert rpc.query(client, "SELECT 1 AS one").to_pylist() == [{"one": 1}]
 
 
+@pytest.mark.slow
 @WORK
 def test_a_statement_ends_when_its_client_goes_away_before_the_first_batch(lake: Path, text: str) -> None:
     with observed(lake) as (_, client, observer):
@@ -155,6 +156,7 @@ def test_a_statement_ends_when_its_client_leaves_in_the_middle_of_the_result(lak
         assert observer.await_end().state is QueryState.CANCELLED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [ENDLESS, TRICKLE])
 def test_a_statement_ends_when_its_time_is_up(lake: Path, text: str) -> None:
     with observed(lake, query_timeout_seconds=0.5) as (_, client, observer):
@@ -163,6 +165,7 @@ def test_a_statement_ends_when_its_time_is_up(lake: Path, text: str) -> None:
         assert observer.await_end().state is QueryState.FAILED
 
 
+@pytest.mark.slow
 def test_a_session_may_want_less_time_than_the_server_allows(lake: Path) -> None:
     option = flight_pb2.SessionOptionValue(int64_value=200)
     request = flight_pb2.SetSessionOptionsRequest(session_options={"query_timeout_ms": option})
@@ -229,6 +232,7 @@ def test_a_statement_that_is_cancelled_while_it_waits_never_runs(lake: Path) -> 
         first.cancel()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limits", [{"query_timeout_seconds": 0.5}, {}])
 def test_a_client_that_does_not_read_holds_no_slot(
     lake: Path, limits: dict[str, float], monkeypatch: pytest.MonkeyPatch
@@ -264,6 +268,7 @@ def test_a_result_larger_than_it_may_be_is_refused(lake: Path, limits: dict[str,
         assert observer.await_end().state is QueryState.FAILED
 
 
+@pytest.mark.slow
 def test_a_sort_larger_than_its_memory_spills_to_disk(lake: Path) -> None:
     text = "SELECT a FROM generate_series(1, 2000000) AS t(a) ORDER BY a * 7919 % 1000003, a"
     engine_options = {"memory_bytes": 16 << 20}

@@ -57,6 +57,7 @@ def test_batches_of_vectors_stay_below_four_mebibytes_on_the_wire(wire: flight.F
     assert sum(sizes) > 1000 * 1024 * 8
 
 
+@pytest.mark.slow
 def test_a_large_result_streams_in_bounded_memory(wire: flight.FlightClient) -> None:
     text = "SELECT value, value * 2 AS twice, 'some text' AS text FROM generate_series(1, 10000000)"
     # The server is this process, too; what is received is dropped at once.
@@ -131,6 +132,7 @@ def test_an_error_in_the_middle_reaches_the_client_as_it_is() -> None:
     assert "Traceback" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_stream_stops_its_work_when_the_client_goes_away() -> None:
     closed = threading.Event()
 

@@ -51,6 +51,7 @@ def test_statements_are_counted_with_what_they_sent(watched: Watched, client: fl
     assert of("queries_running") == of("queries_queued") == 0
 
 
+@pytest.mark.slow
 def test_searches_are_counted_by_kind(watch: Watch, root: Path) -> None:
     vectors = pa.array([[1.0, 0.0], [0.0, 1.0]], pa.list_(pa.float32(), 2))
     rows = pa.table({"id": [1, 2], "vec": vectors, "body": ["a fox", "a hen"]})
@@ -95,6 +96,7 @@ def test_caches_sessions_and_the_process_are_told(watched: Watched, client: flig
     assert not [name for name in names if name.endswith("_created")]
 
 
+@pytest.mark.slow
 def test_tables_tell_how_fresh_they_were_read(watch: Watch, root: Path, writers: WriterProcess) -> None:
     rows = pa.table([[1, 2], [1, 2]], schema=pa.schema([key_field("id", pa.int64()), ("v", pa.int64())]))
     table = LsmTable.create(root, "t", rows, bucketed("id", 2, recorded=True), writers)

@@ -89,6 +89,7 @@ def attributes(span: Span) -> dict[str, object]:
     return found
 
 
+@pytest.mark.slow
 def test_a_statement_is_a_tree_of_spans_below_that_of_its_client(
     watch: Watch, lake: Path, collector: Collector
 ) -> None:
@@ -201,6 +202,7 @@ def test_without_a_collector_nothing_is_loaded() -> None:
     assert run.stdout == "[]\n"
 
 
+@pytest.mark.slow
 def test_a_call_of_a_method_that_is_not_offered_is_told_so(
     watch: Watch, lake: Path, collector: Collector
 ) -> None:

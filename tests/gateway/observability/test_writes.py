@@ -61,6 +61,7 @@ def claimed_by_another(root: Path) -> None:
     engine.close()
 
 
+@pytest.mark.slow
 def test_rows_and_log_entries_are_counted(watched: Watched, client: flight.FlightClient) -> None:
     insert(client, 1, 2, 3)
     insert(client, 4)
@@ -93,6 +94,7 @@ def test_rows_and_log_entries_are_counted(watched: Watched, client: flight.Fligh
     assert watched.sample("affected_rows_total") == 4
 
 
+@pytest.mark.slow
 def test_a_region_that_is_lost_and_claimed_back_is_told(
     watched: Watched, client: flight.FlightClient, root: Path
 ) -> None:
@@ -116,6 +118,7 @@ def test_a_gateway_that_wrote_nothing_lists_no_writers(watched: Watched, client:
     assert watched.sample("owned_regions", table=TABLE) == 0
 
 
+@pytest.mark.slow
 def test_writers_are_listed(client: flight.FlightClient) -> None:
     insert(client, 1, 2)
     insert(client, 3)
@@ -183,6 +186,7 @@ def test_claims_and_log_entries_have_spans(watch: Watch, root: Path, collector: 
     assert (told["lance_gateway.target"], told["lance_gateway.rows_affected"]) == (TABLE, 2)
 
 
+@pytest.mark.slow
 def test_of_a_table_that_was_dropped_no_metric_is_left(watch: Watch, root: Path) -> None:
     watched = watch(root)
     with flight.FlightClient(watched.uri) as client:

@@ -73,6 +73,7 @@ class TestTheOwnerWrites:
         assert first.ids() == second.ids() == list(range(100))
         assert epochs(root) == [1, 1, 1, 1]
 
+    @pytest.mark.slow
     def test_rows_and_keys_in_one_request(self, root: Path, opened: Open) -> None:
         make_table(root)
         owner, other = owning(opened()), opened()
@@ -180,6 +181,7 @@ class _Mute:
 
 
 class TestExactlyOnce:
+    @pytest.mark.slow
     def test_an_answer_that_got_lost_is_asked_for_again(self, root: Path, opened: Open) -> None:
         make_table(root, keyed=False)
         owner = owning(opened(receiving=lambda catalog: _Faulty(catalog, after=2)))
@@ -243,6 +245,7 @@ class TestAnOwnerThatIsGone:
             assert other.ids() == [0, 1]
             assert epochs(root) == [2]
 
+    @pytest.mark.slow
     def test_one_that_hangs_is_waited_for_in_vain(self, root: Path, opened: Open) -> None:
         make_table(root)
         goes_on = threading.Event()

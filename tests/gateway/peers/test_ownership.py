@@ -59,6 +59,7 @@ def side_by_side(gateways: Sequence[Peer], rows: int, threads: int = 2) -> list[
 
 
 class TestClaim:
+    @pytest.mark.slow
     def test_a_region_stays_with_its_owner_for_a_while(self, root: Path, opened: Open) -> None:
         make_table(root)
         gateways = [opened(CLAIM, hold_ms=100) for _ in range(2)]
@@ -141,6 +142,7 @@ class TestRefuse:
 
 
 class TestForward:
+    @pytest.mark.slow
     @pytest.mark.parametrize("count", [2, 3])
     def test_regions_stay_where_they_are(self, root: Path, opened: Open, count: int) -> None:
         make_table(root, buckets=2, keyed=True)
@@ -178,6 +180,7 @@ class TestForward:
 
 
 class TestMixedPolicies:
+    @pytest.mark.slow
     def test_gateways_of_all_policies_write_one_region(self, root: Path, opened: Open) -> None:
         make_table(root)
         gateways = [opened(CLAIM), opened(FORWARD)]

@@ -23,6 +23,7 @@ def test_a_container_may_have_less_than_the_machine(tmp_path: Path, text: str | 
     assert read_memory_bytes(limit) == expected
 
 
+@pytest.mark.slow
 def test_as_many_files_may_be_open_as_the_user_may_have() -> None:
     """In a process of its own, which was given a low limit."""
     program = (

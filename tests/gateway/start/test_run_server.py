@@ -240,6 +240,7 @@ def test_the_second_port_tells_health_until_the_drain_ends(lake: Path) -> None:
         assert server.end()[0] == 0
 
 
+@pytest.mark.slow
 def test_the_version_is_shown() -> None:
     run = subprocess.run([PROGRAM, "--version"], capture_output=True, text=True, timeout=60, check=True)
     assert run.stdout == f"lance-gateway {version('lance-gateway')}\n"

@@ -51,6 +51,7 @@ def test_no_rows_give_no_results(cursor: Any) -> None:
     assert result.schema.names == ["id", "customer"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TYPES)
 def test_a_parameter_takes_the_type_of_what_it_meets(cursor: Any, name: str) -> None:
     data_type, value = TYPES[name]

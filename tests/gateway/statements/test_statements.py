@@ -128,6 +128,7 @@ def test_a_ticket_is_good_for_once(wire: flight.FlightClient) -> None:
         wire.do_get(info.endpoints[0].ticket).read_all()
 
 
+@pytest.mark.slow
 def test_a_column_of_each_type_can_be_compared(cursor: Any) -> None:
     for name in TYPES:
         cursor.execute(f'SELECT count(*) FROM typed AS a JOIN typed AS b ON a."{name}" = b."{name}"')

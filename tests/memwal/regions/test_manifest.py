@@ -53,6 +53,7 @@ def probes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
 
 
 class TestWrittenByLance:
+    @pytest.mark.slow
     def test_generations_and_wal_positions_are_read(self, new_table: Callable[..., WrittenTable]):
         table = new_table(bucket_column="id", num_buckets=2)
         batches = [table.rows(id=range(at, at + 40), qty=[0] * 40) for at in range(0, 200, 40)]
@@ -95,6 +96,7 @@ class TestWrittenByLance:
         assert manifest.region_values == {"bucket": b"\1\0\0\0"}
         assert [one.generation for one in manifest.flushed_generations] == [1]
 
+    @pytest.mark.slow
     def test_lances_writer_goes_on_from_a_manifest_of_ours(self, new_table: Callable[..., WrittenTable]):
         table = new_table()
         region = table.write(table.rows(id=[1], qty=[1]))
@@ -107,6 +109,7 @@ class TestWrittenByLance:
 
         assert [one.generation for one in table.manifest(region).flushed_generations] == [2]
 
+    @pytest.mark.slow
     def test_regions_are_listed_by_their_directories(self, new_table: Callable[..., WrittenTable]):
         table = new_table()
         assert list_regions(table.storage) == ()

@@ -52,6 +52,7 @@ def test_columns_carry_the_field_ids_of_the_base_table(new_table: Callable[..., 
     ]
 
 
+@pytest.mark.slow
 def test_entries_name_the_generation_they_are_flushed_in(new_table: Callable[..., WrittenTable]):
     table = new_table()
     batches = [table.rows(id=range(at, at + 40), qty=[0] * 40) for at in range(0, 200, 40)]

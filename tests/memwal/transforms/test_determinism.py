@@ -104,6 +104,7 @@ def test_every_function_is_listed_by_all_of_its_names() -> None:
     assert not has_unstable_call(["select", "lower", "from", "t"])
 
 
+@pytest.mark.slow
 def test_functions_have_listed_names_in_expressions() -> None:
     """Whatever alias calls a function, the expression has a name of it that DataFusion lists."""
     arguments = ("", "n", "n, n", "n, n, n", "s", "s, s", "l", "l, n")
@@ -135,6 +136,7 @@ print(context.sql("SELECT successor(a) AS b FROM t UNION ALL SELECT successor(a)
 """
 
 
+@pytest.mark.slow
 def test_functions_are_told_while_all_threads_of_datafusion_wait_for_it() -> None:
     """As when the first statement of a process reads regions that an expression divides."""
     done = subprocess.run(

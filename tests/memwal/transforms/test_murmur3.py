@@ -78,6 +78,7 @@ def check(column: pa.Array, raw: Sequence[bytes | None], lances: Sequence[int] |
         assert hashes.tolist() == lances
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", NUMBERS, ids=str)
 @given(data=st.data())
 def test_numbers_of_every_type_hash_as_their_bytes(kind: pa.DataType, data: st.DataObject):
@@ -89,6 +90,7 @@ def test_numbers_of_every_type_hash_as_their_bytes(kind: pa.DataType, data: st.D
     check(column, raw, [0 if one is None else mmh3.hash(one, signed=False) for one in raw])
 
 
+@pytest.mark.slow
 @given(
     values=st.lists(st.none() | st.text(max_size=40), max_size=9),
     cut=st.integers(0, 9),

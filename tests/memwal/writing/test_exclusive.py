@@ -26,6 +26,7 @@ def increment(table: WrittenTable, writer: TableWriter) -> None:
         return
 
 
+@pytest.mark.slow
 def test_increments_of_several_writers_all_count(table: WrittenTable, writing: Writing):
     writers = [writing(table), writing(table)]
 

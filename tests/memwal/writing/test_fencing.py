@@ -61,6 +61,7 @@ def test_a_region_that_was_lost_is_let_go_silently(table: WrittenTable, writing:
     assert rows_by_key(table)[1]["qty"] == 1
 
 
+@pytest.mark.slow
 def test_two_writers_and_a_rival_lose_nothing(table: WrittenTable, writing: Writing):
     first, second = writing(table, hold_ms=20), writing(table, hold_ms=20)
     (region,) = first.write(row(table, 0)).regions
@@ -100,6 +101,7 @@ def test_two_writers_and_a_rival_lose_nothing(table: WrittenTable, writing: Writ
         newest = max(newest, entry.writer_epoch)
 
 
+@pytest.mark.slow
 def test_a_rival_that_claims_all_the_time_keeps_nobody_out(table: WrittenTable, writing: Writing):
     writer = writing(table, hold_ms=200)
     region = writer.find_regions(row(table, 0).upserts)[0]
@@ -127,6 +129,7 @@ def test_a_rival_that_claims_all_the_time_keeps_nobody_out(table: WrittenTable, 
     assert set(rows_by_key(table)) == {1, 2, 3, 4}
 
 
+@pytest.mark.slow
 def test_writers_that_alternate_claim_seldom(table: WrittenTable, writing: Writing):
     first, second = writing(table, hold_ms=100), writing(table, hold_ms=100)
     first.write(row(table, 0))
@@ -196,6 +199,7 @@ def test_a_process_that_comes_back_takes_its_regions_again(table: WrittenTable, 
     assert set(rows_by_key(table)) == {1, 2}
 
 
+@pytest.mark.slow
 def test_what_storage_refused_for_good_is_not_written(table: WrittenTable, writing: Writing):
     writer = writing(table)
     (region,) = writer.write(row(table, 1)).regions
@@ -210,6 +214,7 @@ def test_what_storage_refused_for_good_is_not_written(table: WrittenTable, writi
     assert set(rows_by_key(table)) == {*once, 4}
 
 
+@pytest.mark.slow
 def test_a_write_that_storage_failed_for_a_moment_is_settled_and_acknowledged(
     table: WrittenTable, writing: Writing
 ):

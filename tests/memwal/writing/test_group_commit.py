@@ -30,6 +30,7 @@ def test_what_is_acknowledged_is_in_the_log(table: WrittenTable, writing: Writin
     assert [one.rows["qty"].to_pylist() for one in log(table, region) if one.rows is not None] == [[5]]
 
 
+@pytest.mark.slow
 def test_requests_that_wait_together_become_one_entry(table: WrittenTable, writing: Writing):
     writer = writing(table)
     (region,) = writer.write(row(table, 0)).regions

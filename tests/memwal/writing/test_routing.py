@@ -153,6 +153,7 @@ def test_regions_that_record_nothing_are_not_written_beside(bucketed: WrittenTab
         writing(bucketed).write(Changes(bucketed.rows(id=[1], qty=[0])))
 
 
+@pytest.mark.slow
 def test_of_a_table_without_spec_several_regions_are_not_written(tmp_path: Path, writing: Writing):
     table = WrittenTable.create(str(tmp_path / "s.lance"), keyed_schema(pa.field("id", pa.int64())))
     table.write(table.rows(id=[1], qty=[1]))

@@ -50,6 +50,7 @@ def test_old_versions_are_cleaned_up_between_opening_and_writing(table: WrittenT
     assert opened.watch.is_same()
 
 
+@pytest.mark.slow
 def test_statements_over_several_regions_are_written_whole(bucketed: WrittenTable, writing: Writing) -> None:
     """Upkeep comes after the rows were divided among regions, and before the last of them has its own."""
     writer = writing(bucketed)

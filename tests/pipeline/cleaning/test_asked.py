@@ -64,6 +64,7 @@ def test_a_table_that_nobody_has_written_to_has_no_garbage(root: Path, writers: 
     assert not find(Lake.open(str(root)).table("new"), clock=create_late_clock())
 
 
+@pytest.mark.slow
 def test_the_command_lists_by_default_and_removes_when_told(kept: CleanedTable, root: Path):
     cli = CliRunner()
     listed = cli.invoke(app, ["clean", "t", "--root", str(root), "--grace", "0s", "--retain-versions", "1"])
@@ -86,6 +87,7 @@ def test_the_command_lists_by_default_and_removes_when_told(kept: CleanedTable, 
         assert said in failed.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("kept")
 def test_one_table_does_not_keep_the_others_from_their_turn(root: Path):
     lance.write_dataset(pa.table({"a": [1]}), root / "a_plain.lance")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import lance
 import pyarrow as pa
+import pytest
 
 from pipeline.cleaning import CleanPolicy, Kind
 from tests.support import manifests
@@ -11,6 +12,7 @@ from tests.support.cleaning import CleanedTable, Open, filter_kind
 from tests.support.writer_process import WriterProcess
 
 
+@pytest.mark.slow
 def test_merged_generations_leave_their_manifest_first_and_the_disk_a_grace_later(
     kept: CleanedTable, root: Path, open_engine: Open
 ):
@@ -41,6 +43,7 @@ def test_nothing_is_changed_without_being_asked(kept: CleanedTable):
     assert {one: one.stat().st_mtime_ns for one in sorted(kept.path.rglob("*"))} == before
 
 
+@pytest.mark.slow
 def test_what_is_not_merged_stays_whatever_its_age(kept: CleanedTable, root: Path, open_engine: Open):
     for _ in range(3):
         kept.clean(CleanPolicy(0, 0, 1), hours=1000)
@@ -96,6 +99,7 @@ def test_a_directory_of_a_flush_that_failed_goes_when_the_generation_was_flushed
     assert kept.list_generations() == [1, 2, 3], "no version was given up"
 
 
+@pytest.mark.slow
 def test_a_directory_that_may_be_on_its_way_stays(kept: CleanedTable, root: Path, open_engine: Open):
     coming = directory(kept, 4)
     for hours in (1, 1000):

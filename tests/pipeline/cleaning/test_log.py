@@ -60,6 +60,7 @@ def claim_without_fence(kept: CleanedTable) -> None:
     manifests.write_manifest(kept.path, manifest)
 
 
+@pytest.mark.slow
 def test_entries_go_when_they_are_flushed_and_merged_and_fences_stay(
     kept: CleanedTable, root: Path, open_engine: Open
 ):
@@ -90,6 +91,7 @@ def test_entries_stay_while_readers_may_go_by_the_manifest_before(kept: CleanedT
     assert filter_kind(kept.find(CleanPolicy(grace_seconds=0), hours=0), Kind.LOG)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("appended", [0, 1, 4], ids=["never wrote", "wrote once", "wrote often"])
 def test_a_writer_that_lost_its_region_is_refused_however_late(
     kept: CleanedTable,
@@ -127,6 +129,7 @@ def test_without_the_fence_a_lost_writer_would_be_believed(kept: CleanedTable, r
     kept.check(open_engine(root))  # Nobody sees the row, which was acknowledged.
 
 
+@pytest.mark.slow
 def test_a_flush_of_a_lost_writer_is_refused_too(kept: CleanedTable, root: Path, open_engine: Open):
     lost = claim(kept)
     put(lost, kept, "before")
@@ -141,6 +144,7 @@ def test_a_flush_of_a_lost_writer_is_refused_too(kept: CleanedTable, root: Path,
     kept.check(open_engine(root))
 
 
+@pytest.mark.slow
 def test_entries_stay_where_a_claim_may_not_have_come_to_its_fence(kept: CleanedTable):
     """Its writer may go on at any position that was free when it looked."""
     kept.write_generation("first")
@@ -156,6 +160,7 @@ def test_entries_stay_where_a_claim_may_not_have_come_to_its_fence(kept: Cleaned
     assert kept.list_positions() == [1, 2, 3, 4, 5, 10, 14]
 
 
+@pytest.mark.slow
 def test_the_next_claim_finds_the_end_of_the_log(kept: CleanedTable, root: Path, open_engine: Open):
     """Whatever was removed: its fence is behind the newest entry, and its rows are read."""
     rng = random.Random(5)
@@ -221,6 +226,7 @@ def test_a_reader_that_is_stopped_before_the_log_finds_its_rows_elsewhere(
     engine.close()
 
 
+@pytest.mark.slow
 def test_a_gateway_reads_and_writes_on_while_its_log_is_removed(kept: CleanedTable, root: Path):
     """It holds what it wrote in memory, and knows positions that are gone."""
     with closing(EngineGateway(root)) as gateway:

@@ -26,6 +26,7 @@ def test_manifests_are_emptied_once_no_version_is_read_by_them(kept: CleanedTabl
     assert not filter_kind(kept.find(), Kind.MANIFESTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hint", ['{"version":1}', '{"version":2}', "", None])
 def test_an_old_hint_or_none_leads_to_the_newest_manifest(
     kept: CleanedTable, root: Path, open_engine: Open, hint: str | None
@@ -46,6 +47,7 @@ def test_an_old_hint_or_none_leads_to_the_newest_manifest(
     kept.check(open_engine(root))
 
 
+@pytest.mark.slow
 def test_a_commit_of_an_old_manifest_is_refused_however_late(kept: CleanedTable):
     storage = kept.lake.storage
     stopped = read_latest_manifest(storage, kept.region)

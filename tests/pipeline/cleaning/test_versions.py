@@ -14,6 +14,7 @@ from tests.support.cleaning import HOUR, NEWEST_ONLY, CleanedTable, Open, filter
 from tests.support.writer_process import WriterProcess
 
 
+@pytest.mark.slow
 def test_every_version_and_tag_that_is_kept_shows_what_it_showed(
     root: Path, writers: WriterProcess, open_engine: Open
 ):
@@ -47,6 +48,7 @@ def test_every_version_and_tag_that_is_kept_shows_what_it_showed(
     assert {name.rpartition("_")[2] for name in kept.list_generation_names()} == {"5"}
 
 
+@pytest.mark.slow
 def test_a_moment_whose_version_is_gone_is_refused_and_never_shown_in_part(
     root: Path, writers: WriterProcess, open_engine: Open
 ):

@@ -25,6 +25,7 @@ def index(root: Path, *arguments: str) -> Result:
     return CliRunner().invoke(app, ["pipeline", "index", "--root", str(root), *arguments])
 
 
+@pytest.mark.slow
 def test_upkeep_is_told_and_then_there_is_nothing_to_do(root: Path, table: IndexedTable):
     told = index(root, "docs", "--no-compact")
     assert told.exit_code == 0, told.output
@@ -35,18 +36,21 @@ def test_upkeep_is_told_and_then_there_is_nothing_to_do(root: Path, table: Index
     assert index(root, "--no-compact").stdout == "docs: nothing to do\n"
 
 
+@pytest.mark.slow
 def test_small_files_are_put_together_unless_told_otherwise(root: Path, table: IndexedTable):
     assert "put together" not in index(root, "--max-spare-fragments", "1", "--no-compact").stdout
     assert "put together: 3 fragments became 1" in index(root, "--max-spare-fragments", "1").stdout
     assert len(table.state().fragments) == 1
 
 
+@pytest.mark.slow
 def test_deleted_rows_stay_where_they_are_when_told(root: Path, table: IndexedTable):
     table.turn(range(0), 1, deleted=range(100))
     assert "put together" not in index(root, "--materialize-deletions", "1").stdout
     assert "rows of 1 fragment are deleted" in index(root, "--materialize-deletions", "0.4").stdout
 
 
+@pytest.mark.slow
 def test_reports_as_json(root: Path, table: IndexedTable):
     report = json.loads(index(root, "--json").stdout)
     assert report["table"] == "docs"
@@ -54,6 +58,7 @@ def test_reports_as_json(root: Path, table: IndexedTable):
     assert report["version"] == table.state().version
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("table")
 def test_indexes_are_built(root: Path):
     told = index(root, "docs", "--build", "id:BTREE", "--build", "n:bitmap:n_bits")
@@ -67,6 +72,7 @@ def test_indexes_are_built(root: Path):
     assert "covers 260 rows, from 2 segments side by side" in told.stdout
 
 
+@pytest.mark.slow
 def test_parameters_of_what_is_built(root: Path, table: IndexedTable):
     build = ("docs", "--build", "vec:IVF_FLAT:other")
     told = index(root, *build, "--parameter", "metric=cosine", "--parameter", "num_partitions=3")
@@ -94,6 +100,7 @@ def test_what_goes_wrong_is_one_line(root: Path, arguments: tuple[str, ...], mes
     assert len(told.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_table_that_fails_does_not_keep_others_from_their_turn(root: Path, table: IndexedTable):
     broken = root / "broken.lance"
     lance.write_dataset(pa.table({"a": range(10)}), broken)

@@ -13,6 +13,7 @@ from tests.planner.search.replayed import Ask
 from tests.support.writer_process import WriterProcess
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deleted_fraction", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize(
     "sizes", [(1, 1, 1), (6, 6, 6), (25, 3, 9, 3, 25, 1), (10, 9, 10, 9), (3, 25, 3, 25, 3)], ids=str

@@ -3,6 +3,7 @@
 from itertools import groupby, pairwise
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +29,7 @@ def batches(rows: list[tuple[int, str]], cuts: list[int]) -> list[pa.RecordBatch
     return found
 
 
+@pytest.mark.slow
 @given(ROWS, CUTS, st.integers(1, 8), st.sampled_from([1, 100, 1 << 20]))
 def test_pieces_are_the_rows_in_order(rows: list[tuple[int, str]], cuts: list[int], most: int, nbytes: int):
     found = list(split_into_chunks(batches(rows, cuts), "region", rows=most, nbytes=nbytes))
@@ -37,12 +39,14 @@ def test_pieces_are_the_rows_in_order(rows: list[tuple[int, str]], cuts: list[in
         assert set(one.rows.column("region").to_pylist()) == {one.number}
 
 
+@pytest.mark.slow
 @given(ROWS, CUTS)
 def test_pieces_are_as_large_as_they_may_be(rows: list[tuple[int, str]], cuts: list[int]):
     found = list(split_into_chunks(batches(rows, cuts), "region", rows=1000, nbytes=1 << 30))
     assert [one.number for one in found] == [region for region, _ in groupby(rows, key=lambda row: row[0])]
 
 
+@pytest.mark.slow
 @given(ROWS, CUTS)
 def test_the_last_row_of_each_key_stays(rows: list[tuple[int, str]], cuts: list[int]):
     found = [

@@ -146,6 +146,7 @@ class TestWhatIsDue:
         new_table("two")
         assert Keeper(Lake.open(str(root)), EAGER, ["two", "three"]).round().tables == ("two",)
 
+    @pytest.mark.slow
     def test_several_keepers_of_one_root_do_no_harm(self, root: Path, new_table: Callable[[str], LsmTable]):
         written = new_table("t")
         expected = dict.fromkeys(range(10), "base")

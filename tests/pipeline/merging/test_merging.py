@@ -70,6 +70,7 @@ def test_generations_of_nothing_but_tombstones_are_merged(kept: MergedTable):
     assert (report.upserted, report.deleted) == (0, 1)
 
 
+@pytest.mark.slow
 def test_queries_answer_the_same_before_and_after(root: Path, kept: MergedTable):
     kept.put(*(row(one, "new") for one in range(8, 12)))
     kept.delete({"id": 3})
@@ -101,6 +102,7 @@ def test_a_region_that_is_not_there_is_refused(kept: MergedTable):
         merge(kept.lake_table, regions=["nowhere"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [MergePolicy(batch_rows=1), MergePolicy(batch_bytes=1)])
 def test_the_smallest_batches_lead_to_the_same_table(kept: MergedTable, policy: MergePolicy):
     for value in ("first", "second", "third"):

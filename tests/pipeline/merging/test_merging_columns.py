@@ -79,6 +79,7 @@ def drop_a_child(base: lance.LanceDataset) -> None:
     base.drop_columns(["point.x"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change", [rename, swap_names, drop, drop_and_add_again, rename_a_child, drop_a_child]
 )

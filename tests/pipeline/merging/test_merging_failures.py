@@ -82,6 +82,7 @@ def test_a_base_table_that_can_t_be_written_is_left_as_it_was(kept: MergedTable,
     kept.check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["before", "after"])
 @pytest.mark.parametrize("call", ["put_if_absent", "list", "directories", "read", "delete"])
 def test_storage_that_fails_once_is_told_of_and_the_next_merge_finishes(

@@ -32,6 +32,7 @@ def kept(root: Path, writers: WriterProcess) -> MergedTable:
     return MergedTable.create(root, writers, unpartitioned(("id",), 2), SCHEMA, base)
 
 
+@pytest.mark.slow
 def test_a_delete_that_lags_spares_what_a_faster_merger_merged_since(
     kept: MergedTable, monkeypatch: pytest.MonkeyPatch
 ):
@@ -49,6 +50,7 @@ def test_a_delete_that_lags_spares_what_a_faster_merger_merged_since(
     kept.check()
 
 
+@pytest.mark.slow
 def test_a_key_that_a_slower_merger_inserts_stays_deleted(kept: MergedTable, monkeypatch: pytest.MonkeyPatch):
     kept.put(row(50, "short-lived"))
     kept.flush()
@@ -63,6 +65,7 @@ def test_a_key_that_a_slower_merger_inserts_stays_deleted(kept: MergedTable, mon
     kept.check()
 
 
+@pytest.mark.slow
 def test_a_key_that_a_merger_with_an_older_view_inserts_stays_deleted(
     kept: MergedTable, monkeypatch: pytest.MonkeyPatch
 ):
@@ -88,6 +91,7 @@ def test_a_key_that_a_merger_with_an_older_view_inserts_stays_deleted(
     kept.check()
 
 
+@pytest.mark.slow
 def test_a_merger_ends_where_one_that_began_earlier_does(kept: MergedTable, monkeypatch: pytest.MonkeyPatch):
     region = kept.table.region_of({"id": 1})
     kept.put(row(1, "first"))
@@ -108,6 +112,7 @@ def test_a_merger_ends_where_one_that_began_earlier_does(kept: MergedTable, monk
     assert kept.list_extents() == []
 
 
+@pytest.mark.slow
 def test_what_a_dead_merger_had_agreed_to_holds_for_the_next(
     kept: MergedTable, monkeypatch: pytest.MonkeyPatch
 ):
@@ -127,6 +132,7 @@ def test_what_a_dead_merger_had_agreed_to_holds_for_the_next(
     assert kept.list_extents() == []
 
 
+@pytest.mark.slow
 def test_a_merger_that_dies_between_its_passes_leaves_every_answer_right(
     root: Path, kept: MergedTable, monkeypatch: pytest.MonkeyPatch
 ):
@@ -216,6 +222,7 @@ def insert_around_mem_wal(kept: MergedTable) -> None:
     job.execute(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before_pass", [1, 2])
 @pytest.mark.parametrize(
     "change",
@@ -255,6 +262,7 @@ def test_an_older_version_that_is_restored_meanwhile_is_merged_into_anew(
     kept.check()
 
 
+@pytest.mark.slow
 def test_a_merge_gives_up_when_the_table_never_rests(kept: MergedTable, monkeypatch: pytest.MonkeyPatch):
     kept.put(row(3, "new"), row(50, "new"))
     kept.flush()

@@ -108,6 +108,7 @@ def read(root: Path, open_engine: Callable[[Path], QueryEngine]) -> Callable[...
 
 
 class TestFilesOfOtherBuilders:
+    @pytest.mark.slow
     @pytest.mark.parametrize("builder", [SPECIFIED, FORMER], ids=str)
     def test_they_are_read_and_still_after_merges(
         self, table: LakeTable, written: LsmTable, read: Callable[..., dict[int, str]], builder: Builder
@@ -128,6 +129,7 @@ class TestFilesOfOtherBuilders:
         merge(table)
         assert read() == FIRST | {8: "later", 9: "last"}
 
+    @pytest.mark.slow
     def test_regions_known_by_identity_alone_are_read_as_they_are_now(
         self, table: LakeTable, written: LsmTable, read: Callable[..., dict[int, str]]
     ):
@@ -198,6 +200,7 @@ CLONES = [shallow, deep, copied, without_regions]
 class TestClones:
     """A clone is a copy of a base version: regions of its source are not its own, unless they were copied."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("remember", [ours, SPECIFIED.remember, FORMER.remember, IDENTITY.remember])
     @pytest.mark.parametrize("clone", CLONES, ids=lambda one: one.__name__)
     def test_no_consistency_fails_or_shows_more_than_another(
@@ -217,6 +220,7 @@ class TestClones:
         assert read("snapshot", "c") == {key: v for key, v in expected.items() if key != 9}
         assert read("snapshot") == FIRST
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("clone", CLONES, ids=lambda one: one.__name__)
     def test_rows_written_to_a_clone_are_not_taken_for_merged_ones(
         self,

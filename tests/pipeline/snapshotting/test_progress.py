@@ -65,6 +65,7 @@ class TestProgressIsNeverLowered:
         lance.LanceDataset.commit(table.uri, made_from_it, read_version=version)
         assert details_of(table).merged_generations == {}
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("other", OTHERS, ids=lambda one: one.__name__)
     def test_one_that_others_overtook_is_not_committed(
         self, table: LakeTable, other: Callable[[LakeTable], None]
@@ -79,6 +80,7 @@ class TestProgressIsNeverLowered:
         assert read_base_manifest(table.storage, table.dataset().version) == before
         assert set(table.storage.list("_versions")) == files
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("other", OTHERS, ids=lambda one: one.__name__)
     def test_and_the_job_begins_anew(
         self,
@@ -209,6 +211,7 @@ class TestProgressIsNeverLowered:
         with pytest.raises(UnavailableError, match="others committed to it 12 times meanwhile"):
             snapshot(table, ALWAYS)
 
+    @pytest.mark.slow
     def test_a_table_whose_versions_dynamodb_counts_is_refused(self):
         storage = Storage.open("s3+ddb://bucket/t.lance?ddbTableName=commits")
         with pytest.raises(UnsupportedError, match="decided in a DynamoDB table"):

@@ -60,6 +60,7 @@ class TestWhatIsRemembered:
             assert spoken["num_shards"] == 2
             assert spoken["sharding_specs"][0]["fields"][0]["transform"] == "bucket"
 
+    @pytest.mark.slow
     def test_consistency_snapshot_reads_what_was_flushed_by_then(
         self,
         root: Path,

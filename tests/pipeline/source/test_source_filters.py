@@ -150,6 +150,7 @@ def spark_rows() -> list[dict[str, Any]]:
     return rows + [{**row, "key": row["key"] + 100} for row in rows]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(chosen=st.lists(filters(), min_size=1, max_size=3))
 def test_pushed_and_handed_back_filters_give_what_spark_gives(

@@ -68,6 +68,7 @@ def write_on(items: LsmTable) -> None:
         merge_generations(items.path, region, flushed[-1].generation)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["gateway", "direct"])
 @pytest.mark.parametrize("endpoints", ["1", "2", "5", "40"])
 def test_parts_are_disjoint_and_complete_while_others_write(
@@ -84,6 +85,7 @@ def test_parts_are_disjoint_and_complete_while_others_write(
     assert [pairs(planned.part(number)) for number in range(len(parts))] == [pairs(part) for part in parts]
 
 
+@pytest.mark.slow
 def test_only_columns_that_are_wanted_are_asked_for(server: GatewayServer) -> None:
     filters = [GreaterThan(("id",), 55)]
     planned = plan_read(get_url(server), filters, table="items", columns="n, id", endpoints="2")
@@ -92,6 +94,7 @@ def test_only_columns_that_are_wanted_are_asked_for(server: GatewayServer) -> No
     assert set(list_statements(server)) == {'SELECT "id", "n" FROM "items" WHERE "id" > 55'}
 
 
+@pytest.mark.slow
 def test_a_join_is_one_partition_that_is_run_when_it_is_read(server: GatewayServer) -> None:
     query = "SELECT n, count(*) AS c FROM items GROUP BY n;"
     planned = plan_read(get_url(server), [GreaterThan(("c",), 20)], query=query, endpoints="8")
@@ -114,6 +117,7 @@ def test_other_ways_to_say_what_is_read(
     assert rows is None or len(found) == rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -135,6 +139,7 @@ def test_what_cannot_be_read_is_refused(server: GatewayServer, options: dict[str
     assert pairs(plan_read(get_url(server), table="items").rows()) == EXPECTED
 
 
+@pytest.mark.slow
 def test_a_task_that_comes_late_renews_its_ticket(server: GatewayServer) -> None:
     planned = plan_read(get_url(server), table="items", endpoints="3")
     assert all(end.expires_at > time.time() for one in planned.partitions for end in one.endpoints)  # type: ignore[attr-defined]
@@ -147,6 +152,7 @@ def test_a_task_that_comes_late_renews_its_ticket(server: GatewayServer) -> None
     assert pairs(planned.rows()) == EXPECTED
 
 
+@pytest.mark.slow
 def test_a_clock_that_is_behind_learns_of_the_expiry_from_the_gateway(
     items: LsmTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,6 +165,7 @@ def test_a_clock_that_is_behind_learns_of_the_expiry_from_the_gateway(
         assert pairs(planned.rows()) == EXPECTED
 
 
+@pytest.mark.slow
 def test_a_snapshot_that_is_gone_is_an_error_and_never_other_rows(
     items: LsmTable, server: GatewayServer
 ) -> None:
@@ -172,6 +179,7 @@ def test_a_snapshot_that_is_gone_is_an_error_and_never_other_rows(
             planned.rows()
 
 
+@pytest.mark.slow
 def test_other_gateways_over_the_root_take_over(items: LsmTable, server: GatewayServer) -> None:
     with serving(items.path.parent) as other:
         urls = f"grpc://127.0.0.1:1,{get_url(server)},{get_url(other)}"
@@ -257,6 +265,7 @@ def test_a_stream_that_breaks_off_later_fails_the_task(monkeypatch: pytest.Monke
 # Direct mode.
 
 
+@pytest.mark.slow
 def test_rows_of_the_direct_mode_never_pass_through_the_gateway(
     items: LsmTable, server: GatewayServer
 ) -> None:
@@ -269,6 +278,7 @@ def test_rows_of_the_direct_mode_never_pass_through_the_gateway(
     assert list_statements(server) == []
 
 
+@pytest.mark.slow
 def test_an_engine_serves_all_parts_that_a_worker_reads(items: LsmTable, server: GatewayServer) -> None:
     direct._engine.cache_clear()
     planned = plan_read(
@@ -279,6 +289,7 @@ def test_an_engine_serves_all_parts_that_a_worker_reads(items: LsmTable, server:
     assert (info.misses, info.hits) == (1, len(planned.partitions) - 1)
 
 
+@pytest.mark.slow
 def test_rows_that_are_found_by_key_come_from_the_gateway(items: LsmTable, server: GatewayServer) -> None:
     planned = plan_read(
         get_url(server), [EqualTo(("id",), 55)], table="items", mode="direct", root=str(items.path.parent)

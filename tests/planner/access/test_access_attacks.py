@@ -148,6 +148,7 @@ def test_a_view_with_restrictions_stays_closed(engine: QueryEngine):
         engine.prepare("SELECT * FROM recent", access=access)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "condition",
     [

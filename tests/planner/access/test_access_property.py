@@ -142,6 +142,7 @@ def check(lake: Lake, t: TableAccess, u: TableAccess, asked: list[str]) -> None:
 _ASKED = st.lists(statements(), min_size=4, max_size=4)
 
 
+@pytest.mark.slow
 @settings(
     max_examples=4,
     deadline=None,

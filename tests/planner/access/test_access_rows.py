@@ -142,6 +142,7 @@ def test_a_filter_of_which_storage_says_all(ask: Ask):
     assert ask("SELECT id FROM orders WHERE id > 3 AND amount < 15", FILTERED) == [(4,)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("row_filter", "expected"),
     [

@@ -91,6 +91,7 @@ def test_columns_may_have_any_name(name: str):
     assert policy.masks[name].columns == {name}
 
 
+@pytest.mark.slow
 def test_rows_with_the_words_of_plans_are_shown(tmp_path: Path, open_engine: Callable[[Path], QueryEngine]):
     rows = pa.table({"tenant": PRINTED, "n": range(len(PRINTED))})
     lance.write_dataset(rows, tmp_path / "t.lance")

@@ -129,6 +129,7 @@ def test_numbered_parameters_may_repeat():
     assert statement.render([pa.scalar(True), pa.scalar("x")]) == "SELECT  'x' ,  TRUE ,  'x' "
 
 
+@pytest.mark.slow
 def test_a_thousand_alternatives_and_deep_brackets_bind():
     alternatives = " OR ".join(f"(id = {i} AND item = 'a{i}')" for i in range(1000))
     assert len(bound(f"SELECT * FROM orders WHERE {alternatives}").references) == 1

@@ -90,6 +90,7 @@ STATEMENTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("access", [FULL_ACCESS, ANALYST], ids=["everything", "analyst"])
 @pytest.mark.parametrize("sql", STATEMENTS)
 def test_a_plan_gives_what_its_statement_gives(engine: QueryEngine, sql: str, access: Any):

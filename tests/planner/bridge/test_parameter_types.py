@@ -78,6 +78,7 @@ def answer(literal: str) -> pa.Scalar:
     return CONTEXT.sql(f"SELECT {literal} AS v").to_arrow_table().column(0)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [*VALUES, *NULLS], ids=lambda value: str(value.type))
 def test_a_literal_is_the_value_in_value_and_type(value: pa.Scalar):
     found = answer(sql_literal(value))
@@ -134,6 +135,7 @@ def test_values_without_a_literal_are_named(value: pa.Scalar):
         sql_literal(value)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     st.one_of(

@@ -163,6 +163,7 @@ def test_whatever_is_more_is_left_to_datafusion(sql: str) -> None:
     assert shape_of(sql) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", [*SCANS, *COUNTS, *OTHERS])
 def test_all_of_them_give_the_rows_that_they_mean(lake: Lake, sql: str) -> None:
     found = lake.engine.execute(sql).read_all()

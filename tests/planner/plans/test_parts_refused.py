@@ -17,6 +17,7 @@ from tests.support.tables import bucketed, unpartitioned
 from tests.support.writer_process import WriterProcess
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -65,6 +66,7 @@ def test_a_forged_tail_is_refused(
     written.table.close_writers()
 
 
+@pytest.mark.slow
 def test_a_restricted_table_is_neither_divided_nor_read_in_parts(
     root: Path, writers: WriterProcess, open_engine: Callable[[Path], QueryEngine]
 ) -> None:

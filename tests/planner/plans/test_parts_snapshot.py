@@ -23,6 +23,7 @@ from tests.support.tables import LsmTable, unpartitioned
 from tests.support.writer_process import WriterProcess
 
 
+@pytest.mark.slow
 def test_parts_read_the_snapshot_whatever_is_written_flushed_and_merged_meanwhile(
     root: Path, writers: WriterProcess, open_engine: Callable[[Path], QueryEngine]
 ) -> None:

@@ -113,6 +113,7 @@ NONE_BESIDE_FULL = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sql", "rows"),
     [

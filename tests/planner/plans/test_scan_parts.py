@@ -16,6 +16,7 @@ from tests.support.writer_process import WriterProcess
 LAYOUTS = [unpartitioned(("id",), 1), unpartitioned(("id",), 3), bucketed("id", 4, recorded=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
 def test_the_parts_together_are_the_result(
     root: Path, writers: WriterProcess, open_engine: Callable[[Path], QueryEngine], layout: Layout
@@ -50,6 +51,7 @@ def test_no_part_is_offered_that_has_nothing_to_read(
     assert rows_of(engine.prepare("SELECT * FROM empty").execute_part(only)) == []
 
 
+@pytest.mark.slow
 def test_a_large_fragment_is_divided_by_rows(
     root: Path, writers: WriterProcess, open_engine: Callable[[Path], QueryEngine]
 ) -> None:
@@ -103,6 +105,7 @@ def test_what_is_more_than_a_scan_is_not_divided(
     assert open_engine(root).prepare(sql).parts(4) is None
 
 
+@pytest.mark.slow
 def test_parameters_are_those_of_the_reader(
     root: Path, writers: WriterProcess, open_engine: Callable[[Path], QueryEngine]
 ) -> None:

@@ -120,6 +120,7 @@ def test_far_summers_in_zones_with_daylight_saving():
     assert not kept("year", "int32", column, 2049, field("c") >= value)
 
 
+@pytest.mark.slow
 @given(st.integers(-50, 50), st.integers(1, 7))
 @settings(deadline=None, max_examples=60)
 def test_truncated_numbers(number: int, width: int):
@@ -130,6 +131,7 @@ def test_truncated_numbers(number: int, width: int):
             assert kept(f"truncate; width={width}", "int64", pa.field("c", pa.int64()), answer, condition)
 
 
+@pytest.mark.slow
 @given(st.text("ab\u00e9\u0301\U0001f600", max_size=5), st.integers(1, 3))
 @settings(deadline=None, max_examples=60)
 def test_truncated_text(text: str, width: int):
@@ -169,6 +171,7 @@ BY_LANCE: dict[str, Callable[[], st.SearchStrategy[object]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("transform", "kind"),
     [

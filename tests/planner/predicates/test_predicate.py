@@ -269,6 +269,7 @@ def test_conjunctions_are_flat():
     assert conjunction([]) == TRUE
 
 
+@pytest.mark.slow
 def test_thousands_of_alternatives_do_not_overflow():
     expression = field("id") == 0
     for i in range(1, 3000):
@@ -356,6 +357,7 @@ def matching(condition: str) -> Iterator[dict[str, Any]]:
     )
 
 
+@pytest.mark.slow
 @given(conditions())
 @settings(deadline=None, max_examples=60)
 def test_every_row_that_datafusion_keeps_is_described(condition: str):
@@ -369,6 +371,7 @@ def test_every_row_that_datafusion_keeps_is_described(condition: str):
         assert evaluate(predicate, row) is True, (condition, describe(predicate), row)
 
 
+@pytest.mark.slow
 @given(conditions())
 @settings(deadline=None, max_examples=60)
 def test_keys_cover_every_row_that_datafusion_keeps(condition: str):

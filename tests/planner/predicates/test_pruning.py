@@ -282,6 +282,7 @@ def assert_no_matching_row_is_pruned(
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reading", BucketHash)
 @pytest.mark.parametrize("spec", SPECS)
 def test_no_region_of_a_row_is_pruned_by_a_condition_on_it(spec: str, reading: BucketHash):

@@ -226,6 +226,7 @@ def test_floats_compare_as_in_datafusion(values: list[float | None], operator: s
         assert predicate.matches(batch).to_pylist() == _expected(f"f {operator} {literal}", rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operator", ["=", "!=", "<", "<=", ">", ">="])
 @pytest.mark.parametrize("bound", [0.0, -0.0, math.nan, math.inf, -math.inf, 1.0])
 @pytest.mark.parametrize("kind", [pa.float64(), pa.float32()])

@@ -90,6 +90,7 @@ def predicates() -> st.SearchStrategy[Predicate]:
     return st.recursive(conditions(), several, max_leaves=6)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(predicates(), st.lists(st.fixed_dictionaries({n: st.sampled_from(v) for n, v in DOMAIN.items()})))
 def test_boxes_hold_the_rows_that_are_described_and_no_others(

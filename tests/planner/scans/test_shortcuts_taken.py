@@ -183,6 +183,7 @@ def _without(*shortcuts: Shortcut) -> SessionSettings:
 LONG_WAY = replace(DEFAULT_SETTINGS, shortcuts=NO_SHORTCUTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("access", [FULL_ACCESS, SOMEBODY], ids=["everything", "restricted"])
 @pytest.mark.parametrize("shortcut", READS)
 def test_it_is_taken_where_it_is_on_alone(
@@ -210,6 +211,7 @@ QUERIES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("access", [FULL_ACCESS, SOMEBODY], ids=["everything", "restricted"])
 @pytest.mark.parametrize("level", ["strong", "snapshot"])
 @pytest.mark.parametrize("sql", QUERIES)
@@ -238,6 +240,7 @@ def test_results_are_divided_where_that_is_on(engine: QueryEngine):
         assert engine.prepare(sql, settings).parts(3) is None
 
 
+@pytest.mark.slow
 def test_runs_leave_nothing_in_caches_that_they_may_not_use(tmp_path: Path, writers: WriterProcess):
     lake = Lake(tmp_path / "fresh", writers)
     lake.engine.close()
@@ -288,6 +291,7 @@ def test_what_this_process_wrote_is_read_from_the_log(own: QueryEngine, calls: C
     assert calls["log entries"] == 1
 
 
+@pytest.mark.slow
 def test_a_strong_read_of_the_log_has_rows_that_are_not_durable_yet(own: QueryEngine):
     relaxed = replace(DEFAULT_SETTINGS, durable_writes=False)
     for number in range(20):
@@ -302,6 +306,7 @@ def test_checked_writes_are_kept(own: QueryEngine):
         assert _prepared(own, sql, settings) is not _prepared(own, sql, settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sql",
     [

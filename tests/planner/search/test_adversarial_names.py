@@ -151,6 +151,7 @@ CONDITIONS: dict[str, tuple[str, Condition]] = {
 }
 
 
+@pytest.mark.slow
 def test_conditions_are_told_apart(engine: QueryEngine, rows: list[Row], access: Access):
     """One engine answers all, one after another: what it keeps of one must not answer for another."""
     visible = sees(access)
@@ -173,6 +174,7 @@ def test_filters_of_a_subquery_are_found_whatever_stands_in_them(
     assert ids(engine, sql, access) == [expected]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", TITLES)
 def test_names_of_nodes_in_values_refuse_nothing(engine: QueryEngine, rows: list[Row], value: str):
     sql = f"""
@@ -182,6 +184,7 @@ def test_names_of_nodes_in_values_refuse_nothing(engine: QueryEngine, rows: list
     assert ids(engine, sql) == nearest(rows, lambda row: row["title"].upper() != value.upper())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", TITLES)
 def test_the_nearest_rows_are_searched_whatever_the_values(engine: QueryEngine, rows: list[Row], value: str):
     sql = f"SELECT id FROM docs WHERE title LIKE {like(value)} ORDER BY vec <-> {QUERY} LIMIT 5"
@@ -227,6 +230,7 @@ def test_reads_that_no_node_shows_are_counted_as_well(engine: QueryEngine, rows:
     assert set(found["total"].to_pylist()) == {sum(row["n"] for row in rows)}
 
 
+@pytest.mark.slow
 def test_a_search_in_a_subquery_that_stands_for_a_value_meets_its_conditions_first(
     engine: QueryEngine, rows: list[Row], access: Access
 ):
@@ -277,6 +281,7 @@ def test_a_search_where_its_conditions_can_not_be_seen_is_refused(engine: QueryE
     assert found.num_rows == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "explain", ["EXPLAIN", "EXPLAIN VERBOSE", "EXPLAIN ANALYZE", "EXPLAIN ANALYZE VERBOSE"]
 )
@@ -288,6 +293,7 @@ def test_a_search_with_conditions_is_explained(engine: QueryEngine, explain: str
     assert engine.execute(f"{explain} {sql}").read_all().num_rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sql", "condition"),
     [

@@ -31,6 +31,7 @@ def table(root: Path, writers: WriterProcess) -> ReplayedTable:
     return made
 
 
+@pytest.mark.slow
 def test_terms_that_one_generation_alone_has(table: ReplayedTable, root: Path, open_engine: Open):
     ask = asking(open_engine(root))
     table.put(*texts(100, "fresh common", "fresh fresh", "word"))
@@ -58,6 +59,7 @@ def test_a_term_frequent_in_the_base_and_rare_in_a_generation_and_the_other_way_
         table.flush()
 
 
+@pytest.mark.slow
 def test_a_term_that_only_stale_versions_have(table: ReplayedTable, root: Path, open_engine: Open):
     ask = asking(open_engine(root))
     table.put(*many(30, 10, "moved"))
@@ -75,6 +77,7 @@ def test_a_term_that_only_stale_versions_have(table: ReplayedTable, root: Path, 
     table.check_texts(ask, "common word")
 
 
+@pytest.mark.slow
 def test_stale_versions_would_fill_the_page(table: ReplayedTable, root: Path, open_engine: Open):
     """All best matches of the base are superseded; the live ones score worst."""
     ask = asking(open_engine(root))
@@ -85,6 +88,7 @@ def test_stale_versions_would_fill_the_page(table: ReplayedTable, root: Path, op
         table.flush()
 
 
+@pytest.mark.slow
 def test_every_row_is_superseded_then_deleted(table: ReplayedTable, root: Path, open_engine: Open):
     ask = asking(open_engine(root))
     table.put(*many(0, 40, "other word"))
@@ -100,6 +104,7 @@ def test_every_row_is_superseded_then_deleted(table: ReplayedTable, root: Path, 
     assert table.check_texts(ask, "other") == []
 
 
+@pytest.mark.slow
 def test_texts_that_have_no_tokens_are_no_documents(table: ReplayedTable, root: Path, open_engine: Open):
     """NULL, the empty text and stop words alone move no average."""
     ask = asking(open_engine(root))
@@ -140,6 +145,7 @@ def test_the_index_lags_behind_merges(table: ReplayedTable, root: Path, open_eng
     check()
 
 
+@pytest.mark.slow
 def test_phrases_and_whole_sets_of_words_across_sources(table: ReplayedTable, root: Path, open_engine: Open):
     ask = asking(open_engine(root))
     table.put(*texts(100, "word common", "common word common word", "base the word"))
@@ -159,6 +165,7 @@ def test_phrases_and_whole_sets_of_words_across_sources(table: ReplayedTable, ro
         table.flush()
 
 
+@pytest.mark.slow
 def test_conditions_change_which_rows_are_found_and_no_score(
     table: ReplayedTable, root: Path, open_engine: Open
 ):
@@ -170,6 +177,7 @@ def test_conditions_change_which_rows_are_found_and_no_score(
         table.flush()
 
 
+@pytest.mark.slow
 def test_documents_of_very_different_length(root: Path, writers: WriterProcess, open_engine: Open):
     """The average length of a source is far from that of all."""
     table = ReplayedTable(root, writers, many(0, 20, "short"))

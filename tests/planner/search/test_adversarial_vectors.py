@@ -59,6 +59,7 @@ def test_all_true_neighbours_are_superseded(
     assert in_the_log == in_a_generation == [(number,) for number in range(10, 20)]
 
 
+@pytest.mark.slow
 def test_a_hundred_stale_versions_are_nearer_than_any_live_row(
     root: Path, writers: WriterProcess, open_engine: Open, indexed: Callable[[ReplayedTable], None]
 ):
@@ -75,6 +76,7 @@ def test_a_hundred_stale_versions_are_nearer_than_any_live_row(
     assert len(table.check_nearest(ask, ORIGIN, 100)) == 60
 
 
+@pytest.mark.slow
 def test_stale_versions_lie_in_every_generation(root: Path, writers: WriterProcess, open_engine: Open):
     """The version of every generation is nearer than all newer ones."""
     table = ReplayedTable(root, writers, spread(range(40)))
@@ -198,6 +200,7 @@ def test_the_index_is_built_around_merges(
     check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["l2", "cosine", "dot"])
 @pytest.mark.parametrize("element", [pa.float16(), pa.float32(), pa.float64()], ids=str)
 def test_distances_of_all_sources_compare(
@@ -231,6 +234,7 @@ def test_bits_are_compared_wherever_they_lie(root: Path, writers: WriterProcess,
     assert table.check_nearest(ask, bits[40], 1, metric="hamming") == [(3,)]
 
 
+@pytest.mark.slow
 def test_conditions_leave_fewer_rows_than_were_nearest(
     root: Path, writers: WriterProcess, open_engine: Open, indexed: Callable[[ReplayedTable], None]
 ):

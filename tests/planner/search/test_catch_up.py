@@ -69,6 +69,7 @@ def subject(root: Path, writers: WriterProcess) -> Iterator[Subject]:
     subject.table.close_writers()
 
 
+@pytest.mark.slow
 def test_rows_of_a_merge_come_from_their_generation_until_the_index_has_them(subject: Subject):
     subject.flush_rows(range(30, 50), 1)
     subject.check()
@@ -119,6 +120,7 @@ def test_each_index_has_its_own_gap(subject: Subject):
     assert subject.answering(IndexKind.VECTOR) == {1: 5, 2: 25}
 
 
+@pytest.mark.slow
 def test_several_generations_of_several_regions(root: Path, writers: WriterProcess):
     subject = Subject(root, writers, regions=3)
     subject.flush_rows(range(20, 60), 1)
@@ -162,6 +164,7 @@ def test_tombstones_of_a_merged_generation_answer_for_nothing(subject: Subject):
     assert subject.answering() == {1: 19}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["n", "txt", "vec"])
 def test_a_row_that_was_changed_in_the_base_table_since_is_read_there(subject: Subject, column: str):
     subject.flush_rows(range(30, 50), 1)
@@ -175,6 +178,7 @@ def test_a_row_that_was_changed_in_the_base_table_since_is_read_there(subject: S
     assert subject.answering() == {1: 18}
 
 
+@pytest.mark.slow
 def test_rows_that_are_deleted_from_the_base_table_are_gone(subject: Subject):
     subject.flush_rows(range(30, 50), 1)
     subject.merge()
@@ -196,6 +200,7 @@ def test_rows_that_are_appended_to_the_base_table_have_no_generation(subject: Su
     assert subject.answering() == {1: 20}
 
 
+@pytest.mark.slow
 def test_a_row_that_became_again_what_it_was_is_found_once(subject: Subject):
     subject.flush_rows(range(30, 50), 1)
     subject.flush_rows(range(30, 50), 2)
@@ -205,6 +210,7 @@ def test_a_row_that_became_again_what_it_was_is_found_once(subject: Subject):
     assert subject.answering() == {3: 20}
 
 
+@pytest.mark.slow
 def test_compaction_forgets_what_indexes_cover(subject: Subject):
     subject.flush_rows(range(30, 50), 1)
     subject.merge()
@@ -219,6 +225,7 @@ def test_compaction_forgets_what_indexes_cover(subject: Subject):
     assert subject.answering() == {}
 
 
+@pytest.mark.slow
 def test_an_index_that_is_built_anew_has_everything(subject: Subject):
     subject.flush_rows(range(30, 50), 1)
     subject.merge()
@@ -228,6 +235,7 @@ def test_an_index_that_is_built_anew_has_everything(subject: Subject):
     assert subject.answering(IndexKind.TEXT) == {1: 20}
 
 
+@pytest.mark.slow
 def test_a_generation_whose_texts_were_taken_apart_otherwise_is_not_asked(subject: Subject):
     subject.flush_rows(range(30, 50), 1)
     subject.table.dataset().create_scalar_index("txt", "INVERTED", name="txt_index", stem=False)
@@ -296,6 +304,7 @@ def test_regions_that_are_pruned_do_not_answer(root: Path, writers: WriterProces
     subject.divided.close()
 
 
+@pytest.mark.slow
 def test_searches_that_are_fused_find_a_row_in_the_same_source(subject: Subject):
     subject.flush_rows(range(30, 50), 1)
     subject.merge()
@@ -312,6 +321,7 @@ def test_searches_that_are_fused_find_a_row_in_the_same_source(subject: Subject)
     assert len(places[0]) == len(subject.rows)
 
 
+@pytest.mark.slow
 def test_fused_rankings_are_the_same_with_and_without(subject: Subject, open_engine: Open, root: Path):
     subject.flush_rows(range(30, 50), 1)
     subject.merge()
@@ -373,6 +383,7 @@ def test_few_rows_are_looked_at(subject: Subject):
     subject.check(CatchUpMode.NEVER)
 
 
+@pytest.mark.slow
 def test_answers_are_those_of_a_replay(subject: Subject, open_engine: Open, root: Path):
     ask = asking(open_engine(root))
     exact = "catch_up => 'always', refine_factor => 100, ef => 1000, nprobes => 100"

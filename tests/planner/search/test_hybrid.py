@@ -61,6 +61,7 @@ def scaled(values: dict[int, float]) -> dict[int, float]:
     return {key: (value - least) / (most - least) for key, value in values.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("condition", ["", "WHERE id > 40", "WHERE title LIKE 'T%'", "WHERE tenant = 'a'"])
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 0.5, 1.0])
 def test_weighted_scores_add_up_what_both_say(engine: QueryEngine, alpha: float, condition: str):

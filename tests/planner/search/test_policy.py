@@ -56,12 +56,14 @@ def refusal(lake: Lake, sql: str, access: Any = ANALYST) -> LanceGatewayError:
     return caught.value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("search", [NEAREST, WORDS, BOTH])
 def test_the_bait_is_taken_by_those_who_see_it(lake: Lake, visible: set[int], search: str):
     ids = {row["id"] for row in found(lake, f"SELECT id FROM {search}", FULL_ACCESS)}
     assert ids.isdisjoint(visible)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sql",
     [
@@ -107,6 +109,7 @@ def test_hidden_rows_take_no_place(lake: Lake, visible: set[int]):
             assert {row["id"] for row in rows} <= visible
 
 
+@pytest.mark.slow
 def test_a_score_does_not_tell_of_hidden_rows(lake: Lake):
     """The word of hidden rows is unknown, and the common one is as common as it is in what is seen."""
     assert found(lake, f"SELECT id FROM lance_fts('docs', 'body', '{RARE}')") == []
@@ -118,6 +121,7 @@ def test_a_score_does_not_tell_of_hidden_rows(lake: Lake):
     twin.close()
 
 
+@pytest.mark.slow
 def test_who_asked_before_makes_no_difference(lake: Lake, visible: set[int]):
     """The second run of a statement is planned another way, and caches are shared."""
     other = create_principal(docs=TableAccess(row_filter="tenant = 'b'"))
@@ -197,6 +201,7 @@ def test_a_masked_column_is_not_searched(lake: Lake, call: str):
     assert "is masked by your access policy" in str(error)
 
 
+@pytest.mark.slow
 def test_masked_values_are_what_is_seen(lake: Lake):
     for search in (NEAREST, WORDS, BOTH):
         rows = found(lake, f"SELECT title, pages, vec, secret FROM {search}")
@@ -208,6 +213,7 @@ def test_masked_values_are_what_is_seen(lake: Lake):
         assert found(lake, f"SELECT id FROM {search} WHERE upper(title) LIKE 'T_' AND pages + 0 > 1") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["ORDER BY d LIMIT 4", "ORDER BY d DESC LIMIT 4", "ORDER BY d, id LIMIT 4"])
 def test_distances_of_a_masked_column_are_of_its_mask(lake: Lake, order: str):
     twin = lake.twin(OF_ANALYST)
@@ -228,6 +234,7 @@ def test_the_idiom_finds_no_hidden_rows(lake: Lake, visible: set[int]):
         assert {row["id"] for row in found(lake, sql)} == visible
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "condition",
     ["10 / (id - 41) < 99", "CAST(body AS INT) = 3 OR true", "10 / (pages - 5) IS NOT NULL"],

@@ -81,6 +81,7 @@ def test_what_is_but_a_search_answers_alike_every_time(engine: QueryEngine, sql:
     assert engine.execute(sql).read_all().equals(first)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", MORE_THAN_SEARCHES)
 def test_what_is_more_is_left_to_datafusion(engine: QueryEngine, sql: str) -> None:
     first = engine.execute(sql).read_all()

@@ -32,6 +32,7 @@ def table(root: Path, writers: WriterProcess) -> ReplayedTable:
     return table
 
 
+@pytest.mark.slow
 def test_caches_stay_within_their_budget_while_rows_change(root: Path, table: ReplayedTable) -> None:
     small, ample = (
         QueryEngine(Catalog.open(str(root), cache_bytes=BUDGET)),

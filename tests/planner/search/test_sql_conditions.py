@@ -106,6 +106,7 @@ def ids(engine: QueryEngine, sql: str, *parameters: pa.Scalar) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("title", CONDITIONS)
 def test_k_rows_fulfil_the_condition(engine: QueryEngine, rows: dict[int, Row], title: str):
     sql, condition = CONDITIONS[title]

@@ -161,6 +161,7 @@ def exact_rows_of(engine: QueryEngine, sql: str, monkeypatch: pytest.MonkeyPatch
         return rows_of(engine, f"{sql} -- another statement to those who keep plans")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", [pytest.param(sql, id=title) for title, sql in SEARCHED.items()])
 def test_a_search_answers_as_the_exact_plan_does(
     engine: QueryEngine, sql: str, monkeypatch: pytest.MonkeyPatch

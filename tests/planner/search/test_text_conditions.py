@@ -45,6 +45,7 @@ def history(tmp_path: Path) -> TextHistory:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("can_be_said", [True, False])
 @pytest.mark.parametrize("limit", [0, 1, 9, 1_000])
 def test_a_row_filter_applies_before_ranking(history: TextHistory, limit: int, *, can_be_said: bool):

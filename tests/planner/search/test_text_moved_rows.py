@@ -47,6 +47,7 @@ def test_a_compaction_that_leaves_indexes_as_they_were(
     check(table, tmp_path / "merged", open_engine(table.parent))
 
 
+@pytest.mark.slow
 def test_rows_that_an_update_moved(table: Path, tmp_path: Path, open_engine: Open):
     changed = pa.table({"id": [0, 2], "body": ["new new", "alpha new"]})
     lance.dataset(table).merge_insert("id").when_matched_update_all().execute(changed)

@@ -73,6 +73,7 @@ def check(history: tuple[Layer, list[Layer]], asked: list[TextQuery], k: int) ->
             assert_same_ranking(written.search(query, k), lance_ranking(merged, query), k)
 
 
+@pytest.mark.slow
 @settings(derandomize=True, max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(histories, st.lists(queries, min_size=1, max_size=5), st.sampled_from((1, 3, 50)))
 def test_random_tables(history: tuple[Layer, list[Layer]], asked: list[TextQuery], k: int):

@@ -56,6 +56,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> TextHistory:
     return history
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "query",
     [
@@ -105,6 +106,7 @@ def test_terms_that_one_layer_alone_has(tmp_path: Path):
     check(history, match("base"), match("fresh"), match("newest"), match("base fresh newest common"))
 
 
+@pytest.mark.slow
 def test_a_term_that_is_frequent_here_and_rare_there(tmp_path: Path):
     """By its own statistics each source would put its rarer term first."""
     history = TextHistory(tmp_path)
@@ -128,6 +130,7 @@ def test_frequencies_that_a_score_does_not_tell(tmp_path: Path):
     check(history, match("word"), match("word other"))
 
 
+@pytest.mark.slow
 def test_rows_that_stale_versions_alone_have(tmp_path: Path):
     history = TextHistory(tmp_path)
     history.add(Layer(texts(0, "stale one", "stale two", "kept")))
@@ -135,6 +138,7 @@ def test_rows_that_stale_versions_alone_have(tmp_path: Path):
     check(history, match("stale"), match("kept stale"), phrase("stale one"), match("stalf", fuzziness=1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -155,6 +159,7 @@ def test_the_tokenizer_of_the_index_is_used_everywhere(tmp_path: Path, options: 
     check(history, *map(match, queries))
 
 
+@pytest.mark.slow
 def test_more_documents_than_are_looked_at_together(tmp_path: Path):
     history = TextHistory(tmp_path)
     words = ["red", "green", "blue", "rare"]

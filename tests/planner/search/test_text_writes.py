@@ -36,6 +36,7 @@ def check(history: TextHistory) -> dict[str, int]:
     return counted.counters
 
 
+@pytest.mark.slow
 def test_every_write_counts_at_once(history: TextHistory):
     check(history)
     history.put((5, ("green " * 50,)), (31, ("red green",)))
@@ -61,6 +62,7 @@ def test_what_no_write_touched_is_known(history: TextHistory):
     assert counters["frequencies_counted"] == 6, "the tail, and the layer of which it supersedes a row"
 
 
+@pytest.mark.slow
 def test_a_growing_tail_tokenizes_new_rows_alone(history: TextHistory, monkeypatch: pytest.MonkeyPatch):
     tokenized = []
     make = TokenPostings.of

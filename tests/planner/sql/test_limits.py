@@ -32,6 +32,7 @@ TOO_DEEP = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", TOO_DEEP.values(), ids=TOO_DEEP)
 def test_a_statement_that_would_overflow_the_stack_is_refused(sql: str):
     with pytest.raises(InvalidInputError, match=r"more than (2000 deep|the 5000 that are allowed)"):
@@ -57,11 +58,13 @@ WIDE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", WIDE.values(), ids=WIDE)
 def test_statements_may_be_wide(sql: str):
     check_depth(tokenize(sql))
 
 
+@pytest.mark.slow
 def test_as_many_as_are_allowed():
     sums = MAX_DEPTH // 2
     check_depth(tokenize("SELECT " + "+".join(["1"] * sums)))

@@ -131,6 +131,7 @@ def test_each_run_reads_anew(engine: QueryEngine, table: LsmTable) -> None:
     assert statement.execute(two).read_all().to_pylist() == [{"unflushed_rows": 3}]
 
 
+@pytest.mark.slow
 def test_a_merge_in_another_process_is_seen(engine: QueryEngine, table: LsmTable) -> None:
     statement = engine.prepare("SELECT count(*) AS n FROM system.generations WHERE merged")
     assert statement.execute().read_all().to_pylist() == [{"n": 1}]

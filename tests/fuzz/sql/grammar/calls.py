@@ -118,7 +118,7 @@ SCALAR_CALLS: Mapping[Family, tuple[Call, ...]] = {
         call(FLOAT, "CAST({} AS DOUBLE)", INTEGER),
         call(FLOAT, "CAST({} AS DOUBLE)", DECIMAL),
         call(FLOAT, "floor({})", FLOAT, widened=True),
-        call(FLOAT, "sqrt(abs({}))", FLOAT, widened=True),
+        call(FLOAT, "sqrt(abs(CAST({} AS DOUBLE)))", FLOAT, widened=True),
     ),
     DECIMAL: (
         call(DECIMAL, "({} + {})", DECIMAL, DECIMAL),

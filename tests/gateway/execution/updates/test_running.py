@@ -52,6 +52,7 @@ def test_it_waits_for_its_turn_and_can_be_stopped_before_it_writes(root: Path, n
         assert count(client, notes) == 0
 
 
+@pytest.mark.slow
 def test_a_client_that_gave_up_waiting_has_written_nothing_or_everything(root: Path, notes: str) -> None:
     """Its deadline passes while the statement waits for its turn: nothing is written then."""
     with observed(root, max_concurrent_queries=1) as (_, client, observer):
@@ -67,6 +68,7 @@ def test_a_client_that_gave_up_waiting_has_written_nothing_or_everything(root: P
         assert count(client, notes) == 0
 
 
+@pytest.mark.slow
 def test_a_client_that_sends_slowly_does_not_keep_others_waiting(
     root: Path, notes: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

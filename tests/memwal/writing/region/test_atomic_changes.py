@@ -85,6 +85,7 @@ def test_a_block_that_lost_its_region_does_not_write_so(table: WrittenTable, wri
     assert rows_by_key(table)[0]["qty"] == 9
 
 
+@pytest.mark.slow
 def test_an_error_says_which_regions_have_their_rows(bucketed: WrittenTable, writing: Writing):
     writer = writing(bucketed)
     rows = bucketed.rows(id=range(100), qty=[1] * 100)

@@ -112,6 +112,7 @@ def test_it_waits_for_what_was_acknowledged_and_is_not_durable(table: WrittenTab
     assert sorted(key for one in tail.entries for key in one.rows["id"].to_pylist()) == list(range(30))
 
 
+@pytest.mark.slow
 def test_rows_that_were_acknowledged_and_then_lost_are_told_once(table: WrittenTable, writing: Writing):
     writer = writing(table, claim_timeout_ms=100)
     (region,) = writer.write(rows(table, 0)).regions
@@ -125,6 +126,7 @@ def test_rows_that_were_acknowledged_and_then_lost_are_told_once(table: WrittenT
     assert writer.get_tails([region]).get(region) is not None
 
 
+@pytest.mark.slow
 def test_readers_need_not_wait_for_writers(table: WrittenTable, writing: Writing):
     writer = writing(table)
     (region,) = writer.write(rows(table, 0)).regions

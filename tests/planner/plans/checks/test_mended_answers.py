@@ -72,6 +72,7 @@ def assert_judged(engine: QueryEngine, judge: duckdb.DuckDBPyConnection, sql: st
     assert sorted(map(str, ours)) == sorted(map(str, judge.execute(sql).fetchall())), sql
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frame", FRAMES)
 @pytest.mark.parametrize("function", ["min", "max"])
 def test_extremes_of_frames_forget_what_the_frame_has_left(
@@ -299,6 +300,7 @@ def test_conditions_on_keys_of_one_name_are_refused(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "condition", ["FALSE", "id > 100", "NULL", "EXISTS (SELECT 1 FROM t WHERE 'a' = 'b')"]
 )

@@ -181,6 +181,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
 def test_what_is_planned_wrongly_is_refused(
     answered: Callable[[str], tuple[Rows, Rows]], case: tuple[str, str]
@@ -196,6 +197,7 @@ def test_what_is_planned_wrongly_is_refused(
     assert ours == judged
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["RIGHT", "FULL"])
 @pytest.mark.parametrize("key", ["id", "a", "k", "l"])
 @pytest.mark.parametrize(
@@ -226,6 +228,7 @@ def test_keys_are_constant_by_conditions(
         assert ours == judged, sql
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sql",
     [
@@ -283,6 +286,7 @@ def test_they_are_refused_beside_joins(answered: Callable[[str], tuple[Rows, Row
         answered(sql)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sql",
     [

@@ -73,6 +73,7 @@ def rows(engine: QueryEngine, sql: str) -> list[tuple[object, ...]]:
     return [tuple(row.values()) for row in engine.execute(sql).read_all().to_pylist()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("subquery", SUBQUERIES)
 def test_a_value_without_a_row_is_null(
     engine: QueryEngine, judge: duckdb.DuckDBPyConnection, subquery: str

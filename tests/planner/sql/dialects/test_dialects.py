@@ -76,6 +76,7 @@ def ordered(rows: list[tuple[Any, ...]], sql: str) -> list[tuple[Any, ...]]:
     return rows if "order by" in sql.lower().rpartition("over")[2] else sorted(rows, key=repr)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", read_titled("dialect_duckdb.sql"), ids=str)
 def test_duckdb_itself_answers_the_same(datafusion: SessionContext, case: Case) -> None:
     written, native = case.parts
@@ -86,6 +87,7 @@ def test_duckdb_itself_answers_the_same(datafusion: SessionContext, case: Case) 
     assert ordered(run(datafusion, native), written) == ordered(expected, written)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dialect", "case"),
     [
@@ -277,6 +279,7 @@ def test_errors_of_datafusion_say_that_they_show_the_translation(engine: QueryEn
     assert "$3" in str(shown.value)
 
 
+@pytest.mark.slow
 def test_deep_nesting_is_refused() -> None:
     with pytest.raises(InvalidInputError):
         to_native("SELECT " + "(" * 5000 + "1" + ")" * 5000, "spark")

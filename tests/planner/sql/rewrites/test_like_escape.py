@@ -35,6 +35,7 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pattern", "mark", "expected"), PATTERNS)
 @pytest.mark.parametrize("parameter", [None, "?", "$1"])
 def test_a_pattern_means_what_its_escape_character_says(

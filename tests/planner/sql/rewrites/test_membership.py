@@ -82,6 +82,7 @@ def assert_judged(engine: QueryEngine, judge: duckdb.DuckDBPyConnection, sql: st
     assert sorted(ours, key=repr) == sorted(judge.execute(sql).fetchall(), key=repr), sql
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_null_is_neither_true_nor_false(
     engine: QueryEngine, judge: duckdb.DuckDBPyConnection, condition: str

@@ -51,6 +51,7 @@ def ids(engine: QueryEngine, sql: str) -> list[int]:
     return sorted(engine.execute(sql).read_all()["id"].to_pylist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outer", OUTER)
 @pytest.mark.parametrize("comparison", ["=", "<>", "<", ">="])
 @pytest.mark.parametrize("quantifier", ["ANY", "ALL"])

@@ -122,6 +122,7 @@ def index_texts(path: Path) -> None:
     lance.dataset(path).create_scalar_index("title", "INVERTED", with_position=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["a", "b"])
 def test_two_tables_have_files_of_one_name(root: Path, open_engine: Open, first: str) -> None:
     stored = {"a": rows(range(1, 9), "ants"), "b": rows(range(3, 30), "bees", odd="y", even="x")}
@@ -138,6 +139,7 @@ def test_two_tables_have_files_of_one_name(root: Path, open_engine: Open, first:
         check(engine, name, read_rows(root / f"{name}.lance"), text=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["a", "b"])
 def test_a_copied_table_gets_other_rows_in_its_file(root: Path, open_engine: Open, first: str) -> None:
     make_table(root / "a.lance", rows(range(1, 9), "ants"))
@@ -150,6 +152,7 @@ def test_a_copied_table_gets_other_rows_in_its_file(root: Path, open_engine: Ope
         check(engine, name, read_rows(root / f"{name}.lance"))
 
 
+@pytest.mark.slow
 def test_a_shallow_clone_has_its_files_and_indexes_in_a_base(root: Path, open_engine: Open) -> None:
     make_table(root / "a.lance", rows(range(1, 40), "ants"))
     index_texts(root / "a.lance")
@@ -163,6 +166,7 @@ def test_a_shallow_clone_has_its_files_and_indexes_in_a_base(root: Path, open_en
         lance.dataset(root / "b.lance").delete("id IN (4, 5)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [5, 500])
 def test_a_table_is_made_anew_with_the_same_names(root: Path, open_engine: Open, count: int) -> None:
     engine = open_engine(root)
@@ -175,6 +179,7 @@ def test_a_table_is_made_anew_with_the_same_names(root: Path, open_engine: Open,
         look_up_often(engine, "t")
 
 
+@pytest.mark.slow
 def test_a_table_is_dropped_in_sql_and_made_anew(root: Path, open_engine: Open) -> None:
     engine = open_engine(root)
     for count, word in [(9, "ants"), (300, "bees"), (4, "cats")]:
@@ -184,6 +189,7 @@ def test_a_table_is_dropped_in_sql_and_made_anew(root: Path, open_engine: Open) 
         engine.prepare_statement("DROP TABLE t").execute()
 
 
+@pytest.mark.slow
 def test_a_table_has_two_names(root: Path, open_engine: Open) -> None:
     make_table(root / "a.lance", rows(range(1, 9), "ants"))
     (root / "b.lance").symlink_to(root / "a.lance")
@@ -211,6 +217,7 @@ def with_bases(root: Path, name: str = "t") -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_table_lies_in_several_bases(root: Path, open_engine: Open) -> None:
     path = with_bases(root)
     index_texts(path)
@@ -231,6 +238,7 @@ def test_a_table_lies_in_several_bases(root: Path, open_engine: Open) -> None:
             check(engine, "t", read_rows(path), text=True)
 
 
+@pytest.mark.slow
 def test_fresh_rows_supersede_those_of_their_base(
     root: Path, writers: WriterProcess, open_engine: Open
 ) -> None:
@@ -257,6 +265,7 @@ def test_fresh_rows_supersede_those_of_their_base(
     check(engine, "t", list(expected.values()))
 
 
+@pytest.mark.slow
 def test_a_generation_lies_in_several_bases(root: Path, writers: WriterProcess, open_engine: Open) -> None:
     table = LsmTable.create(root, "t", rows(range(1, 9), "base"), unpartitioned(("id",), 1), writers)
     expected = {row["id"]: row for row in rows(range(1, 9), "base").to_pylist()}
@@ -298,6 +307,7 @@ def _divide(path: Path, root: Path) -> None:
     assert lance.dataset(path).to_table().num_rows == written.num_rows
 
 
+@pytest.mark.slow
 def test_tables_keep_their_generations_apart(root: Path, writers: WriterProcess, open_engine: Open) -> None:
     table = LsmTable.create(root, "a", rows(range(1, 9), "ants"), unpartitioned(("id",), 1), writers)
     table.put(rows([2, 20], "fresh").to_pylist())
@@ -318,6 +328,7 @@ def test_tables_keep_their_generations_apart(root: Path, writers: WriterProcess,
     check(engine, "a", list(expected.values()))
 
 
+@pytest.mark.slow
 def test_as_many_rows_are_deleted_elsewhere(root: Path, open_engine: Open) -> None:
     path = root / "t.lance"
     make_table(path, rows(range(1, 9), "ants"))
@@ -386,6 +397,7 @@ def test_a_new_version_takes_the_columns_that_are_kept(root: Path, open_engine: 
     assert sorted(row[0] for row in found) == [*(row["id"] for row in expected), 500]
 
 
+@pytest.mark.slow
 def test_swapped_columns_lack_what_the_other_lacked(
     root: Path, writers: WriterProcess, open_engine: Open
 ) -> None:
@@ -420,6 +432,7 @@ def test_types_that_print_alike_are_not_the_same() -> None:
     assert Columns.of([(1, "c", one)]) is Columns.of([(1, "c", one)])
 
 
+@pytest.mark.slow
 def test_every_key_is_a_frozen_dataclass(root: Path, writers: WriterProcess, open_engine: Open) -> None:
     table = LsmTable.create(root, "t", rows(range(1, 9), "ants"), unpartitioned(("id",), 1), writers)
     index_texts(table.path)

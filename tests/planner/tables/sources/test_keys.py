@@ -195,6 +195,7 @@ def test_only_fragments_whose_keys_span_a_wanted_one_are_searched(
     assert all(min(fragments[one]) <= wanted[-1] and max(fragments[one]) >= wanted[0] for one in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ids", [list(range(12)), [5, 1, 9, 3, 7, 2, 11, 0]], ids=["ascending", "shuffled"])
 def test_answers_stay_the_same_through_deletes_and_new_versions(tmp_path: Path, ids: list[int]) -> None:
     path = write(tmp_path, ids)

@@ -109,6 +109,7 @@ class TestOwnRows:
         assert read(engine) == {0: 0, 1: 0}
         assert engine.catalog.table("t").opened_writer is None
 
+    @pytest.mark.slow
     def test_a_region_that_another_writer_took_over_is_read_from_storage(
         self, engine: QueryEngine, root: Path, open_engine: Callable[[Path], QueryEngine]
     ) -> None:

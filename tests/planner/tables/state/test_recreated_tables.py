@@ -42,6 +42,7 @@ def answer(engine: QueryEngine, sql: str, **settings: Any) -> Rows:
     return sorted(rows_of(engine.execute(sql, SessionSettings(**settings)).read_all()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", [False, True])
 def test_every_kind_of_statement_reads_the_new_table(root: Path, open_engine: Open, index: bool) -> None:
     plain(root, {1: 10, 2: 20, 3: 30}, index=index)
@@ -55,6 +56,7 @@ def test_every_kind_of_statement_reads_the_new_table(root: Path, open_engine: Op
         assert [answer(engine, sql) for sql in statements] == [[(1, 10)], [(1, 10)], []]
 
 
+@pytest.mark.slow
 def test_keys_that_are_looked_up_often_are_found_in_the_new_table(root: Path, open_engine: Open) -> None:
     plain(root, {key: key for key in range(100)})
     engine = open_engine(root)
@@ -99,6 +101,7 @@ def test_a_statement_that_was_prepared_before_reads_the_new_table(root: Path, op
     assert [rows_of(one.execute().read_all()) for one in prepared] == [[(1, 11)], [(1, 11)]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", [unpartitioned(("id",), 1), bucketed("id", 2, recorded=True)])
 @pytest.mark.parametrize("consistency", ["strong", "flushed"])
 @pytest.mark.parametrize("base_rows", [0, 3])

@@ -81,6 +81,7 @@ class Follower:
                 assert one == ([self.expected[key]] if key in self.expected else [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "indexed"),
     [("integers", False), ("integers", True), ("texts", False), ("texts", True), ("pairs", False)],
@@ -108,6 +109,7 @@ def refused(*_: object, **__: object) -> Any:
     pytest.fail("keys were searched again")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("buckets", [1, 2])
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_one_query_found_serves_the_next(
@@ -157,6 +159,7 @@ def test_what_an_index_told_of_unflushed_rows_is_known_when_they_are_flushed(
             table.check(table.engine)
 
 
+@pytest.mark.slow
 def test_a_region_may_have_nothing_that_is_unflushed(
     root: Path, open_engine: Callable[[Path], QueryEngine]
 ) -> None:
@@ -198,6 +201,7 @@ def test_rows_that_were_seen_before_the_table_got_a_column_are_flushed_after_it(
         assert sorted(rows_of(engine.execute("SELECT * FROM t").read_all())) == wanted
 
 
+@pytest.mark.slow
 def test_a_region_gets_generations_while_another_stays_unflushed(
     root: Path, writers: WriterProcess, open_engine: Callable[[Path], QueryEngine]
 ) -> None:
@@ -252,6 +256,7 @@ def shown(masks: SnapshotMasks) -> dict[str, list[bool]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", [1 << 20, 1 << 11])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_snapshot_that_is_older_than_the_one_before_has_masks_of_its_own(
@@ -277,6 +282,7 @@ def test_a_snapshot_that_is_older_than_the_one_before_has_masks_of_its_own(
             assert shown(kept.compute_masks(one)) == shown(alone.compute_masks(one))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "indexed"), [("integers", False), ("texts", True), ("pairs", False)])
 def test_masks_that_are_kept_are_those_of_each_snapshot(
     root: Path, open_engine: Callable[[Path], QueryEngine], kind: str, *, indexed: bool

@@ -28,6 +28,7 @@ from planner.tables.visibility.visibility import find_newest_in_layers
 NARROW, WIDE = st.integers(0, 20), st.sampled_from([0, 1, 2**31, 2**62, 2**63 - 1])
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(
     layers=st.lists(st.lists(NARROW | WIDE, max_size=8), min_size=1, max_size=4),
@@ -46,6 +47,7 @@ def test_a_probe_finds_every_row_of_every_wanted_key(
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(
     layers=st.lists(st.lists(st.tuples(NARROW | WIDE, st.booleans()), max_size=8), min_size=1, max_size=4),
@@ -91,6 +93,7 @@ def test_keys_that_lie_far_apart_are_told_apart(keys: list[int]) -> None:
     assert newest.tolist() == [key not in keys[at + 1 :] for at, key in enumerate(keys)]
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(
     rows=st.lists(st.tuples(st.text(max_size=3), st.binary(max_size=3), st.integers(-99, 99)), max_size=12)
@@ -125,6 +128,7 @@ def test_a_mask_shows_rows_at_addresses_and_no_others() -> None:
     assert all(mask.hides_deleted is True for mask in shown.values())
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(
     rows=st.integers(1, 200),

@@ -160,6 +160,7 @@ def test_two_gateways_add_columns_and_write(root: Path, open_gateway: Callable[.
     assert first("SELECT * FROM t ORDER BY id") == second("SELECT * FROM t ORDER BY id") == expected
 
 
+@pytest.mark.slow
 def test_merging_goes_on_after_columns_have_changed(filled: Sql, root: Path) -> None:
     filled("ALTER TABLE t DROP COLUMN qty")
     filled("ALTER TABLE t ADD COLUMN qty TEXT")
@@ -173,6 +174,7 @@ def test_merging_goes_on_after_columns_have_changed(filled: Sql, root: Path) -> 
     )
 
 
+@pytest.mark.slow
 def test_a_column_takes_its_indexes_with_it(filled: Sql) -> None:
     filled("CREATE INDEX by_qty ON t (qty)")
     filled("ALTER TABLE t DROP COLUMN qty")

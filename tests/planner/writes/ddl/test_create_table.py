@@ -77,6 +77,7 @@ def test_a_table_without_memwal_or_key(sql: Sql) -> None:
     assert sql("SELECT line, count(*) FROM log GROUP BY line ORDER BY line") == [("x", 1), ("y", 2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("region_by", "condition", "regions"),
     [
@@ -111,6 +112,7 @@ def test_if_not_exists_and_or_replace(sql: Sql) -> None:
     assert sql("SELECT * FROM t") == [(2, "b")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("region_by", "regions"), [("truncate(id, 10)", 2), ("bucket(id, 1)", 1)])
 def test_tables_differ_in_identity_and_so_do_regions_that_lancedb_has_no_id_for(
     sql: Sql, region_by: str, regions: int

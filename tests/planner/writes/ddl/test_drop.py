@@ -51,6 +51,7 @@ def test_a_table_made_anew_has_nothing_of_the_old_one(filled: Sql) -> None:
     assert filled("SELECT * FROM t") == [(1, "new")]
 
 
+@pytest.mark.slow
 def test_another_gateway_reads_and_writes_the_new_table(
     filled: Sql, root: Path, open_gateway: Callable[..., Sql]
 ) -> None:
@@ -156,6 +157,7 @@ def test_views_and_tables_are_told_apart(filled: Sql) -> None:
         filled("SELECT * FROM v")
 
 
+@pytest.mark.slow
 def test_what_was_found_out_about_a_table_is_not_believed_of_the_next_one(sql: Sql) -> None:
     make = "CREATE OR REPLACE TABLE t (PRIMARY KEY (id)) AS SELECT {} FROM generate_series(0, 99) AS s(value)"
     sql(make.format("value AS id, value AS n"))

@@ -72,6 +72,7 @@ def test_every_type_of_index(filled: Sql, kind: str, column: str, options: str, 
     assert filled("SELECT count(*) FROM t WHERE n = 3") == [(86 + 9,)]
 
 
+@pytest.mark.slow
 def test_searches_find_rows_that_are_not_merged(filled: Sql) -> None:
     filled("CREATE INDEX words ON t USING FTS (name)")
     filled("INSERT INTO t (id, name) VALUES (5000, 'unheard')")
@@ -106,6 +107,7 @@ def merge_all(root: Path) -> str:
     return region
 
 
+@pytest.mark.slow
 def test_optimize_compacts_and_catches_up_and_keeps_progress(filled: Sql, root: Path) -> None:
     filled("CREATE INDEX n_idx ON t (n)")
     for at in range(3):

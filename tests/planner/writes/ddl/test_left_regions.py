@@ -88,6 +88,7 @@ class TestATableThatLostItsMemWal:
         assert manifest is not None
         assert not manifest.sealed
 
+    @pytest.mark.slow
     def test_it_may_give_them_up(
         self, sql: Gateway, uri: str, root: Path, lose: Lose, open_gateway: Callable[[Path], Gateway]
     ) -> None:
@@ -124,6 +125,7 @@ class TestATableThatLostItsMemWal:
             check()
         assert not list(Path(uri, "_mem_wal").glob("*/*_gen_*"))
 
+    @pytest.mark.slow
     def test_a_gateway_that_held_them_goes_on_with_the_new_ones(
         self, sql: Gateway, uri: str, root: Path, lose: Lose, open_gateway: Callable[[Path], Gateway]
     ) -> None:
@@ -133,12 +135,14 @@ class TestATableThatLostItsMemWal:
         assert read(sql) == rows | {3: 33}
         assert read(open_gateway(root)) == rows | {3: 33}
 
+    @pytest.mark.slow
     def test_cleaning_says_what_to_do(self, uri: str, lose: Lose) -> None:
         lose(uri)
         with pytest.raises(NoMemWalError, match="discard_regions = true"):
             clean(LakeTable.at(uri))
 
 
+@pytest.mark.slow
 def test_the_version_before_brings_them_back(sql: Gateway, uri: str) -> None:
     rows, version = read(sql), lance.dataset(uri).version
     overwrite(uri)
@@ -148,6 +152,7 @@ def test_the_version_before_brings_them_back(sql: Gateway, uri: str) -> None:
     assert read(sql) == rows | {9: 9}
 
 
+@pytest.mark.slow
 def test_a_writer_that_holds_one_can_t_bring_it_back(sql: Gateway, uri: str) -> None:
     region = list_regions(Storage.open(uri))[0]
     sql.engine.catalog.table("t").writer().flush()
@@ -164,6 +169,7 @@ def test_a_writer_that_holds_one_can_t_bring_it_back(sql: Gateway, uri: str) -> 
         lance.dataset(uri).mem_wal_writer(region)
 
 
+@pytest.mark.slow
 def test_of_two_gateways_one_gives_them_up(
     sql: Gateway, uri: str, root: Path, open_gateway: Callable[[Path], Gateway]
 ) -> None:
@@ -198,6 +204,7 @@ def test_there_may_be_none_to_discard(sql: Gateway, root: Path) -> None:
         sql("CREATE TABLE u (id BIGINT PRIMARY KEY) WITH (discard_regions = true)")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("uri")
 def test_a_table_replaced_by_the_gateway_has_nothing_of_the_old(sql: Gateway) -> None:
     sql("CREATE OR REPLACE TABLE t (id BIGINT PRIMARY KEY, n BIGINT)")

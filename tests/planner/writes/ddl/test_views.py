@@ -54,6 +54,7 @@ def test_a_view_in_another_dialect_is_refused(sql: Sql) -> None:
         sql("CREATE VIEW v AS SELECT 1 AS one", dialect="mysql")
 
 
+@pytest.mark.slow
 def test_views_that_multiply_are_refused_before_they_are_planned(sql: Sql) -> None:
     """Each of them is a few words; the text that they stand for doubles with each."""
     sql("CREATE VIEW v0 AS SELECT 1 AS id")

@@ -131,6 +131,7 @@ def test_one_of_many_inserts_a_key_that_was_not_there(
     assert lake.read("SELECT name FROM people WHERE id = 77") == [{"name": one} for one in won]
 
 
+@pytest.mark.slow
 def test_threads_delete_each_row_once(root: Path, open_engine: Callable[[Path], QueryEngine]) -> None:
     lake = opened(root, open_engine)
     counts: list[int] = []

@@ -30,6 +30,7 @@ def lake(root: Path) -> Iterator[Lake]:
     made.engine.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", read_titled("refused.txt"), ids=str)
 def test_is_refused(case: Case, lake: Lake) -> None:
     statement, status, message = case.parts

@@ -18,6 +18,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Lake, duckd
     twin.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", read_titled("statements.sql"), ids=str)
 def test_does_what_duckdb_does(case: Case, both: tuple[Lake, duckdb.DuckDBPyConnection]) -> None:
     lake, twin = both
