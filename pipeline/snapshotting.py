@@ -61,7 +61,7 @@ def commit(state: TableState, now_millis: int) -> CommittedSnapshots | None:
         LanceGatewayError: it can't be done.
     """
     storage, details = state.table.storage, state.details
-    manifests = [one.manifest for one in state.regions.values()]
+    manifests = [region.manifest for region in state.regions.values()]
     rows = encode_region_snapshots(manifests, details.region_specs)
     taken = max(now_millis, details.snapshot_ts_millis + 1)
     encoded = details.encode_with_snapshots(taken, len(manifests), rows)
@@ -107,7 +107,7 @@ def refresh_hints(
     if not entries or not open_regions:
         return {}
     is_far = storage.exists(
-        *(wal_entry_path(one.region_id, _last_known_position(one) + entries) for one in open_regions)
+        *(wal_entry_path(region.region_id, _last_known_position(region) + entries) for region in open_regions)
     )
     written = {}
     for manifest, far in zip(open_regions, is_far, strict=True):
@@ -205,11 +205,11 @@ def snapshot(
                 time.sleep(random.uniform(0, pause))  # noqa: S311 - no secret
             taken = int(now() * 1000)
             state = TableState.read(table, known=known)
-            manifests = [one.manifest for one in state.regions.values()]
+            manifests = [region.manifest for region in state.regions.values()]
             written = refresh_hints(table.storage, manifests, policy.hint_entries)
             hints += len(written)
             state = _with(state, written)
-            known = {one.region_id: one.manifest for one in state.regions.values()}
+            known = {region.region_id: region.manifest for region in state.regions.values()}
             taken_last = state.details.snapshot_ts_millis
             before = taken_last if before is None else before
             is_current = _is_remembered(state)

@@ -31,7 +31,7 @@ Result = TypeVar("Result")
 
 def choose_helper_count(sources: Iterable[SearchSource]) -> int:
     """Return the number of helper threads for a search of these sources."""
-    datasets: list[Any] = [one.rows.dataset for one in sources if isinstance(one.rows, LanceSource)]
+    datasets: list[Any] = [source.rows.dataset for source in sources if isinstance(source.rows, LanceSource)]
     return WAITING_HELPERS if any("://" in dataset.uri for dataset in datasets) else HELPERS
 
 

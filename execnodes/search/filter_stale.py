@@ -73,7 +73,7 @@ class FilterStaleExec(UnaryExec):
         """Return the way, and its parameters."""
         if self.staleness is Staleness.EXACT:
             return "FilterStaleExec: exact"
-        filters = {one.description: None for layers in self.newer.values() for one in layers}
+        filters = {layer.description: None for layers in self.newer.values() for layer in layers}
         return f"FilterStaleExec: {', '.join([self.staleness.value, *filters])}"
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
@@ -113,7 +113,7 @@ class FilterStaleExec(UnaryExec):
 
     def _compute_bounds(self, rankings: Sequence[_Ranking]) -> np.ndarray:
         """Return the distance of the k-th live row of each query; infinite if fewer are known."""
-        queries = zip(*(one.list_live_rows() for one in rankings), strict=True)
+        queries = zip(*(ranking.list_live_rows() for ranking in rankings), strict=True)
         return np.array([self._find_kth_distance([distances for distances, _ in found]) for found in queries])
 
     def _find_kth_distance(self, parts: Sequence[np.ndarray]) -> float:

@@ -62,13 +62,15 @@ def _find_admitted_addresses(
     condition = row_filter.sql(rows.stored_names) if rows.has_plain_columns(columns) else None
     dataset: Any = rows.dataset
     scanner = dataset.scanner(
-        columns=[] if condition else [rows.stored_names[one] for one in columns if one in rows.stored],
+        columns=[]
+        if condition
+        else [rows.stored_names[column] for column in columns if column in rows.stored],
         filter=condition,
         fragments=fragments,
         batch_size=CHUNK_ROWS,
         with_row_address=True,
     )
-    fields = [rows.schema.field(one) for one in columns]
+    fields = [rows.schema.field(column) for column in columns]
     for batch in scanner.to_batches():
         addresses = batch.column(ROW_ADDRESS).to_numpy()
         if condition is None and len(addresses):

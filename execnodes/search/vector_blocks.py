@@ -28,24 +28,24 @@ def count_physical_rows(source: SearchSource) -> int:
     dataset: Any = rows.dataset
     masks = source.live.fragments
     return sum(
-        len(masks[one].visible) if one in masks else dataset.get_fragment(one).physical_rows
-        for one in source.fragments
+        len(masks[fragment].visible) if fragment in masks else dataset.get_fragment(fragment).physical_rows
+        for fragment in source.fragments
     )
 
 
 def count_hidden_rows(source: SearchSource) -> int:
     """Return the number of rows that the source's mask hides."""
     masks = source.live.fragments
-    return sum(masks[one].hidden_rows for one in source.fragments if one in masks)
+    return sum(masks[fragment].hidden_rows for fragment in source.fragments if fragment in masks)
 
 
 def list_live_addresses(source: SearchSource) -> np.ndarray:
     """Return the addresses of visible rows, uint64, ascending; every fragment must have a mask."""
     masks = source.live.fragments
     parts = [
-        np.flatnonzero(masks[one].visible.to_numpy(zero_copy_only=False)).astype(np.uint64)
-        | one << OFFSET_BITS
-        for one in source.fragments
+        np.flatnonzero(masks[fragment].visible.to_numpy(zero_copy_only=False)).astype(np.uint64)
+        | fragment << OFFSET_BITS
+        for fragment in source.fragments
     ]
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint64)
 

@@ -143,7 +143,7 @@ def _read_live_blocks(
 def _has_few_rows(source: SearchSource) -> bool:
     """Return whether a source has so few live rows that only these should be read."""
     masks = source.live.fragments
-    if any(one not in masks for one in source.fragments):
+    if any(fragment not in masks for fragment in source.fragments):
         return False
     live = count_physical_rows(source) - count_hidden_rows(source)
     return live <= FEW_ROWS and live * FEW < count_physical_rows(source)

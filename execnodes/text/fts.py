@@ -227,7 +227,7 @@ class AdmittedRows:
 def _list_fragments(text: SourceText, rows: LanceSource) -> list[Any]:
     dataset: Any = rows.dataset
     wanted = text.numbers.physical_rows
-    return [one for one in dataset.get_fragments() if one.fragment_id in wanted]
+    return [fragment for fragment in dataset.get_fragments() if fragment.fragment_id in wanted]
 
 
 def _build_flags(text: SourceText, addresses: np.ndarray) -> np.ndarray:
@@ -237,7 +237,7 @@ def _build_flags(text: SourceText, addresses: np.ndarray) -> np.ndarray:
 
 
 def _filter_in_memory(rows: MemTableSource, row_filter: RowFilter) -> np.ndarray:
-    parts = [row_filter.matches(one).to_numpy(zero_copy_only=False) for one in rows.rows.to_batches()]
+    parts = [row_filter.matches(batch).to_numpy(zero_copy_only=False) for batch in rows.rows.to_batches()]
     return np.concatenate([np.empty(0, dtype=np.bool_), *parts])
 
 

@@ -51,16 +51,16 @@ def list_settings(loaded: Loaded) -> Iterator[Setting]:
 def render_lines(loaded: Loaded) -> Iterator[str]:
     """Yield the lines of a TOML file; keys without a value are comments."""
     section = ""
-    for one in list_settings(loaded):
-        table, _, name = one.key.rpartition(".")
-        if one.key.startswith("storage_options."):
-            table, name = "storage_options", one.key.removeprefix("storage_options.")
+    for setting in list_settings(loaded):
+        table, _, name = setting.key.rpartition(".")
+        if setting.key.startswith("storage_options."):
+            table, name = "storage_options", setting.key.removeprefix("storage_options.")
         if table != section:
             yield ""
             yield f"[{table}]"
             section = table
-        assigned = f"#{name} =" if one.toml_value is None else f"{name} = {one.toml_value}"
-        yield f"{assigned}  # {one.source}"
+        assigned = f"#{name} =" if setting.toml_value is None else f"{name} = {setting.toml_value}"
+        yield f"{assigned}  # {setting.source}"
 
 
 def strip_password(text: str) -> str:

@@ -209,7 +209,7 @@ def _find_similar_key(key: str, keys: Sequence[str]) -> str | None:
     if not matches:
         last = key.rpartition(".")[2]
         ends = {one.rpartition(".")[2]: one for one in keys}
-        matches = [ends[one] for one in difflib.get_close_matches(last, ends, n=1, cutoff=0.75)]
+        matches = [ends[match] for match in difflib.get_close_matches(last, ends, n=1, cutoff=0.75)]
     return matches[0] if matches else None
 
 

@@ -388,4 +388,6 @@ def _compute_seconds(start: datetime | None, end: datetime | None) -> float:
 def _find_listeners(observers: Sequence[QueryObserver], event: str) -> tuple[Callable[[Query], None], ...]:
     """Return the methods of observers that override an event."""
     inherited = getattr(QueryObserver, event)
-    return tuple(getattr(one, event) for one in observers if getattr(type(one), event) is not inherited)
+    return tuple(
+        getattr(observer, event) for observer in observers if getattr(type(observer), event) is not inherited
+    )

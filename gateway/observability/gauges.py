@@ -50,23 +50,23 @@ class WriteEvents:
         self, table: str, region_id: str, requests: int, rows: int, nbytes: int, seconds: float
     ) -> None:
         """Observe a group that was written."""
-        for one in self._listeners:
-            one.on_group(table, region_id, requests, rows, nbytes, seconds)
+        for listener in self._listeners:
+            listener.on_group(table, region_id, requests, rows, nbytes, seconds)
 
     def on_claim(self, table: str, region_id: str, epoch: int, seconds: float) -> None:
         """Observe a region that was claimed."""
-        for one in self._listeners:
-            one.on_claim(table, region_id, epoch, seconds)
+        for listener in self._listeners:
+            listener.on_claim(table, region_id, epoch, seconds)
 
     def on_fenced(self, table: str, region_id: str, epoch: int) -> None:
         """Observe a region that was lost."""
-        for one in self._listeners:
-            one.on_fenced(table, region_id, epoch)
+        for listener in self._listeners:
+            listener.on_fenced(table, region_id, epoch)
 
     def on_forward(self, table: str, region_id: str, url: str, rows: int, seconds: float) -> None:
         """Observe rows that were forwarded."""
-        for one in self._listeners:
-            one.on_forward(table, region_id, url, rows, seconds)
+        for listener in self._listeners:
+            listener.on_forward(table, region_id, url, rows, seconds)
 
 
 class WriteMetrics(Collector):
@@ -146,17 +146,17 @@ class WriteGauges(Collector):
         tables = [(name, tuple(stats)) for name, stats in list_region_stats(self.catalog)]
         owned = _create_gauge("owned_regions", "Regions that this gateway owns.")
         for name, stats in tables:
-            owned.add_metric((name,), sum(one.is_open for one in stats))
+            owned.add_metric((name,), sum(stat.is_open for stat in stats))
         yield owned
         for metric, field, documentation in _COUNTERS:
             counter = CounterMetricFamily(f"lance_gateway_{metric}", documentation, labels=("table",))
             for name, stats in tables:
-                counter.add_metric((name,), sum(getattr(one, field) for one in stats))
+                counter.add_metric((name,), sum(getattr(stat, field) for stat in stats))
             yield counter
         for metric, field, documentation in _GAUGES:
             gauge = _create_gauge(metric, documentation)
             for name, stats in tables:
-                gauge.add_metric((name,), sum(getattr(one, field) for one in stats))
+                gauge.add_metric((name,), sum(getattr(stat, field) for stat in stats))
             yield gauge
 
 

@@ -21,7 +21,9 @@ from planner.access.visible_catalog import MOMENT
 from planner.engine import SessionSettings
 
 # There is one catalog, with one schema.
-_OPTIONS = tuple(one for one in dataclasses.fields(SessionSettings) if one.name not in {"catalog", "schema"})
+_OPTIONS = tuple(
+    field for field in dataclasses.fields(SessionSettings) if field.name not in {"catalog", "schema"}
+)
 _TYPES: Mapping[type, pa.DataType] = MappingProxyType(
     {bool: pa.bool_(), int: pa.int64(), str: pa.string(), frozenset: pa.string()}
 )
@@ -64,7 +66,9 @@ class SystemQueries:
             one.id: one for one in (*reversed(self._queries.list_finished()), *self._queries.list_active())
         }
         rows = [
-            _build_row(one, access) for one in queries.values() if access.is_admin or one.user == access.user
+            _build_row(query, access)
+            for query in queries.values()
+            if access.is_admin or query.user == access.user
         ]
         return pa.Table.from_pylist(rows, self.schema)
 
@@ -113,7 +117,8 @@ class SystemSettings:
 
     def __init__(self, loaded: Loaded) -> None:
         self._rows = [
-            {"name": one.key, "value": one.toml_value, "source": one.source} for one in list_settings(loaded)
+            {"name": setting.key, "value": setting.toml_value, "source": setting.source}
+            for setting in list_settings(loaded)
         ]
 
     def read(self, access: Access) -> pa.Table:
@@ -125,8 +130,8 @@ def _build_row(query: Query, access: Access) -> dict[str, Any]:
     reads = query.reads or query.control.reads
     started, ended = query.started_at, query.finished_at or datetime.now(UTC)
     # Which regions a policy excludes is not for those whom it restricts.
-    visible_reads = [one for one in reads if access.is_admin or not one.is_restricted]
-    regions_kept = sum(one.regions_kept for one in visible_reads)
+    visible_reads = [read for read in reads if access.is_admin or not read.is_restricted]
+    regions_kept = sum(read.regions_kept for read in visible_reads)
     return {
         "query_id": query.id,
         "user": query.user,
@@ -142,8 +147,8 @@ def _build_row(query: Query, access: Access) -> dict[str, Any]:
         "rows": query.rows,
         "bytes": query.bytes,
         "rows_affected": query.affected,
-        "tables": list(dict.fromkeys(one.table for one in reads)),
+        "tables": list(dict.fromkeys(read.table for read in reads)),
         "regions_kept": regions_kept,
-        "regions_pruned": sum(one.regions for one in visible_reads) - regions_kept,
+        "regions_pruned": sum(read.regions for read in visible_reads) - regions_kept,
         "error": query.error,
     }

@@ -129,7 +129,7 @@ def create_limits(config: GatewayConfig) -> Limits:
     """Return the limits of the server."""
     values = {**config.limits.model_dump(), "query_history": config.observability.query_history}
     return Limits(
-        **{one.name: values[one.name.removesuffix("_seconds")] for one in dataclasses.fields(Limits)}
+        **{field.name: values[field.name.removesuffix("_seconds")] for field in dataclasses.fields(Limits)}
     )
 
 

@@ -81,5 +81,5 @@ def _unpack_schema(schema: LanceSchema) -> tuple[dict[str, list[int]], list[mem_
 
 
 def _pack_schema(metadata: dict[str, list[int]], fields: Sequence[mem_wal_pb2.SchemaField]) -> LanceSchema:
-    encoded = [one.SerializeToString() for one in fields]
+    encoded = [field.SerializeToString() for field in fields]
     return LanceSchema._from_protos(json.dumps(metadata), *encoded)  # noqa: SLF001 - unpickling

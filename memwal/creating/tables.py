@@ -195,7 +195,7 @@ def delete_table(storage: Storage, keep: Iterable[str] = ()) -> None:
             )
             raise UnsupportedError(msg)
         # A commit that was under way may add one while this runs. The newest version goes last (ADR 21).
-        for name in sorted(manifests, key=lambda one: parse_base_manifest_version(one) or 0):
+        for name in sorted(manifests, key=lambda manifest: parse_base_manifest_version(manifest) or 0):
             storage.delete(f"{VERSIONS}/{name}")
     storage.delete_all(keep)
 
@@ -204,7 +204,9 @@ def _check_region_columns(spec: RegionSpec, key: Sequence[str], names: Mapping[i
     if not key:
         return
     outside = [
-        names.get(one, str(one)) for one in sorted(list_region_columns(spec)) if names.get(one) not in key
+        names.get(column, str(column))
+        for column in sorted(list_region_columns(spec))
+        if names.get(column) not in key
     ]
     if outside:
         msg = (

@@ -132,11 +132,15 @@ class RegionManifest:
 
     def unmerged_generations(self, newest_merged: int) -> tuple[FlushedGeneration, ...]:
         """Return the generations that are not merged, oldest first."""
-        return tuple(one for one in self.flushed_generations if not one.is_merged(newest_merged))
+        return tuple(
+            generation for generation in self.flushed_generations if not generation.is_merged(newest_merged)
+        )
 
     def merged(self, newest_merged: int) -> tuple[FlushedGeneration, ...]:
         """Return the listed generations that are merged, oldest first."""
-        return tuple(one for one in self.flushed_generations if one.is_merged(newest_merged))
+        return tuple(
+            generation for generation in self.flushed_generations if generation.is_merged(newest_merged)
+        )
 
     @staticmethod
     def decode(data: bytes, *, source: str) -> "RegionManifest":
@@ -179,7 +183,7 @@ class RegionManifest:
     def encode(self) -> bytes:
         """Encode the manifest."""
         message = mem_wal_pb2.RegionManifest.FromString(self.origin)
-        recorded = {one.generation: one for one in message.flushed_generations}
+        recorded = {generation.generation: generation for generation in message.flushed_generations}
         del message.flushed_generations[:]
         for flushed in self.flushed_generations:
             entry = message.flushed_generations.add()
@@ -291,7 +295,7 @@ def read_latest_manifests(
     }
     newest: dict[str, RegionManifest | None] = {**unchanged}
     if others := [region_id for region_id in region_ids if region_id not in unchanged]:
-        read = table.each(lambda one: read_latest_manifest(table, one, cached=cached.get(one)), others)
+        read = table.each(lambda other: read_latest_manifest(table, other, cached=cached.get(other)), others)
         newest |= zip(others, read, strict=True)
     return tuple([newest[region_id] for region_id in region_ids])
 

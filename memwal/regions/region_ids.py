@@ -322,7 +322,7 @@ def read_sample_rows(
         try:
             dataset: Any = lance.dataset(uri, storage_options=dict(storage.options) or None)
             fields = _select_fields(read_dataset_fields(dataset), field_ids)
-            return _map_columns(dataset.head(_ROWS, columns=[one.name for one in fields]), fields)
+            return _map_columns(dataset.head(_ROWS, columns=[field.name for field in fields]), fields)
         except (OSError, ValueError):
             return None  # Merged and removed meanwhile.
     return None
@@ -347,11 +347,11 @@ def detect_bucket_hash(storage: Storage, spec: RegionSpec | None) -> BucketHash:
         PreconditionError: rows are in buckets where neither reading puts them.
         LanceGatewayError: a region can't be read.
     """
-    buckets = () if spec is None else tuple(one for one in spec.fields if one.transform == "bucket")
+    buckets = () if spec is None else tuple(field for field in spec.fields if field.transform == "bucket")
     if spec is None or not buckets:
         return BucketHash.LANCE
     possible = list(BucketHash)
-    sources = frozenset(source for one in buckets for source in one.source_ids)
+    sources = frozenset(source for bucket in buckets for source in bucket.source_ids)
     for manifest in read_latest_manifests(storage, list_regions(storage)[:_LOOKED_AT], cached={}):
         if manifest is None or manifest.region_spec_id != spec.spec_id:
             continue

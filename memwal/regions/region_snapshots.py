@@ -144,15 +144,15 @@ def encode_region_snapshots(manifests: Sequence[RegionManifest], specs: Sequence
         LanceGatewayError: a manifest records a value that its field can't have.
     """
     columns: dict[str, pa.Array] = {
-        "shard_id": pa.array([one.region_id for one in manifests], pa.string()),
-        "shard_spec_id": pa.array([one.region_spec_id for one in manifests], pa.uint32()),
+        "shard_id": pa.array([manifest.region_id for manifest in manifests], pa.string()),
+        "shard_spec_id": pa.array([manifest.region_spec_id for manifest in manifests], pa.uint32()),
     }
     for field_id, data_type in _list_value_types(specs).items():
         values = [
             None
-            if (raw := one.region_values.get(field_id)) is None
-            else decode_raw(data_type, raw, source=f"field {field_id} of region {one.region_id}")
-            for one in manifests
+            if (raw := manifest.region_values.get(field_id)) is None
+            else decode_raw(data_type, raw, source=f"field {field_id} of region {manifest.region_id}")
+            for manifest in manifests
         ]
         columns[f"shard_field_{field_id}"] = pa.array(values, data_type)
     for name in (
@@ -162,13 +162,13 @@ def encode_region_snapshots(manifests: Sequence[RegionManifest], specs: Sequence
         "wal_entry_position_last_seen",
         "current_generation",
     ):
-        columns[name] = pa.array([getattr(one, name) for one in manifests], pa.uint64())
+        columns[name] = pa.array([getattr(manifest, name) for manifest in manifests], pa.uint64())
     generations = [
         [
             {"generation": at.generation, "path": at.path, "physical_rows": at.physical_rows}
-            for at in one.flushed_generations
+            for at in manifest.flushed_generations
         ]
-        for one in manifests
+        for manifest in manifests
     ]
     columns["flushed_generations"] = pa.array(generations, _GENERATIONS)
     rows = pa.table(columns)

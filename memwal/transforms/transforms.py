@@ -157,7 +157,7 @@ class MultiBucket(Transform):
         return pa.array(map(self._bucket, zip(*map(encode_little_endian, columns), strict=True)), pa.int32())
 
     def _bucket(self, fields: tuple[bytes | None, ...]) -> int | None:
-        present = [one for one in fields if one is not None]
+        present = [field for field in fields if field is not None]
         return abs(mmh3.hash(b"".join(present))) % self.num_buckets if present else None
 
 

@@ -73,7 +73,7 @@ def delist_generations(storage: Storage, region_id: str, chosen: frozenset[str])
         newest = read_latest_manifest(storage, region_id)
         if newest is None:
             break
-        left = tuple(one for one in newest.flushed_generations if one.path not in chosen)
+        left = tuple(generation for generation in newest.flushed_generations if generation.path not in chosen)
         if len(left) == len(newest.flushed_generations):
             return
         if commit_manifest(storage, replace(newest, version=newest.version + 1, flushed_generations=left)):
@@ -88,7 +88,7 @@ _NAME: Final = re.compile(r"[0-9a-f]{8}_gen_([1-9][0-9]*)")
 
 def find_unlisted_directories(view: RegionView) -> Iterator[Garbage | Kept]:
     """Find directories that the newest manifest does not list."""
-    listed = {one.path for one in view.newest.flushed_generations}
+    listed = {generation.path for generation in view.newest.flushed_generations}
     for name in sorted(view.directories):
         match = _NAME.fullmatch(name)
         if match is None or name in listed:
@@ -109,7 +109,7 @@ def find_unlisted_directories(view: RegionView) -> Iterator[Garbage | Kept]:
 def is_still_garbage(view: RegionView, name: str) -> bool:
     """Whether the current manifest does not list a directory either."""
     newest = read_latest_manifest(view.storage, view.region_id, cached=view.newest)
-    return newest is not None and all(one.path != name for one in newest.flushed_generations)
+    return newest is not None and all(generation.path != name for generation in newest.flushed_generations)
 
 
 def _check_flushed(view: RegionView, one: FlushedGeneration) -> tuple[str | None, str]:

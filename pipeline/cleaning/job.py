@@ -55,7 +55,7 @@ def clean(
     versions = list_versions(table.dataset())
     gone = find_expired(versions, policy, now)
     # The base version before manifests: this order must not change (ADR 33).
-    base = read_base(table, read_past(table, [one for one in versions if one not in gone]))
+    base = read_base(table, read_past(table, [version for version in versions if version not in gone]))
     garbage = list(find_old_versions(table, versions, gone))
     kept: list[Kept] = []
     region_ids = list_regions(table.storage)

@@ -103,7 +103,7 @@ class RemoveFromRegion:
         if listed:
             delist_generations(storage, region_id, frozenset(one.path.rpartition("/")[2] for one in listed))
         others = (one for one in again if one.kind is not Kind.GENERATIONS)
-        return (*listed, *(one for one in others if _remove(view, one)))
+        return (*listed, *(other for other in others if _remove(view, other)))
 
 
 def _remove(view: RegionView, one: Garbage) -> bool:

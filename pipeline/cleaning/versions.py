@@ -88,10 +88,10 @@ class Past:
             generation: number of the generation.
             listed_at: time at which a manifest first listed it, or earlier.
         """
-        for one in self.versions:
-            is_lacking = one.merged is not None and one.merged.get(region_id, 0) < generation
-            if is_lacking and listed_at <= one.until:
-                return one.version
+        for version in self.versions:
+            is_lacking = version.merged is not None and version.merged.get(region_id, 0) < generation
+            if is_lacking and listed_at <= version.until:
+                return version.version
         return None
 
     def find_showing(self, since: int, before: int) -> Version | None:
@@ -101,9 +101,13 @@ class Past:
             since: first microsecond of the range.
             before: first microsecond after the range.
         """
-        for one in self.versions:
-            if one.merged is not None and one.version.committed_at < before and since <= one.until:
-                return one.version
+        for version in self.versions:
+            if (
+                version.merged is not None
+                and version.version.committed_at < before
+                and since <= version.until
+            ):
+                return version.version
         return None
 
 
@@ -145,13 +149,13 @@ def find_expired(versions: Sequence[Version], policy: CleanPolicy, now: int) -> 
     if Kind.VERSIONS not in policy.kinds:
         return ()
     candidates = versions[: -(policy.retain_versions or 1)]
-    followers = dict(zip((one.number for one in versions), versions[1:], strict=False))
+    followers = dict(zip((version.number for version in versions), versions[1:], strict=False))
     return tuple(
-        one
-        for one in candidates
-        if not one.tags
-        and one.committed_at <= now - policy.version_age
-        and followers[one.number].committed_at <= now - policy.grace
+        candidate
+        for candidate in candidates
+        if not candidate.tags
+        and candidate.committed_at <= now - policy.version_age
+        and followers[candidate.number].committed_at <= now - policy.grace
     )
 
 
@@ -231,7 +235,7 @@ def _find_lagging(dataset: Any, details: MemWalIndexDetails) -> dict[str, Mappin
 
     Indexes that cover all fragments are left out, since compaction resets their recorded progress.
     """
-    fragments = {one.fragment_id for one in dataset.get_fragments()}
+    fragments = {fragment.fragment_id for fragment in dataset.get_fragments()}
     found = {}
     for index in dataset.describe_indices():
         is_maintained = details.maintain_all_indexes or index.name in details.maintained_indexes
@@ -258,7 +262,7 @@ def find_old_versions(
     """
     if not expired:
         return
-    sizes = {f"{part}/{one.name}": one.size for part in _PARTS for one in table.storage.files(part)}
+    sizes = {f"{part}/{file.name}": file.size for part in _PARTS for file in table.storage.files(part)}
     of_indexes: dict[str, int] = {}
     for path, size in sizes.items():
         if path.startswith("_indices/"):
@@ -323,7 +327,7 @@ def _list_files(table: LakeTable, newest: Any, number: int) -> set[str] | None: 
 def _list_dataset_files(dataset: Any) -> set[str]:  # noqa: ANN401 (lance types)
     found: set[str] = set()
     for fragment in dataset.get_fragments():
-        found.update(f"data/{one.path}" for one in fragment.metadata.files)
+        found.update(f"data/{file.path}" for file in fragment.metadata.files)
         deletions = fragment.deletion_file()
         if deletions:
             found.add(str(deletions))

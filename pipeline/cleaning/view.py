@@ -43,7 +43,7 @@ class RegionHistory:
         # Times of files are inexact; this makes them ascend with the versions.
         self.written = tuple(accumulate((one.written // 1000 for _, one in numbered), max))
         self.sizes = tuple(one.size for _, one in numbered)
-        self.others = tuple(one for one in names if not one.name.endswith(".binpb"))
+        self.others = tuple(name for name in names if not name.name.endswith(".binpb"))
         self._storage = storage
         self._read = {newest.version: newest}
 
@@ -137,10 +137,10 @@ class RegionHistory:
 
 def _list_versions(names: tuple[Entry, ...]) -> Iterator[tuple[int, Entry]]:
     """Yield the versions and entries of manifests that are not empty."""
-    for one in names:
-        version = parse_manifest_version(one.name)
-        if version is not None and one.size:
-            yield version, one
+    for name in names:
+        version = parse_manifest_version(name.name)
+        if version is not None and name.size:
+            yield version, name
 
 
 @dataclass(frozen=True)

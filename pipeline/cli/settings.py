@@ -204,11 +204,11 @@ def _flag(dotted: str) -> str:
 
 def _hint(dotted: str) -> str:
     section, _, name = dotted.partition(".")
-    siblings = [one.name for one in keys() if one.section == section]
+    siblings = [key.name for key in keys() if key.section == section]
     close = difflib.get_close_matches(name, siblings, n=1)
     if close:
         return f"did you mean {section}.{close[0]}?"
-    everywhere = difflib.get_close_matches(dotted, [one.dotted for one in keys()], n=1)
+    everywhere = difflib.get_close_matches(dotted, [key.dotted for key in keys()], n=1)
     if everywhere:
         return f"did you mean {everywhere[0]}?"
     return f"there are: {', '.join(siblings)}" if siblings else f"sections are {', '.join(SECTIONS)}"
@@ -254,7 +254,7 @@ def text() -> str:
         parts.append(f"## `[pipeline.{section}]`\n")
         parts.append(_about(policy) + "\n")
         parts.append("| key | default | takes | meaning |\n|---|---|---|---|")
-        parts += [_row(one, meanings[one.attribute]) for one in keys() if one.section == section]
+        parts += [_row(key, meanings[key.attribute]) for key in keys() if key.section == section]
         parts.append("")
     return "\n".join(parts).rstrip() + "\n"
 
@@ -289,7 +289,7 @@ def _format_default(key: Key) -> str:
 def _takes(key: Key) -> str:
     kind = key.type
     if get_origin(kind) in (Union, types.UnionType):
-        kind = next(one for one in get_args(kind) if one is not type(None))
+        kind = next(arg for arg in get_args(kind) if arg is not type(None))
     if key.attribute.endswith("_seconds"):
         return "a duration such as 30s, 5m or 250ms"
     if key.attribute.endswith("_bytes"):

@@ -199,9 +199,9 @@ def _group_fragments(fragments: Sequence[Fragment], segment_rows: int) -> tuple[
     groups: list[tuple[int, ...]] = []
     group: list[int] = []
     rows = 0
-    for one in fragments:
-        group.append(one.fragment_id)
-        rows += one.rows
+    for fragment in fragments:
+        group.append(fragment.fragment_id)
+        rows += fragment.rows
         if rows >= segment_rows:
             groups.append(tuple(group))
             group, rows = [], 0

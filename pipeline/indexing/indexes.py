@@ -135,7 +135,7 @@ class IndexState:
     @property
     def trained_at(self) -> int:
         """Version of the base table that its oldest segment was trained on."""
-        return min((one.version for one in self.segments), default=0)
+        return min((segment.version for segment in self.segments), default=0)
 
     @property
     def is_current(self) -> bool:
@@ -171,9 +171,10 @@ class TableIndexes:
         dataset = table.dataset()
         details = read_index_details(table.storage, dataset.version)
         fragments = tuple(
-            Fragment(one.fragment_id, one.physical_rows, one.num_deletions) for one in dataset.get_fragments()
+            Fragment(fragment.fragment_id, fragment.physical_rows, fragment.num_deletions)
+            for fragment in dataset.get_fragments()
         )
-        described = sorted(dataset.describe_indices(), key=lambda one: one.name)
+        described = sorted(dataset.describe_indices(), key=lambda index: index.name)
         indexes = tuple(
             _read_state(one, fragments, details) for one in described if one.name != MEM_WAL_INDEX
         )
@@ -187,7 +188,7 @@ class TableIndexes:
     @property
     def rows(self) -> int:
         """Of the base table, deleted ones left out."""
-        return sum(one.rows for one in self.fragments)
+        return sum(fragment.rows for fragment in self.fragments)
 
     @property
     def has_stable_row_ids(self) -> bool:
@@ -201,7 +202,7 @@ class TableIndexes:
 
     def index(self, name: str) -> IndexState | None:
         """Return the index of a name; None if there is none."""
-        return next((one for one in self.indexes if one.name == name), None)
+        return next((index for index in self.indexes if index.name == name), None)
 
 
 def _read_state(
@@ -209,14 +210,14 @@ def _read_state(
     fragments: tuple[Fragment, ...],
     details: MemWalIndexDetails | None,
 ) -> IndexState:
-    rows = {one.fragment_id: one.rows for one in fragments}
+    rows = {fragment.fragment_id: fragment.rows for fragment in fragments}
     segments = []
-    for one in index.segments:
+    for segment in index.segments:
         # Segments of some types go on naming fragments that are gone.
-        covered = frozenset(one.fragment_ids) & rows.keys()
-        version = one.dataset_version_at_last_update
-        segments.append(Segment(one.uuid, covered, sum(map(rows.__getitem__, covered)), version))
-    covered_ids = frozenset[int]().union(*(one.fragments for one in segments))
+        covered = frozenset(segment.fragment_ids) & rows.keys()
+        version = segment.dataset_version_at_last_update
+        segments.append(Segment(segment.uuid, covered, sum(map(rows.__getitem__, covered)), version))
+    covered_ids = frozenset[int]().union(*(segment.fragments for segment in segments))
     uncovered = tuple(sorted(rows.keys() - covered_ids))
     behind = {}
     # A table without rows lacks nothing in its indexes, and Lance has nothing to record then.

@@ -53,7 +53,7 @@ def optimise(
     plain = tuple(one for one in upkeep if not one.fold and not one.retrain)
     groups = [plain] if plain else []
     groups += [(one,) for one in upkeep if one.fold or one.retrain]
-    parts = [OptimisePart(table, one) for one in groups]
+    parts = [OptimisePart(table, group) for group in groups]
     done: list[OptimiseResult] = []
     with progress(f"index {table.name}", len(upkeep)) as advance:
         for found in runner.run(run_part, parts, name=f"index {table.name}"):
@@ -94,22 +94,22 @@ def find_lacking_indexes(before: TableIndexes, after: TableIndexes) -> tuple[str
 
     Ignores fragments that were removed and rows that were merged since.
     """
-    return tuple(one.name for one in after.indexes if _is_lacking(one, before, after))
+    return tuple(index.name for index in after.indexes if _is_lacking(index, before, after))
 
 
 def describe_lag(indexes: TableIndexes) -> tuple[str, ...]:
     """Describe what indexes lack, for people; empty if they are up to date."""
     found = []
-    for one in indexes.indexes:
-        if one.uncovered:
+    for index in indexes.indexes:
+        if index.uncovered:
             rows, fragments = (
-                format_count(one.unindexed_rows, "row"),
-                format_count(len(one.uncovered), "fragment"),
+                format_count(index.unindexed_rows, "row"),
+                format_count(len(index.uncovered), "fragment"),
             )
-            found.append(f"{one.name} lacks {rows} of {fragments}")
-        for region, reached in sorted(one.behind.items()):
+            found.append(f"{index.name} lacks {rows} of {fragments}")
+        for region, reached in sorted(index.behind.items()):
             merged = indexes.merged[region]
-            found.append(f"{one.name} is at generation {reached} of {merged} of region {region}")
+            found.append(f"{index.name} is at generation {reached} of {merged} of region {region}")
     return tuple(found)
 
 
@@ -129,7 +129,7 @@ def catch_up_error(
 
 
 def _is_lacking(index: IndexState, before: TableIndexes, after: TableIndexes) -> bool:
-    known = {one.fragment_id for one in before.fragments}
+    known = {fragment.fragment_id for fragment in before.fragments}
     if known.intersection(index.uncovered):
         return True
     reached = {region: index.behind.get(region, merged) for region, merged in after.merged.items()}

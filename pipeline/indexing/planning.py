@@ -82,9 +82,9 @@ def find_needs(indexes: TableIndexes, policy: IndexPolicy) -> Needs:
 def plan_catch_up(indexes: TableIndexes) -> tuple[Upkeep, ...]:
     """Return the work that brings every index up to date, regardless of a policy."""
     return tuple(
-        Upkeep(one.name, _describe_lag(one), count_folded_segments(one, indexes))
-        for one in indexes.indexes
-        if not one.is_current
+        Upkeep(index.name, _describe_lag(index), count_folded_segments(index, indexes))
+        for index in indexes.indexes
+        if not index.is_current
     )
 
 
@@ -109,10 +109,10 @@ def plan_gathering(indexes: TableIndexes, target_rows: int) -> tuple[Upkeep, ...
 
     Lance compacts only fragments together that the same segments of all indexes cover.
     """
-    small = {one.fragment_id for one in indexes.fragments if one.physical_rows < target_rows}
+    small = {fragment.fragment_id for fragment in indexes.fragments if fragment.physical_rows < target_rows}
     found = []
     for index in indexes.indexes:
-        has_small = [bool(one.fragments & small) for one in index.segments]
+        has_small = [bool(segment.fragments & small) for segment in index.segments]
         if sum(has_small) > 1:
             fold = len(has_small) - has_small.index(True)
             found.append(Upkeep(index.name, f"small fragments lie in {sum(has_small)} segments", fold))
@@ -166,7 +166,7 @@ def _find_compaction_reasons(fragments: tuple[Fragment, ...], policy: IndexPolic
     if spared > policy.max_spare_fragments:
         found.append(f"{format_count(len(fragments), 'fragment')} could be {len(fragments) - spared}")
     share = policy.deleted_fraction
-    worn = sum(one.deleted > share * one.physical_rows for one in fragments)
+    worn = sum(fragment.deleted > share * fragment.physical_rows for fragment in fragments)
     if worn:
         found.append(f"more than {share:.0%} of the rows of {format_count(worn, 'fragment')} are deleted")
     return tuple(found)

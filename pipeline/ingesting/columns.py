@@ -275,9 +275,9 @@ class Router:
             if alone is None or is_ours:
                 raise
             sources = ", ".join(
-                f"{one} = {rows.column(one)[at].as_py()!r}"
-                for one in _list_source_columns(table)
-                if one in rows.schema.names
+                f"{column} = {rows.column(column)[at].as_py()!r}"
+                for column in _list_source_columns(table)
+                if column in rows.schema.names
             )
             reason = str(alone).strip().split("\n")[0][:300]
             raise InvalidInputError(

@@ -43,12 +43,12 @@ class IngestReport:
     @property
     def rows(self) -> int:
         """Rows that were written."""
-        return sum(one.rows for one in self.regions)
+        return sum(region.rows for region in self.regions)
 
     @property
     def deleted(self) -> int:
         """Keys that were deleted."""
-        return sum(one.deleted for one in self.regions)
+        return sum(region.deleted for region in self.regions)
 
 
 _LEAST = ("chunk_rows", "chunk_bytes", "memtable_rows", "memtable_bytes")

@@ -205,7 +205,7 @@ class _Counts:
     epochs: dict[str, int] = field(default_factory=dict)
 
     def record(self, held: Holding, regions: Iterable[str]) -> None:
-        self.epochs.update((one, held.epoch(one)) for one in regions)
+        self.epochs.update((region, held.epoch(region)) for region in regions)
 
     def reports(self) -> tuple[RegionReport, ...]:
         return tuple(

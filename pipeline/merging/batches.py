@@ -221,7 +221,7 @@ class Batch:
     weight: Weight
 
     def __post_init__(self) -> None:
-        regions = {one.region_id for one in self.prefixes}
+        regions = {prefix.region_id for prefix in self.prefixes}
         if not regions or len(regions) != len(self.prefixes):
             raise InvalidInputError(
                 f"a batch has one prefix of each of its regions, but this one has {len(self.prefixes)}"
@@ -291,7 +291,7 @@ def _group_prefixes(prefixes: Iterable[Prefix], weights: Weights, policy: MergeP
 
 
 def _total_weight(region_id: str, generations: Iterable[FlushedGeneration], weights: Weights) -> Weight:
-    return Weight.total(weights[region_id, one.generation] for one in generations)
+    return Weight.total(weights[region_id, generation.generation] for generation in generations)
 
 
 def _fits(weight: Weight, policy: MergePolicy) -> bool:

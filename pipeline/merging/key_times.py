@@ -74,7 +74,7 @@ def read_key_times(table: LakeTable, manifest: RegionManifest, details: MemWalIn
     """
     region_id, base = manifest.region_id, table.dataset()
     names = tuple(table.primary_key())
-    by_name = {one.name: one for one in read_dataset_fields(base)}
+    by_name = {field.name: field for field in read_dataset_fields(base)}
     ids = [by_name[name].field_id for name in names]
     schema = pa.schema(
         [
@@ -86,10 +86,12 @@ def read_key_times(table: LakeTable, manifest: RegionManifest, details: MemWalIn
     versions, pending = _read_log_versions(table, manifest, log, ids, schema)
     merged = details.newest_merged(region_id)
     flushed: dict[Key, Version] = {}
-    for one in manifest.unmerged_generations(merged):
-        latest = _read_flush_time(table, region_id, one)
-        for row, (key, is_deleted) in enumerate(_iterate_keys(read_keys(table, region_id, one, schema))):
-            flushed[key] = Version(0, latest, one, row, is_deleted)
+    for generation in manifest.unmerged_generations(merged):
+        latest = _read_flush_time(table, region_id, generation)
+        for row, (key, is_deleted) in enumerate(
+            _iterate_keys(read_keys(table, region_id, generation, schema))
+        ):
+            flushed[key] = Version(0, latest, generation, row, is_deleted)
     for key, version in flushed.items():
         if key not in pending:
             # The row itself comes from the generation: entries of its log may be gone.
@@ -184,4 +186,4 @@ def _iterate_keys(keys: pa.Table) -> Iterator[tuple[Key, bool]]:
 def _read_flush_time(table: LakeTable, region_id: str, generation: FlushedGeneration) -> int:
     """When the first data file of a generation was done, in nanoseconds: its rows were written before."""
     files = table.storage.list(f"{generation_directory(region_id, generation.path)}/data")
-    return min((one.written for one in files), default=_FOREVER)
+    return min((file.written for file in files), default=_FOREVER)

@@ -247,7 +247,7 @@ def _read_rows(
         by_source.setdefault(one.source, []).append(one)
     reader = Reader.of(table, table.dataset())
     for source, versions in by_source.items():
-        live = sorted(one.row for one in versions if not one.is_deleted)
+        live = sorted(version.row for version in versions if not version.is_deleted)
         if live:
             yield opened.conform_upserts(_take_rows(reader, region_id, source, live), fill=True), False
     dead = [key for key, one in chosen.items() if one.is_deleted]
@@ -269,7 +269,7 @@ def _take_rows(reader: Reader, region_id: str, source: int | FlushedGeneration, 
     entry = read_wal_entry(reader.table.storage, region_id, source)
     if entry.rows is None:
         return reader.schema.empty_table()
-    stored = {one.field_id: one for one in read_entry_fields(entry.rows.schema)}
+    stored = {field.field_id: field for field in read_entry_fields(entry.rows.schema)}
     batches = entry.rows.take(pa.array(rows)).combine_chunks().to_batches()
     return pa.Table.from_batches([reader.conform(batch, stored) for batch in batches], reader.schema)
 
@@ -281,9 +281,12 @@ def _record_as_merged(table: LakeTable, own: RegionManifest) -> None:
     pending = own.unmerged_generations(merged)
     if not pending:
         return
-    fields = {one.name: one for one in read_dataset_fields(base)}
+    fields = {field.name: field for field in read_dataset_fields(base)}
     keys = pa.schema(
-        [pa.field(str(fields[one].field_id), fields[one].type) for one in list_key_columns(base.schema)]
+        [
+            pa.field(str(fields[column].field_id), fields[column].type)
+            for column in list_key_columns(base.schema)
+        ]
     )
     prefix = Prefix(table, own.region_id, merged, pending)
     none = (np.zeros(0, np.uint8),) * len(pending)

@@ -99,7 +99,7 @@ def _compute_winners(table: LakeTable, prefix: Prefix) -> Winners:
     key_fields = [pa.field(str(by_name[name].field_id), by_name[name].type) for name in key]
     schema = pa.schema([*key_fields, pa.field(TOMBSTONE, pa.bool_())])
     parts = table.storage.each(
-        lambda one: read_keys(table, prefix.region_id, one, schema), prefix.generations
+        lambda generation: read_keys(table, prefix.region_id, generation, schema), prefix.generations
     )
     sizes = tuple(part.num_rows for part in parts)
     rows = pa.concat_tables(parts)

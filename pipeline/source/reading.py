@@ -100,7 +100,7 @@ class GatewayReader(DataSourceReader):
             return found, gateway.version() if options.mode == "direct" else ""
 
         endpoints, version = call_first_available(options, plan)
-        if any(one.expires_at is None for one in endpoints):
+        if any(endpoint.expires_at is None for endpoint in endpoints):
             if options.mode == "direct":
                 self._check_lookup(statement)
             return [Whole(statement)]

@@ -82,9 +82,12 @@ def spark_type(kind: pa.DataType, column: str) -> spark.DataType:
         return spark.MapType(key, item, kind.item_field.nullable)
     if pa.types.is_struct(kind):
         fields = [kind.field(number) for number in range(kind.num_fields)]
-        _check_names([one.name for one in fields], f"column {column!r}")
+        _check_names([field.name for field in fields], f"column {column!r}")
         return spark.StructType(
-            [spark.StructField(one.name, spark_type(one.type, column), one.nullable) for one in fields]
+            [
+                spark.StructField(field.name, spark_type(field.type, column), field.nullable)
+                for field in fields
+            ]
         )
     if _is_list(kind):
         return spark.ArrayType(spark_type(kind.value_type, column), kind.value_field.nullable)

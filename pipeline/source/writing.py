@@ -66,7 +66,7 @@ class Target:
 
         found, key = call_first_available(options, look)
         nullable = pa.schema([one.with_nullable(nullable=True) for one in found])
-        check_given(StructType([_nullable(one) for one in schema.fields]), nullable)
+        check_given(StructType([_nullable(field) for field in schema.fields]), nullable)
         missing = [name for name in key if name not in schema.names]
         if missing:
             raise InvalidInputError(

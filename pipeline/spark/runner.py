@@ -58,10 +58,10 @@ class Versions:
             PreconditionError: names both, for what differs.
         """
         here = here or versions()
-        for one in fields(self):
-            wanted, found = getattr(self, one.name), getattr(here, one.name)
+        for field in fields(self):
+            wanted, found = getattr(self, field.name), getattr(here, field.name)
             if wanted != found:
-                name = _NAMES[one.name]
+                name = _NAMES[field.name]
                 raise PreconditionError(
                     f"a Spark executor on {platform.node()} has {name} {found}, but the driver has {wanted}: "
                     "install the same versions on both, or ship the driver's environment with --archives"

@@ -106,12 +106,16 @@ class TableStatus:
     def oldest_pending_seconds(self) -> float | None:
         """Of all regions; None where nothing is pending."""
         return max(
-            (one.oldest_pending_seconds for one in self.regions if one.oldest_pending_seconds is not None),
+            (
+                region.oldest_pending_seconds
+                for region in self.regions
+                if region.oldest_pending_seconds is not None
+            ),
             default=None,
         )
 
     def _sum(self, name: str) -> int:
-        return sum(getattr(one, name) for one in self.regions)
+        return sum(getattr(region, name) for region in self.regions)
 
 
 def read_status(table: LakeTable, *, now: Callable[[], float] = time.time) -> TableStatus:
@@ -128,7 +132,7 @@ def read_status(table: LakeTable, *, now: Callable[[], float] = time.time) -> Ta
     dataset = table.dataset()
     base = read_base_manifest(storage, dataset.version)
     merged = list_merged_generations(base.details)
-    regions = [RegionState(one, merged.get(one.region_id, 0)) for one in manifests]
+    regions = [RegionState(manifest, merged.get(manifest.region_id, 0)) for manifest in manifests]
     specs = base.details.region_specs if base.details else ()
     second = {
         one.region_id: other.region_id
@@ -155,12 +159,12 @@ def read_status(table: LakeTable, *, now: Callable[[], float] = time.time) -> Ta
         snapshot_age_seconds=max(0.0, moment - taken / 1000) if taken else None,
         regions=tuple(
             _region_status(
-                one,
-                waiting.get(one.region_id, _NOTHING),
-                unflushed.get(one.region_id, 0),
-                second.get(one.region_id),
+                region,
+                waiting.get(region.region_id, _NOTHING),
+                unflushed.get(region.region_id, 0),
+                second.get(region.region_id),
             )
-            for one in regions
+            for region in regions
         ),
         indexes=tuple(_index_status(name, base) for name in sorted(base.index_names)),
     )
@@ -206,7 +210,7 @@ def _index_status(name: str, base: BaseManifest) -> IndexStatus:
 
 
 def _waiting(storage: Storage, regions: list[RegionState], now: float) -> dict[str, _Waiting]:
-    pending = [(one.region_id, generation) for one in regions for generation in one.pending]
+    pending = [(region.region_id, generation) for region in regions for generation in region.pending]
     files = storage.each(
         lambda one: storage.list(f"{generation_directory(one[0], one[1].path)}/data"), pending
     )
@@ -226,7 +230,10 @@ def _waiting(storage: Storage, regions: list[RegionState], now: float) -> dict[s
 
 def _count_unflushed(storage: Storage, manifests: list[RegionManifest]) -> dict[str, int]:
     """How many entries each region's log has that no generation has; regions that have none are left out."""
-    first = [wal_entry_path(one.region_id, one.replay_after_wal_entry_position + 1) for one in manifests]
+    first = [
+        wal_entry_path(manifest.region_id, manifest.replay_after_wal_entry_position + 1)
+        for manifest in manifests
+    ]
     is_longer = storage.exists(*first) if first else ()
     longer = [one for one, more in zip(manifests, is_longer, strict=True) if more]
     counts = storage.each(lambda one: _entries(storage, one), longer)

@@ -107,9 +107,9 @@ FORMAT = 1
 
 def build_document(statuses: list[TableStatus], failures: dict[str, str], *, regions: bool) -> dict[str, Any]:
     """All tables as one JSON object."""
-    tables = [_table(one, regions=regions) for one in statuses]
+    tables = [_table(status, regions=regions) for status in statuses]
     tables += [{"table": name, "error": reason} for name, reason in failures.items()]
-    return {"format": FORMAT, "tables": sorted(tables, key=lambda one: str(one["table"]))}
+    return {"format": FORMAT, "tables": sorted(tables, key=lambda table: str(table["table"]))}
 
 
 def _table(status: TableStatus, *, regions: bool) -> dict[str, Any]:
@@ -128,10 +128,10 @@ def _table(status: TableStatus, *, regions: bool) -> dict[str, Any]:
         "merged_listed": status.merged_listed,
         "unflushed_entries": status.unflushed_entries,
         "snapshot_age_seconds": status.snapshot_age_seconds,
-        "indexes": [asdict(one) for one in status.indexes],
+        "indexes": [asdict(index) for index in status.indexes],
     }
     if regions:
-        found["by_region"] = [asdict(one) for one in status.regions]
+        found["by_region"] = [asdict(region) for region in status.regions]
     return found
 
 
@@ -147,7 +147,7 @@ def render(statuses: list[TableStatus], *, regions: bool) -> RenderableType:
     legend = Text(_LEGEND, style="dim")
     if not regions:
         return Group(_tables(statuses), legend)
-    parts = (part for one in statuses for part in (_tables([one]), _regions(one), Text()))
+    parts = (part for status in statuses for part in (_tables([status]), _regions(status), Text()))
     return Group(*parts, legend)
 
 
@@ -156,21 +156,21 @@ def _tables(statuses: list[TableStatus]) -> Table:
     table.add_column("TABLE", overflow="fold", min_width=5)
     for name in _COLUMNS:
         table.add_column(name, justify="right", no_wrap=True)
-    for one in statuses:
-        if not one.has_mem_wal:
-            table.add_row(one.table, str(one.version), *["-"] * (len(_COLUMNS) - 1))
+    for status in statuses:
+        if not status.has_mem_wal:
+            table.add_row(status.table, str(status.version), *["-"] * (len(_COLUMNS) - 1))
             continue
         table.add_row(
-            one.table,
-            str(one.version),
-            str(len(one.regions)),
-            str(one.pending_generations),
-            _number(one.pending_rows),
-            _size(one.pending_bytes),
-            _age(one.oldest_pending_seconds),
-            _number(one.unflushed_entries),
-            str(max((index.generations_behind for index in one.indexes), default=0)),
-            _age(one.snapshot_age_seconds),
+            status.table,
+            str(status.version),
+            str(len(status.regions)),
+            str(status.pending_generations),
+            _number(status.pending_rows),
+            _size(status.pending_bytes),
+            _age(status.oldest_pending_seconds),
+            _number(status.unflushed_entries),
+            str(max((index.generations_behind for index in status.indexes), default=0)),
+            _age(status.snapshot_age_seconds),
         )
     return table
 
@@ -180,8 +180,8 @@ def _regions(status: TableStatus) -> Table:
     table.add_column("  REGION", no_wrap=True)
     for name in ("EPOCH", "NEXT", "MERGED", "PENDING", "ROWS", "OLDEST", "LOG"):
         table.add_column(name, justify="right", no_wrap=True)
-    for one in status.regions:
-        table.add_row(f"  {_short(one, status)}", *_of(one))
+    for region in status.regions:
+        table.add_row(f"  {_short(region, status)}", *_of(region))
     return table
 
 

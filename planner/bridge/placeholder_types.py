@@ -80,7 +80,7 @@ def _expressions(plan: LogicalPlan) -> Iterator[Any]:
             yield from (side for pair in node.on() for side in pair)
             yield from _as_sequence(node.filter())
         case Sort():
-            yield from (one.expr() for one in node.sort_exprs())
+            yield from (expr.expr() for expr in node.sort_exprs())
         case Values():
             yield from (one for row in node.values() for one in row)
         case WindowExpr():

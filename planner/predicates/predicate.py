@@ -136,7 +136,7 @@ def _decode(node: Node, schema: pa.Schema, *, negated: bool) -> Predicate:
 
 
 def _decode_combination(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
-    operands = [_decode(one, schema, negated=negated) for one in node.arguments]
+    operands = [_decode(argument, schema, negated=negated) for argument in node.arguments]
     all_hold = node.function.startswith("and") is not negated
     return conjunction(operands) if all_hold else _disjunction(operands)
 
@@ -307,7 +307,10 @@ def describe(predicate: Predicate) -> str:
 
 
 def _join(operands: Sequence[Predicate], word: str) -> str:
-    return word.join(f"({describe(one)})" if isinstance(one, And | Or) else describe(one) for one in operands)
+    return word.join(
+        f"({describe(operand)})" if isinstance(operand, And | Or) else describe(operand)
+        for operand in operands
+    )
 
 
 def _format_values(values: Sequence[pa.Scalar]) -> str:

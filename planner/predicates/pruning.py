@@ -102,7 +102,7 @@ class RegionAssignments:
     @cached_property
     def region_ids(self) -> tuple[str, ...]:
         """Ids, in order."""
-        return tuple(one.region_id for one in self.regions)
+        return tuple(region.region_id for region in self.regions)
 
     @cached_property
     def by_spec(self) -> Mapping[int, tuple[int, ...]]:
@@ -201,7 +201,9 @@ class Pruning:
     @cached_property
     def outcomes(self) -> tuple[RegionOutcome, ...]:
         """One outcome per region, in order; computed only for those who ask for reasons."""
-        return tuple(RegionOutcome(one.region_id, *self.explain(one)) for one in self.regions.regions)
+        return tuple(
+            RegionOutcome(region.region_id, *self.explain(region)) for region in self.regions.regions
+        )
 
 
 def prune_regions(

@@ -275,5 +275,5 @@ def _sample_instants(part: str, lowest: pa.Scalar, highest: pa.Scalar) -> pa.Arr
 
 
 def _unite(images: Sequence[frozenset[Any] | None]) -> FieldSet | None:
-    known = [one for one in images if one is not None]
+    known = [image for image in images if image is not None]
     return FieldSet(frozenset().union(*known)) if len(known) == len(images) else None

@@ -66,8 +66,8 @@ def _evaluate(node: Node, batch: pa.RecordBatch) -> pa.Array | None:
         case Value(scalar):
             return pa.repeat(scalar, batch.num_rows)
         case Call(function, arguments, options):
-            values = [_evaluate(one, batch) for one in arguments]
-            known = [one for one in values if one is not None]
+            values = [_evaluate(argument, batch) for argument in arguments]
+            known = [value for value in values if value is not None]
             return _evaluate_call(function, known, options) if len(known) == len(values) else None
     return None
 
@@ -207,10 +207,10 @@ def _evaluate_predicate(predicate: Predicate, batch: pa.RecordBatch) -> pa.Boole
     match predicate:
         case And(operands):
             everything = pa.array(np.ones(batch.num_rows, dtype=np.bool_))
-            return reduce(pc.and_, (_evaluate_predicate(one, batch) for one in operands), everything)
+            return reduce(pc.and_, (_evaluate_predicate(operand, batch) for operand in operands), everything)
         case Or(operands):
             nothing = pa.array(np.zeros(batch.num_rows, dtype=np.bool_))
-            return reduce(pc.or_, (_evaluate_predicate(one, batch) for one in operands), nothing)
+            return reduce(pc.or_, (_evaluate_predicate(operand, batch) for operand in operands), nothing)
         case Not(IsNull(column)):
             return batch.column(column).is_valid()
         case Not(InList(column, values)):
@@ -252,7 +252,7 @@ def _format_sql(predicate: Predicate, names: Mapping[str, str]) -> str | None:
         case Or(()):
             return "false"
         case And(operands) | Or(operands):
-            texts = [_format_sql(one, names) for one in operands]
+            texts = [_format_sql(operand, names) for operand in operands]
             if any(text is None for text in texts):
                 return None
             word = " AND " if isinstance(predicate, And) else " OR "

@@ -108,9 +108,9 @@ def _format_pruning(scan: TableScan) -> Iterator[str]:
     if len(scan.pruning.kept) == len(scan.pruning.regions.region_ids):
         return
     by_reason: dict[str, list[str]] = {}
-    for one in scan.pruning.outcomes:
-        if one.outcome is Outcome.ROWS_CANNOT_MATCH:
-            by_reason.setdefault(one.reason, []).append(one.region_id)
+    for outcome in scan.pruning.outcomes:
+        if outcome.outcome is Outcome.ROWS_CANNOT_MATCH:
+            by_reason.setdefault(outcome.reason, []).append(outcome.region_id)
     for reason, ids in sorted(by_reason.items(), key=lambda item: -len(item[1]))[:_MAX_REGION_IDS]:
         yield f"  pruned {len(ids)} by {reason} [{_format_region_ids(ids)}]"
 

@@ -220,7 +220,9 @@ class TableScan:
             return self.pruning.kept
         kept = self.kept_regions
         return tuple(
-            one.region_id for one in regions.regions if one.spec_id in needed or one.region_id in kept
+            region.region_id
+            for region in regions.regions
+            if region.spec_id in needed or region.region_id in kept
         )
 
     def move_to(self, base: BaseTable) -> None:
@@ -379,5 +381,5 @@ def _is_determined_by_key(base: BaseTable, spec_id: int) -> bool:
     spec = None if base.details is None else base.details.specs.get(spec_id)
     if spec is None:
         return False
-    sources = {source for one in spec.fields for source in one.source_ids}
+    sources = {source for field in spec.fields for source in field.source_ids}
     return all(base.field_names.get(source) in base.primary_key for source in sources)

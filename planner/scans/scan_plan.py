@@ -269,7 +269,9 @@ class Division:
 
     def list_partitions(self) -> tuple[Partition, ...]:
         """Return the units that each reader reads."""
-        regions = [one for one in self.snapshot.regions.values() if one.region_id in self.scanned_regions]
+        regions = [
+            region for region in self.snapshot.regions.values() if region.region_id in self.scanned_regions
+        ]
         return balance_units(list_units(self.snapshot, regions, split_into=self.count), self.count)
 
 
@@ -284,14 +286,16 @@ def list_units(
         split_into: fragments of the base table that exceed an even share of so many partitions are divided;
             1 leaves them whole.
     """
-    generations = [one for region in scanned for one in region.generations]
+    generations = [generation for region in scanned for generation in region.generations]
     tails = [region.tail for region in scanned if region.tail is not None]
     base = snapshot.base
-    total = base.physical_rows + sum(one.rows for one in generations)
+    total = base.physical_rows + sum(generation.rows for generation in generations)
     share = max(CHUNK_ROWS, -(-total // split_into))
     units = [unit for fragment in base.fragments for unit in _split_fragment(fragment, share, split_into)]
-    units += [Unit(one.path, one.rows, tuple(one.fragment_rows)) for one in generations]
-    units += [Unit(one.region_id, one.rows.num_rows) for one in tails]
+    units += [
+        Unit(generation.path, generation.rows, tuple(generation.fragment_rows)) for generation in generations
+    ]
+    units += [Unit(tail.region_id, tail.rows.num_rows) for tail in tails]
     return tuple(units)
 
 
@@ -349,9 +353,9 @@ def plan_scan(
     regions = [region for region in snapshot.regions.values() if region.region_id in scanned_regions]
     units = list_units(snapshot, regions, split_into=partitions if split_fragments else 1)
     placed = balance_units(units, partitions)
-    generations = [one for region in regions for one in region.generations]
+    generations = [generation for region in regions for generation in region.generations]
     sources: list[tuple[str, LanceSource]] = [(BASE, base.source)]
-    sources += [(one.path, one.source(base)) for one in generations]
+    sources += [(generation.path, generation.source(base)) for generation in generations]
     types = [base.schema.field(name).type for name in projected]
     # Lance filters the base table: it has statistics and indexes.
     keep_base = row_filter is None and column_cache.fits(types, base.physical_rows)
@@ -370,14 +374,15 @@ def plan_scan(
     ]
     tails = [region.tail for region in regions if region.tail is not None]
     scans += [
-        MemTableScanExec(one.source, projected, row_filter, partition=homes[one.region_id]) for one in tails
+        MemTableScanExec(tail.source, projected, row_filter, partition=homes[tail.region_id])
+        for tail in tails
     ]
     if not deduplicated:
         return scans[0] if len(scans) == 1 else UnionExec(tuple(scans))
     masks = visibility.compute_masks(snapshot)
     found: list[RowMask] = [masks.base]
-    found += [masks.generations[one.path] for one in generations]
-    found += [masks.tails[one.region_id] for one in tails]
+    found += [masks.generations[generation.path] for generation in generations]
+    found += [masks.tails[tail.region_id] for tail in tails]
     return DeduplicateExec(UnionExec(tuple(scans)), tuple(found))
 
 

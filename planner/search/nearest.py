@@ -220,8 +220,8 @@ def _read_distance(expression: Expression, chain: Chain, place: int) -> _RankedV
         return None
     metric, grows = _METRICS[distance]
     arguments = operands(expression)
-    constants = [one for one in arguments if one.variant_name() == "Literal"]
-    others = [one for one in arguments if one.variant_name() != "Literal"]
+    constants = [argument for argument in arguments if argument.variant_name() == "Literal"]
+    others = [argument for argument in arguments if argument.variant_name() != "Literal"]
     if len(constants) != 1 or len(others) != 1:
         return None
     column = _find_vector_column(others[0], chain, place)

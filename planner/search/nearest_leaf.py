@@ -150,9 +150,9 @@ class _NearestScan(SearchScan):
         base, regions = snapshot.base, snapshot.regions.values()
         if any(one.tail is not None and one.tail.source.rows[column].null_count for one in regions):
             return True
-        generations = (one for region in regions for one in region.generations)
+        generations = (generation for region in regions for generation in region.generations)
         return self._lacks_vectors(base, base.version, base.source, column) or any(
-            self._lacks_vectors(base, None, one.source(base), column) for one in generations
+            self._lacks_vectors(base, None, generation.source(base), column) for generation in generations
         )
 
     def _lacks_vectors(self, base: BaseTable, version: int | None, source: LanceSource, column: str) -> bool:

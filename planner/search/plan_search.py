@@ -364,7 +364,9 @@ class SearchPlanner:
         )
 
     def _select_sources(self, sources: Sequence[SearchSource]) -> tuple[SearchSource, ...]:
-        return tuple(one for one in sources if one.region_id is None or one.region_id in self.regions)
+        return tuple(
+            source for source in sources if source.region_id is None or source.region_id in self.regions
+        )
 
     @cached_property
     def _masks(self) -> SnapshotMasks | None:

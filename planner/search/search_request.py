@@ -128,8 +128,8 @@ def plan_hybrid(
         text,
         request,
         queries,
-        {one.number: numbers[one.rows] for one in vector_sources},
-        {one.number: numbers[one.rows] for one in text_sources},
+        {source.number: numbers[source.rows] for source in vector_sources},
+        {source.number: numbers[source.rows] for source in text_sources},
     )
     return LimitExec(fused, request.k), sources
 

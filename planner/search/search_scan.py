@@ -326,10 +326,12 @@ def _find_rank_column(node: Sort, call: SearchCall) -> str | None:
 def _map_output_names(node: Projection) -> dict[str, str]:
     """Return output name -> input name of the columns that a projection passes on unchanged."""
     found = {}
-    for one in node.projections():
-        column = _as_column(one.to_variant().expr() if one.variant_name() == "Alias" else one)
+    for projection in node.projections():
+        column = _as_column(
+            projection.to_variant().expr() if projection.variant_name() == "Alias" else projection
+        )
         if column is not None:
-            found[output_name(one)] = column.name()
+            found[output_name(projection)] = column.name()
     return found
 
 

@@ -76,7 +76,8 @@ class Tables(OfTables):
                 "maintained_indexes": list(details.maintained_indexes),
                 "regions": len(manifests),
                 "unmerged_generations": sum(
-                    len(one.unmerged_generations(details.newest_merged(one.region_id))) for one in manifests
+                    len(manifest.unmerged_generations(details.newest_merged(manifest.region_id)))
+                    for manifest in manifests
                 ),
             }
         yield row
@@ -226,8 +227,8 @@ def _find_catchup(details: MemWalIndexDetails, region_id: str) -> Mapping[str, i
 
 def _describe_spec(spec: RegionSpec, base: BaseTable) -> str:
     fields = [
-        format_field(one, [base.field_names.get(source, f"field {source}") for source in one.source_ids])
-        for one in spec.fields
+        format_field(field, [base.field_names.get(source, f"field {source}") for source in field.source_ids])
+        for field in spec.fields
     ]
     return f"{spec.spec_id}: {', '.join(fields)}"
 

@@ -80,7 +80,7 @@ class Indexes(OfTables):
         if not has_full_access(visible, name):
             return
         base = visible.table(name).base
-        fragments = {one.fragment_id for one in base.fragments}
+        fragments = {fragment.fragment_id for fragment in base.fragments}
         details = base.details
         for index in base.indexes:
             yield {

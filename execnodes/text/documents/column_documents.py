@@ -161,7 +161,7 @@ class RowNumbers:
     @cached_property
     def _starts(self) -> np.ndarray:
         """Number of each fragment's first row, in the order of ids, then of the row after the last."""
-        sizes = [self.physical_rows[int(one)] for one in self._fragments]
+        sizes = [self.physical_rows[int(fragment)] for fragment in self._fragments]
         return np.concatenate(([0], np.cumsum(np.array(sizes, dtype=np.int64))))
 
     def numbers(self, addresses: np.ndarray) -> np.ndarray:

@@ -135,7 +135,11 @@ class IndexedDocuments:
         """Return the terms within an edit distance of a word."""
 
         def find() -> list[str]:
-            found = {term for one in self._dictionaries() for term in one.near(word, edits, prefix_length)}
+            found = {
+                term
+                for dictionary in self._dictionaries()
+                for term in dictionary.near(word, edits, prefix_length)
+            }
             return sorted(found, key=str.encode)
 
         try:
@@ -322,7 +326,9 @@ def read_documents(
         nothing = np.empty(0, dtype=np.int64)
         return TokenPostings.of(tokenizer, pa.nulls(0, field.type), nothing, numbers.count)
     dataset: Any = rows.dataset
-    fragments = [one for one in dataset.get_fragments() if one.fragment_id in numbers.physical_rows]
+    fragments = [
+        fragment for fragment in dataset.get_fragments() if fragment.fragment_id in numbers.physical_rows
+    ]
     read = dataset.scanner(columns=[stored.name], fragments=fragments, with_row_address=True).to_table()
     texts = [convert_columns(batch, [field], rows.stored)[0] for batch in read.to_batches()]
     order = numbers.numbers(read.column("_rowaddr").to_numpy())

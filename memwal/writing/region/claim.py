@@ -292,8 +292,8 @@ def _has_decimals(dtype: pa.DataType) -> bool:
 
 
 def _is_aligned(batch: pa.RecordBatch) -> bool:
-    buffers = (one for column in batch.columns for one in column.buffers() if one is not None)
-    return all(one.address % _ALIGNMENT == 0 for one in buffers)
+    buffers = (buffer for column in batch.columns for buffer in column.buffers() if buffer is not None)
+    return all(buffer.address % _ALIGNMENT == 0 for buffer in buffers)
 
 
 def _align(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -83,7 +83,7 @@ class OpenTable:
         schema = dataset.schema
         key = list_key_columns(schema)
         spec = max(details.region_specs, key=lambda one: one.spec_id, default=None)
-        field_ids = {one.name(): one.id() for one in dataset.lance_schema.fields()}
+        field_ids = {field.name(): field.id() for field in dataset.lance_schema.fields()}
         regions = Regions(
             storage,
             spec,

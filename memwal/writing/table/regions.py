@@ -97,12 +97,12 @@ class Regions:
         self._has_looked = False
         self._spec_id = 0 if self._spec is None else self._spec.spec_id
         self._fields = () if self._spec is None else self._spec.fields
-        self._transforms = tuple((one, build_transform(one, reading)) for one in self._fields)
+        self._transforms = tuple((field, build_transform(field, reading)) for field in self._fields)
 
     @property
     def source_ids(self) -> tuple[int, ...]:
         """Lance field ids of the columns that determine the region of a row."""
-        return tuple(dict.fromkeys(source for one in self._fields for source in one.source_ids))
+        return tuple(dict.fromkeys(source for field in self._fields for source in field.source_ids))
 
     def list_existing(self) -> tuple[str, ...]:
         """Return the ids of all regions that may have rows, ascending.
@@ -222,7 +222,7 @@ class Regions:
             self._sole = unknown[0].region_id
         elif unknown:
             raise self._unknown_values_error(unknown)
-        self._check_not_restarted([one for duplicates in known.values() for one in duplicates])
+        self._check_not_restarted([duplicate for duplicates in known.values() for duplicate in duplicates])
         self._doubled = {}
         self._known = {
             **self._known,
@@ -256,7 +256,7 @@ class Regions:
         values = manifest.region_values if manifest.region_spec_id == self._spec_id else {}
         if not values and self._reading is BucketHash.LANCE:  # LanceDB's
             values = find_region_values(self._storage, spec, manifest)
-        raw = tuple(_normalize_recorded(one, values.get(one.field_id)) for one in self._fields)
+        raw = tuple(_normalize_recorded(field, values.get(field.field_id)) for field in self._fields)
         if values:
             return raw
         # NULL of text is recorded as nothing.

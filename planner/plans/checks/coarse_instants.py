@@ -128,7 +128,7 @@ def _expressions(plan: LogicalPlan) -> Iterator[tuple[LogicalPlan, Expression]]:
             case WindowExpr():
                 found = [part for one in variant.get_window_expr() for part in _window_parts(variant, one)]
             case Sort():
-                found = [one.expr() for one in variant.sort_exprs()]
+                found = [expr.expr() for expr in variant.sort_exprs()]
             case Join():
                 found = [side for pair in variant.on() for side in pair]
                 found += [] if variant.filter() is None else [variant.filter()]
@@ -140,14 +140,14 @@ def _expressions(plan: LogicalPlan) -> Iterator[tuple[LogicalPlan, Expression]]:
 
 
 def _window_parts(node: WindowExpr, call: Expression) -> list[Expression]:
-    orders = (one.expr() for one in node.get_sort_exprs(call))
+    orders = (expr.expr() for expr in node.get_sort_exprs(call))
     return [*node.get_args(call), *node.get_partition_exprs(call), *orders]
 
 
 def _parts(expression: Expression) -> Iterator[Expression]:
     yield expression
-    for one in _operands(expression):
-        yield from _parts(one)
+    for operand in _operands(expression):
+        yield from _parts(operand)
 
 
 def _operands(expression: Expression) -> list[Expression]:
@@ -185,7 +185,7 @@ def _compared_unit(source: LogicalPlan, expression: Expression) -> str | None:
         case _:
             return None
     operands = _operands(expression)
-    constants = [one for one in operands if _is_constant(one)]
+    constants = [operand for operand in operands if _is_constant(operand)]
     for one in operands if constants else []:
         for coarse in _cast_units(source, one) if not _is_constant(one) else ():
             if any(_unit(source, other) is not None and _has_fractions(other, coarse) for other in constants):

@@ -115,7 +115,7 @@ def refuse_dropped_keys(frame: DataFrame, sql: str | None, unpruned: Callable[[]
     ]
     counts = None if sql is None or not grouped else _key_counts(tokenize(sql))
     keys = [one[: _own_keys(len(one), counts)] for one in grouped]
-    keys = [one for one in keys if len(one) > 1]
+    keys = [key for key in keys if len(key) > 1]
     if not keys:
         return
     optimized = _groups(frame.optimized_logical_plan())
@@ -151,7 +151,7 @@ def _is_unique(plan: LogicalPlan, distinct: LogicalPlan) -> bool:
         return False
     keys = node.group_by_exprs()
     columns = _planner().create_dataframe_from_logical_plan(distinct).schema()
-    return len(keys) == len(columns) and all(one.variant_name() != "GroupingSet" for one in keys)
+    return len(keys) == len(columns) and all(key.variant_name() != "GroupingSet" for key in keys)
 
 
 def _aggregates(plan: LogicalPlan) -> int:
@@ -196,7 +196,10 @@ def _belief(plan: LogicalPlan) -> _Belief:
         case Aggregate() | Distinct() | WindowExpr():
             return _Belief(max(uniqueness, _Uniqueness.KNOWN))
         case Projection():
-            outputs = [(output_name(one), _is_computed(one, computed)) for one in node.projections()]
+            outputs = [
+                (output_name(projection), _is_computed(projection, computed))
+                for projection in node.projections()
+            ]
             flags = [flag for _, flag in outputs]
             if (
                 uniqueness is not _Uniqueness.UNKNOWN
@@ -216,7 +219,7 @@ def _is_computed(expression: Expression, computed: frozenset[str]) -> bool:
 def _groups(plan: LogicalPlan) -> list[list[Expression]]:
     """The keys of aggregates that have any, as a DISTINCT has that is not left out."""
     nodes = (one.to_variant() for one in every_node(plan))
-    keys = [list(one.group_by_exprs()) for one in nodes if isinstance(one, Aggregate)]
+    keys = [list(node.group_by_exprs()) for node in nodes if isinstance(node, Aggregate)]
     return [[strip_aliases(one) for one in each] for each in keys if each]
 
 

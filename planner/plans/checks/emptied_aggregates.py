@@ -141,7 +141,7 @@ def _stands_above_a_row(plan: LogicalPlan) -> bool:
             condition = node.filter()
         case _:
             return False
-    if not any(_is_constant(one, literals) for one in split_conjuncts(condition)):
+    if not any(_is_constant(conjunct, literals) for conjunct in split_conjuncts(condition)):
         return False
     return any(_has_one_row(one) or any(map(_is_whole, every_node(one))) for one in plan.inputs())
 
@@ -176,8 +176,8 @@ def _is_constant(condition: Expression, literals: AbstractSet[str | None]) -> bo
 def _compares_constants(plan: LogicalPlan) -> bool:
     nodes = list(every_node(plan))
     literals = _literal_columns(nodes)
-    conditions = chain.from_iterable(_conditions(one.to_variant()) for one in nodes)
-    return any(_is_constant(one, literals) for one in conditions)
+    conditions = chain.from_iterable(_conditions(node.to_variant()) for node in nodes)
+    return any(_is_constant(condition, literals) for condition in conditions)
 
 
 def _columns(expression: Expression) -> set[str | None]:
@@ -207,9 +207,9 @@ def _aggregates(plan: LogicalPlan, *, is_deep: bool) -> Mapping[tuple[str, ...],
             # A condition that comes to several inputs takes its subqueries along: they count once.
             seen += (one for one in filter(_is_whole, every_node(part)) if one not in seen)
         aggregates += seen
-    for one in aggregates:
-        below = found[tuple(map(output_name, one.to_variant().aggregate_exprs()))]
-        (source,) = one.inputs()
+    for aggregate in aggregates:
+        below = found[tuple(map(output_name, aggregate.to_variant().aggregate_exprs()))]
+        (source,) = aggregate.inputs()
         if _is_empty(source):
             below.empty += 1
         else:

@@ -80,7 +80,9 @@ def _constants(plan: LogicalPlan) -> frozenset[str]:
     below = frozenset[str]().union(*map(_constants, plan.inputs()))
     match node:
         case Projection():
-            return frozenset(output_name(one) for one in node.projections() if _read(one) <= below)
+            return frozenset(
+                output_name(projection) for projection in node.projections() if _read(projection) <= below
+            )
         case Filter():
             return below | _fixed([node.predicate()])
         case Join():

@@ -126,9 +126,9 @@ def _visit(plan: LogicalPlan, above: _Above, *, is_joined: bool) -> None:
                 frozenset(map(_without_relation, above.keys)),
             )
         case Sort():
-            above = replace(above, keys=above.keys | {_read([one.expr()]) for one in node.sort_exprs()})
+            above = replace(above, keys=above.keys | {_read([expr.expr()]) for expr in node.sort_exprs()})
         case Aggregate():
-            above = replace(above, keys=frozenset(_read([one]) for one in node.group_by_exprs()))
+            above = replace(above, keys=frozenset(_read([expr]) for expr in node.group_by_exprs()))
         case WindowExpr():
             above = replace(above, keys=above.keys | _keys_of_windows(node))
         case Limit():
@@ -147,7 +147,7 @@ def _visit(plan: LogicalPlan, above: _Above, *, is_joined: bool) -> None:
 
 def _below_projection(node: Projection, above: _Above) -> _Above:
     """What is done with the columns below. Of several outputs of one name, a condition may get any."""
-    outputs = Counter(output_name(one) for one in node.projections())
+    outputs = Counter(output_name(projection) for projection in node.projections())
     shared = frozenset((None, name) for _, name in above.conditions if outputs[name] > 1)
     misled = shared | above.misled | (above.conditions & _EVERYTHING)
     return _Above(
@@ -232,7 +232,7 @@ def _shared(some: _Columns, others: _Columns) -> str | None:
 def _read(expressions: Iterable[Expression]) -> _Columns:
     """The columns that expressions read; any where there is a subquery in one."""
     try:
-        return frozenset(column for one in expressions for column in columns_of(one))
+        return frozenset(column for expression in expressions for column in columns_of(expression))
     except ValueError:
         return _EVERYTHING
 
@@ -244,7 +244,9 @@ def _output(expression: Expression) -> _Column:
 
 def _sources(node: Projection, wanted: _Columns) -> _Columns:
     """What the wanted outputs are made of."""
-    return _read(one for one in node.projections() if _shared(frozenset({_output(one)}), wanted))
+    return _read(
+        projection for projection in node.projections() if _shared(frozenset({_output(projection)}), wanted)
+    )
 
 
 def _without_relation(columns: _Columns) -> _Columns:
@@ -293,16 +295,18 @@ def _constants(plan: LogicalPlan) -> _Columns:
     below = _NONE.union(*each)
     match node:
         case Projection():
-            return frozenset(_output(one) for one in node.projections() if _is_constant(one, below))
+            return frozenset(
+                _output(projection) for projection in node.projections() if _is_constant(projection, below)
+            )
         case SubqueryAlias():
             return below if _ANY in below else frozenset((node.alias(), name) for _, name in below)
         case Aggregate():
             if node.group_by_exprs():
                 return below
-            return frozenset((None, output_name(one)) for one in node.aggregate_exprs())
+            return frozenset((None, output_name(expr)) for expr in node.aggregate_exprs())
         case WindowExpr():
             windows = [one for one in node.get_window_expr() if not _window_keys(node, one)]
-            return below | frozenset((None, output_name(one)) for one in windows)
+            return below | frozenset((None, output_name(window)) for window in windows)
         case Filter():
             return _constants_of(list(split_conjuncts(node.predicate())), below)
     return below
@@ -310,7 +314,7 @@ def _constants(plan: LogicalPlan) -> _Columns:
 
 def _constants_of(conjuncts: list[Expression], constants: _Columns) -> _Columns:
     """Columns that are constant below, or have one value by conditions: equal to one, or between two."""
-    binary = [one.to_variant() for one in conjuncts if one.variant_name() == "BinaryExpr"]
+    binary = [conjunct.to_variant() for conjunct in conjuncts if conjunct.variant_name() == "BinaryExpr"]
     sides = [(one.op(), _read([one.left()]), _read([one.right()])) for one in binary]
     sides += [(_OPPOSITE[op], right, left) for op, left, right in sides if op in _OPPOSITE]
     for _ in sides:
@@ -337,4 +341,4 @@ def _is_null(expression: Expression) -> bool:
 
 def _is_all_constant(columns: _Columns, constants: _Columns) -> bool:
     """Whether all of some columns, and there are any, may be among constants."""
-    return bool(columns) and all(_shared(frozenset({one}), constants) for one in columns)
+    return bool(columns) and all(_shared(frozenset({column}), constants) for column in columns)

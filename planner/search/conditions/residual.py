@@ -161,8 +161,10 @@ class PlannedCondition:
                 yield [], node
             elif isinstance(node, Projection):
                 names = {name for _, name in needed}
-                outputs = [one for one in node.projections() if output_name(one) in names]
-                needed = {column for one in outputs for column in columns_of(one)}
+                outputs = [
+                    projection for projection in node.projections() if output_name(projection) in names
+                ]
+                needed = {column for output in outputs for column in columns_of(output)}
                 yield outputs, node
 
 
@@ -237,19 +239,23 @@ def find_residual_conditions(
 
 def _has_same_identities(some: tuple[PlannedCondition, ...], others: tuple[PlannedCondition, ...]) -> bool:
     identities = [one.identity for one in some]
-    return None not in identities and identities == [one.identity for one in others]
+    return None not in identities and identities == [other.identity for other in others]
 
 
 def _is_deterministic(chain: Chain, place: int, expression: Expression) -> bool:
     """Return whether an expression over the output of node `place` depends only on the leaf's row."""
     registered = frozenset(DISTANCES)
-    return all(is_deterministic(one, registered) for one in chain.definitions(place, expression))
+    return all(
+        is_deterministic(definition, registered) for definition in chain.definitions(place, expression)
+    )
 
 
 def _can_fail(chain: Chain, place: int, expression: Expression) -> bool:
     """Return whether an expression over the output of node `place` may fail for a row."""
     return any(
-        _can_raise(part) for one in chain.definitions(place, expression) for part in list_subexpressions(one)
+        _can_raise(part)
+        for definition in chain.definitions(place, expression)
+        for part in list_subexpressions(definition)
     )
 
 
@@ -321,9 +327,9 @@ def _find_compared_relations(join: Join, side: int) -> frozenset[str]:
     condition = join.filter()
     expressions = [pair[side] for pair in join.on()] + ([] if condition is None else [condition])
     found: set[str] = set()
-    for one in expressions:
+    for expression in expressions:
         with suppress(ValueError):  # it has another subquery in it
-            found.update(relation for relation, _ in columns_of(one) if relation is not None)
+            found.update(relation for relation, _ in columns_of(expression) if relation is not None)
     return frozenset(found)
 
 

@@ -183,7 +183,7 @@ class Admission:
     def _narrow_sources(
         self, sources: Iterable[SearchSource], condition: Condition
     ) -> tuple[SearchSource, ...]:
-        return tuple(replace(one, live=self._narrow_mask(one, condition)) for one in sources)
+        return tuple(replace(source, live=self._narrow_mask(source, condition)) for source in sources)
 
     def _narrow_mask(self, source: SearchSource, condition: Condition) -> RowMask:
         self.check()
@@ -309,7 +309,9 @@ def combine_with_policy(
         predicate = statement.predicate
         operands = predicate.operands if isinstance(predicate, And) else (predicate,)
         known += [
-            one for one in operands if is_understood(one) and not find_columns(one) & policy.masks.keys()
+            operand
+            for operand in operands
+            if is_understood(operand) and not find_columns(operand) & policy.masks.keys()
         ]
     below = conjunction(known)
     return None if below == TRUE else PredicateFilter(below, pc.scalar(value=True))
@@ -376,6 +378,6 @@ def _is_expressible(condition: RowFilter, sources: Iterable[SearchSource]) -> bo
     columns = sorted(condition.columns)
     return all(
         rows.has_plain_columns(columns) and condition.sql(rows.stored_names) is not None
-        for rows in (one.rows for one in sources)
+        for rows in (source.rows for source in sources)
         if isinstance(rows, LanceSource)
     )

@@ -70,8 +70,8 @@ def divide_conditions(
             "before ranking: put the search into a subquery and the former outside, or say prefilter => false"
         )
         raise UnsupportedError(msg)
-    early = [one for one in operands if added.isdisjoint(find_columns(one))]
-    late = [one for one in operands if not added.isdisjoint(find_columns(one))]
+    early = [operand for operand in operands if added.isdisjoint(find_columns(operand))]
+    late = [operand for operand in operands if not added.isdisjoint(find_columns(operand))]
     always = pc.scalar(value=True)
     before = PredicateFilter(conjunction(early), always) if early else None
     return SearchConditions(before, PredicateFilter(conjunction(late), always))

@@ -98,7 +98,7 @@ class MovedRows:
     @property
     def nbytes(self) -> int:
         """Bytes of the masks."""
-        return self.live.nbytes + sum(one.nbytes for one in self.generations) + ENTRY_OVERHEAD
+        return self.live.nbytes + sum(generation.nbytes for generation in self.generations) + ENTRY_OVERHEAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ class CatchUp:
         fragments = tuple(sorted({one for coverage in lacking for one in coverage.uncovered}))
         key = _MovedRowsName(
             snapshot.identity,
-            tuple(one.place for one in generations),
+            tuple(generation.place for generation in generations),
             fragments,
             tuple((one.column, one.kind, "" if one.index is None else one.index.name) for one in lacking),
             self.mode,
@@ -199,7 +199,7 @@ class CatchUp:
         if known is not None:
             return known
         try:
-            same = {one: self._find_same_rows(base, one, generations) for one in fragments}
+            same = {fragment: self._find_same_rows(base, fragment, generations) for fragment in fragments}
         except GenerationVanishedError:
             return MovedRows(live)  # cleaned up this moment: what it has is looked at in the base table
         moved = self._divide_rows(base, live, same, generations, lacking)

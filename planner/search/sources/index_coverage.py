@@ -162,15 +162,17 @@ def _find_coverage(base: BaseTable, column: str, kind: IndexKind, metric: str | 
     fragments = tuple(sorted(base.fragment_rows))
 
     def worth(index: DatasetIndex) -> tuple[int, int, str]:
-        rows = sum(base.fragment_rows.get(one, 0) for one in index.fragments)
+        rows = sum(base.fragment_rows.get(fragment, 0) for fragment in index.fragments)
         return rows, index.changed_at, index.name
 
     index = max(found, key=worth, default=None)
     # Indexes of tables with stable row ids go on finding rows that were deleted or that read otherwise now.
     is_trusted = index is not None and not base.dataset.has_stable_row_ids
     has = index.fragments if index is not None and is_trusted else frozenset[int]()
-    covered = tuple(one for one in fragments if one in has)
-    return Coverage(column, kind, index, covered, tuple(one for one in fragments if one not in has))
+    covered = tuple(fragment for fragment in fragments if fragment in has)
+    return Coverage(
+        column, kind, index, covered, tuple(fragment for fragment in fragments if fragment not in has)
+    )
 
 
 MIN_VECTOR_BYTES = 32 << 20
@@ -249,7 +251,9 @@ def choose_indexed_generations(
     """
     if of_base.kind is IndexKind.VECTOR:
         row_bytes = count_vector_bytes(base.schema.field(of_base.column).type)
-        return frozenset(one.path for one in generations if one.rows * row_bytes >= MIN_VECTOR_BYTES)
+        return frozenset(
+            generation.path for generation in generations if generation.rows * row_bytes >= MIN_VECTOR_BYTES
+        )
     found, kept = [], 0
     for one in sorted(generations, key=lambda one: one.nbytes):
         kept += one.nbytes

@@ -140,14 +140,14 @@ def find_same_rows(base: BaseTable, fragment: StoredFragment, layers: Sequence[L
         return [NO_ROWS for _ in layers]  # what is read of blobs is where they lie, not what they are
     keys = read_physical_keys(base, fragment)
     pairs = [_Pairs.of(layer, keys) for layer in layers]
-    if sum(len(one.offsets) for one in pairs) * MIN_SHARE < fragment.physical_rows:
+    if sum(len(pair.offsets) for pair in pairs) * MIN_SHARE < fragment.physical_rows:
         return [NO_ROWS for _ in layers]
     if not _list_compared_columns(base):
-        return [one.to_same_rows([one]) for one in pairs]
+        return [pair.to_same_rows([pair]) for pair in pairs]
     parts: list[list[_Pairs]] = [[] for _ in layers]
     count = _choose_batch_rows(base, fragment)
     for first in range(0, fragment.physical_rows, count):
-        within = [one.select_range(first, first + count) for one in pairs]
+        within = [pair.select_range(first, first + count) for pair in pairs]
         if any(len(one.offsets) for one in within):
             rows = _read_physical_rows(base, fragment, first, count)
             for part, one in zip(parts, within, strict=True):
@@ -209,8 +209,8 @@ class _Pairs:
         """Concatenate the pairs of all ranges."""
         if not parts:
             return NO_ROWS
-        rows = np.concatenate([one.rows for one in parts])
-        offsets = np.concatenate([one.offsets for one in parts])
+        rows = np.concatenate([part.rows for part in parts])
+        offsets = np.concatenate([part.offsets for part in parts])
         return SameRows(offsets.astype(np.uint32), self.layer.keys.addresses[rows])
 
 

@@ -156,7 +156,7 @@ class SourceTexts:
             numbers = RowNumbers({0: rows.rows.num_rows})
             return numbers, numbers.flags(source.live)
         fragments = rows.fragments.get_each(source.fragments)
-        numbers = RowNumbers({one.fragment_id: one.physical_rows for one in fragments})
+        numbers = RowNumbers({fragment.fragment_id: fragment.physical_rows for fragment in fragments})
         visible = zip(
             source.fragments, self.deletions.visible(rows, source.fragments, source.live), strict=True
         )

@@ -23,7 +23,7 @@ def _refuse_filter_or_window(node: exp.Expr, source: DialectSource) -> None:
 
 
 def _skip_nulls(text: str, *subjects: exp.Expr) -> exp.Var:
-    known = " AND ".join(f"{operand(one)} IS NOT NULL" for one in subjects)
+    known = " AND ".join(f"{operand(subject)} IS NOT NULL" for subject in subjects)
     made = raw(f"{text} FILTER (WHERE {known})")
     made.meta[_SKIPS_NULLS] = True
     return made
@@ -88,7 +88,9 @@ def _string_agg(node: exp.Expr, source: DialectSource) -> exp.Expr:
 
 def _order_by(subject: exp.Expr) -> str:
     """Return the ORDER BY inside of an aggregate as text."""
-    return " " + native(exp.Order(expressions=[one.copy() for one in subject.expressions])).strip()
+    return (
+        " " + native(exp.Order(expressions=[expression.copy() for expression in subject.expressions])).strip()
+    )
 
 
 def _count_if(node: exp.Expr, source: DialectSource) -> exp.Expr:

@@ -32,7 +32,11 @@ def raw(text: str) -> exp.Var:
 
 def call(name: str, *arguments: exp.Expr | str | None) -> exp.Var:
     """Return a function call, without arguments that are None."""
-    texts = [one if isinstance(one, str) else native(one) for one in arguments if one is not None]
+    texts = [
+        argument if isinstance(argument, str) else native(argument)
+        for argument in arguments
+        if argument is not None
+    ]
     return raw(f"{name}({', '.join(texts)})")
 
 

@@ -68,7 +68,9 @@ def _series(table: exp.Table, source: DialectSource) -> None:
     if isinstance(function, exp.GenerateSeries):
         name = "range" if function.args.get("is_end_exclusive") else "generate_series"
         arguments = [function.args.get(one) for one in ("start", "end", "step")]
-        numbers = exp.Anonymous(this=name, expressions=[one.copy() for one in arguments if one is not None])
+        numbers = exp.Anonymous(
+            this=name, expressions=[argument.copy() for argument in arguments if argument is not None]
+        )
         table.set("this", numbers)
     elif isinstance(function, exp.Anonymous) and function.name.upper() == "RANGE":
         name = "id" if source.dialect == "spark" else "range"
@@ -115,7 +117,9 @@ def _group(group: exp.Group, select: exp.Select, source: DialectSource) -> None:
     for key in ("rollup", "cube"):
         for total in group.args.get(key) or ():
             if not total.expressions:
-                total.set("expressions", [_resolve_position(one, select) for one in group.expressions])
+                total.set(
+                    "expressions", [_resolve_position(expression, select) for expression in group.expressions]
+                )
                 group.set("expressions", None)
 
 

@@ -173,7 +173,7 @@ def _extreme(name: str) -> Rule:
         text = native(call(name, *arguments))
         if source.dialect in {"spark", "duckdb"}:
             return raw(text)
-        unknown = " OR ".join(f"{operand(one)} IS NULL" for one in arguments)
+        unknown = " OR ".join(f"{operand(argument)} IS NULL" for argument in arguments)
         return raw(f"CASE WHEN {unknown} THEN NULL ELSE {text} END")
 
     return rule
@@ -255,25 +255,25 @@ def _like_any(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
     patterns = (
         chosen.this.expressions if isinstance(chosen.this, exp.Tuple | exp.Array) else [chosen.this.this]
     )
-    if not patterns or not all(isinstance(one, exp.Expr) for one in patterns):
+    if not patterns or not all(isinstance(pattern, exp.Expr) for pattern in patterns):
         source.refuse(node, "this list of patterns is not offered")
     word = "ILIKE" if isinstance(node, exp.ILike) else "LIKE"
     joined = " OR " if isinstance(chosen, exp.Any) else " AND "
     subject = operand(node.this)
-    return raw(f"({joined.join(f'{subject} {word} {operand(one)}' for one in patterns)})")
+    return raw(f"({joined.join(f'{subject} {word} {operand(pattern)}' for pattern in patterns)})")
 
 
 def _struct(node: exp.Expr, source: DialectSource) -> exp.Expr:
     fields: list[exp.Expr | str] = []
     named = 0
-    for one in node.expressions:
-        if isinstance(one, exp.PropertyEQ | exp.Alias):
-            name = one.this.name if isinstance(one, exp.PropertyEQ) else one.alias
-            value = one.expression if isinstance(one, exp.PropertyEQ) else one.this
+    for expression in node.expressions:
+        if isinstance(expression, exp.PropertyEQ | exp.Alias):
+            name = expression.this.name if isinstance(expression, exp.PropertyEQ) else expression.alias
+            value = expression.expression if isinstance(expression, exp.PropertyEQ) else expression.this
             fields += [exp.Literal.string(name), value]
             named += 1
         else:
-            fields.append(one)
+            fields.append(expression)
     if named not in {0, len(node.expressions)}:
         source.refuse(node, "a struct has names for all of its fields, or for none")
     return call("named_struct" if named else "struct", *fields)
@@ -318,7 +318,7 @@ def _concat_ws(node: exp.Expr, source: DialectSource) -> exp.Expr:
     joined = call("concat_ws", *node.expressions)
     if source.dialect != "snowflake":
         return joined
-    unknown = " OR ".join(f"{operand(one)} IS NULL" for one in node.expressions)
+    unknown = " OR ".join(f"{operand(expression)} IS NULL" for expression in node.expressions)
     return raw(f"CASE WHEN {unknown} THEN NULL ELSE {native(joined)} END")
 
 

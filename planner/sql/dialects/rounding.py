@@ -85,5 +85,5 @@ def _is_fraction(node: exp.Expr, source: DialectSource, columns: set[str]) -> bo
     if isinstance(node, _FRACTIONS):
         return True
     return isinstance(node, (*_AS_OPERANDS, exp.Div)) and any(
-        _is_fraction(one, source, columns) for one in node.iter_expressions()
+        _is_fraction(expression, source, columns) for expression in node.iter_expressions()
     )

@@ -76,6 +76,6 @@ def resolve(tree: exp.Expr, source: DialectSource) -> None:
         if synonym is None:
             continue
         try:
-            call.replace(synonym(*(one.copy() for one in call.expressions)))
+            call.replace(synonym(*(expression.copy() for expression in call.expressions)))
         except TypeError:
             source.refuse(call, f"{call.name.upper()} with {len(call.expressions)} arguments is not offered")

@@ -183,4 +183,6 @@ def _unordered(text: SqlText, function: int, last: int) -> Iterator[Edit]:
 
 
 def _mends(texts: list[str | Copy], origin: int) -> list[Piece | Copy]:
-    return [Piece(one, origin, verbatim=False, mend=True) if isinstance(one, str) else one for one in texts]
+    return [
+        Piece(text, origin, verbatim=False, mend=True) if isinstance(text, str) else text for text in texts
+    ]

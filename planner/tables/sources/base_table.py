@@ -178,9 +178,10 @@ class BaseTable:
         It covers the manifest file and what was opened, in case the file was replaced in between.
         """
         opened = [
-            (one.fragment_id, one.physical_rows, one.files.files, one.deletions) for one in self.fragments
+            (fragment.fragment_id, fragment.physical_rows, fragment.files.files, fragment.deletions)
+            for fragment in self.fragments
         ]
-        columns = [(one.field_id, one.name) for one in read_dataset_fields(self.dataset)]
+        columns = [(field.field_id, field.name) for field in read_dataset_fields(self.dataset)]
         said = json.dumps([columns, opened], default=astuple)
         digest = hashlib.blake2b(self.digest, digest_size=16)
         digest.update(said.encode())

@@ -204,7 +204,10 @@ class DecodedColumns:
     ) -> list[FragmentMask | None]:
         """See `ColumnCache.visible`."""
         fragments = source.fragments.get_each(fragment_ids)
-        return [self._combine_masks(source, one, mask.fragments.get(one.fragment_id)) for one in fragments]
+        return [
+            self._combine_masks(source, fragment, mask.fragments.get(fragment.fragment_id))
+            for fragment in fragments
+        ]
 
     def _combine_masks(
         self, source: LanceSource, fragment: StoredFragment, mask: FragmentMask | None
@@ -243,7 +246,9 @@ class DecodedColumns:
         names = [one.columns(columns, source.stored_types) for one in fragments]
         kept, too_large = [], []
         for fragment, values in zip(fragments, names, strict=True):
-            if all(_estimate_bytes(one.type, fragment.physical_rows) <= MAX_COLUMN_BYTES for one in values):
+            if all(
+                _estimate_bytes(value.type, fragment.physical_rows) <= MAX_COLUMN_BYTES for value in values
+            ):
                 kept.append((fragment, values))
             else:
                 too_large.append(fragment.fragment_id)

@@ -230,7 +230,7 @@ class KeyRanges:
     @staticmethod
     def of(version: BaseVersion, fragments: Iterable[tuple[int, FragmentKeysName, np.ndarray]]) -> KeyRanges:
         """Build the ranges of fragments, given the ascending keys of each."""
-        filled = [one for one in fragments if len(one[2])]
+        filled = [fragment for fragment in fragments if len(fragment[2])]
         return KeyRanges(
             version,
             [(fragment_id, name) for fragment_id, name, _ in filled],

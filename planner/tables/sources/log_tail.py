@@ -110,7 +110,7 @@ class TailRows:
 
     def positions(self, entries: int) -> tuple[int, ...]:
         """Return the positions of the first `entries` entries, ascending."""
-        return tuple(one.position for one in self._entries[:entries])
+        return tuple(entry.position for entry in self._entries[:entries])
 
     def position(self, entry: int) -> int:
         """Return the position of one entry, counted from 0."""
@@ -120,11 +120,11 @@ class TailRows:
         """Copy the rows without the entries before a position."""
         with self._lock:
             kept = TailRows(self.region_id, base)
-            entries = [one for one in self._entries if one.position >= position]
+            entries = [entry for entry in self._entries if entry.position >= position]
             if entries:
                 first = entries[0].start
                 rest = pa.Table.from_batches(self._batches, self._schema).slice(first)
-                stops = [one.start for one in entries[1:]] + [self._count]
+                stops = [entry.start for entry in entries[1:]] + [self._count]
                 for one, stop in zip(entries, stops, strict=True):
                     kept._append_rows(
                         one.position, one.generation, rest.slice(one.start - first, stop - one.start)
@@ -134,7 +134,7 @@ class TailRows:
     def find_generation(self, generation: int) -> tuple[int, int] | None:
         """Return the first row of a generation and the end of its rows; None if it has none here."""
         with self._lock:
-            starts = [one.start for one in self._entries if one.generation == generation]
+            starts = [entry.start for entry in self._entries if entry.generation == generation]
             if not starts:
                 return None
             stop = next((cut for cut in self._cuts if cut > starts[0]), self._count)
@@ -189,7 +189,7 @@ class TailRows:
             known = self._found_keys.get(source)
             if known is None or known.done < stop:
                 return None
-            blocks = [one for one in known.blocks if one[0] < stop and start < one[1]]
+            blocks = [block for block in known.blocks if block[0] < stop and start < block[1]]
             if any(first < start or stop < end for first, end, _ in blocks):
                 return None
             return [places for _, _, places in blocks]

@@ -93,7 +93,7 @@ class TableSnapshot:
     @cached_property
     def generations(self) -> tuple[GenerationDataset, ...]:
         """All generations of all regions."""
-        return tuple(one for region in self.regions.values() for one in region.generations)
+        return tuple(generation for region in self.regions.values() for generation in region.generations)
 
     @cached_property
     def tails(self) -> tuple[Tail, ...]:
@@ -113,7 +113,7 @@ class TableSnapshot:
             frozenset(
                 RegionRows(
                     region.region_id,
-                    tuple(one.place for one in region.generations),
+                    tuple(generation.place for generation in region.generations),
                     None if region.tail is None else (region.tail.log.number, region.tail.entries),
                 )
                 for region in self.regions.values()
@@ -148,7 +148,7 @@ class RegionDescription:
     is_scanned: bool
 
     def __post_init__(self) -> None:
-        numbers = [one.generation for one in self.generations]
+        numbers = [generation.generation for generation in self.generations]
         if any(later <= earlier for earlier, later in pairwise(numbers)):
             msg = f"generations {numbers} of region {self.region_id} of a snapshot must ascend"
             raise InvalidInputError(msg)
@@ -188,8 +188,8 @@ class SnapshotDescription:
                 RegionDescription(
                     region.region_id,
                     tuple(
-                        FlushedGeneration(one.generation, one.path.rpartition("/")[2])
-                        for one in region.generations
+                        FlushedGeneration(generation.generation, generation.path.rpartition("/")[2])
+                        for generation in region.generations
                     ),
                     () if region.tail is None else region.tail.positions,
                     region.region_id in scanned_regions,
@@ -212,8 +212,8 @@ class SnapshotDescription:
             described = message.regions.add(
                 region_id=UUID(region.region_id).bytes, is_scanned=region.is_scanned
             )
-            for one in region.generations:
-                described.generations.add(generation=one.generation, path=one.path)
+            for generation in region.generations:
+                described.generations.add(generation=generation.generation, path=generation.path)
             for first, count in _find_runs(region.wal_positions):
                 described.wal_entries.add(first=first, count=count)
         return message
@@ -244,7 +244,9 @@ def _read_region(message: snapshot_pb2.RegionDescription) -> RegionDescription:
         raise InvalidInputError(msg)
     return RegionDescription(
         region_id,
-        tuple(FlushedGeneration(one.generation, one.path) for one in message.generations),
+        tuple(
+            FlushedGeneration(generation.generation, generation.path) for generation in message.generations
+        ),
         tuple(
             position for run in message.wal_entries for position in range(run.first, run.first + run.count)
         ),

@@ -92,7 +92,7 @@ class Catalog:
         sessions = {
             id(one): one for one in (self._session, *(table.session for table in self.list_open_tables()))
         }
-        return sum(int(one.size_bytes()) for one in sessions.values())
+        return sum(int(session.size_bytes()) for session in sessions.values())
 
     def list_open_tables(self) -> tuple[Table, ...]:
         """Return the tables that were opened so far, without I/O."""

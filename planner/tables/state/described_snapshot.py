@@ -76,7 +76,8 @@ class DescribedSnapshots:
             if base.place != state.place:
                 raise SnapshotGoneError(self.name, base.version, RECREATED)
             return TableSnapshot(
-                base, {one.region_id: self._open_region(state, base, one) for one in description.regions}
+                base,
+                {region.region_id: self._open_region(state, base, region) for region in description.regions},
             )
         except (GenerationVanishedError, FileNotFoundError, NotFoundError) as error:
             raise SnapshotGoneError(self.name, description.base_version, error) from error

@@ -112,7 +112,7 @@ class LogReader:
             grown = {one for one, is_there in zip(following, are_there, strict=True) if is_there}
             others += [(one, None, following[one.region_id]) for one in manifests if one.region_id in grown]
         if others:
-            read = self.storage.each(lambda one: self._read_log(state, *one), others)
+            read = self.storage.each(lambda other: self._read_log(state, *other), others)
             logs |= {log.region_id: log for log in read}
         return logs
 

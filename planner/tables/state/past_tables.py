@@ -307,9 +307,11 @@ class PastTables:
             return known.versions
         found = tuple(
             CommittedVersion(
-                int(one["version"]), to_microseconds(one["timestamp"].astimezone()), _read_row_count(one)
+                int(version["version"]),
+                to_microseconds(version["timestamp"].astimezone()),
+                _read_row_count(version),
             )
-            for one in newest.dataset.versions()
+            for version in newest.dataset.versions()
         )
         with self._lock:
             self._version_lists[newest.storage.uri] = _VersionList(newest, found)

@@ -321,12 +321,12 @@ def find_named_values(
     """
     by_id = {one.spec_id: one for one in specs}
     asked = [
-        (spec, one)
-        for one in manifests
-        if not one.region_values
-        and one.region_id not in state.named
-        and (spec := by_id.get(one.region_spec_id)) is not None
-        and can_be_identity_region(spec, one.region_id)
+        (spec, manifest)
+        for manifest in manifests
+        if not manifest.region_values
+        and manifest.region_id not in state.named
+        and (spec := by_id.get(manifest.region_spec_id)) is not None
+        and can_be_identity_region(spec, manifest.region_id)
     ]
     if asked:
         found = storage.each(lambda pair: find_region_values(storage, *pair), asked)
@@ -371,7 +371,7 @@ def _find_double_ids(
     asked = None if state is None else (state.recorded_state, details.region_specs, tuple(manifests))
     if state is not None and state.doubled[0] == asked:
         return state.doubled[1]
-    present = [one for one in manifests.values() if one is not None]
+    present = [manifest for manifest in manifests.values() if manifest is not None]
     found = tuple(
         (one.region_id, other.region_id)
         for one, other in find_duplicate_regions(details.region_specs, present)

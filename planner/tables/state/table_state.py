@@ -37,7 +37,7 @@ class RememberedRegions:
     @cached_property
     def manifests(self) -> Mapping[str, RegionManifest | None]:
         """Region id -> manifest; None where the index remembers no more than that the region is there."""
-        return {one.region_id: one.manifest for one in self.regions}
+        return {region.region_id: region.manifest for region in self.regions}
 
     @cached_property
     def assignments(self) -> RegionAssignments:

@@ -231,7 +231,11 @@ class KeySearch:
         if self.can_keep_keys(base):
             self.read(base, base.fragments)
             for fragment in base.fragments:
-                parts = [part for one in stretches for part in self._locate_in_fragment(base, fragment, *one)]
+                parts = [
+                    part
+                    for stretch in stretches
+                    for part in self._locate_in_fragment(base, fragment, *stretch)
+                ]
                 if parts:
                     found[fragment.fragment_id] = parts
         else:
@@ -344,7 +348,11 @@ class KeySearch:
 
     def read(self, base: BaseTable, fragments: Sequence[StoredFragment]) -> None:
         """Read the keys of fragments into the cache."""
-        missing = [one for one in fragments if self._cache.get(FragmentKeysName(one.files, base.key)) is None]
+        missing = [
+            fragment
+            for fragment in fragments
+            if self._cache.get(FragmentKeysName(fragment.files, base.key)) is None
+        ]
         if len(missing) > 1:
             list(self._executor.map(lambda one: self._read_fragment_keys(base, one), missing))
 

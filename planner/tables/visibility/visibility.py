@@ -183,7 +183,7 @@ class Visibility:
 
     def _compute_flushed_masks(self, snapshot: TableSnapshot) -> SnapshotMasks:
         base = snapshot.base
-        regions = [one.generations for one in snapshot.regions.values() if one.generations]
+        regions = [region.generations for region in snapshot.regions.values() if region.generations]
         generations: dict[str, RowMask] = {}
         for found in self.executor.map(lambda one: self._compute_region_masks(base, one), regions):
             generations.update(found)
@@ -225,7 +225,9 @@ class Visibility:
         if all(one is not None for one in before):
             hidden = self.search.recall_superseded(base, last, earlier)
         if hidden is None:
-            return find_newest_in_layers([self.search.read_keys(base, one) for one in generations])
+            return find_newest_in_layers(
+                [self.search.read_keys(base, generation) for generation in generations]
+            )
         left = []
         for layer, numbers in zip(before, hidden, strict=True):
             assert layer is not None  # noqa: S101 (that was asked above)
@@ -248,7 +250,7 @@ class Visibility:
     ) -> Mapping[int, np.ndarray]:
         """Return fragment id -> offsets of base rows whose key any of the generations has."""
         fragments = base.fragments
-        found = [self._find_kept_offsets(base, one) for one in generations]
+        found = [self._find_kept_offsets(base, generation) for generation in generations]
         missing: dict[tuple[int, ...], list[int]] = {}
         for at in range(len(fragments)):
             unresolved = tuple([number for number, offsets in enumerate(found) if offsets[at] is None])
@@ -287,7 +289,9 @@ class Visibility:
     ) -> list[list[np.ndarray]]:
         """Search, in each fragment, the rows whose key each generation has."""
         probe = KeyProbe([self.search.read_keys(base, one).keys for one in generations])
-        found = list(self.executor.map(lambda one: probe.search(read_physical_keys(base, one)), fragments))
+        found = list(
+            self.executor.map(lambda fragment: probe.search(read_physical_keys(base, fragment)), fragments)
+        )
         for generation, offsets in zip(generations, zip(*found, strict=True), strict=True):
             self._keep(base, generation, fragments, offsets)
         return found
@@ -319,18 +323,20 @@ class Visibility:
         hidden = self.search.find_in_base(base, [(tail.log, start, stop) for tail, start, stop in new])
         generations, tails = dict(before.masks.generations), dict(before.masks.tails)
         for tail, start, stop in new:
-            for one in snapshot.regions[tail.region_id].generations:
-                numbers = self.search.find_in_generation(base, one, tail.log, start, stop)
+            for generation in snapshot.regions[tail.region_id].generations:
+                numbers = self.search.find_in_generation(base, generation, tail.log, start, stop)
                 if len(numbers):
-                    addresses = self.search.read_keys(base, one).addresses[numbers]
-                    mask = generations[one.path]
-                    generations[one.path] = mask.without(group_by_fragment(addresses), one.fragment_rows)
+                    addresses = self.search.read_keys(base, generation).addresses[numbers]
+                    mask = generations[generation.path]
+                    generations[generation.path] = mask.without(
+                        group_by_fragment(addresses), generation.fragment_rows
+                    )
             tails[tail.region_id] = RowMask({0: FragmentMask(pa.array(tail.find_newest()))})
         return SnapshotMasks(before.masks.base.without(hidden, base.fragment_rows), generations, tails)
 
 
 def _list_places(generations: Iterable[GenerationDataset]) -> tuple[Place, ...]:
-    return tuple([one.place for one in generations])
+    return tuple([generation.place for generation in generations])
 
 
 def _name_layers(base: BaseTable, generations: Sequence[GenerationDataset]) -> list[_LayerName]:
@@ -341,7 +347,7 @@ def _name_layers(base: BaseTable, generations: Sequence[GenerationDataset]) -> l
 def _name_superseded(
     base: BaseTable, generation: GenerationDataset, fragments: Iterable[StoredFragment]
 ) -> list[_SupersededName]:
-    return [_SupersededName(one.files, base.key, generation.place) for one in fragments]
+    return [_SupersededName(fragment.files, base.key, generation.place) for fragment in fragments]
 
 
 # Of rows of one region, oldest first
