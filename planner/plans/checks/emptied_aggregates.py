@@ -96,13 +96,15 @@ def empties_aggregates(
     # In a subquery, the condition follows the aggregate, or stands around a subquery of its own.
     is_deep = sql is None or _HAVING.search(sql) is not None or len(_SELECT.findall(sql)) > 2
     found = _aggregates(plan, is_deep=is_deep)
-    if not any(below.empty or below.conditions for below in found.values()) and not _has_one_row(plan):
+    if not any(below.empty or below.conditions for below in found.values()) and not _one_rows(plan):
         return False
     stayed = unmoved()
     own = _aggregates(stayed, is_deep=is_deep)
     none = _Below()
     # Below an aggregate of no rows, or one whose values nobody needs, a condition leaves no trace.
     if (_is_empty(stayed) and not _is_empty(plan)) or any(map(_stands_above_a_row, every_node(stayed))):
+        return True
+    if _one_rows(plan) > _one_rows(stayed):
         return True
     if _lost_aggregates(written, plan) and (
         _compares_constants(stayed) or _empty_relations(stayed) > _empty_relations(plan)
@@ -114,10 +116,10 @@ def empties_aggregates(
     )
 
 
-def _has_one_row(plan: LogicalPlan) -> bool:
-    """Whether a row of no table is read: what an aggregate becomes if nothing that it counts is wanted."""
+def _one_rows(plan: LogicalPlan) -> int:
+    """How many rows of no table are read: what aggregates become if nothing that they count is wanted."""
     nodes = (one.to_variant() for one in every_node(plan))
-    return any(isinstance(node, EmptyRelation) and node.produce_one_row() for node in nodes)
+    return sum(isinstance(node, EmptyRelation) and node.produce_one_row() for node in nodes)
 
 
 def _empty_relations(plan: LogicalPlan) -> int:
@@ -128,7 +130,7 @@ def _empty_relations(plan: LogicalPlan) -> int:
 def _lost_aggregates(written: LogicalPlan, plan: LogicalPlan) -> bool:
     """Whether an aggregate without groups became such a row."""
     before, after = (sum(map(_is_whole, every_node(one))) for one in (written, plan))
-    return before > after and _has_one_row(plan)
+    return before > after and _one_rows(plan) > 0
 
 
 def _stands_above_a_row(plan: LogicalPlan) -> bool:
@@ -143,7 +145,7 @@ def _stands_above_a_row(plan: LogicalPlan) -> bool:
             return False
     if not any(_is_constant(conjunct, literals) for conjunct in split_conjuncts(condition)):
         return False
-    return any(_has_one_row(one) or any(map(_is_whole, every_node(one))) for one in plan.inputs())
+    return any(_one_rows(one) or any(map(_is_whole, every_node(one))) for one in plan.inputs())
 
 
 def _list_chain(plan: LogicalPlan) -> Iterator[LogicalPlan]:

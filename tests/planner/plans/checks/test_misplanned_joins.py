@@ -277,6 +277,7 @@ def test_conditions_without_columns_stay_above_aggregates(
         "SELECT count(c) FROM (SELECT 'c' AS c FROM (SELECT max(id) FROM t)) x LEFT SEMI JOIN u ON FALSE",
         "SELECT count(*) FROM (SELECT max(id) FROM t) x LEFT JOIN u ON FALSE WHERE u.a > 0",
         "SELECT id FROM u WHERE (SELECT max(id) * 0 FROM t WHERE t.a = u.a AND FALSE) NOT IN (NULL, -2)",
+        f"SELECT a FROM t WHERE EXISTS (SELECT 1 FROM {COUNTED} WHERE 1 > 2) GROUP BY ROLLUP (a)",
         f"SELECT s.n FROM u x LEFT JOIN {NOTHING} s ON FALSE",
         f"SELECT n FROM u x FULL JOIN {NOTHING} s ON 2 < 1 WHERE x.id > 0",
     ],
