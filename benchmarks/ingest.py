@@ -133,7 +133,7 @@ class RegionWriters:
         """Put every part; return when all are durable."""
         problems: list[BaseException] = []
 
-        def put_all(writer: Any, parts: Sequence[pa.Table]) -> None:  # noqa: ANN401 (lance types)
+        def put_all(writer: Any, parts: Sequence[pa.Table]) -> None:  # noqa: ANN401 - lance types
             try:
                 for part in parts:
                     writer.put(part)

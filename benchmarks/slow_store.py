@@ -30,7 +30,7 @@ def build_options(url: str) -> dict[str, str]:
 def add_delay(application: _Application) -> _Application:
     """Wait before each request."""
 
-    def wait(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:  # noqa: ANN401 (WSGI)
+    def wait(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:  # noqa: ANN401 - WSGI
         milliseconds = WRITE_MS if environ["REQUEST_METHOD"] in {"PUT", "POST"} else READ_MS
         time.sleep(milliseconds / 1e3)
         return application(environ, start_response)

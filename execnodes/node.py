@@ -324,7 +324,7 @@ class DeduplicateExec(UnaryExec):
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
         """Produce the visible rows of one source after another."""
         for scan, mask in zip(self.input.inputs, self.masks, strict=True):
-            assert isinstance(scan, ScanExec)  # noqa: S101 (the constructor has seen to it)
+            assert isinstance(scan, ScanExec)  # noqa: S101 - the constructor has seen to it
             batches = scan.rows(mask, partition, context)
             if context.metrics is None:
                 yield from batches

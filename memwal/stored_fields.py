@@ -52,7 +52,7 @@ class StoredField:
             yield from child.walk()
 
 
-def read_dataset_fields(dataset: Any) -> tuple[StoredField, ...]:  # noqa: ANN401 (lance types)
+def read_dataset_fields(dataset: Any) -> tuple[StoredField, ...]:  # noqa: ANN401 - lance types
     """Return the top-level fields of a `lance.LanceDataset`, without `_tombstone`.
 
     Lance numbers `_tombstone` as it would the next column: its id may since have been given to one.
@@ -70,7 +70,7 @@ def read_entry_fields(schema: pa.Schema) -> tuple[StoredField, ...]:
     return tuple(_convert_arrow(field) for field in schema if field.name != TOMBSTONE)
 
 
-def _convert_lance(field: Any, kind: pa.DataType) -> StoredField:  # noqa: ANN401 (lance types)
+def _convert_lance(field: Any, kind: pa.DataType) -> StoredField:  # noqa: ANN401 - lance types
     below = _list_children(kind)
     children = tuple(
         _convert_lance(child, one.type) for child, one in zip(field.children(), below, strict=False)

@@ -200,7 +200,7 @@ class IndexSearch:
             effort: as above.
         """
         rows = source.rows
-        assert isinstance(rows, LanceSource)  # noqa: S101 (nothing else has an index)
+        assert isinstance(rows, LanceSource)  # noqa: S101 - nothing else has an index
         dataset: Any = rows.dataset
         nearest: dict[str, Any] = {"column": rows.stored_names[column], "k": k}
         if self.nprobes is None:
@@ -319,7 +319,7 @@ def _refine(
     candidates: Sequence[Found],
 ) -> list[Found]:
     rows = source.rows
-    assert isinstance(rows, LanceSource)  # noqa: S101 (nothing else has an index)
+    assert isinstance(rows, LanceSource)  # noqa: S101 - nothing else has an index
     all_addresses = np.unique(np.concatenate([addresses for _, addresses in candidates]))
     if not len(all_addresses):
         return list(candidates)

@@ -84,7 +84,7 @@ Bases = Mapping[int, BasePath]
 """Id -> base of a dataset."""
 
 
-def list_bases(dataset: Any) -> Bases:  # noqa: ANN401 (lance types)
+def list_bases(dataset: Any) -> Bases:  # noqa: ANN401 - lance types
     """Return the bases of a `lance.LanceDataset` by number."""
     bases = dataset.base_paths()
     return {number: BasePath(base.path, base.is_dataset_root) for number, base in bases.items()}
@@ -114,7 +114,7 @@ class DataFileId:
     columns: tuple[int, ...]
 
     @staticmethod
-    def of(file: Any, bases: Bases) -> DataFileId:  # noqa: ANN401 (lance types)
+    def of(file: Any, bases: Bases) -> DataFileId:  # noqa: ANN401 - lance types
         """Build the identity of a `lance.fragment.DataFile`.
 
         Raises:
@@ -145,7 +145,7 @@ class FragmentFiles:
     overlays: tuple[tuple[DataFileId, int | None], ...] = ()
 
     @staticmethod
-    def of(metadata: Any, place: Place, bases: Bases) -> FragmentFiles:  # noqa: ANN401 (lance types)
+    def of(metadata: Any, place: Place, bases: Bases) -> FragmentFiles:  # noqa: ANN401 - lance types
         """Build the files of a `lance.FragmentMetadata`.
 
         Raises:
@@ -178,7 +178,7 @@ class Deletions:
     type: str
 
     @staticmethod
-    def of(metadata: Any, bases: Bases) -> Deletions | None:  # noqa: ANN401 (lance types)
+    def of(metadata: Any, bases: Bases) -> Deletions | None:  # noqa: ANN401 - lance types
         """Build the deletions of a `lance.FragmentMetadata`; None if no row is deleted.
 
         Raises:
@@ -265,7 +265,7 @@ class StoredFragment:
     _columns: dict[str, StoredValues] = field(default_factory=dict)
 
     @staticmethod
-    def of(handle: Any, place: Place, bases: Bases) -> StoredFragment:  # noqa: ANN401 (lance types)
+    def of(handle: Any, place: Place, bases: Bases) -> StoredFragment:  # noqa: ANN401 - lance types
         """Read the metadata of a fragment.
 
         Raises:
@@ -328,7 +328,7 @@ class StoredFragments:
             for fragment_id in fragment_ids
         ]
 
-    def _load(self, handle: Any) -> StoredFragment:  # noqa: ANN401 (lance types)
+    def _load(self, handle: Any) -> StoredFragment:  # noqa: ANN401 - lance types
         return self._known.setdefault(handle.fragment_id, StoredFragment.of(handle, self.place, self._bases))
 
     @cached_property

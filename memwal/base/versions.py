@@ -80,7 +80,7 @@ _LENGTH: Final = struct.Struct("<I")
 _HINT: Final = f"{VERSIONS}/latest_version_hint.json"
 
 
-def commit_next(table: Storage, version: int, operation: Any) -> bool:  # noqa: ANN401 (lance types)
+def commit_next(table: Storage, version: int, operation: Any) -> bool:  # noqa: ANN401 - lance types
     """Commit an operation as the version that follows another, unless that exists.
 
     Args:

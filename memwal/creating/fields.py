@@ -24,7 +24,7 @@ Not in the schema's metadata: Lance takes log entries for those of another table
 """
 
 
-def find_last_field_id(dataset: Any, field_ids: Iterable[int] = ()) -> int:  # noqa: ANN401 (lance types)
+def find_last_field_id(dataset: Any, field_ids: Iterable[int] = ()) -> int:  # noqa: ANN401 - lance types
     """Return the highest field id that is known to have been in use.
 
     Args:
@@ -42,13 +42,13 @@ def find_last_field_id(dataset: Any, field_ids: Iterable[int] = ()) -> int:  # n
         raise CorruptDataError(msg) from error
 
 
-def record_last_field_id(dataset: Any, last_id: int) -> None:  # noqa: ANN401 (lance types)
+def record_last_field_id(dataset: Any, last_id: int) -> None:  # noqa: ANN401 - lance types
     """Commit that field ids up to this one were in use, before a column is dropped."""
     if dataset.config().get(LAST_FIELD_ID) != str(last_id):
         dataset.update_config({LAST_FIELD_ID: str(last_id)})
 
 
-def add_fields(dataset: Any, fields: Sequence[pa.Field], after: int) -> LanceSchema:  # noqa: ANN401 (lance types)
+def add_fields(dataset: Any, fields: Sequence[pa.Field], after: int) -> LanceSchema:  # noqa: ANN401 - lance types
     """Return the schema of a dataset with more columns at its end.
 
     Args:
@@ -65,7 +65,7 @@ def add_fields(dataset: Any, fields: Sequence[pa.Field], after: int) -> LanceSch
     return _pack_schema(metadata, [*existing, *added])
 
 
-def remove_field(dataset: Any, name: str) -> LanceSchema:  # noqa: ANN401 (lance types)
+def remove_field(dataset: Any, name: str) -> LanceSchema:  # noqa: ANN401 - lance types
     """Return the schema of a dataset without one of its columns."""
     metadata, existing = _unpack_schema(dataset.lance_schema)
     removed = {field.id for field in existing if field.name == name and field.parent_id < 0}

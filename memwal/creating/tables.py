@@ -126,7 +126,7 @@ def create_dataset(
 
 
 def build_mem_wal_index(
-    dataset: Any,  # noqa: ANN401 (lance types)
+    dataset: Any,  # noqa: ANN401 - lance types
     options: MemWalOptions,
     given_up: GivenUpRegions = GivenUpRegions(),
 ) -> Index:

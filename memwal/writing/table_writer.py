@@ -53,7 +53,7 @@ class TableWriter:
         name: str,
         storage: Storage,
         options: WriteOptions,
-        session: Any = None,  # noqa: ANN401 (lance types)
+        session: Any = None,  # noqa: ANN401 - lance types
         on_written: Callable[[], None] | None = None,
     ) -> None:
         self.name = name

@@ -111,7 +111,7 @@ class Past:
         return None
 
 
-def list_versions(dataset: Any) -> tuple[Version, ...]:  # noqa: ANN401 (lance types)
+def list_versions(dataset: Any) -> tuple[Version, ...]:  # noqa: ANN401 - lance types
     """List all versions of a `lance.LanceDataset`, ascending, with their tags.
 
     Raises:
@@ -303,7 +303,7 @@ def remove_versions(table: LakeTable, numbers: Sequence[int]) -> None:
         ) from error
 
 
-def _list_files(table: LakeTable, newest: Any, number: int) -> set[str] | None:  # noqa: ANN401 (lance types)
+def _list_files(table: LakeTable, newest: Any, number: int) -> set[str] | None:  # noqa: ANN401 - lance types
     """List data files, deletion files and index ids of a version; returns None if it was removed.
 
     Args:
@@ -324,7 +324,7 @@ def _list_files(table: LakeTable, newest: Any, number: int) -> set[str] | None: 
         ) from error
 
 
-def _list_dataset_files(dataset: Any) -> set[str]:  # noqa: ANN401 (lance types)
+def _list_dataset_files(dataset: Any) -> set[str]:  # noqa: ANN401 - lance types
     found: set[str] = set()
     for fragment in dataset.get_fragments():
         found.update(f"data/{file.path}" for file in fragment.metadata.files)

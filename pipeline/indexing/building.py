@@ -24,7 +24,7 @@ _SAMPLE_RATE: Final = 256
 _LEAST_SAMPLE_RATE: Final = 2
 
 
-def train_shared_model(dataset: Any, spec: IndexSpec, rows: int) -> Mapping[str, Any] | None:  # noqa: ANN401 (lance types)
+def train_shared_model(dataset: Any, spec: IndexSpec, rows: int) -> Mapping[str, Any] | None:  # noqa: ANN401 - lance types
     """Train the model that segments share, as arguments of Lance's `create_index_uncommitted`.
 
     Args:
@@ -141,7 +141,7 @@ def build(
     return BuildReport(table.name, spec.name, segments, rows, after.version, is_maintained)
 
 
-def build_segment(part: SegmentPart) -> Any:  # noqa: ANN401 (lance types)
+def build_segment(part: SegmentPart) -> Any:  # noqa: ANN401 - lance types
     """Build a segment, which belongs to no version yet; safe to repeat."""
     dataset = part.table.dataset(part.version)
     return dataset.create_index_uncommitted(

@@ -206,7 +206,7 @@ class TableIndexes:
 
 
 def _read_state(
-    index: Any,  # noqa: ANN401 (lance types)
+    index: Any,  # noqa: ANN401 - lance types
     fragments: tuple[Fragment, ...],
     details: MemWalIndexDetails | None,
 ) -> IndexState:

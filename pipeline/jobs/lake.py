@@ -51,7 +51,7 @@ class LakeTable:
         """Storage options for pylance."""
         return self.storage.options
 
-    def dataset(self, version: int | str | None = None) -> Any:  # noqa: ANN401 (lance types)
+    def dataset(self, version: int | str | None = None) -> Any:  # noqa: ANN401 - lance types
         """Open the base table as a `lance.LanceDataset`.
 
         Args:

@@ -114,7 +114,7 @@ class _Work:
             return False
         return True
 
-    def _pin_base(self) -> Any:  # noqa: ANN401 (lance types)
+    def _pin_base(self) -> Any:  # noqa: ANN401 - lance types
         """Return the newest version, which must contain everything before this batch, and nothing of it."""
         base = self._table.dataset()
         merged = read_progress(self._table, base)
@@ -127,7 +127,7 @@ class _Work:
                 )
         return base
 
-    def _delete(self, base: Any) -> int:  # noqa: ANN401 (lance types)
+    def _delete(self, base: Any) -> int:  # noqa: ANN401 - lance types
         key = list_key_columns(base.schema)
         ids = {field.name: str(field.field_id) for field in read_dataset_fields(base)}
         schema = pa.schema([base.schema.field(name) for name in key])
@@ -140,7 +140,7 @@ class _Work:
             job.mark_sstables_as_compacted(self._list_progress())
         return int(job.execute(keys)["num_deleted_rows"])
 
-    def _upsert(self, base: Any, failed: list[LanceGatewayError]) -> int:  # noqa: ANN401 (lance types)
+    def _upsert(self, base: Any, failed: list[LanceGatewayError]) -> int:  # noqa: ANN401 - lance types
         reader = Reader.of(self._table, base)
         job = base.merge_insert(list(list_key_columns(base.schema)))
         job = job.when_matched_update_all().when_not_matched_insert_all()
@@ -170,7 +170,7 @@ class _Work:
     def _list_progress(self) -> list[CompactedSsTable]:
         return [CompactedSsTable(part.prefix.region_id, part.prefix.through) for part in self._winners]
 
-    def _is_lookup_cheap(self, base: Any, rows: int) -> bool:  # noqa: ANN401 (lance types)
+    def _is_lookup_cheap(self, base: Any, rows: int) -> bool:  # noqa: ANN401 - lance types
         """Whether to look up rows in an index on the key, if there is one."""
         return self._use_key_index and rows <= _FEW_ROWS and rows * _LARGE_BASE <= base.count_rows()
 

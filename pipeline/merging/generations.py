@@ -31,7 +31,7 @@ class MergedMeanwhileError(UnavailableError):
     """Another merger was faster, or an older version was restored: the table must be read again."""
 
 
-def open_generation(table: LakeTable, region_id: str, generation: FlushedGeneration) -> Any:  # noqa: ANN401 (lance types)
+def open_generation(table: LakeTable, region_id: str, generation: FlushedGeneration) -> Any:  # noqa: ANN401 - lance types
     """Open a generation as a `lance.LanceDataset`.
 
     Raises:
@@ -64,7 +64,7 @@ def describe_read_error(
     return UnavailableError(f"{where} can't be read now: {reason}. Merge again later")
 
 
-def read_progress(table: LakeTable, base: Any) -> Mapping[str, int]:  # noqa: ANN401 (lance types)
+def read_progress(table: LakeTable, base: Any) -> Mapping[str, int]:  # noqa: ANN401 - lance types
     """Return region id -> newest generation that a version of the base table contains."""
     return list_merged_generations(read_index_details(table.storage, base.version))
 
@@ -89,7 +89,7 @@ class Reader:
     names: Mapping[int, str]
 
     @staticmethod
-    def of(table: LakeTable, base: Any) -> Reader:  # noqa: ANN401 (lance types)
+    def of(table: LakeTable, base: Any) -> Reader:  # noqa: ANN401 - lance types
         """Create a reader for an open base table."""
         fields = read_dataset_fields(base)
         names = {nested.field_id: nested.name for field in fields for nested in field.walk()}
@@ -151,7 +151,7 @@ def scan(
     table: LakeTable,
     region_id: str,
     generation: FlushedGeneration,
-    dataset: Any,  # noqa: ANN401 (lance types)
+    dataset: Any,  # noqa: ANN401 - lance types
     columns: Sequence[str],
 ) -> Iterator[pa.RecordBatch]:
     """Scan columns of a generation in the order in which its rows were written."""

@@ -249,7 +249,7 @@ def plain_value(value: pa.Scalar) -> pa.Scalar:
     return value
 
 
-def _natural_text(value: pa.Scalar) -> str:  # noqa: PLR0912 -- one line per family of types
+def _natural_text(value: pa.Scalar) -> str:  # noqa: PLR0912 - one line per family of types
     """Return SQL text with the exact value of a scalar, and a type that can be cast to its own."""
     dtype, types = value.type, pa.types
     if types.is_boolean(dtype):

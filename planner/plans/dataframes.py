@@ -227,7 +227,7 @@ class Frames:
         since DataFusion must not be called from one of its own threads.
         """
         call, vectors = reference.search, reference.vectors
-        assert call is not None  # noqa: S101 (the reference is a search call)
+        assert call is not None  # noqa: S101 - the reference is a search call
         if vectors is None:
             return call
         subquery = vectors.statement
@@ -265,7 +265,7 @@ class Frames:
         return context.create_dataframe_from_logical_plan(frame.logical_plan()).optimized_logical_plan()
 
     def _infer_view_schema(self, view: str, run: QueryRun, catalog: VisibleCatalog) -> pa.Schema:
-        bound = bind(f"SELECT * FROM {quote(view)}", catalog)  # noqa: S608 (a quoted name)
+        bound = bind(f"SELECT * FROM {quote(view)}", catalog)  # noqa: S608 - a quoted name
         return normalize_schema(self.schema(self.plan(bound, run, None, catalog)))
 
     def _make_context(
@@ -325,7 +325,7 @@ def _register(context: SessionContext, name: str, leaf: pads.Dataset, *, pushdow
     context.register_dataset(name, leaf)
     if pushdown:
         return
-    rows = context.sql(f"SELECT * FROM {name} LIMIT {_EVERY_ROW}")  # noqa: S608 (a name of our own)
+    rows = context.sql(f"SELECT * FROM {name} LIMIT {_EVERY_ROW}")  # noqa: S608 - a name of our own
     context.deregister_table(name)
     context.register_view(name, rows)
 

@@ -45,7 +45,7 @@ class FieldSet:
     keys: frozenset[Any] | None
     bounds: ColumnSet | None = None
 
-    def has_value(self, key: Any) -> bool:  # noqa: ANN401 -- a region value of any type
+    def has_value(self, key: Any) -> bool:  # noqa: ANN401 - a region value of any type
         """Return whether a region with this value may hold matching rows."""
         if self.keys is not None:
             return key in self.keys
@@ -239,7 +239,7 @@ def _list_order_keys(values: pa.Array) -> list[Any]:
     return list(values.to_pylist())
 
 
-def _is_nan(key: Any) -> bool:  # noqa: ANN401 -- of any type
+def _is_nan(key: Any) -> bool:  # noqa: ANN401 - of any type
     return isinstance(key, float) and math.isnan(key)
 
 

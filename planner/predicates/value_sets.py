@@ -57,7 +57,7 @@ class ColumnSet:
         """Whether no value at all is admissible."""
         return self.values == () and not self.null
 
-    def has_value(self, key: Any) -> bool:  # noqa: ANN401 -- of any orderable type
+    def has_value(self, key: Any) -> bool:  # noqa: ANN401 - of any orderable type
         """Return whether a value, given by its `order_key`, is within the bounds and not excluded."""
         lower, upper = self.lower, self.upper
         if lower is not None and (key < lower.key or (key == lower.key and not lower.inclusive)):
@@ -85,7 +85,7 @@ class ColumnSet:
 Box: TypeAlias = dict[str, ColumnSet]
 
 
-def order_key(value: pa.Scalar) -> Any:  # noqa: ANN401 -- of any orderable type
+def order_key(value: pa.Scalar) -> Any:  # noqa: ANN401 - of any orderable type
     """Return a Python value that compares and hashes as the scalar does; integers for temporal values."""
     return value.value if pa.types.is_temporal(value.type) else value.as_py()
 

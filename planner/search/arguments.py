@@ -218,7 +218,7 @@ def _read_vectors(
         with contextlib.suppress(ValueError, RecursionError):
             value = json.loads(value, parse_constant=float)
     queries = value if has_many_vectors(value) else (value,)
-    assert isinstance(queries, tuple | list)  # noqa: S101 (is_many said so)
+    assert isinstance(queries, tuple | list)  # noqa: S101 - is_many said so
     rows = [_read_vector(arguments, name, query, column, dimension) for query in queries]
     vectors = np.array(rows, dtype=np.float64).reshape(len(rows), dimension)
     if element == pa.uint8():

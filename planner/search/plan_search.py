@@ -283,7 +283,7 @@ class SearchPlanner:
             LanceGatewayError: a source can't be read, or there is no text index.
         """
         if search.vector is None:
-            assert search.text is not None  # noqa: S101 (a search is for one of them)
+            assert search.text is not None  # noqa: S101 - a search is for one of them
             return self._plan_text(search.text, search.k)
         if search.text is None or search.hybrid is None:
             return self._plan_vector(search.vector, self.regions)

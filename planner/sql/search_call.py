@@ -227,7 +227,7 @@ def _fill_in(value: Argument, values: Sequence[Value]) -> Value:
         return values[value.ordinal]
     if isinstance(value, tuple) and not isinstance(value, QueryVectors):
         return tuple(_fill_in(element, values) for element in value)
-    assert not isinstance(value, Subquery)  # noqa: S101 (replaced by `with_vectors` before)
+    assert not isinstance(value, Subquery)  # noqa: S101 - replaced by `with_vectors` before
     return value
 
 

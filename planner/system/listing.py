@@ -141,7 +141,7 @@ class Versions(OfTables):
             yield row
 
 
-def _read_operation(dataset: Any, version: int) -> str | None:  # noqa: ANN401 (lance types)
+def _read_operation(dataset: Any, version: int) -> str | None:  # noqa: ANN401 - lance types
     """Return the name of Lance's operation that made a version; None if it is not recorded."""
     try:
         transaction = dataset.read_transaction(version)

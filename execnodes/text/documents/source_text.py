@@ -94,7 +94,7 @@ class TokenPostings:
         positions: np.ndarray = self.tokens.positions[self._order]
         return positions
 
-    def postings(self, term: str, surface: str | None = None) -> Postings:  # noqa: ARG002 (terms are known)
+    def postings(self, term: str, surface: str | None = None) -> Postings:  # noqa: ARG002 - terms are known
         """Return the postings of a term, with positions."""
         found = self._found.get(term)
         if found is None:
@@ -117,7 +117,7 @@ class TokenPostings:
             documents[firsts], np.diff(offsets).astype(np.int32), self._positions[start:stop], offsets
         )
 
-    def phrase(self, query: PhraseQuery) -> np.ndarray | None:  # noqa: ARG002 (positions tell)
+    def phrase(self, query: PhraseQuery) -> np.ndarray | None:  # noqa: ARG002 - positions tell
         """Return None: it takes positions to find a phrase."""
         return None
 
@@ -179,7 +179,7 @@ class GrowingPostings:
         """Return the postings of a term, with positions."""
         return join_postings([part.postings(term, surface) for part in self.parts])
 
-    def phrase(self, query: PhraseQuery) -> np.ndarray | None:  # noqa: ARG002 (positions tell)
+    def phrase(self, query: PhraseQuery) -> np.ndarray | None:  # noqa: ARG002 - positions tell
         """Return None: it takes positions to find a phrase."""
         return None
 
@@ -195,7 +195,7 @@ def join_postings(parts: list[Postings]) -> Postings:
         return parts[0]
     documents, frequencies, positions = [], [], []
     for part in parts:
-        assert part.positions is not None  # noqa: S101 (texts in memory know them)
+        assert part.positions is not None  # noqa: S101 - texts in memory know them
         documents.append(part.documents)
         frequencies.append(part.frequencies)
         positions.append(part.positions)

@@ -167,7 +167,7 @@ class IndexedDocuments:
         )
 
     @property
-    def _dataset(self) -> Any:  # noqa: ANN401 (lance types)
+    def _dataset(self) -> Any:  # noqa: ANN401 - lance types
         return self.rows.dataset
 
     @property

@@ -192,7 +192,7 @@ def _bound_best(clause: BestClause, bounds: Bounds) -> float | None:
 
 
 @compute_bound.register
-def _bound_combined(clause: CombinedClause, bounds: Bounds) -> float | None:  # noqa: ARG001 (none for any)
+def _bound_combined(clause: CombinedClause, bounds: Bounds) -> float | None:  # noqa: ARG001 - none for any
     return None
 
 

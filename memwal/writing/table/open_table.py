@@ -55,7 +55,7 @@ class OpenTable:
     watch: Watch
 
     @staticmethod
-    def open(name: str, storage: Storage, session: Any = None) -> OpenTable:  # noqa: ANN401 (lance types)
+    def open(name: str, storage: Storage, session: Any = None) -> OpenTable:  # noqa: ANN401 - lance types
         """Open the newest version.
 
         Raises:
@@ -98,7 +98,7 @@ class OpenTable:
         return OpenTable(name, storage, dataset, schema, field_ids, key, required, details, regions, watch)
 
     @cached_property
-    def writer_dataset(self) -> Any:  # noqa: ANN401 (lance types)
+    def writer_dataset(self) -> Any:  # noqa: ANN401 - lance types
         """The dataset for Lance's writers, without DynamoDB, which knows no generations."""
         if not self.storage.committed_by:
             return self.dataset
@@ -240,7 +240,7 @@ def _no_mem_wal_error(name: str) -> PreconditionError:
     )
 
 
-def _open_newest_dataset(name: str, storage: Storage, session: Any) -> Any:  # noqa: ANN401 (lance types)
+def _open_newest_dataset(name: str, storage: Storage, session: Any) -> Any:  # noqa: ANN401 - lance types
     try:
         return lance.dataset(storage.uri, session=session, storage_options=dict(storage.options) or None)
     except (OSError, ValueError) as error:

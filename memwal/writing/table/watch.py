@@ -80,7 +80,7 @@ class Watch:
         return True
 
 
-def read_newest_version(name: str, dataset: Any) -> int:  # noqa: ANN401 (lance types)
+def read_newest_version(name: str, dataset: Any) -> int:  # noqa: ANN401 - lance types
     """Return the number of the newest version of a base table.
 
     Raises:

@@ -203,7 +203,7 @@ class _PolicyCondition:
     def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         pushed, condition = self._pushed_filter, self.policy.condition
         if pushed is None:
-            assert condition is not None  # noqa: S101 (a policy has one of both)
+            assert condition is not None  # noqa: S101 - a policy has one of both
             return match_rows(batch, condition)
         shown = pushed.matches(batch)
         if condition is None:

@@ -171,7 +171,7 @@ class SourceTexts:
 
         def open_index() -> IndexedDocuments:
             rows = source.rows
-            assert isinstance(rows, LanceSource)  # noqa: S101 (it has an index)
+            assert isinstance(rows, LanceSource)  # noqa: S101 - it has an index
             return IndexedDocuments(rows, name, numbers, self.cache)
 
         return self.cache.compute(name, open_index)

@@ -44,13 +44,13 @@ class DatasetIndex(IndexDescription):
     changed_at: int
 
 
-def list_dataset_indexes(dataset: Any) -> tuple[DatasetIndex, ...]:  # noqa: ANN401 (lance types)
+def list_dataset_indexes(dataset: Any) -> tuple[DatasetIndex, ...]:  # noqa: ANN401 - lance types
     """Return all indexes of a `lance.LanceDataset` but the MemWAL index, by name."""
     found = [_describe_index(one) for one in dataset.describe_indices() if one.name != MEM_WAL_INDEX]
     return tuple(sorted(found, key=lambda index: index.name))
 
 
-def _describe_index(index: Any) -> DatasetIndex:  # noqa: ANN401 (lance types)
+def _describe_index(index: Any) -> DatasetIndex:  # noqa: ANN401 - lance types
     return DatasetIndex(
         index.name,
         index.index_type,
@@ -263,7 +263,7 @@ def open_base_table(
     name: str,
     storage: Storage,
     version: int | None,
-    session: Any,  # noqa: ANN401 (lance types)
+    session: Any,  # noqa: ANN401 - lance types
     place: Place | None = None,
 ) -> BaseTable:
     """Open the base table.

@@ -64,7 +64,7 @@ class ByteCache:
         """Bytes of all values."""
         return self._nbytes
 
-    def get(self, key: Hashable) -> Any:  # noqa: ANN401 (values of many types share one budget)
+    def get(self, key: Hashable) -> Any:  # noqa: ANN401 - values of many types share one budget
         """Return the value, or None."""
         return self.get_many((key,))[0]
 

@@ -51,7 +51,7 @@ class Table:
         cache: ByteCache,
         columns: ColumnCache,
         places: KeyPlaces,
-        session: Any,  # noqa: ANN401 (lance types)
+        session: Any,  # noqa: ANN401 - lance types
         writing: WriteOptions | None = None,
         own_tails: OwnTails | None = None,
     ) -> None:
@@ -67,7 +67,7 @@ class Table:
         self._snapshots = Snapshots(name, cache, self._logs, self._newest)
 
     @property
-    def session(self) -> Any:  # noqa: ANN401 (lance types)
+    def session(self) -> Any:  # noqa: ANN401 - lance types
         """The `lance.Session` in which files of the table are opened."""
         return self._newest.state.session
 
@@ -227,7 +227,7 @@ class NewestBase:
         self,
         name: str,
         storage: Storage,
-        session: Any,  # noqa: ANN401 (lance types)
+        session: Any,  # noqa: ANN401 - lance types
     ) -> None:
         self.last: BaseTable | None = None
         self.state = TableState(Place.new(storage.uri), session)

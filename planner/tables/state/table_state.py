@@ -95,7 +95,7 @@ class Newest(Protocol):
         """Find the newest version."""
 
 
-def create_session() -> Any:  # noqa: ANN401 (lance types)
+def create_session() -> Any:  # noqa: ANN401 - lance types
     """Create a `lance.Session` for a table in whose directory there was another one.
 
     Lance identifies files by name, so the old session would confuse old and new files.

@@ -230,7 +230,7 @@ class Visibility:
             )
         left = []
         for layer, numbers in zip(before, hidden, strict=True):
-            assert layer is not None  # noqa: S101 (that was asked above)
+            assert layer is not None  # noqa: S101 - that was asked above
             shown = layer.rows.copy()
             shown[numbers] = False
             left.append(shown)

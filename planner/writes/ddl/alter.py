@@ -55,7 +55,7 @@ class AddColumn:
     def apply(self, table: Table) -> None:
         """Commit a schema with the column; no data file changes."""
 
-        def add(dataset: Any) -> None:  # noqa: ANN401 (lance types)
+        def add(dataset: Any) -> None:  # noqa: ANN401 - lance types
             if self.field.name in dataset.schema.names:  # since it was checked
                 raise self._column_exists_error(table)
             schema = add_fields(
@@ -107,10 +107,10 @@ class DropColumn:
     def apply(self, table: Table) -> None:
         """Commit a schema without the column."""
 
-        def remember(dataset: Any) -> None:  # noqa: ANN401 (lance types)
+        def remember(dataset: Any) -> None:  # noqa: ANN401 - lance types
             record_last_field_id(dataset, find_last_field_id(dataset, _list_stored_field_ids(table)))
 
-        def drop(dataset: Any) -> None:  # noqa: ANN401 (lance types)
+        def drop(dataset: Any) -> None:  # noqa: ANN401 - lance types
             schema = remove_field(dataset, self.name)
             _commit(dataset, lance.LanceOperation.Project(schema, preserves_nullability=True))
 
@@ -228,7 +228,7 @@ def read_retype(reader: Reader) -> Change:
     return RetypeColumn(name, read_type(reader))
 
 
-def _commit(dataset: Any, operation: Any) -> None:  # noqa: ANN401 (lance types)
+def _commit(dataset: Any, operation: Any) -> None:  # noqa: ANN401 - lance types
     lance.LanceDataset.commit(dataset, operation, read_version=dataset.version, max_retries=0)
 
 
@@ -300,7 +300,7 @@ class EnableMemWal:
         # Regions are sealed before the index records them as merged: this order must not change (ADR 33).
         given_up = give_up_regions(table.storage, leftover)
 
-        def enable(dataset: Any) -> None:  # noqa: ANN401 (lance types)
+        def enable(dataset: Any) -> None:  # noqa: ANN401 - lance types
             if read_index_details(table.storage, dataset.version) is not None:
                 return
             index = build_mem_wal_index(dataset, self.options, given_up)

@@ -166,7 +166,7 @@ class IndexCall:
     needs_rows: bool
     arguments: Mapping[str, Any]
 
-    def build(self, dataset: Any, column: str, name: str, replace: bool) -> None:  # noqa: ANN401, FBT001 (lance types)
+    def build(self, dataset: Any, column: str, name: str, replace: bool) -> None:  # noqa: ANN401, FBT001 - lance types
         """Build and commit the index."""
         if self.needs_rows:
             dataset.create_index(column, self.kind.lance_name, name, replace=replace, **self.arguments)

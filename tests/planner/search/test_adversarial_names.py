@@ -158,7 +158,7 @@ def test_conditions_are_told_apart(engine: QueryEngine, rows: list[Row], access:
     wrong = {}
     for title, (sql, condition) in CONDITIONS.items():
         found = ids(engine, f"SELECT id FROM {SEARCH} WHERE {sql} ORDER BY _distance", access)
-        expected = nearest(rows, lambda row: visible(row) and condition(row))  # noqa: B023 (called here)
+        expected = nearest(rows, lambda row: visible(row) and condition(row))  # noqa: B023 - called here
         if found != expected:
             wrong[title] = found, expected
     assert not wrong

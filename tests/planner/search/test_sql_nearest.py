@@ -138,7 +138,7 @@ def regions(root: Path, shared_writers: WriterProcess) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def engine(root: Path, regions: dict[str, str]) -> Iterator[QueryEngine]:  # noqa: ARG001 (the tables)
+def engine(root: Path, regions: dict[str, str]) -> Iterator[QueryEngine]:  # noqa: ARG001 - the tables
     engine = QueryEngine(Catalog.open(str(root)), partitions=2)
     yield engine
     engine.close()
