@@ -13,6 +13,8 @@ from memwal.transforms.determinism import find_unstable_parts
 
 _LONGEST_REASON: Final = 200
 _TABLE: Final = "columns"
+_DEEPEST: Final = 100
+"""More levels of brackets, also in the names of types, could overflow the stack of DataFusion's parsers."""
 
 
 def evaluate_expression(
@@ -30,6 +32,10 @@ def evaluate_expression(
         UnsupportedError: the expression does not depend on its row alone.
         InvalidInputError: DataFusion rejects the expression, or its values do not fit the result type.
     """
+    if _count_levels(expression) > _DEEPEST:
+        start = expression[:_LONGEST_REASON]
+        msg = f"Region expression {start!r} cannot be evaluated: more than {_DEEPEST} levels of brackets"
+        raise InvalidInputError(msg)
     names = [f"col{at}" for at in range(len(columns))]
     batch = pa.record_batch([*columns, pa.nulls(rows, pa.bool_())], [*names, "_row"])
     try:
@@ -58,6 +64,14 @@ def _evaluate(expression: str, batch: pa.RecordBatch) -> pa.Array:
     finally:
         _context().deregister_table(_TABLE)
     return values if isinstance(values, pa.Array) else pa.concat_arrays(values.chunks)
+
+
+def _count_levels(expression: str) -> int:
+    depth = deepest = 0
+    for mark in expression:
+        depth += (mark in "([{<") - (mark in ")]}>")
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _first_words(error: Exception) -> str:

@@ -28,7 +28,7 @@ from planner.binding.key_query import KeyQuery, find_key_query
 from planner.binding.names import INFORMATION_SCHEMA, Meaning, NameResolver, StatementNames, ViewTrail
 from planner.binding.rewrites import NESTED, REWRITES, Names
 from planner.sql.dialects.names import NamedTable
-from planner.sql.limits import GROWING, SHALLOW_WORDS, check_depth, check_literal_sizes
+from planner.sql.limits import GROWING, SHALLOW_WORDS, check_depth, check_literal_sizes, find_sizes
 from planner.sql.references import MAX_RELATIONS, FunctionSite, References, TableSite, find_references
 from planner.sql.rewrites.misread_clauses import MISREAD, refuse_misread
 from planner.sql.search_call import (
@@ -70,7 +70,8 @@ def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: st
         UnsupportedError: the statement is not supported.
     """
     text = tokenize(sql)
-    if not GROWING.isdisjoint(text.words):
+    grows = not GROWING.isdisjoint(text.words)
+    if grows:
         check_literal_sizes(text)
     kind, start = classify_statement(text)
     binder = _Binder(resolver, catalog, schema)
@@ -85,6 +86,7 @@ def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: st
         # DataFusion panics on NUL characters in the names of columns.
         raise InvalidInputError(at_position(sql.replace("\0", "\ufffd"), nul, "A NUL character"))
     names = binder.names
+    sizes = find_sizes(text, binder.slots) if grows else {}
     key_query = None
     if kind is StatementKind.QUERY and len(names.references) == 1 and binder.base_site is not None:
         (reference,) = names.references
@@ -108,6 +110,7 @@ def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: st
         frozenset(names.system_tables),
         frozenset(binder.distances),
         tuple(binder.vectors),
+        sizes,
     )
 
 

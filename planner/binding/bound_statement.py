@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
@@ -16,6 +16,7 @@ from planner.binding.key_query import KeyQuery
 from planner.bridge.distance_functions import is_vector_type
 from planner.bridge.parameter_types import plain_value, sql_literal, to_bindable
 from planner.sql.as_of import AsOf
+from planner.sql.limits import check_bound_size
 from planner.sql.references import QUERY_STARTS
 from planner.sql.search_call import QueryVectors, SearchCall
 from planner.sql.tokens import VECTOR, Piece, Slot, SqlText, at_position
@@ -125,6 +126,7 @@ class BoundStatement:
         system_tables: tables of the schema `system` that it names.
         distances: the distance functions that it calls.
         vectors: long constants that are not in the text: $vector_1 is the first one.
+        sizes: ordinal -> function of the parameters whose size is limited; see `planner.sql.limits`.
         lists_tables: whether it reads DataFusion's list of all tables and views.
         has_vector_subqueries: whether subqueries that give vectors run before it is planned.
         is_mended: whether the text for DataFusion has corrections that change the names of columns.
@@ -139,6 +141,7 @@ class BoundStatement:
     system_tables: frozenset[str] = frozenset()
     distances: frozenset[str] = frozenset()
     vectors: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
+    sizes: Mapping[int, str] = field(default_factory=dict, repr=False, hash=False)
     lists_tables: bool = field(init=False, repr=False)
     has_vector_subqueries: bool = field(init=False, repr=False)
     is_mended: bool = field(init=False, repr=False)
@@ -220,9 +223,12 @@ class BoundStatement:
         statement was prepared. Values that DataFusion's bindings can't bind become literals.
 
         Raises:
-            InvalidInputError: too few or too many values, with both counts.
+            InvalidInputError: too few or too many values, with both counts, or one that is too large.
             UnsupportedError: a value of a type that cannot be bound.
         """
+        for ordinal, function in self.sizes.items():
+            if ordinal < len(parameters):
+                check_bound_size(ordinal + 1, function, parameters[ordinal])
         values = {
             f"{i + 1}": bound
             for i, value in enumerate(parameters)

@@ -10,49 +10,150 @@ thousands of operators take minutes, and tens of thousands overflow the stack, w
 estimate is never too low.
 
 Calls that would make one enormous value, such as `repeat('x', 2000000000)`, are refused: DataFusion computes
-constants while it plans, without a limit on memory.
+constants while it plans, without a limit on memory. So are types of very many levels and sketches of very
+many centroids, which end the process. The same holds for parameters in these places.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 
+import pyarrow as pa
+
+from memwal.errors import InvalidInputError
 from planner.sql.tokens import QUOTED, STRING, SqlText
 
-__all__ = ["GROWING", "MAX_DEPTH", "MAX_LENGTH", "SHALLOW_WORDS", "check_depth", "check_literal_sizes"]
+__all__ = [
+    "GROWING",
+    "MAX_CENTROIDS",
+    "MAX_DEPTH",
+    "MAX_LENGTH",
+    "MAX_LEVELS",
+    "SHALLOW_WORDS",
+    "check_bound_size",
+    "check_depth",
+    "check_literal_sizes",
+    "find_sizes",
+]
 
 MAX_LENGTH = 10_000_000
 """The largest number of characters or elements of a value that a literal may request."""
+
+MAX_LEVELS = 64
+"""The largest depth of a type that text names, as in `arrow_cast(1, 'List(List(Int64))')`."""
+MAX_CENTROIDS = 10_000
+"""The largest sketch of `approx_percentile_cont`, which allocates it whole."""
 
 _GROWING = frozenset(
     {"ARRAY_REPEAT", "ARRAY_RESIZE", "LIST_REPEAT", "LIST_RESIZE", "LPAD", "REPEAT", "RPAD", "SPACE"}
 )
 _SERIES = frozenset({"GENERATE_SERIES", "RANGE"})
-GROWING = _GROWING | _SERIES
+_NUMBERS = frozenset({"0", "-", "?", "$"})
+_CASTS = frozenset({"ARROW_CAST", "ARROW_TRY_CAST"})
+_SKETCHES = frozenset({"APPROX_PERCENTILE_CONT", "APPROX_PERCENTILE_CONT_WITH_WEIGHT"})
+GROWING = _GROWING | _SERIES | _CASTS | _SKETCHES
 """Functions that `check_literal_sizes` checks."""
 # Words before the name of a table function, which gives its rows in batches.
 _TABLE_FUNCTION = frozenset({"FROM", "JOIN", "LATERAL"})
 
 
 def check_literal_sizes(text: SqlText) -> None:
-    """Check the literals in arguments of functions that make values of a given length.
+    """Check the literals in arguments of functions that make values of a given length, or of a given type.
 
     Raises:
-        InvalidInputError: one is larger than `MAX_LENGTH`.
+        InvalidInputError: one is too large, or too deep.
     """
+    for i, arguments in _find_calls(text):
+        for j in arguments:
+            excess = _describe_excess(text.words[i], text.words[j], text.tokens[j].text)
+            if excess:
+                raise text.error(j, excess)
+
+
+def _describe_excess(function: str, word: str, token: str) -> str:
+    """Return what is wrong with a token among the arguments of a function; empty if nothing is."""
+    name = function.lower()
+    if function in _CASTS:
+        is_deep = word == STRING and _count_levels(token) > MAX_LEVELS
+        return f"{name} takes types of at most {MAX_LEVELS} levels; more stand" if is_deep else ""
+    if function in _SKETCHES:
+        if word not in _NUMBERS:
+            return f"{name} takes its percentile and number of centroids as numbers; another thing stands"
+        is_large = word == "0" and _number(token) > MAX_CENTROIDS
+        return f"{name} keeps at most {MAX_CENTROIDS} centroids; more stand" if is_large else ""
+    if word != "0" or _number(token) <= MAX_LENGTH:
+        return ""
+    way_out = "; as a table, write it behind FROM or JOIN" if function in _SERIES else ""
+    return f"{name} makes values of at most {MAX_LENGTH} elements{way_out}; more stands"
+
+
+def find_sizes(text: SqlText, slots: Mapping[int, int]) -> Mapping[int, str]:
+    """Return ordinal -> function of the parameters that `check_literal_sizes` would check as literals.
+
+    Args:
+        text: the statement.
+        slots: first token of each parameter -> its ordinal.
+    """
+    return {slots[j]: text.words[i] for i, arguments in _find_calls(text) for j in arguments if j in slots}
+
+
+def check_bound_size(number: int, function: str, value: pa.Scalar) -> None:
+    """Check the value of a parameter that `find_sizes` found.
+
+    Args:
+        number: of the parameter, from 1.
+        function: whose argument it is part of, in upper case.
+        value: that was bound.
+
+    Raises:
+        InvalidInputError: it is too large, or too deep.
+    """
+    found = value.as_py()
+    if function in _CASTS:
+        is_too_much = isinstance(found, str) and _count_levels(found) > MAX_LEVELS
+        most = f"types of {MAX_LEVELS} levels"
+    else:
+        limit = MAX_CENTROIDS if function in _SKETCHES else MAX_LENGTH
+        is_too_much = isinstance(found, int | float | Decimal) and found > limit
+        most = str(limit)
+    if is_too_much:
+        msg = f"parameter ${number} is larger than {function.lower()} takes: at most {most}"
+        raise InvalidInputError(msg)
+
+
+def _find_calls(text: SqlText) -> Iterator[tuple[int, range]]:
+    """Yield the first token of each call that is checked, and the tokens of its arguments that are."""
     words = text.words
     for i, word in enumerate(words[:-1]):
-        if words[i + 1] != "(" or not (
-            word in _GROWING or (word in _SERIES and words[i - 1] not in _TABLE_FUNCTION)
-        ):
+        if words[i + 1] != "(" or word not in GROWING:
             continue
-        for j in range(i + 1, text.closing(i + 1)):
-            if words[j] == "0" and _number(text.tokens[j].text) > MAX_LENGTH:
-                way_out = "; as a table, write it behind FROM or JOIN" if word in _SERIES else ""
-                raise text.error(
-                    j,
-                    f"{word.lower()} makes values of at most {MAX_LENGTH} elements{way_out}; more stands",
-                )
+        if word in _SERIES and words[i - 1] in _TABLE_FUNCTION:
+            continue
+        closing = text.closing(i + 1)
+        first = i + 2
+        if word in _SKETCHES:
+            first = _find_last_argument(text, first, closing)
+        yield i, range(first, closing)
+
+
+def _find_last_argument(text: SqlText, first: int, closing: int) -> int:
+    i = first
+    while i < closing:
+        if text.words[i] == ",":
+            first = i + 1
+        i = text.closing(i) + 1 if text.words[i] == "(" else i + 1
+    return first
+
+
+def _count_levels(name: str) -> int:
+    """Return the depth of brackets in the name of a type."""
+    depth = deepest = 0
+    for mark in name:
+        depth += (mark in "(<[") - (mark in ")>]")
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _number(text: str) -> float:

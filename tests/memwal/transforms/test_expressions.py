@@ -84,3 +84,11 @@ def test_one_that_depends_on_more_than_its_row_is_refused(expression: str):
 def test_names_of_functions_may_stand_in_text(text: str):
     field = field_of(None, expression=f"CASE WHEN col0 = '{text}' THEN 1 ELSE 0 END")
     assert values(field, pa.array([text, "x"])).to_pylist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    "expression", [f"arrow_cast(col0, '{'List(' * 8000}Int64{')' * 8000}')", "(" * 5000 + "1"]
+)
+def test_one_that_is_too_deep_is_refused(expression: str):
+    with pytest.raises(InvalidInputError, match="more than 100 levels of brackets"):
+        values(field_of(None, expression=expression), pa.array([1]))

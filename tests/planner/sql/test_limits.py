@@ -1,10 +1,17 @@
 """Statements whose plan would be too deep are refused before DataFusion sees them; others are not."""
 
+from collections.abc import Iterator
+from pathlib import Path
+
+import lance
+import pyarrow as pa
 import pytest
 
 from memwal.errors import InvalidInputError
+from planner.engine import QueryEngine
 from planner.sql.limits import MAX_DEPTH, SHALLOW_WORDS, check_depth
 from planner.sql.tokens import tokenize
+from planner.tables.state.catalog import Catalog
 from tests.planner.names import bound
 
 MANY = 4_000
@@ -85,3 +92,58 @@ def test_a_text_of_few_words_is_never_too_deep(unit: str) -> None:
 def test_a_text_of_a_few_more_words_may_be_too_deep() -> None:
     with pytest.raises(InvalidInputError, match="deep"):
         check_depth(tokenize(" ".join(["UNION"] * (SHALLOW_WORDS + 2))))
+
+
+REPEATED = "repeat('x', CAST($1 AS BIGINT))"
+DEEP = "List(" * 8000 + "Int64" + ")" * 8000
+ENORMOUS = {
+    "a sketch": "SELECT approx_percentile_cont(1, 0.5, 70368744177664)",
+    "a sketch in an order": "SELECT approx_percentile_cont(0.5, 70368744177664) WITHIN GROUP (ORDER BY 1)",
+    "a sketch with weights": "SELECT approx_percentile_cont_with_weight(id, 1, 0.5, 70368744177664) FROM t",
+    "a computed sketch": "SELECT approx_percentile_cont(1, 0.5, 9999 * 9999 * 9999)",
+    "a sketch by a subquery": "SELECT approx_percentile_cont(1, 0.5, (SELECT 70368744177664))",
+    "a deep type": f"SELECT arrow_cast(1, '{DEEP}')",
+    "a deep type, tried": f"SELECT arrow_try_cast(1, '{DEEP}')",
+    "a deep type in a condition": f"SELECT id FROM t WHERE arrow_cast(id, '{DEEP}') IS NULL",
+}
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueryEngine]:
+    root: Path = tmp_path_factory.mktemp("limits")
+    lance.write_dataset(pa.table({"id": [1, 2]}), root / "t.lance")
+    engine = QueryEngine(Catalog.open(str(root)))
+    yield engine
+    engine.close()
+
+
+@pytest.mark.parametrize("sql", ENORMOUS.values(), ids=ENORMOUS)
+def test_what_would_end_the_process_is_refused(engine: QueryEngine, sql: str):
+    with pytest.raises(InvalidInputError, match=r"at most (10000 centroids|64 levels)|as numbers"):
+        engine.execute(sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "value"),
+    [
+        ("SELECT length(repeat('x', CAST($1 AS BIGINT)))", 2_000_000_000),
+        ("SELECT array_length(array_repeat(1, CAST($1 AS BIGINT)))", 70368744177664),
+        ("SELECT arrow_cast(1, $1)", DEEP),
+    ],
+)
+def test_so_is_a_parameter(engine: QueryEngine, sql: str, value: object):
+    with pytest.raises(InvalidInputError, match=r"parameter \$1 is larger than|literal|constant string"):
+        engine.prepare(sql).execute([pa.scalar(value)]).read_all()
+
+
+def test_smaller_ones_are_answered(engine: QueryEngine):
+    answers = {
+        "SELECT approx_percentile_cont(id, 0.5, 100) FROM t": 1.5,
+        "SELECT approx_percentile_cont(0.5, 100) WITHIN GROUP (ORDER BY id) FROM t": 1.5,
+        "SELECT arrow_cast(1, 'Int8')": 1,
+        "SELECT arrow_cast([1], 'List(Int8)')[1]": 1,
+    }
+    for sql, expected in answers.items():
+        assert engine.execute(sql).read_all().column(0).to_pylist() == [expected], sql
+    (length,) = engine.prepare(f"SELECT length({REPEATED})").execute([pa.scalar(9)]).read_all()[0]
+    assert length.as_py() == 9
