@@ -16,6 +16,7 @@ many centroids, which end the process. The same holds for parameters in these pl
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -31,6 +32,7 @@ __all__ = [
     "MAX_DEPTH",
     "MAX_LENGTH",
     "MAX_LEVELS",
+    "MAX_WIDTH",
     "SHALLOW_WORDS",
     "check_bound_size",
     "check_depth",
@@ -43,6 +45,8 @@ MAX_LENGTH = 10_000_000
 
 MAX_LEVELS = 64
 """The largest depth of a type that text names, as in `arrow_cast(1, 'List(List(Int64))')`."""
+MAX_WIDTH = 1_000_000
+"""The largest number of elements or bytes of a type of fixed size, which NULL has as well."""
 MAX_CENTROIDS = 10_000
 """The largest sketch of `approx_percentile_cont`, which allocates it whole."""
 
@@ -53,8 +57,10 @@ _SERIES = frozenset({"GENERATE_SERIES", "RANGE"})
 _NUMBERS = frozenset({"0", "-", "?", "$"})
 _CASTS = frozenset({"ARROW_CAST", "ARROW_TRY_CAST"})
 _SKETCHES = frozenset({"APPROX_PERCENTILE_CONT", "APPROX_PERCENTILE_CONT_WITH_WEIGHT"})
-GROWING = _GROWING | _SERIES | _CASTS | _SKETCHES
+_FIXED = frozenset({"BINARY", "VARBINARY"})
+GROWING = _GROWING | _SERIES | _CASTS | _SKETCHES | _FIXED
 """Functions that `check_literal_sizes` checks."""
+_DIGITS = re.compile(r"\d+")
 # Words before the name of a table function, which gives its rows in batches.
 _TABLE_FUNCTION = frozenset({"FROM", "JOIN", "LATERAL"})
 
@@ -76,8 +82,12 @@ def _describe_excess(function: str, word: str, token: str) -> str:
     """Return what is wrong with a token among the arguments of a function; empty if nothing is."""
     name = function.lower()
     if function in _CASTS:
-        is_deep = word == STRING and _count_levels(token) > MAX_LEVELS
-        return f"{name} takes types of at most {MAX_LEVELS} levels; more stand" if is_deep else ""
+        is_large = word == STRING and _is_large_type(token)
+        limits = f"{MAX_LEVELS} levels, and of at most {MAX_WIDTH} elements or bytes"
+        return f"{name} takes types of at most {limits}; a larger one stands" if is_large else ""
+    if function in _FIXED:
+        is_large = word == "0" and _number(token) > MAX_WIDTH
+        return f"{name} has at most {MAX_WIDTH} bytes; more stand" if is_large else ""
     if function in _SKETCHES:
         if word not in _NUMBERS:
             return f"{name} takes its percentile and number of centroids as numbers; another thing stands"
@@ -112,8 +122,8 @@ def check_bound_size(number: int, function: str, value: pa.Scalar) -> None:
     """
     found = value.as_py()
     if function in _CASTS:
-        is_too_much = isinstance(found, str) and _count_levels(found) > MAX_LEVELS
-        most = f"types of {MAX_LEVELS} levels"
+        is_too_much = isinstance(found, str) and _is_large_type(found)
+        most = f"types of {MAX_LEVELS} levels, and of {MAX_WIDTH} elements or bytes"
     else:
         limit = MAX_CENTROIDS if function in _SKETCHES else MAX_LENGTH
         is_too_much = isinstance(found, int | float | Decimal) and found > limit
@@ -147,13 +157,15 @@ def _find_last_argument(text: SqlText, first: int, closing: int) -> int:
     return first
 
 
-def _count_levels(name: str) -> int:
-    """Return the depth of brackets in the name of a type."""
+def _is_large_type(name: str) -> bool:
+    """Return whether the name of a type has more levels, or a larger number, than types may have."""
     depth = deepest = 0
     for mark in name:
         depth += (mark in "(<[") - (mark in ")>]")
         deepest = max(deepest, depth)
-    return deepest
+    return deepest > MAX_LEVELS or any(
+        len(digits) > 7 or int(digits) > MAX_WIDTH for digits in _DIGITS.findall(name)
+    )
 
 
 def _number(text: str) -> float:
