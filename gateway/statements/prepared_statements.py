@@ -273,6 +273,8 @@ class PreparedStatements:
     ) -> tuple[SessionSettings, PreparedWrite]:
         """Return the settings and the plan of an execution: names as when prepared, the rest as now."""
         prepared, now = decode_settings(handle.settings), call.settings
+        if prepared == now:
+            return prepared, write
         settings = dataclasses.replace(
             prepared,
             consistency=now.consistency,

@@ -151,7 +151,7 @@ class BaseTable:
         """Region id -> newest generation that the version contains."""
         return list_merged_generations(self.details)
 
-    @property
+    @cached_property
     def fragments(self) -> tuple[StoredFragment, ...]:
         """All fragments, in scan order."""
         return self.source.fragments.all

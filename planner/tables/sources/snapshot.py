@@ -100,7 +100,7 @@ class TableSnapshot:
         """All tails."""
         return tuple(region.tail for region in self.regions.values() if region.tail is not None)
 
-    @property
+    @cached_property
     def has_fresh_rows(self) -> bool:
         """Whether there are rows on top of the base version."""
         return bool(self.generations or self.tails)
