@@ -25,6 +25,9 @@ from execnodes.text.query.query import Operator, TextQuery
 from execnodes.text.scoring.impacts import SLACK, TermImpacts, choose_depths, compute_bound_after
 from execnodes.text.scoring.scores import compute_bound, find_candidates
 
+TASKS = 64
+"""Between so many counts, a search can be stopped."""
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Analysis:
@@ -111,13 +114,14 @@ class Corpus:
     ) -> int:
         """Find the frequencies that are not cached, in parallel; return how many they were."""
         tasks = [
-            partial(_count_frequency, text.text, column, term, terms[column][term], check)
+            partial(text.text.frequency, column, term, terms[column][term])
             for (column, term), frequencies in cached.items()
             for text, frequency in zip(self.texts, frequencies, strict=True)
             if frequency is None
         ]
-        if tasks:
-            run_concurrently(tasks)
+        for start in range(0, len(tasks), TASKS):
+            check()
+            run_concurrently(tasks[start : start + TASKS])
         return len(tasks)
 
     def _expand(self, check: Callable[[], None], fuzzy: FuzzyClause) -> TermsClause:
@@ -138,13 +142,6 @@ class Corpus:
 def _is_live(text: LiveText, column: str, term: str, check: Callable[[], None]) -> bool:
     check()
     return text.frequency(column, term) > 0
-
-
-def _count_frequency(
-    text: LiveText, column: str, term: str, surface: str | None, check: Callable[[], None]
-) -> int:
-    check()
-    return text.frequency(column, term, surface)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +190,7 @@ class AdmittedRows:
 
     def flags(self, text: SourceText) -> np.ndarray:
         """Return one bool per row of a source."""
-        flags = text.live
+        flags = text.text.live
         if self.mask is not text.source.live:
             key = _Shown(text.source.identity, self.mask.digests(text.numbers.physical_rows))
             found = text.cache.compute(key, lambda: text.numbers.flags(self.mask))
@@ -323,7 +320,7 @@ class FtsExec(ExecNode):
     def _read_rounds(self, analysis: Analysis, context: TaskContext) -> Iterator[tuple[np.ndarray, float]]:
         """Yield row numbers, ascending, and an upper bound of the scores of later rows."""
         clause = analysis.clause
-        count = self.postings(analysis)
+        count = self.text.count_postings(analysis.terms)
         context.count(self, "postings", count)
         is_monotone = compute_bound(clause, {}) is not None
         # Of many lists, each has some documents that may still be good: in the end all are read.
@@ -334,10 +331,6 @@ class FtsExec(ExecNode):
                 yield rows[self.flags[rows]], -np.inf
                 return
         yield from self._read_by_impact(analysis, context)
-
-    def postings(self, analysis: Analysis) -> int:
-        """Return the number of postings of all terms."""
-        return sum(len(self.text.postings(*term).documents) for term in analysis.terms)
 
     @cached_property
     def flags(self) -> np.ndarray:

@@ -201,7 +201,7 @@ class GlobalBM25Exec(UnaryExec):
         many: list[FtsExec] = []
         phrases = bool(analysis.clause.phrases)
         for node in self.searches:
-            is_small = not phrases and node.postings(analysis) <= FEW_DOCUMENTS
+            is_small = not phrases and node.text.count_postings(analysis.terms) <= FEW_DOCUMENTS
             (few if is_small else many).append(node)
         return few, many
 
@@ -219,7 +219,7 @@ class GlobalBM25Exec(UnaryExec):
         if context.metrics is not None:
             for node, count in zip(nodes, np.bincount(places, minlength=len(nodes)).tolist(), strict=True):
                 context.metrics.add(node, rows=count, batches=1)
-                context.count(node, "postings", node.postings(analysis))
+                context.count(node, "postings", node.text.count_postings(analysis.terms))
 
     def _score_in_rounds(
         self, node: FtsExec, analysis: Analysis, best: BestDocuments, context: TaskContext

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -303,6 +303,10 @@ class SourceText:
         if found is None:
             found = self._found[column, term] = self.text.columns[column].postings(term)
         return found
+
+    def count_postings(self, terms: Iterable[tuple[str, str]]) -> int:
+        """Return the number of postings of terms, each with its column."""
+        return sum(len(self.postings(column, term).documents) for column, term in terms)
 
     def phrase(self, column: str, query: PhraseQuery) -> np.ndarray | None:
         """Return the documents with a phrase; None if it takes positions to find them."""
