@@ -148,6 +148,7 @@ class TableScan:
         self._keys = keys
         self._lock = threading.Lock()
         self._tree: ExecNode | None = None
+        self._pruning: Pruning | None = None
 
     @property
     def output_schema(self) -> pa.Schema:
@@ -166,9 +167,14 @@ class TableScan:
         """Filters below and above the table's policy."""
         return divide_conditions(self.expression, self.policy, self.schema)
 
-    @cached_property
+    @property
     def pruning(self) -> Pruning:
         """Regions of the table that may have matching rows."""
+        if self._pruning is None:
+            self._pruning = self._prune()
+        return self._pruning
+
+    def _prune(self) -> Pruning:
         base = self.base
         regions = self.table.assignments(base, self.run.settings.consistency)
         reason = self._find_reason_not_to_prune(regions)
@@ -184,7 +190,7 @@ class TableScan:
     @property
     def read(self) -> TableRead | None:
         """Summary of the scan for metrics; None for a scan that never ran."""
-        pruning: Pruning | None = vars(self).get("pruning")
+        pruning = self._pruning
         if pruning is None:
             return None
         regions = len(pruning.regions.region_ids)
@@ -202,12 +208,12 @@ class TableScan:
             return "few regions, key filters decide" if is_cheap else ""
         return "no predicate" if self.conditions.below is None else ""
 
-    @cached_property
+    @property
     def kept_regions(self) -> frozenset[str]:
         """Ids of the regions that are read."""
         return frozenset(self.pruning.kept)
 
-    @cached_property
+    @property
     def needed_regions(self) -> tuple[str, ...]:
         """Ids of the regions that are read, and of those that may supersede their rows.
 
@@ -234,8 +240,7 @@ class TableScan:
         if not base.schema.equals(self.schema) or base.field_names != self.base.field_names:
             raise UnavailableError(f"table {base.name!r} was made anew just now: run the query again")
         self.base = base
-        for found in ("pruning", "kept_regions", "needed_regions"):
-            vars(self).pop(found, None)
+        self._pruning = None
 
     @property
     def tree(self) -> ExecNode:
