@@ -8,6 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 import pyarrow as pa
@@ -127,7 +128,7 @@ class UnaryExec(ExecNode):
 
     input: ExecNode
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         """The input's schema."""
         return self.input.schema
@@ -206,7 +207,7 @@ class UnionExec(ExecNode):
                 msg = f"UnionExec inputs differ: {names} and {node.schema.names} ({node.describe()})"
                 raise ValueError(msg)
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         """The inputs' common schema."""
         return self.inputs[0].schema

@@ -318,4 +318,4 @@ class TakeRowsExec(UnaryExec):
             order = np.empty(len(numbers), dtype=np.int64)
             order[np.concatenate(places)] = np.arange(len(numbers))
             columns = [pa.concat_arrays(each).take(pa.array(order)) for each in zip(*parts, strict=True)]
-        return dict(zip((field.name for field in self._fields), columns, strict=True))
+        return dict(zip([field.name for field in self._fields], columns, strict=True))

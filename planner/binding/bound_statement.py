@@ -130,6 +130,7 @@ class BoundStatement:
         lists_tables: whether it reads DataFusion's list of all tables and views.
         has_vector_subqueries: whether subqueries that give vectors run before it is planned.
         is_mended: whether the text for DataFusion has corrections that change the names of columns.
+        is_constant: whether all runs certainly give the same rows: no table is read, no function is called.
     """
 
     sql: str
@@ -145,6 +146,7 @@ class BoundStatement:
     lists_tables: bool = field(init=False, repr=False)
     has_vector_subqueries: bool = field(init=False, repr=False)
     is_mended: bool = field(init=False, repr=False)
+    is_constant: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         texts = (piece.text.lower() for piece in self._pieces if isinstance(piece, Piece))
@@ -154,16 +156,11 @@ class BoundStatement:
             self, "has_vector_subqueries", any(reference.vectors for reference in self.references)
         )
         object.__setattr__(self, "is_mended", any(piece.mend for piece in self._pieces))
-
-    @cached_property
-    def is_constant(self) -> bool:
-        """Return whether all runs certainly give the same rows: no table is read, no function is called."""
-        return (
-            self.kind is StatementKind.QUERY
-            and not (self.references or self.parameter_count or self.system_tables or self.lists_tables)
-            and not any(_CALL.search(piece.text) for piece in self._pieces if isinstance(piece, Piece))
-            and not self.is_volatile
-        )
+        reads = self.references or self.parameter_count or self.system_tables or self.lists_tables
+        calls = (_CALL.search(piece.text) for piece in self._pieces if isinstance(piece, Piece))
+        is_plain = self.kind is StatementKind.QUERY and not reads and not any(calls)
+        is_constant = is_plain and not self.is_volatile
+        object.__setattr__(self, "is_constant", is_constant)
 
     @cached_property
     def has_fixed_text(self) -> bool:

@@ -63,6 +63,10 @@ class CheckedQuery:
         self._bound = bound
         self._settings = settings
         self.catalog = catalog
+        self.reads_only_system = (
+            bool(bound.system_tables) and not bound.references and catalog.access.is_admin
+        )
+        """Whether an administrator reads tables of the schema `system` and no others."""
         self._planned: list[tuple[float, DataFrame, QueryRun]] = []
         """The plan made by preparing, with its time; a run that follows soon takes it."""
         run = QueryRun(settings, frames.visibility, RunControl())
@@ -114,12 +118,6 @@ class CheckedQuery:
     def access(self) -> Access:
         """Return the access of the principal for whom the statement was prepared; no other may run it."""
         return self.catalog.access
-
-    @property
-    def reads_only_system(self) -> bool:
-        """Return whether an administrator reads tables of the schema `system` and no others."""
-        reads_system = bool(self._bound.system_tables) and not self._bound.references
-        return reads_system and self.catalog.access.is_admin
 
     @property
     def is_repeatable(self) -> bool:

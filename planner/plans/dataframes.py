@@ -66,6 +66,10 @@ _EMPTYING_RULE = "eliminate_filter"
 Over an empty relation, physical plans assume that there are no groups, not even the grand total. If
 conditions are not moved, the rule is needed, since physical plans would move such a condition.
 """
+_CONDITIONS = re.compile(
+    r"\b(?:where|having|qualify|on|using|natural)\b|\bselect\b.*\bselect\b", re.IGNORECASE | re.DOTALL
+)
+"""Texts that may have conditions on the rows of a search."""
 _UNITED_ORDER = re.compile(r"\bunion\b.*\border\b", re.IGNORECASE | re.DOTALL)
 """Texts that may sort a UNION.
 
@@ -184,7 +188,7 @@ class Frames:
                 frame, text, schemas, without, may_move=may_move, is_fixed=searches
             ):
                 return self.plan(bound, run, parameters, catalog, pushdown=pushdown, moving=False)
-            if not typing and (searches or bound.distances):
+            if not typing and (bound.distances or (searches and _CONDITIONS.search(text))):
                 handing = None if pushdown else lambda: self.plan(bound, run, parameters, catalog)
                 configure_leaves(frame, leaves, handing)
         except Exception as error:

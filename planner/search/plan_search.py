@@ -226,10 +226,10 @@ def plan_text(
         row_filter: what rows must fulfil to be found.
         texts: opens those of sources.
     """
-    opened = {one.number: texts.open(one) for one in visible}
+    opened = texts.open(visible)
     corpus = Corpus(query, clause, tuple(opened.values()), texts.quantized)
     searches = tuple(
-        FtsExec(opened[one.number], corpus, k, AdmittedRows(one.live, row_filter)) for one in admitted
+        [FtsExec(opened[one.number], corpus, k, AdmittedRows(one.live, row_filter)) for one in admitted]
     )
     if not searches:
         return LimitExec(SortExec(EmptyExec(TEXT_CANDIDATES), SCORE, descending=True), k)
@@ -330,7 +330,7 @@ class SearchPlanner:
         indexes = {column: find_text_index(base, column, shown) for column in query.columns}
         texts = SourceTexts(indexes, table.cache, table.columns)
         clause = analyze_query(query, texts, base.name)
-        covered = find_coverage(base, query.columns[0], IndexKind.TEXT)
+        covered = find_coverage(base, next(iter(indexes)), IndexKind.TEXT)
         everywhere = frozenset(self.snapshot.regions)
         sources = self.admission.restrict_to_visible(
             self._list_sources(covered, everywhere, None, together_with)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -152,6 +152,7 @@ class Search:
         text: matching texts; None in a vector search.
         hybrid: how both are fused; None where there is one of them.
         catch_up: when merged generations answer for rows that an index lacks.
+        kind: of the search, for metrics.
     """
 
     k: int
@@ -160,13 +161,11 @@ class Search:
     text: TextQuery | None = None
     hybrid: HybridRequest | None = None
     catch_up: CatchUpMode = CatchUpMode.AUTO
+    kind: str = field(init=False)
 
-    @property
-    def kind(self) -> str:
-        """Kind of the search, for metrics."""
-        if self.vector is None:
-            return "text"
-        return "vector" if self.text is None else "hybrid"
+    def __post_init__(self) -> None:
+        of_vectors = "vector" if self.text is None else "hybrid"
+        object.__setattr__(self, "kind", "text" if self.vector is None else of_vectors)
 
 
 def list_added_fields(call: SearchCall) -> tuple[pa.Field, ...]:
@@ -186,10 +185,10 @@ def build_result_schema(call: SearchCall, schema: pa.Schema) -> pa.Schema:
         InvalidInputError: the table has a column of such a name.
     """
     added = list_added_fields(call)
-    for field in added:
-        if field.name in schema.names:
+    for column in added:
+        if column.name in schema.names:
             msg = (
-                f"{call.function.value} adds a column {field.name!r}, and table {call.table!r} has one of "
+                f"{call.function.value} adds a column {column.name!r}, and table {call.table!r} has one of "
                 "that name: search a table without it"
             )
             raise InvalidInputError(msg)

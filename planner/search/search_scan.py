@@ -317,7 +317,7 @@ def _find_rank_column(node: Sort, call: SearchCall) -> str | None:
     """Return the column that a statement is sorted by, if its order can be that of the rank."""
     (first, *others) = node.sort_exprs()
     column = _as_column(first.expr())
-    several = any(field.name == QUERY_INDEX for field in list_added_fields(call))
+    several = QUERY_INDEX in [field.name for field in list_added_fields(call)]
     if others or several or column is None or first.ascending() != _RANK[call.function][1]:
         return None
     return str(column.name())

@@ -150,7 +150,7 @@ class TermsClause(Clause):
 
     def own_terms(self) -> Iterable[tuple[str, Token]]:
         """Return column and term of each term; repeated terms are repeated."""
-        return ((self.column, token) for group in self.groups for token in group)
+        return [(self.column, token) for group in self.groups for token in group]
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +235,7 @@ class CombinedClause(Clause):
 
     def own_terms(self) -> Iterable[tuple[str, Token]]:
         """Return column and term, for all terms in each column."""
-        return ((column, token) for column in self.columns for token in self.tokens)
+        return [(column, token) for column in self.columns for token in self.tokens]
 
 
 @dataclass(frozen=True, slots=True)

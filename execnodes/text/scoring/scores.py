@@ -239,7 +239,7 @@ def score_exactly(clause: Clause, statistics: Statistics, index: TextIndex) -> S
 @score_exactly.register
 def _score_terms(clause: TermsClause, statistics: Statistics, index: TextIndex) -> Scored:
     of = statistics[clause.column]
-    times = Counter(token.text for _, token in clause.own_terms())
+    times = Counter([token.text for _, token in clause.own_terms()])
     postings = {term: index.postings(clause.column, term) for term in times}
     documents = find_candidates(clause, lambda _, term: postings[term].documents)
     if clause.phrase is not None and len(documents):

@@ -229,8 +229,8 @@ class CatchUp:
         found = [
             generation
             for region in snapshot.regions.values()
-            if region.region_id in regions
-            for flushed in sorted(region.merged, key=lambda one: -one.generation)
+            if region.region_id in regions and region.manifest is not None
+            for flushed in reversed(region.manifest.merged(region.newest_merged))
             if any(flushed.generation > _find_newest_indexed(base, one, region.region_id) for one in lacking)
             for generation in self._open_generation(base, region.region_id, flushed)
             if any(self._can_answer(base, generation, one) for one in lacking)

@@ -163,10 +163,11 @@ def list_sources(
         sources += _build_generation_source(
             numbers, base, one.generation, one.rows, covered, one.live, by_index=asked
         )
+    opened = {one.path: one.source(base) for region in searched for one in region.generations}
     for region in searched:
         for generation in region.generations:
             shown = EVERYTHING_VISIBLE if masks is None else masks.generations[generation.path]
-            rows, asked = generation.source(base), generation.path in by_index
+            rows, asked = opened[generation.path], generation.path in by_index
             sources += _build_generation_source(
                 numbers, base, generation, rows, covered, shown, by_index=asked
             )

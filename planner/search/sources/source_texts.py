@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -110,17 +110,22 @@ class SourceTexts:
         """Columns whose index scores with rounded lengths."""
         return frozenset(column for column, index in self.indexes.items() if _has_quantized_lengths(index))
 
-    def open(self, source: SearchSource) -> SourceText:
-        """Open the texts of one source.
+    def open(self, sources: Sequence[SearchSource]) -> dict[int, SourceText]:
+        """Return number -> texts of each source.
 
         Raises:
-            LanceGatewayError: they can't be read.
+            LanceGatewayError: one can't be read.
         """
-        return SourceText(source, self._build_live_text(source), self.tokenizers, self.cache)
+        digests = [source.live.digests(source.fragments) for source in sources]
+        return {
+            source.number: SourceText(
+                source, self._build_live_text(source, digest), self.tokenizers, self.cache
+            )
+            for source, digest in zip(sources, digests, strict=True)
+        }
 
-    def _build_live_text(self, source: SearchSource) -> LiveText:
+    def _build_live_text(self, source: SearchSource, digests: ShownRows) -> LiveText:
         """Return the texts of a source with its live rows; the same object until they change."""
-        digests = source.live.digests(source.fragments)
 
         def find() -> LiveText:
             numbers, live = self._list_rows(source)

@@ -41,14 +41,6 @@ class RegionSnapshot:
     manifest: RegionManifest | None = None
     newest_merged: int = 0
 
-    @cached_property
-    def merged(self) -> tuple[FlushedGeneration, ...]:
-        """Flushed generations that are merged into the base version and still listed in the manifest.
-
-        Their indexes may have rows that the base table's indexes don't have yet.
-        """
-        return () if self.manifest is None else self.manifest.merged(self.newest_merged)
-
 
 @dataclass(frozen=True, slots=True)
 class RegionRows:
@@ -103,7 +95,7 @@ class TableSnapshot:
     @cached_property
     def has_fresh_rows(self) -> bool:
         """Whether there are rows on top of the base version."""
-        return bool(self.generations or self.tails)
+        return bool(self.generations) | bool(self.tails)
 
     @cached_property
     def identity(self) -> SnapshotRows:

@@ -77,7 +77,9 @@ def test_generations_were_flushed_and_merged(table: Table, written: LsmTable) ->
     assert after.base.version > flushed.base.version
     assert after.regions[other] is flushed.regions[other]
     assert after.regions[merged].generations == ()
-    assert [one.generation for one in after.regions[merged].merged] == [1]
+    region = after.regions[merged]
+    assert region.manifest is not None
+    assert [one.generation for one in region.manifest.merged(region.newest_merged)] == [1]
 
 
 def test_the_base_table_alone_has_a_new_version(table: Table, written: LsmTable) -> None:
