@@ -14,7 +14,7 @@ from memwal.errors import LanceGatewayError
 from planner.access.rights import FULL_ACCESS, Access
 from planner.plans.errors import schema_changed_error
 from planner.plans.prepared_query import Constant, PreparedQuery
-from planner.plans.query_planner import MAX_PLANS, QueryPlanner, StatementKey
+from planner.plans.query_planner import MAX_PLANS, CreateQuery, QueryPlanner, StatementKey
 from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
 from planner.sql.dialects.translate import NATIVE
 from planner.tables.state.catalog import Catalog
@@ -215,15 +215,21 @@ class QueryEngine(QueryPlanner):
         catalog: tables and views.
         partitions: of every scan, by default one per core.
         memory_bytes: memory of one statement before it spills to disk; None for no limit.
+        create_query: plans queries; by default in this process.
 
     Raises:
         PreconditionError: the installed pylance and datafusion don't match.
     """
 
     def __init__(
-        self, catalog: Catalog, *, partitions: int | None = None, memory_bytes: int | None = None
+        self,
+        catalog: Catalog,
+        *,
+        partitions: int | None = None,
+        memory_bytes: int | None = None,
+        create_query: CreateQuery = PreparedQuery,
     ) -> None:
-        super().__init__(catalog, partitions=partitions, memory_bytes=memory_bytes)
+        super().__init__(catalog, partitions=partitions, memory_bytes=memory_bytes, create_query=create_query)
         self._writes = WriteCache(MAX_PLANS)
 
     def prepare_statement(

@@ -139,6 +139,11 @@ class PolicyAccess:
         self.is_admin = any(role.admin for role in roles)
         self._grants = tuple(grant for role in roles for grant in role.grants)
         self._of = lru_cache(_MAX_TABLES)(self._resolve)
+        self._roles = tuple(roles)
+
+    def __reduce__(self) -> tuple[type, tuple[str, Sequence[Role]]]:
+        """Return how to make the same rights in another process."""
+        return PolicyAccess, (self.user, self._roles)
 
     def of(self, table: str) -> TableAccess | None:
         """Return the access to a table or view; None hides even its existence."""

@@ -29,7 +29,7 @@ def _split_list(value: object) -> object:
     return [part.strip() for part in value.split(",") if part.strip()]
 
 
-def _check_port(value: object) -> object:
+def _parse_number(value: object) -> object:
     text = str(value).strip().lower()
     return int(text) if text.isdecimal() else text
 
@@ -51,7 +51,7 @@ Size: TypeAlias = Annotated[
 Port: TypeAlias = Annotated[int, Field(ge=0, le=65535), Kind("a port up to 65535; 0 is any free one")]
 HttpPort: TypeAlias = Annotated[
     Literal["auto", "off"] | Annotated[int, Field(ge=0, le=65535)],
-    BeforeValidator(_check_port),
+    BeforeValidator(_parse_number),
     Kind("a port up to 65535, auto or off"),
 ]
 Names: TypeAlias = Annotated[
@@ -59,6 +59,11 @@ Names: TypeAlias = Annotated[
     NoDecode,
     BeforeValidator(_split_list),
     Kind("a list; in a variable, separated by commas"),
+]
+Workers: TypeAlias = Annotated[
+    Literal["auto"] | Annotated[int, Field(ge=0, le=64)],
+    BeforeValidator(_parse_number),
+    Kind("a number up to 64, or auto"),
 ]
 File: TypeAlias = Annotated[Path | None, BeforeValidator(_parse_path), Kind("a path")]
 
@@ -113,6 +118,11 @@ class ServerSection(Section):
         default=30.0, description="How long running streams may go on after a signal to stop."
     )
     partitions: int = Field(default=0, ge=0, description="Partitions of every scan; 0 takes one per core.")
+    workers: Workers = Field(
+        default="auto",
+        description="Processes that plan and run statements, so that none harms others; auto takes one "
+        "per core, up to 4; 0 runs statements in the server's own process.",
+    )
 
 
 class TlsSection(Section):
@@ -193,7 +203,12 @@ class LimitsSection(Section):
     query_memory_bytes: Size = Field(
         default=0,
         description="What sorts, joins and aggregates of one statement hold before they spill; 0 takes half "
-        "of the memory.",
+        "of the memory of its process.",
+    )
+    worker_memory_bytes: Size = Field(
+        default=0,
+        description="Memory of one worker process; one that needs more is ended, with the statements that it "
+        "runs. 0 divides three quarters of the memory among the workers.",
     )
     max_result_rows: int = Field(default=0, ge=0, description="Rows of one result.")
     max_result_bytes: Size = Field(default=0, description="Bytes of one result.")

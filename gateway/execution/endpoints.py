@@ -36,7 +36,7 @@ from gateway.protocol.wire import decode, unpack
 from memwal.errors import InvalidInputError, NotFoundError
 from planner.engine import PreparedQuery, QueryEngine, SessionSettings
 from planner.plans.scan_parts import ScanPart
-from planner.tables.sources.snapshot import SnapshotDescription, TableSnapshot
+from planner.tables.sources.snapshot import SnapshotDescription
 from protos import flight_pb2
 from protos import gateway_pb2 as own
 from protos.flight_sql import pack
@@ -59,7 +59,7 @@ class Endpoints:
         self._engine = engine
         self._streams = streams
         self._clock = clock
-        self._snapshots: ExpiringCache[SnapshotDescription, TableSnapshot] = ExpiringCache(
+        self._snapshots: ExpiringCache[SnapshotDescription, object] = ExpiringCache(
             _MAX_SNAPSHOTS, ENDPOINT_SECONDS
         )
 

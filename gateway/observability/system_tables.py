@@ -1,6 +1,7 @@
-"""`system.queries`, `system.sessions` and `system.settings`: what a gateway does and how.
+"""`system.queries`, `system.sessions`, `system.workers`, `system.settings`: what a gateway does and how.
 
-Users see their own statements and sessions; administrators see all of them, and the settings.
+Users see their own statements and sessions; administrators see all of them, the workers and
+the settings.
 """
 
 import dataclasses
@@ -14,6 +15,7 @@ import pyarrow as pa
 from gateway.config.effective_values import list_settings
 from gateway.config.loader import Loaded
 from gateway.execution.running_queries import Queries, Query
+from gateway.execution.workers.pool import WorkerPool
 from gateway.observability.statements import shorten_session_id
 from gateway.sessions import Sessions, list_options
 from planner.access.rights import Access
@@ -105,6 +107,38 @@ class SystemSessions:
             }
             for session_id, idle_seconds, session in self._sessions.list_all()
             if access.is_admin or session.user == access.user
+        ]
+        return pa.Table.from_pylist(rows, self.schema)
+
+
+class SystemWorkers:
+    """The worker processes that plan and run statements; for administrators."""
+
+    name = "workers"
+    schema = pa.schema(
+        [
+            ("pid", pa.int64()),
+            ("state", pa.string()),
+            ("statements", pa.int64()),
+            ("memory_bytes", pa.int64()),
+            ("max_memory_bytes", pa.int64()),
+        ]
+    )
+
+    def __init__(self, pool: WorkerPool) -> None:
+        self._pool = pool
+
+    def read(self, access: Access) -> pa.Table:
+        """Return all workers to an administrator, and nothing to others."""
+        rows = [
+            {
+                "pid": worker.pid,
+                "state": worker.state,
+                "statements": len(worker.running),
+                "memory_bytes": worker.read_memory_bytes(),
+                "max_memory_bytes": self._pool.options.memory_bytes,
+            }
+            for worker in (self._pool.list_workers() if access.is_admin else ())
         ]
         return pa.Table.from_pylist(rows, self.schema)
 

@@ -24,7 +24,7 @@ from gateway.auth.calls import RpcObserver
 from gateway.execution.running_queries import Query, QueryObserver, QueryState, current_statement
 from gateway.observability.statements import shorten_session_id, shorten_statement
 from planner.engine import PreparedQuery, QueryEngine
-from planner.plans.query_planner import StatementKey
+from planner.plans.query_planner import CreateQuery, StatementKey
 from planner.tables.state.catalog import Catalog
 
 _SERVICE = "lance-gateway"
@@ -213,6 +213,7 @@ class TracedEngine(QueryEngine):
         catalog: tables and views.
         partitions: of every scan, by default one per core.
         memory_bytes: what one statement may use before it spills to disk; None for no limit.
+        create_query: plans queries; by default in this process.
     """
 
     def __init__(
@@ -222,8 +223,9 @@ class TracedEngine(QueryEngine):
         *,
         partitions: int | None = None,
         memory_bytes: int | None = None,
+        create_query: CreateQuery = PreparedQuery,
     ) -> None:
-        super().__init__(catalog, partitions=partitions, memory_bytes=memory_bytes)
+        super().__init__(catalog, partitions=partitions, memory_bytes=memory_bytes, create_query=create_query)
         self._tracing = tracing
 
     def _prepare_and_keep(self, key: StatementKey, promised: bytes | None) -> PreparedQuery:

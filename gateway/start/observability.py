@@ -16,7 +16,8 @@ from gateway.observability.gauges import Gauges, WriteEvents, WriteGauges, Write
 from gateway.observability.http import HttpServer, Readiness
 from gateway.observability.statements import Metrics, QueryLog, WriteAudit
 from gateway.server import GatewayServer
-from planner.engine import QueryEngine
+from planner.engine import PreparedQuery, QueryEngine
+from planner.plans.query_planner import CreateQuery
 from planner.tables.state.catalog import Catalog
 
 if TYPE_CHECKING:
@@ -78,18 +79,29 @@ class Observability:
             if self._tracing is not None:
                 writes.listen(self._tracing)
 
-    def create_engine(self, partitions: int | None, memory_bytes: int | None) -> QueryEngine:
+    def create_engine(
+        self, partitions: int | None, memory_bytes: int | None, create_query: CreateQuery = PreparedQuery
+    ) -> QueryEngine:
         """Return an engine over the catalog, which traces planning if traces are exported.
 
         Args:
             partitions: of every scan, None for one per core.
             memory_bytes: what one statement may use before it spills to disk; None for no limit.
+            create_query: plans queries; by default in this process.
         """
         if self._tracing is None:
-            return QueryEngine(self.catalog, partitions=partitions, memory_bytes=memory_bytes)
+            return QueryEngine(
+                self.catalog, partitions=partitions, memory_bytes=memory_bytes, create_query=create_query
+            )
         from gateway.observability.tracing import TracedEngine  # noqa: PLC0415 - loaded already
 
-        return TracedEngine(self._tracing, self.catalog, partitions=partitions, memory_bytes=memory_bytes)
+        return TracedEngine(
+            self._tracing,
+            self.catalog,
+            partitions=partitions,
+            memory_bytes=memory_bytes,
+            create_query=create_query,
+        )
 
     def list_query_observers(self) -> Sequence[QueryObserver]:
         """Return the observers of statements."""

@@ -22,9 +22,12 @@ from gateway.auth.files import read_text
 from gateway.auth.policy import find_misfits, parse_policy
 from gateway.config.loader import Loaded, list_fields
 from gateway.config.schema import GatewayConfig
+from gateway.execution.workers.messages import WorkerOptions
+from gateway.execution.workers.pool import WorkerPool, choose_workers
+from gateway.execution.workers.remote_query import RemoteQuery
 from gateway.observability import statements
 from gateway.observability.gauges import WriteEvents
-from gateway.observability.system_tables import SystemSettings
+from gateway.observability.system_tables import SystemSettings, SystemWorkers
 from gateway.peers.forwarding import ForwardedRows
 from gateway.protocol.limits import Limits
 from gateway.server import GatewayServer
@@ -32,6 +35,7 @@ from gateway.start.observability import Observability, choose_http_port
 from gateway.start.opening import Writing, open_security, open_writing
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
 from planner.bridge import compatibility
+from planner.plans.prepared_query import PreparedQuery
 from planner.tables.state.catalog import Catalog
 
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
@@ -92,16 +96,17 @@ def serve(loaded: Loaded) -> None:
     writing = open_writing(config, events)
     with ExitStack() as stack:
         stack.callback(writing.close)
+        plan = plan_processes(config)
         catalog = Catalog.open(
-            config.root,
-            config.storage_options,
-            cache_bytes=config.limits.cache_bytes,
-            writing=writing.options,
+            config.root, config.storage_options, cache_bytes=plan.cache_bytes, writing=writing.options
         )
         stack.callback(catalog.close)
         observability = Observability(config.observability, catalog, config.server.port, events)
         stack.callback(observability.close)
-        server = _start(loaded, security, observability, writing)
+        pool = None if plan.worker is None else WorkerPool(plan.workers, plan.worker)
+        if pool is not None:
+            stack.callback(pool.close)
+        server = _start(loaded, security, observability, writing, plan, pool)
         stop = _stop_on_signals()
         scheme = "grpc+tls" if security.tls else "grpc"
         host = f"[{config.server.host}]" if ":" in config.server.host else config.server.host
@@ -118,6 +123,8 @@ def serve(loaded: Loaded) -> None:
         else:
             # A client that does not read, or storage that does not answer, cannot be waited for any longer.
             logger.warning("leaving without %d streams", len(server.queries.list_active()))
+        if pool is not None:
+            pool.close()
         observability.close()
         logging.shutdown()
         # What was told to stop may be in the midst of Python still, in threads of DataFusion: an interpreter
@@ -146,8 +153,59 @@ def find_listening_problem(host: str, port: int) -> str | None:
     return None
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Processes:
+    """How the processes of a gateway share the memory.
+
+    Attributes:
+        workers: number of worker processes.
+        worker: what each of them gets; None where there are none.
+        cache_bytes: of the cache of the server's own process.
+        query_memory_bytes: of one statement before it spills to disk.
+    """
+
+    workers: int
+    worker: WorkerOptions | None
+    cache_bytes: int
+    query_memory_bytes: int
+
+
+def plan_processes(config: GatewayConfig, memory_bytes: int | None = None) -> Processes:
+    """Divide the memory among the processes of a gateway.
+
+    Args:
+        config: what the operator chose.
+        memory_bytes: what all of them may use; None for what this machine or container has.
+    """
+    limits, server, watching = config.limits, config.server, config.observability
+    memory = read_memory_bytes() if memory_bytes is None else memory_bytes
+    workers = choose_workers(None if server.workers == "auto" else server.workers)
+    if not workers:
+        # What a statement does not find in half of the memory, it should not look for.
+        return Processes(0, None, limits.cache_bytes, limits.query_memory_bytes or memory // 2)
+    cache_bytes = limits.cache_bytes // (workers + 1)
+    worker_bytes = limits.worker_memory_bytes or memory * 3 // 4 // workers
+    query_bytes = limits.query_memory_bytes or worker_bytes // 2
+    options = WorkerOptions(
+        root=config.root,
+        storage_options=config.storage_options,
+        cache_bytes=cache_bytes,
+        partitions=server.partitions or None,
+        query_memory_bytes=query_bytes,
+        memory_bytes=worker_bytes,
+        max_batch_bytes=limits.max_batch_bytes,
+        configure_logging=partial(statements.configure, watching.log_format, watching.log_level),
+    )
+    return Processes(workers, options, cache_bytes, query_bytes)
+
+
 def _start(
-    loaded: Loaded, security: Security, observability: Observability, writing: Writing
+    loaded: Loaded,
+    security: Security,
+    observability: Observability,
+    writing: Writing,
+    plan: Processes,
+    pool: WorkerPool | None,
 ) -> GatewayServer:
     config = loaded.config
     forwarded = None
@@ -156,10 +214,13 @@ def _start(
             security, is_valid_pass=partial(writing.token.is_valid_pass, url=config.writes.advertise_url)
         )
         forwarded = ForwardedRows(observability.catalog, config.writes.claim_timeout)
-    # What a statement does not find in half of the memory, it should not look for.
-    query_memory = config.limits.query_memory_bytes or read_memory_bytes() // 2
-    engine = observability.create_engine(config.server.partitions or None, query_memory)
+    create_query = PreparedQuery if pool is None else partial(RemoteQuery, pool)
+    engine = observability.create_engine(
+        config.server.partitions or None, plan.query_memory_bytes, create_query
+    )
     engine.add_system_tables(SystemSettings(loaded))
+    if pool is not None:
+        engine.add_system_tables(SystemWorkers(pool))
     host, port = config.server.host, config.server.port
     try:
         server = GatewayServer(

@@ -196,6 +196,15 @@ class TableWriter:
         tails = ((region_id, writer.get_tail()) for region_id, writer in writers if writer is not None)
         return {region_id: tail for region_id, tail in tails if tail is not None}
 
+    def settle(self) -> None:
+        """Wait until rows that were acknowledged before they were durable are.
+
+        Raises:
+            UnavailableError: such rows were lost, which is told once, or are not written in time.
+        """
+        for writer in list(self._regions.values()):
+            writer.settle()
+
     def stats(self) -> Sequence[RegionStats]:
         """Return the statistics of each region that this process wrote to, without any I/O."""
         return tuple(writer.stats() for writer in list(self._regions.values()))

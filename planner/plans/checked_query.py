@@ -67,13 +67,20 @@ class CheckedQuery:
             bool(bound.system_tables) and not bound.references and catalog.access.is_admin
         )
         """Whether an administrator reads tables of the schema `system` and no others."""
+        self._types = settings.type_set
         self._planned: list[tuple[float, DataFrame, QueryRun]] = []
         """The plan made by preparing, with its time; a run that follows soon takes it."""
-        run = QueryRun(settings, frames.visibility, RunControl())
+        self._columns: dict[tuple[str, str], pa.Schema] = {}
+        """Schemas of the tables that the statement was checked against."""
+        self.schema, self.parameter_schema = self._check()
+
+    def _check(self) -> tuple[pa.Schema, pa.Schema]:
+        """Plan the statement; return the schemas of its result and of its parameters."""
+        frames, bound, catalog = self._frames, self._bound, self.catalog
+        run = QueryRun(self._settings, frames.visibility, RunControl())
         asks_first = isinstance(bound, BoundStatement) and bound.has_vector_subqueries
         frame = frames.plan(bound, run, None, catalog, typing=asks_first)
         self._columns = dict(run.columns)
-        """Schemas of the tables that the statement was checked against."""
         types: tuple[pa.DataType, ...] = ()
         if bound.parameter_count:
             types = infer_parameter_types(
@@ -90,11 +97,8 @@ class CheckedQuery:
             frame = frames.plan(bound, run, nulls, catalog, typing=True)
         elif bound.kind is not StatementKind.EXPLAIN_ANALYZE and not asks_first:
             self._planned.append((time.monotonic(), frame, run))
-        self._types = settings.type_set
-        self.schema = normalize_schema(frames.schema(frame), self._types)
-        self.parameter_schema = pa.schema(
-            [pa.field(f"${index}", kind) for index, kind in enumerate(types, start=1)]
-        )
+        parameters = [pa.field(f"${index}", kind) for index, kind in enumerate(types, start=1)]
+        return normalize_schema(frames.schema(frame), self._types), pa.schema(parameters)
 
     @cached_property
     def serialized_schema(self) -> bytes:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -116,6 +117,8 @@ class PlanCache:
             self._weight -= removed.weight
 
 
+CreateQuery: TypeAlias = Callable[[Frames, Bound, SessionSettings, VisibleCatalog], PreparedQuery]
+"""Checks a bound statement."""
 MAX_PLANS = 1024
 """The number of statements of usual length whose plans are kept."""
 
@@ -127,16 +130,23 @@ class QueryPlanner:
         catalog: tables and views.
         partitions: of every scan, by default one per core.
         memory_bytes: memory of one statement before it spills to disk; None for no limit.
+        create_query: plans statements; by default in this process.
 
     Raises:
         PreconditionError: the installed pylance and datafusion don't match.
     """
 
     def __init__(
-        self, catalog: Catalog, *, partitions: int | None = None, memory_bytes: int | None = None
+        self,
+        catalog: Catalog,
+        *,
+        partitions: int | None = None,
+        memory_bytes: int | None = None,
+        create_query: CreateQuery = PreparedQuery,
     ) -> None:
         compatibility.check()
         self.catalog = catalog
+        self._create_query = create_query
         self._frames = Frames(catalog, partitions, memory_bytes)
         self._plans = PlanCache(MAX_PLANS)
         self._system_tables = {table.name: table for table in list_system_tables(catalog)}
@@ -198,7 +208,7 @@ class QueryPlanner:
             else:
                 bound = bind(statement, visible, catalog=settings.catalog, schema=settings.schema)
             try:
-                plan = PreparedQuery(self._frames, bound, settings, visible)
+                plan = self._create_query(self._frames, bound, settings, visible)
             except InvalidInputError as error:
                 if promised is None:
                     raise

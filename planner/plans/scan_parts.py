@@ -126,12 +126,12 @@ class OfferedParts:
 
     Attributes:
         parts: at least one; only a single part may be empty.
-        snapshot: the open snapshot that they describe.
+        snapshot: what has the snapshot open that they describe, for `execute_part`.
         rows: row count of all parts; None if it is not known without reading.
     """
 
     parts: tuple[ScanPart, ...]
-    snapshot: TableSnapshot
+    snapshot: object
     rows: int | None
 
 
@@ -154,9 +154,7 @@ class DividedQuery(CheckedQuery):
         """
         bound = self._bound
         chosen = settings or self._settings
-        if count < 2 or not chosen.shortcuts.issuperset((Shortcut.PARTS, Shortcut.PUSHDOWN)):
-            return None
-        if not isinstance(bound, BoundStatement) or not is_divisible(bound):
+        if not isinstance(bound, BoundStatement) or not self._may_divide(count, chosen):
             return None
         task = self._make_task(parameters, chosen, None)
         table = task.catalog.table(bound.references[0].table)
@@ -174,7 +172,12 @@ class DividedQuery(CheckedQuery):
             # The statement may succeed as a whole, without pushdown.
             return None
 
-    def reopen(self, part: ScanPart) -> TableSnapshot:
+    def _may_divide(self, count: int, settings: SessionSettings) -> bool:
+        if count < 2 or not settings.shortcuts.issuperset((Shortcut.PARTS, Shortcut.PUSHDOWN)):
+            return False
+        return isinstance(self._bound, BoundStatement) and is_divisible(self._bound)
+
+    def reopen(self, part: ScanPart) -> object:
         """Open the snapshot of a part, for `execute_part`.
 
         Raises:
@@ -202,7 +205,7 @@ class DividedQuery(CheckedQuery):
         parameters: Sequence[pa.Scalar] = (),
         settings: SessionSettings | None = None,
         control: RunControl | None = None,
-        snapshot: TableSnapshot | None = None,
+        snapshot: object = None,
     ) -> pa.RecordBatchReader:
         """Read one part of the result; every call reads the same rows.
 
@@ -219,7 +222,8 @@ class DividedQuery(CheckedQuery):
         task = self._make_task(parameters, settings, control)
         bound, table = self._resolve_table(part, task.catalog)
         run = QueryRun(task.settings, self._frames.visibility, task.control)
-        run.division = Division(snapshot or self.reopen(part), part.snapshot.scanned_regions, part.count)
+        opened = snapshot if isinstance(snapshot, TableSnapshot) else table.table.reopen(part.snapshot)
+        run.division = Division(opened, part.snapshot.scanned_regions, part.count)
         frame = self._plan_again(run, task.parameters, task.catalog)
         scan = plan_part_scan(bound, frame, run, table, part)
 

@@ -123,9 +123,7 @@ class RegionWriter:
         Raises:
             UnavailableError: some of that was lost, or is not written in time.
         """
-        if self.queue.unawaited:
-            self.drain(time.monotonic() + self._options.claim_timeout_ms / 1000)
-        self.raise_failure()
+        self.settle()
         # The request before the log, the log before the tail: this order must not change (ADR 18).
         request, claim = self._in_flight, self._claim
         if claim is None or claim.is_lost:
@@ -138,6 +136,16 @@ class RegionWriter:
         if self._claim is not claim:
             return None
         return claim.tail.held
+
+    def settle(self) -> None:
+        """Wait until rows that were acknowledged early are durable.
+
+        Raises:
+            UnavailableError: some of them were lost, which is told once, or are not written in time.
+        """
+        if self.queue.unawaited:
+            self.drain(time.monotonic() + self._options.claim_timeout_ms / 1000)
+        self.raise_failure()
 
     def drain(self, deadline: float) -> None:
         """Wait until rows that were acknowledged early are durable.

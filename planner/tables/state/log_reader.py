@@ -300,9 +300,26 @@ class TableWriting:
             return {}
         return writer.get_tails(region_ids)
 
-    def note_write(self) -> None:
-        """Note that rows may have been written: older snapshots are not reused."""
-        self.written_at = time.monotonic()
+    def note_write(self, moment: float | None = None) -> None:
+        """Note that rows may have been written: older snapshots are not reused.
+
+        Args:
+            moment: in seconds of the monotonic clock; None for now.
+        """
+        self.written_at = max(self.written_at, time.monotonic() if moment is None else moment)
+
+    def settle(self) -> float:
+        """Wait until rows that were acknowledged early are durable, so that other processes read them.
+
+        Returns:
+            When rows were written last, in seconds of the monotonic clock; minus infinity for never.
+
+        Raises:
+            UnavailableError: such rows were lost, which is told once, or are not written in time.
+        """
+        if self._writer is not None:
+            self._writer.settle()
+        return self.written_at
 
     def close(self, timeout_seconds: float | None = None) -> Sequence[str]:
         """Flush and close the writer.

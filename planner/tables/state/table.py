@@ -103,9 +103,13 @@ class Table:
         """The writer; None if nothing was written yet."""
         return self._writing.opened
 
-    def note_write(self) -> None:
-        """Note that rows may have been written: older snapshots are not reused."""
-        self._writing.note_write()
+    def note_write(self, moment: float | None = None) -> None:
+        """Note that rows may have been written; see `TableWriting.note_write`."""
+        self._writing.note_write(moment)
+
+    def settle(self) -> float:
+        """Wait until other processes read all rows that were acknowledged; see `TableWriting.settle`."""
+        return self._writing.settle()
 
     def close(self, timeout_seconds: float | None = None) -> Sequence[str]:
         """Flush and close the writer; see `TableWriting.close`."""

@@ -1,0 +1,120 @@
+"""Messages between the front process and a worker, over a Unix socket that both inherit or are handed.
+
+A message is a pickled object behind its length, and may come with a file descriptor. Both sides are one
+program of one user, and no other process can open the socket.
+"""
+
+import copyreg
+import io
+import pickle
+import select
+import socket
+import struct
+import threading
+from contextlib import suppress
+from types import MappingProxyType
+from typing import Any
+
+_LENGTH = struct.Struct("<Q")
+
+
+def _freeze(values: dict[Any, Any]) -> MappingProxyType[Any, Any]:
+    return MappingProxyType(values)
+
+
+def _reduce_mapping(mapping: MappingProxyType[Any, Any]) -> tuple[Any, ...]:
+    return _freeze, (dict(mapping),)
+
+
+class _Pickler(pickle.Pickler):
+    dispatch_table = copyreg.dispatch_table | {MappingProxyType: _reduce_mapping}  # which pickle can't do
+
+
+def encode(message: object) -> bytes:
+    """Return a message as bytes."""
+    data = io.BytesIO()
+    _Pickler(data, pickle.HIGHEST_PROTOCOL).dump(message)
+    return data.getvalue()
+
+
+class ChannelClosedError(Exception):
+    """The other side closed the channel, or its process ended."""
+
+
+class Channel:
+    """One end of a connection; several threads may send, one receives.
+
+    Args:
+        connected: the socket.
+    """
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = connected
+        self._lock = threading.Lock()
+        self._poll = select.poll()
+        self._poll.register(connected, select.POLLIN)
+        self._descriptors: list[int] = []
+
+    @staticmethod
+    def create_pair() -> tuple["Channel", socket.socket]:
+        """Return one end, and the socket of the other."""
+        ours, theirs = socket.socketpair()
+        return Channel(ours), theirs
+
+    def send(self, message: object, *descriptors: int) -> None:
+        """Send a message, and duplicates of file descriptors.
+
+        Raises:
+            ChannelClosedError: nobody receives.
+        """
+        data = encode(message)
+        framed = _LENGTH.pack(len(data)) + data
+        try:
+            with self._lock:
+                sent = socket.send_fds(self._socket, [framed], descriptors) if descriptors else 0
+                self._socket.sendall(memoryview(framed)[sent:])
+        except OSError as error:
+            raise ChannelClosedError(str(error)) from None
+
+    def is_ready(self, seconds: float) -> bool:
+        """Wait for up to so many seconds for something to receive; return whether there is something."""
+        return bool(self._poll.poll(seconds * 1000))
+
+    def receive(self) -> Any:  # noqa: ANN401 - whatever was sent
+        """Wait for the next message.
+
+        Raises:
+            ChannelClosedError: there will be none.
+        """
+        (length,) = _LENGTH.unpack(self._read(_LENGTH.size))
+        return pickle.loads(self._read(length))  # noqa: S301 - from our own process
+
+    def take_descriptor(self) -> int:
+        """Return the oldest file descriptor that came with the messages received so far."""
+        return self._descriptors.pop(0)
+
+    def close(self) -> None:
+        """Close the socket; a thread that waits for a message on either side wakes up."""
+        with suppress(OSError):  # The other side may have been first.
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+    def _read(self, size: int) -> bytearray:
+        data = bytearray(size)
+        view = memoryview(data)
+        try:
+            while view:
+                if size == _LENGTH.size:
+                    # Descriptors come with the first byte of a message.
+                    some, descriptors, _, _ = socket.recv_fds(self._socket, len(view), 1)
+                    self._descriptors.extend(descriptors)
+                    count = len(some)
+                    view[:count] = some
+                else:
+                    count = self._socket.recv_into(view)
+                if not count:
+                    raise ChannelClosedError("the other side closed the channel")
+                view = view[count:]
+        except OSError as error:
+            raise ChannelClosedError(str(error)) from None
+        return data

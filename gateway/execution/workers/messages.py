@@ -1,0 +1,219 @@
+"""What the front process and a worker say to each other.
+
+On the channel of a statement, the front process asks, and the worker answers with any number of `Started`,
+`StoredBatch` and `InlineBatch`, and then with one of `Answered`, `Failed` and `Unknown`. While it waits, the
+front process may say `Cancel`. On the control channel of a worker, the worker says `Ready` and asks for rows
+of system tables, and the front process hands over the sockets of statements' channels.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from gateway.execution.workers.segments import StoredBatch
+from memwal.errors import LanceGatewayError
+from planner.access.rights import Access
+from planner.binding.substrait import Bound
+from planner.bridge.run_control import TableRead
+from planner.plans.scan_parts import ScanPart
+from planner.scans.settings import SessionSettings
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """What a worker needs to know to serve statements.
+
+    Attributes:
+        root: as in the configuration.
+        storage_options: likewise.
+        cache_bytes: of the worker's own cache.
+        partitions: of every scan; None for one per core.
+        query_memory_bytes: memory of one statement before it spills to disk.
+        memory_bytes: that the process may have; what allocates more ends with it.
+        max_batch_bytes: size of a batch on the wire.
+        configure_logging: sets up the log of the process.
+    """
+
+    root: str
+    storage_options: Mapping[str, str]
+    cache_bytes: int
+    partitions: int | None
+    query_memory_bytes: int | None
+    memory_bytes: int
+    max_batch_bytes: int
+    configure_logging: Callable[[], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A statement, in all that its plan depends on.
+
+    Attributes:
+        bound: with resolved names.
+        settings: of its session.
+        access: of its principal.
+        system_tables: name -> columns of the system tables that it may read.
+    """
+
+    bound: Bound
+    settings: SessionSettings
+    access: Access
+    system_tables: Mapping[str, pa.Schema]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement that a worker may know already.
+
+    Attributes:
+        number: by which the front process knows it.
+        definition: None where the worker should know it.
+    """
+
+    number: int
+    definition: Definition | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """The values and settings of one run.
+
+    Attributes:
+        parameters: one array of one value per parameter.
+        settings: of the run.
+        written_at: table -> when the front process wrote rows of it last, in seconds of the monotonic clock.
+    """
+
+    parameters: tuple[pa.Array, ...]
+    settings: SessionSettings
+    written_at: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Check a statement; the answer is a `Checked`."""
+
+    statement: Statement
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The schemas of a statement's result and parameters."""
+
+    schema: pa.Schema
+    parameter_schema: pa.Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Execute:
+    """Run a statement, or one part of its result, and send its batches."""
+
+    statement: Statement
+    run: RunRequest
+    part: ScanPart | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FindRegions:
+    """Find the regions of a table that a statement would read; the answer is a set of their ids."""
+
+    statement: Statement
+    run: RunRequest
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class Divide:
+    """Divide the result of a statement; the answer is None, or the parts and their number of rows."""
+
+    statement: Statement
+    run: RunRequest
+    count: int
+
+
+Request: TypeAlias = Check | Execute | FindRegions | Divide
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Stop what is being done, with this error."""
+
+    error: LanceGatewayError
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The tables that a run reads, before its first batch."""
+
+    reads: tuple[TableRead, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InlineBatch:
+    """A small batch, as an encapsulated IPC message."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The end of a request that succeeded, with its answer."""
+
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The end of a request that failed.
+
+    Attributes:
+        error: for the client; None if the worker did not expect what happened.
+        text: what happened then, for the log.
+    """
+
+    error: LanceGatewayError | None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The end of a request about a statement that the worker does not know: it must be defined."""
+
+
+Answer: TypeAlias = Started | StoredBatch | InlineBatch | Answered | Failed | Unknown
+FINAL = (Answered, Failed, Unknown)
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The worker takes statements."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenChannel:
+    """The socket of a channel comes with this message."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSystemTable:
+    """Ask for the rows of a system table that the principal of a statement may see.
+
+    Attributes:
+        request: number of the request, for its answer.
+        statement: number of the statement.
+        table: name within the schema.
+    """
+
+    request: int
+    statement: int
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class SystemRows:
+    """The answer to `ReadSystemTable`: rows, or an error."""
+
+    request: int
+    rows: pa.Table | LanceGatewayError

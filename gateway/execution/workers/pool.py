@@ -1,0 +1,223 @@
+"""Supervises the worker processes: starts, chooses, kills and replaces them."""
+
+import itertools
+import logging
+import os
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from gateway.execution.workers.messages import WorkerOptions
+from gateway.execution.workers.process import Lease, WorkerEndedError, WorkerLostError, WorkerProcess
+from gateway.execution.workers.suspects import Suspects
+from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnavailableError
+from planner.plans.prepared_query import PreparedQuery
+
+logger = logging.getLogger(__name__)
+
+MAX_DEFAULT_WORKERS = 4
+_LOOK_SECONDS = 0.25
+_START_SECONDS = 60.0
+_HANG_SECONDS = 1.0
+"""A stopped statement that goes on for so long behind its answer means that its worker hangs."""
+_LAST_SECONDS = 5.0
+"""How long a worker that hangs is kept for its other statements."""
+_RESTART_SECONDS = 1.0
+
+
+def choose_workers(configured: int | None) -> int:
+    """Return the number of workers: as configured, or one per core up to four."""
+    return min(len(os.sched_getaffinity(0)), MAX_DEFAULT_WORKERS) if configured is None else configured
+
+
+class WorkerPool:
+    """The worker processes of a gateway; safe to share between threads.
+
+    Args:
+        count: of the workers.
+        options: for each of them.
+    """
+
+    def __init__(self, count: int, options: WorkerOptions) -> None:
+        if count < 1:
+            raise InvalidInputError(f"a pool of {count} workers: at least one is needed")
+        self.options = options
+        self.suspects = Suspects()
+        self.statements: weakref.WeakValueDictionary[int, PreparedQuery] = weakref.WeakValueDictionary()
+        """By number, those that workers may know."""
+        self.deaths = 0
+        """Workers that have ended unasked."""
+        self._count = count
+        self._numbers = itertools.count(1)
+        self._changed = threading.Condition()
+        self._workers: list[WorkerProcess] = []
+        self._alone: set[WorkerProcess] = set()
+        self._accused: weakref.WeakSet[WorkerProcess] = weakref.WeakSet()
+        self._failed_at = 0.0
+        self._closed = threading.Event()
+        for _ in range(count):
+            self._workers.append(self._start())
+        threading.Thread(target=self._watch, name="workers", daemon=True).start()
+
+    def list_workers(self) -> tuple[WorkerProcess, ...]:
+        """Return the present workers."""
+        with self._changed:
+            return (*self._workers, *self._alone)
+
+    def next_number(self) -> int:
+        """Return a number for a statement."""
+        return next(self._numbers)
+
+    @contextmanager
+    def lease(
+        self, statement: bytes, favourite: WorkerProcess | None = None, *, is_bound: bool = False
+    ) -> Iterator[tuple[WorkerProcess, Lease]]:
+        """Give a worker to a statement for some requests.
+
+        Args:
+            statement: name of the statement.
+            favourite: worker that is taken if it has no more to do than others.
+            is_bound: whether it is taken in any case, as long as it takes statements.
+
+        Raises:
+            UnavailableError: no worker gets ready.
+            InvalidInputError: the statement has ended workers before.
+        """
+        is_alone = self.suspects.must_be_alone(statement)
+        worker = self._take_alone() if is_alone else self._take(favourite, is_bound=is_bound)
+        lease = Lease(worker, statement, next(self._numbers))
+        try:
+            yield worker, lease
+            if is_alone:
+                self.suspects.acquit(statement)
+        except (WorkerEndedError, WorkerLostError):
+            self._accuse(worker)
+            raise
+        finally:
+            lease.close()
+            if is_alone:
+                self._retire(worker)
+
+    def close(self) -> None:
+        """End all workers."""
+        self._closed.set()
+        for worker in self.list_workers():
+            worker.retire()
+        for worker in self.list_workers():
+            worker.join()
+
+    def _start(self) -> WorkerProcess:
+        return WorkerProcess(self.options, self._read_system, self._note_change)
+
+    def _read_system(self, statement: int, table: str) -> object:
+        query = self.statements.get(statement)
+        if query is None:
+            return NotFoundError("the statement has ended")
+        try:
+            return query.catalog.system_table(table).read(query.access)
+        except LanceGatewayError as error:
+            return type(error)(str(error))
+        except Exception as error:  # whatever it is, the worker waits for an answer
+            logger.exception("system table %s can't be read", table)
+            return UnavailableError(f"system table {table!r} can't be read: {type(error).__name__}")
+
+    def _take(self, favourite: WorkerProcess | None, *, is_bound: bool) -> WorkerProcess:
+        until = time.monotonic() + _START_SECONDS
+        with self._changed:
+            while True:
+                if self._closed.is_set():
+                    raise UnavailableError("the gateway is stopping; run the query again elsewhere")
+                ready = [one for one in self._workers if one.is_ready and one.condemned_at is None]
+                if ready:
+                    least = min(ready, key=lambda one: len(one.running))
+                    if (
+                        favourite is not None
+                        and favourite in ready
+                        and (is_bound or len(favourite.running) <= len(least.running))
+                    ):
+                        return favourite
+                    return least
+                if not self._changed.wait(until - time.monotonic()):
+                    raise UnavailableError(
+                        f"no worker got ready within {_START_SECONDS:g} s: the log says why; try again"
+                    )
+
+    def _take_alone(self) -> WorkerProcess:
+        worker = self._start()
+        with self._changed:
+            self._alone.add(worker)
+            self._changed.wait_for(lambda: worker.is_ready or not worker.is_alive, _START_SECONDS)
+        if not worker.is_ready:
+            self._retire(worker)
+            raise UnavailableError("no worker process got ready: the log says why; try again")
+        return worker
+
+    def _retire(self, worker: WorkerProcess) -> None:
+        worker.retire()
+        with self._changed:
+            self._alone.discard(worker)
+
+    def _note_change(self, worker: WorkerProcess) -> None:
+        """Wake up those who wait for a worker, and replace one that has ended."""
+        if not worker.is_ready and not self._closed.is_set():
+            self._note_death(worker)
+        with self._changed:
+            self._changed.notify_all()
+
+    def _accuse(self, worker: WorkerProcess) -> None:
+        """Suspect the statements that a worker held when it ended, once."""
+        with self._changed:
+            is_known = worker in self._accused
+            self._accused.add(worker)
+        victims = worker.find_victims()
+        if is_known or worker.was_retired:
+            return
+        self.deaths += 1
+        logger.error("worker %d has ended (%s) with %d requests", worker.pid, worker.exit_text, len(victims))
+        for lease in victims:
+            self.suspects.accuse(lease.statement, worker.exit_text, was_alone=len(victims) == 1)
+
+    def _note_death(self, worker: WorkerProcess) -> None:
+        self._accuse(worker)
+        with self._changed:
+            if worker not in self._workers:
+                return
+            self._workers.remove(worker)
+        pause = self._failed_at + _RESTART_SECONDS - time.monotonic()
+        if pause > 0 and not worker.find_victims():
+            self._closed.wait(pause)  # One that fails at its start must not fail all the time.
+        self._failed_at = time.monotonic()
+        if not self._closed.is_set():
+            replacement = self._start()
+            with self._changed:
+                self._workers.append(replacement)
+
+    def _watch(self) -> None:
+        """Look after abandoned statements, memory, and workers that hang."""
+        while not self._closed.wait(_LOOK_SECONDS):
+            now = time.monotonic()
+            for worker in self.list_workers():
+                hanging = False
+                for lease in list(worker.running.values()):
+                    if lease.abandoned_at is None or lease.drain():
+                        continue
+                    hanging = hanging or now - lease.abandoned_at > _HANG_SECONDS
+                self._judge(worker, now, hanging=hanging)
+
+    def _judge(self, worker: WorkerProcess, now: float, *, hanging: bool) -> None:
+        limit = self.options.memory_bytes
+        used = worker.read_memory_bytes()
+        if used > limit:
+            worker.kill(f"{used >> 20} MiB of memory, of {limit >> 20} MiB that it may have")
+            return
+        if not hanging:
+            worker.condemned_at = None
+            return
+        if worker.condemned_at is None:
+            worker.condemned_at = now
+            logger.warning("worker %d does not stop a statement", worker.pid)
+        others = [one for one in list(worker.running.values()) if one.abandoned_at is None]
+        if not others or now - worker.condemned_at > _LAST_SECONDS:
+            worker.kill("a statement that could not be stopped")

@@ -1,0 +1,296 @@
+"""One worker process, as the front process sees it."""
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from multiprocessing import get_context
+from pathlib import Path
+
+import pyarrow as pa
+
+from gateway.execution.workers.channel import Channel, ChannelClosedError
+from gateway.execution.workers.messages import (
+    FINAL,
+    Answer,
+    Cancel,
+    OpenChannel,
+    ReadSystemTable,
+    Ready,
+    Request,
+    SystemRows,
+    WorkerOptions,
+)
+from gateway.execution.workers.segments import SegmentReader, StoredBatch
+from gateway.execution.workers.worker import run_worker
+from memwal.errors import LanceGatewayError, UnavailableError
+from planner.bridge.run_control import RunControl
+from planner.plans.errors import ResourcesExhaustedError
+
+logger = logging.getLogger(__name__)
+
+# Forked from a process that has loaded the libraries and started no threads: quick, and shares their memory.
+_CONTEXT = get_context("forkserver")
+_CONTEXT.set_forkserver_preload(["gateway.execution.workers.template"])
+_MAX_IDLE_CHANNELS = 16
+_LOOK_SECONDS = 0.1
+_GRACE_SECONDS = 1.0
+"""How long a statement that was stopped may take to end, before its client is answered all the same."""
+
+ReadSystem = Callable[[int, str], object]
+"""Returns the rows of a system table for a statement, or the error."""
+
+
+class WorkerLostError(UnavailableError):
+    """The process that ran a statement has ended, for whatever reason; the statement may be run again."""
+
+
+class WorkerEndedError(ResourcesExhaustedError):
+    """The statement has ended the process that ran it."""
+
+
+class WorkerProcess:
+    """A worker process.
+
+    Attributes:
+        running: names of the statements that it runs.
+        is_ready: whether it takes statements.
+        condemned_at: when it was found to hang, in seconds of the monotonic clock; None if it was not.
+        why: why it was killed; "" if it was not.
+        was_retired: whether it was ended since it was not needed any more.
+
+    Args:
+        options: for the worker.
+        read_system: reads system tables for it.
+        on_change: called when it gets ready, and when it has ended.
+    """
+
+    def __init__(
+        self, options: WorkerOptions, read_system: ReadSystem, on_change: Callable[["WorkerProcess"], None]
+    ) -> None:
+        self.running: dict[int, Lease] = {}
+        self.is_ready = False
+        self.condemned_at: float | None = None
+        self.why = ""
+        self.was_retired = False
+        self._read_system = read_system
+        self._on_change = on_change
+        self._lock = threading.Lock()
+        self._victims: tuple[Lease, ...] | None = None
+        self._idle: list[tuple[Channel, SegmentReader]] = []
+        self._control, theirs = Channel.create_pair()
+        self._process = _CONTEXT.Process(target=run_worker, args=(options, theirs), daemon=True)
+        self._process.start()
+        theirs.close()
+        self._listener = threading.Thread(target=self._listen, name="worker", daemon=True)
+        self._listener.start()
+
+    @property
+    def pid(self) -> int:
+        """Id of the process."""
+        return self._process.pid or 0
+
+    @property
+    def is_alive(self) -> bool:
+        """Return whether the process runs."""
+        return self._process.is_alive()
+
+    @property
+    def exit_text(self) -> str:
+        """Return how the process ended, for messages."""
+        code = self._process.exitcode
+        return self.why or (f"signal {-code}" if code is not None and code < 0 else f"exit code {code}")
+
+    @property
+    def state(self) -> str:
+        """Return "starting", "ready", "hanging" or "ended"."""
+        if not self.is_alive:
+            return "ended"
+        if self.condemned_at is not None:
+            return "hanging"
+        return "ready" if self.is_ready else "starting"
+
+    def read_memory_bytes(self) -> int:
+        """Return the memory of the process that is not shared with others."""
+        with suppress(OSError, ValueError):
+            for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+                if line.startswith("RssAnon:"):
+                    return int(line.split()[1]) << 10
+        return 0
+
+    def kill(self, why: str) -> None:
+        """End the process at once, unless it has ended by itself."""
+        if self.is_alive:
+            self.why = self.why or why
+            self._process.kill()
+
+    def retire(self) -> None:
+        """End the process, which is not needed any more."""
+        self.was_retired = self.is_alive
+        self._process.kill()
+
+    def find_victims(self) -> tuple["Lease", ...]:
+        """Return the requests that a process held when it was first found to have ended."""
+        with self._lock:
+            if self._victims is None:
+                self._victims = tuple(self.running.values())
+            return self._victims
+
+    def join(self) -> None:
+        """Wait for the end of the process, which was killed."""
+        self._listener.join()
+
+    def open_channel(self) -> tuple[Channel, SegmentReader]:
+        """Return a channel that nobody uses.
+
+        Raises:
+            WorkerLostError: the process has ended.
+        """
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        ours, theirs = Channel.create_pair()
+        try:
+            self._control.send(OpenChannel(), theirs.fileno())
+        except ChannelClosedError:
+            raise self.died_error() from None
+        finally:
+            theirs.close()
+        return ours, SegmentReader()
+
+    def keep_channel(self, channel: Channel, segments: SegmentReader) -> None:
+        """Keep a channel for the next statement."""
+        with self._lock:
+            if self.is_ready and len(self._idle) < _MAX_IDLE_CHANNELS:
+                self._idle.append((channel, segments))
+                return
+        channel.close()
+
+    def died_error(self) -> LanceGatewayError:
+        """Return the error for a statement that the process held when it ended."""
+        is_alone = len(self.find_victims()) == 1
+        self._process.join(_GRACE_SECONDS)
+        if is_alone and (self.why or self._process.exitcode != -signal.SIGKILL):
+            return WorkerEndedError(
+                f"the statement has ended the process that ran it ({self.exit_text}), and changed nothing: "
+                "ask for less at once; if it is sent again, it runs in a process of its own"
+            )
+        return WorkerLostError(
+            f"the process that ran the statement has ended ({self.exit_text}); it changed nothing, and may "
+            "be sent again"
+        )
+
+    def _listen(self) -> None:
+        with suppress(ChannelClosedError):
+            while True:
+                match self._control.receive():
+                    case Ready():
+                        self.is_ready = True
+                        self._on_change(self)
+                    case ReadSystemTable(request, statement, table):
+                        # Not here: the rows may take a while.
+                        threading.Thread(
+                            target=self._send_rows, args=(request, statement, table), daemon=True
+                        ).start()
+        self._control.close()
+        self._process.join()
+        self.is_ready = False
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for channel, _ in idle:
+            channel.close()
+        self._on_change(self)
+
+    def _send_rows(self, request: int, statement: int, table: str) -> None:
+        with suppress(ChannelClosedError):
+            self._control.send(SystemRows(request, self._read_system(statement, table)))
+
+
+class Lease:
+    """One request to a worker, from its first message to its last.
+
+    Args:
+        worker: that is asked.
+        statement: name of the statement, for those who look for what a worker was doing when it died.
+        number: of the lease.
+    """
+
+    def __init__(self, worker: WorkerProcess, statement: bytes, number: int) -> None:
+        self.statement = statement
+        self._worker = worker
+        self._number = number
+        self.channel, self.segments = worker.open_channel()
+        self._is_over = True
+        self.abandoned_at: float | None = None
+        worker.running[number] = self
+
+    def ask(self, request: Request, control: RunControl) -> Iterator[Answer]:
+        """Send a request, and yield its answers; the last one is final.
+
+        Raises:
+            LanceGatewayError: the control was cancelled, or the worker has died.
+        """
+        self._is_over = False
+        cancelled_at: float | None = None
+        try:
+            self.channel.send(request)
+            while not self._is_over:
+                if not self.channel.is_ready(_LOOK_SECONDS):
+                    cancelled_at = self._follow(control, cancelled_at)
+                    continue
+                if cancelled_at is None and control.error is not None:
+                    cancelled_at = self._follow(control, None)
+                answer = self.channel.receive()
+                self._is_over = isinstance(answer, FINAL)
+                if control.error is None:
+                    yield answer
+                else:
+                    self.segments.release(answer, self.channel.take_descriptor)
+        except ChannelClosedError:
+            self._is_over = True
+            raise self._worker.died_error() from None
+        control.check()
+
+    def read(self, stored: StoredBatch, schema: pa.Schema) -> pa.RecordBatch:
+        """Return a batch that an answer tells of."""
+        return self.segments.read(stored, self.channel.take_descriptor, schema)
+
+    def close(self) -> None:
+        """End the request; one that is not over is stopped, and its channel watched until it is."""
+        if not self._is_over:
+            with suppress(ChannelClosedError):
+                self.channel.send(Cancel(UnavailableError("the client has left")))
+            self.abandoned_at = time.monotonic()
+            return
+        self._worker.running.pop(self._number, None)
+        self._worker.keep_channel(self.channel, self.segments)
+
+    def drain(self) -> bool:
+        """Read what an abandoned request still answers; return whether it is over."""
+        try:
+            while not self._is_over and self.channel.is_ready(0):
+                self._is_over = isinstance(answer := self.channel.receive(), FINAL)
+                self.segments.release(answer, self.channel.take_descriptor)
+        except ChannelClosedError:
+            self._is_over = True
+        if self._is_over:
+            self.close()
+        return self._is_over
+
+    def _follow(self, control: RunControl, cancelled_at: float | None) -> float | None:
+        """Pass on that the statement was stopped; give up on a worker that does not stop it.
+
+        Raises:
+            LanceGatewayError: why it was stopped.
+        """
+        if control.error is None:
+            return None
+        now = time.monotonic()
+        if cancelled_at is None:
+            self.channel.send(Cancel(control.error))
+            return now
+        if now - cancelled_at > _GRACE_SECONDS:
+            raise control.error
+        return cancelled_at

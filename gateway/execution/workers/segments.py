@@ -1,0 +1,166 @@
+"""Results in shared memory: a worker copies each batch there once, and the front process sends it from there.
+
+Each channel has a few segments (anonymous files in memory). The first byte of a segment says whether the
+front process still uses it; the worker waits while all of them are in use, so a slow client holds back its
+statement, and the memory of a result is bounded.
+"""
+
+import mmap
+import os
+import time
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+INLINE_BYTES = 32 << 10
+"""Smaller batches are part of their message."""
+_HEADER_BYTES = 64
+_GRAIN = 1 << 20
+_MAX_BYTES = 48 << 20
+"""Of all segments of a channel; a larger batch has one for itself."""
+_KEPT_BYTES = 8 << 20
+"""Of the segments that a channel keeps between statements."""
+_WAIT_SECONDS = 0.0005
+_FREE, _IN_USE = 0, 1
+
+
+@dataclass(slots=True)
+class _Segment:
+    number: int
+    memory: mmap.mmap
+
+    @property
+    def is_free(self) -> bool:
+        return self.memory[0] == _FREE
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBatch:
+    """Where a batch lies.
+
+    Attributes:
+        segment: number of the segment.
+        length: bytes behind its header.
+        is_new: whether the segment's file descriptor comes with the message.
+        dropped: numbers of segments that are not used any more.
+    """
+
+    segment: int
+    length: int
+    is_new: bool
+    dropped: tuple[int, ...]
+
+
+class SegmentWriter:
+    """The segments of a channel, as its worker sees them; for one thread at a time."""
+
+    def __init__(self) -> None:
+        self._segments: list[_Segment] = []
+        self._dropped: list[int] = []
+        self._next = 0
+
+    def write(
+        self, batch: pa.RecordBatch, schema_bytes: int, check: Callable[[], None]
+    ) -> tuple[StoredBatch, int | None]:
+        """Copy a batch into a free segment.
+
+        Args:
+            batch: to be written.
+            schema_bytes: size of its schema as a message.
+            check: raises if the statement was stopped; called while all segments are in use.
+
+        Returns:
+            Where it is, and the file descriptor of a new segment, which the caller sends and closes.
+        """
+        size = pa.ipc.get_record_batch_size(batch) + schema_bytes + 1024
+        segment, descriptor = self._find(size, check)
+        view = memoryview(segment.memory)[_HEADER_BYTES:]
+        sink = pa.FixedSizeBufferWriter(pa.py_buffer(view))
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        length = sink.tell()
+        segment.memory[0] = _IN_USE
+        stored = StoredBatch(segment.number, length, descriptor is not None, tuple(self._dropped))
+        self._dropped.clear()
+        return stored, descriptor
+
+    def trim(self) -> None:
+        """Let go of what is not worth keeping for the next statement."""
+        kept = 0
+        for segment in list(self._segments):
+            kept += len(segment.memory)
+            if kept > _KEPT_BYTES:
+                kept -= len(segment.memory)
+                self._drop(segment)
+
+    def _find(self, size: int, check: Callable[[], None]) -> tuple[_Segment, int | None]:
+        while True:
+            free = [one for one in self._segments if one.is_free]
+            fitting = [one for one in free if len(one.memory) >= size + _HEADER_BYTES]
+            if fitting:
+                return min(fitting, key=lambda one: len(one.memory)), None
+            for segment in free:  # Too small for this result.
+                self._drop(segment)
+            if not self._segments or sum(len(one.memory) for one in self._segments) + size <= _MAX_BYTES:
+                return self._create(size)
+            check()
+            time.sleep(_WAIT_SECONDS)
+
+    def _create(self, size: int) -> tuple[_Segment, int]:
+        capacity = -(-(size + _HEADER_BYTES) // _GRAIN) * _GRAIN
+        descriptor = os.memfd_create("lance-gateway-result", os.MFD_CLOEXEC)
+        os.truncate(descriptor, capacity)
+        segment = _Segment(self._next, mmap.mmap(descriptor, capacity))
+        self._next += 1
+        self._segments.append(segment)
+        return segment, descriptor
+
+    def _drop(self, segment: _Segment) -> None:
+        self._segments.remove(segment)
+        self._dropped.append(segment.number)
+
+
+class SegmentReader:
+    """The segments of a channel, as the front process sees them."""
+
+    def __init__(self) -> None:
+        self._memory: dict[int, mmap.mmap] = {}
+
+    def release(self, message: object, take_descriptor: Callable[[], int]) -> None:
+        """Let go of the batch of a message that nobody wants."""
+        if isinstance(message, StoredBatch):
+            _release(self._find(message, take_descriptor))
+
+    def read(
+        self, stored: StoredBatch, take_descriptor: Callable[[], int], schema: pa.Schema
+    ) -> pa.RecordBatch:
+        """Return a batch without copying it; its segment is free again when nobody refers to it.
+
+        Args:
+            stored: where it is.
+            take_descriptor: returns the file descriptor that came with the message.
+            schema: of the batch.
+        """
+        memory = self._find(stored, take_descriptor)
+        view = memoryview(memory)[_HEADER_BYTES : _HEADER_BYTES + stored.length]
+        weakref.finalize(view, _release, memory).atexit = False
+        source = pa.BufferReader(pa.py_buffer(view))
+        pa.ipc.read_message(source)  # the schema, which is known
+        return pa.ipc.read_record_batch(pa.ipc.read_message(source), schema)
+
+    def _find(self, stored: StoredBatch, take_descriptor: Callable[[], int]) -> mmap.mmap:
+        for number in stored.dropped:
+            self._memory.pop(number, None)
+        if stored.is_new:
+            descriptor = take_descriptor()
+            try:
+                self._memory[stored.segment] = mmap.mmap(descriptor, 0)
+            finally:
+                os.close(descriptor)
+        return self._memory[stored.segment]
+
+
+def _release(memory: mmap.mmap) -> None:
+    memory[0] = _FREE

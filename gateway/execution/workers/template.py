@@ -1,0 +1,13 @@
+"""Loaded by the process that workers are forked from, so that a worker starts at once.
+
+Lance warns of forks, since its threads do not survive them. This process only loads the libraries and never
+calls them, so there are none.
+"""
+
+import warnings
+
+from gateway.execution.workers.worker import run_worker
+
+__all__ = ["run_worker"]
+
+warnings.filterwarnings("ignore", message="lance is not fork-safe")

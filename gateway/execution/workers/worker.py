@@ -1,0 +1,305 @@
+"""The worker process: plans statements and runs them over its own view of the tables."""
+
+import itertools
+import logging
+import os
+import queue
+import resource
+import signal
+import socket
+import threading
+import traceback
+from collections.abc import Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from cachetools import LRUCache
+
+from gateway.execution.streams import slice_batch
+from gateway.execution.workers.channel import Channel, ChannelClosedError
+from gateway.execution.workers.messages import (
+    Answered,
+    Cancel,
+    Check,
+    Checked,
+    Definition,
+    Divide,
+    Execute,
+    Failed,
+    FindRegions,
+    InlineBatch,
+    OpenChannel,
+    ReadSystemTable,
+    Ready,
+    Request,
+    Started,
+    Statement,
+    SystemRows,
+    Unknown,
+    WorkerOptions,
+)
+from gateway.execution.workers.segments import INLINE_BYTES, SegmentWriter
+from memwal.errors import LanceGatewayError, UnavailableError
+from planner.access.rights import Access
+from planner.access.visible_catalog import SystemTable, VisibleCatalog
+from planner.bridge.run_control import RunControl
+from planner.plans.dataframes import Frames
+from planner.plans.prepared_query import PreparedQuery
+from planner.plans.query_planner import MAX_PLANS
+from planner.tables.sources.snapshot import SnapshotDescription
+from planner.tables.state.catalog import Catalog
+
+logger = logging.getLogger(__name__)
+
+_MAX_SNAPSHOTS = 64
+_FIRST_TO_DIE = "500"
+
+
+class _NotDefinedError(Exception):
+    """The worker does not know a statement."""
+
+
+@dataclass(frozen=True)
+class _RemoteSystemTable:
+    """A table of the schema `system`, whose rows are in the front process."""
+
+    name: str
+    schema: pa.Schema
+    statement: int
+    worker: "Worker"
+
+    def read(self, access: Access) -> pa.Table:  # noqa: ARG002 - the front process knows whose statement it is
+        return self.worker.read_system_table(self.statement, self.name)
+
+
+class Worker:
+    """The state that the statements of a worker process share.
+
+    Args:
+        options: as the front process says.
+        control: the control channel.
+    """
+
+    def __init__(self, options: WorkerOptions, control: Channel) -> None:
+        catalog = Catalog.open(
+            options.root, options.storage_options, cache_bytes=options.cache_bytes, writing=None
+        )
+        self.options = options
+        self.catalog = catalog
+        self._control = control
+        self._frames = Frames(catalog, options.partitions, options.query_memory_bytes)
+        self._lock = threading.Lock()
+        self._queries: LRUCache[int, PreparedQuery] = LRUCache(MAX_PLANS)
+        self.snapshots: LRUCache[SnapshotDescription, object] = LRUCache(_MAX_SNAPSHOTS)
+        """Snapshots whose parts are being read; guarded by `lock`."""
+        self._requests = itertools.count()
+        self._awaited: dict[int, Future[pa.Table]] = {}
+
+    def serve(self) -> None:
+        """Answer the front process until it closes the control channel."""
+        self._control.send(Ready())
+        while True:
+            match self._control.receive():
+                case OpenChannel():
+                    connected = socket.socket(fileno=self._control.take_descriptor())
+                    _Conversation(self, Channel(connected)).start()
+                case SystemRows(request, rows):
+                    answer = self._awaited.pop(request)
+                    if isinstance(rows, LanceGatewayError):
+                        answer.set_exception(rows)
+                    else:
+                        answer.set_result(rows)
+
+    def find_query(self, statement: Statement) -> PreparedQuery:
+        """Return the plan of a statement, which is made if the statement is defined and not known.
+
+        Raises:
+            _NotDefinedError: it is neither.
+            LanceGatewayError: the statement is not valid.
+        """
+        with self._lock:
+            query = self._queries.get(statement.number)
+        if query is None:
+            if statement.definition is None:
+                raise _NotDefinedError
+            query = self._prepare(statement.number, statement.definition)
+            with self._lock:
+                self._queries[statement.number] = query
+        return query
+
+    def read_system_table(self, statement: int, table: str) -> pa.Table:
+        """Ask the front process for the rows of a system table.
+
+        Raises:
+            LanceGatewayError: they can't be read.
+        """
+        request = next(self._requests)
+        answer = self._awaited[request] = Future()
+        self._control.send(ReadSystemTable(request, statement, table))
+        return answer.result()
+
+    def note_writes(self, written_at: Mapping[str, float]) -> None:
+        """Note that the front process wrote tables: older snapshots are not reused."""
+        for name, moment in written_at.items():
+            self.catalog.table(name).note_write(moment)
+
+    def find_snapshot(self, description: SnapshotDescription) -> object:
+        """Return a snapshot that is kept for the readers of its parts."""
+        with self._lock:
+            return self.snapshots.get(description)
+
+    def keep_snapshot(self, description: SnapshotDescription, snapshot: object) -> None:
+        """Keep a snapshot for the readers of its parts."""
+        with self._lock:
+            self.snapshots[description] = snapshot
+
+    def _prepare(self, number: int, definition: Definition) -> PreparedQuery:
+        system: dict[str, SystemTable] = {
+            name: _RemoteSystemTable(name, schema, number, self)
+            for name, schema in definition.system_tables.items()
+        }
+        visible = VisibleCatalog(self.catalog, definition.access, system)
+        return PreparedQuery(self._frames, definition.bound, definition.settings, visible)
+
+
+class _Conversation:
+    """Answers the requests of one channel: one thread receives, another one does what is asked.
+
+    Args:
+        worker: whose channel it is.
+        channel: of the statements.
+    """
+
+    def __init__(self, worker: Worker, channel: Channel) -> None:
+        self._worker = worker
+        self._channel = channel
+        self._segments = SegmentWriter()
+        self._requests: queue.SimpleQueue[tuple[Request, RunControl] | None] = queue.SimpleQueue()
+        self._control = RunControl()
+
+    def start(self) -> None:
+        """Serve the channel in threads of its own."""
+        for step in (self._receive, self._answer_all):
+            threading.Thread(target=step, name="statement", daemon=True).start()
+
+    def _receive(self) -> None:
+        with suppress(ChannelClosedError):
+            while True:
+                match self._channel.receive():
+                    case Cancel(error):
+                        self._control.cancel(error)
+                    case request:
+                        self._control = RunControl()
+                        self._requests.put((request, self._control))
+        self._control.cancel(UnavailableError("the client has left"))
+        self._requests.put(None)
+
+    def _answer_all(self) -> None:
+        with suppress(ChannelClosedError):
+            while (asked := self._requests.get()) is not None:
+                answer = self._answer(*asked)
+                self._segments.trim()
+                del asked
+                self._channel.send(answer)
+                del answer
+        self._channel.close()
+
+    def _answer(self, request: Request, control: RunControl) -> Answered | Failed | Unknown:
+        try:
+            return Answered(self._do(request, control))
+        except _NotDefinedError:
+            return Unknown()
+        except LanceGatewayError as error:
+            return Failed(type(error)(str(error)))
+        except ChannelClosedError:
+            raise
+        except BaseException as error:  # noqa: BLE001 - DataFusion's panics are no Exceptions
+            if type(error).__name__ == "PanicException":
+                return Failed(None, f"DataFusion panicked: {error}")
+            return Failed(None, traceback.format_exc())
+
+    def _do(self, request: Request, control: RunControl) -> object:
+        query = self._worker.find_query(request.statement)
+        if isinstance(request, Check):
+            return Checked(query.schema, query.parameter_schema)
+        run = request.run
+        self._worker.note_writes(run.written_at)
+        parameters = [array[0] for array in run.parameters]
+        control.check()
+        if isinstance(request, FindRegions):
+            return query.find_matching_regions(request.table, parameters, run.settings, control)
+        if isinstance(request, Divide):
+            offer = query.parts(request.count, parameters, run.settings)
+            if offer is None:
+                return None
+            self._worker.keep_snapshot(offer.parts[0].snapshot, offer.snapshot)
+            return offer.parts, offer.rows
+        return self._send_batches(query, request, parameters, control)
+
+    def _send_batches(
+        self, query: PreparedQuery, request: Execute, parameters: list[pa.Scalar], control: RunControl
+    ) -> object:
+        settings = request.run.settings
+        if request.part is None:
+            reader = query.execute(parameters, settings, control)
+        else:
+            snapshot = self._worker.find_snapshot(request.part.snapshot) or query.reopen(request.part)
+            self._worker.keep_snapshot(request.part.snapshot, snapshot)
+            reader = query.execute_part(request.part, parameters, settings, control, snapshot)
+        schema_bytes = len(query.serialized_schema)
+        is_started = False
+        with reader:
+            for batch in reader:
+                if not is_started:
+                    self._channel.send(Started(control.reads))
+                    is_started = True
+                for part in slice_batch(batch, self._worker.options.max_batch_bytes):
+                    control.check()
+                    self._send_batch(part, schema_bytes, control)
+        return control.end()[0]
+
+    def _send_batch(self, batch: pa.RecordBatch, schema_bytes: int, control: RunControl) -> None:
+        if pa.ipc.get_record_batch_size(batch) <= INLINE_BYTES:
+            self._channel.send(InlineBatch(batch.serialize().to_pybytes()))
+            return
+        stored, descriptor = self._segments.write(batch, schema_bytes, control.check)
+        if descriptor is None:
+            self._channel.send(stored)
+            return
+        try:
+            self._channel.send(stored, descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def limit_memory(more_bytes: int) -> None:
+    """Let this process allocate so many bytes more; what asks for more fails, and may end the process."""
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    # Allocators have reserved much at their start that they may never touch.
+    limit = int(status["VmData"].split()[0]) * 1024 + more_bytes
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+
+def run_worker(options: WorkerOptions, control: socket.socket) -> None:
+    """Serve statements until the front process ends, or closes the control channel; then end the process."""
+    # The front process decides when its workers end; Ctrl-C in a terminal reaches all of them.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    if options.configure_logging is not None:
+        options.configure_logging()
+    # The kernel's memory killer takes workers before the front process.
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:  # noqa: PTH123 - no file
+        score.write(_FIRST_TO_DIE)
+    limit_memory(options.memory_bytes)
+    try:
+        Worker(options, Channel(control)).serve()
+    except ChannelClosedError:
+        pass
+    except Exception:
+        logger.exception("a worker ends")
+    finally:
+        # Threads of DataFusion may run Python, and would abort an interpreter that shuts down.
+        os._exit(0)

@@ -1,0 +1,162 @@
+"""Statements in worker processes: the answers of one process, and no harm to others."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import adbc_driver_manager
+import psutil
+import pyarrow as pa
+import pytest
+from adbc_driver_flightsql import StatementOptions
+from pyarrow import flight
+
+from protos import flight_sql_pb2 as sql
+from tests.gateway import rpc
+from tests.support.servers import GatewayProcess, open_connection
+
+ENDLESS = "SELECT value, value * 2 AS twice, 'some text' AS text FROM generate_series(1, 100000000000)"
+# Neither looks for a stop before it has an answer, which takes half a minute.
+DEAF = "SELECT sum(levenshtein(repeat('ab', 20000 + value), repeat('ba', 20000))) FROM generate_series(1, 40)"
+# Asks for more memory than there is.
+DEADLY = "SELECT array_repeat(1, value) FROM generate_series(70368744177664, 70368744177664)"
+
+
+@pytest.fixture(scope="module")
+def root(lake: Path) -> Path:
+    return lake
+
+
+@pytest.fixture(scope="module")
+def gateway(root: Path) -> Iterator[GatewayProcess]:
+    server = GatewayProcess(root, "--set", "server.workers=2")
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def cursor(gateway: GatewayProcess) -> Iterator[Any]:
+    with open_connection(gateway.uri) as connection, connection.cursor() as cursor:
+        yield cursor
+
+
+def fetch(cursor: Any, statement: str) -> list[tuple[Any, ...]]:
+    cursor.execute(statement)
+    rows: list[tuple[Any, ...]] = cursor.fetchall()
+    return rows
+
+
+def find_workers(cursor: Any) -> set[int]:
+    """The ids of the processes that take statements."""
+    return {pid for (pid,) in fetch(cursor, "SELECT pid FROM system.workers WHERE state = 'ready'")}
+
+
+def wait_until(is_true: Callable[[], bool]) -> None:
+    while not is_true():
+        pass
+
+
+@pytest.mark.slow
+def test_a_gateway_has_the_workers_that_it_was_told(gateway: GatewayProcess, cursor: Any) -> None:
+    wait_until(lambda: len(find_workers(cursor)) == 2)
+    children = {child.pid for child in psutil.Process(gateway.pid).children(recursive=True)}
+    assert find_workers(cursor) < children
+
+
+@pytest.mark.parametrize(
+    ("statement", "rows"),
+    [
+        ("SELECT 1 + 1", [(2,)]),
+        ("SELECT customer FROM orders WHERE id = 8", [("customer 1",)]),
+        ("SELECT count(*) FROM orders WHERE amount IS NULL", [(100,)]),
+        ("SELECT count(*) FROM orders AS a JOIN big_orders AS b ON a.id = b.id", [(180,)]),
+        ("SELECT table_name FROM information_schema.tables WHERE table_name = 'typed'", [("typed",)]),
+        ("SELECT state FROM system.queries WHERE statement LIKE '%system.queries%' LIMIT 1", [("running",)]),
+    ],
+)
+@pytest.mark.slow
+def test_answers_are_those_of_one_process(cursor: Any, statement: str, rows: list[tuple[Any, ...]]) -> None:
+    assert fetch(cursor, statement) == rows
+
+
+@pytest.mark.slow
+def test_large_batches_come_whole_and_in_order(cursor: Any) -> None:
+    cursor.execute("SELECT value, repeat('x', 100) AS text FROM generate_series(1, 1000000)")
+    rows = cursor.fetch_arrow_table()
+    assert rows.num_rows == 1_000_000
+    assert rows.column("value").to_pylist() == list(range(1, 1_000_001))
+    assert set(rows.column("text").unique().to_pylist()) == {"x" * 100}
+
+
+@pytest.mark.slow
+def test_parts_of_a_result_come_from_workers_too(gateway: GatewayProcess) -> None:
+    with flight.FlightClient(gateway.uri) as client:
+        options = flight.FlightCallOptions(headers=[(b"x-lance-gateway-endpoints", b"4")])
+        command = rpc.descriptor(sql.CommandStatementQuery(query="SELECT id FROM orders"))
+        info = client.get_flight_info(command, options)
+        parts = [client.do_get(endpoint.ticket).read_all() for endpoint in info.endpoints]
+    assert sorted(pa.concat_tables(parts).column("id").to_pylist()) == list(range(1000))
+
+
+@pytest.mark.slow
+def test_a_killed_worker_takes_only_its_statements_with_it(gateway: GatewayProcess) -> None:
+    with open_connection(gateway.uri) as one, open_connection(gateway.uri) as other:
+        with one.cursor() as endless, other.cursor() as cursor:
+            wait_until(lambda: len(find_workers(cursor)) == 2)
+            endless.adbc_statement.set_options(**{StatementOptions.QUEUE_SIZE.value: "1"})
+            endless.execute(ENDLESS)
+            reader = endless.fetch_record_batch()
+            reader.read_next_batch()
+            ((victim,),) = fetch(
+                cursor, "SELECT pid FROM system.workers WHERE statements > 0 AND memory_bytes > 0 LIMIT 1"
+            )[:1]
+            before = find_workers(cursor)
+            for pid in before:
+                os.kill(pid, signal.SIGKILL)
+            with pytest.raises(OSError, match="may be sent again"):
+                for _ in reader:
+                    pass
+            assert victim in before
+            wait_until(lambda: fetch(cursor, "SELECT count(*) FROM orders") == [(1000,)])
+
+
+@pytest.mark.slow
+def test_a_statement_that_ends_workers_is_refused_for_a_while(gateway: GatewayProcess, cursor: Any) -> None:
+    for _ in range(2):
+        with pytest.raises(adbc_driver_manager.Error, match=r"has ended the process .* \(signal 6\)"):
+            fetch(cursor, DEADLY)
+    with pytest.raises(adbc_driver_manager.Error, match="has ended 2 processes of the gateway"):
+        fetch(cursor, DEADLY)
+    assert fetch(cursor, "SELECT count(*) FROM orders") == [(1000,)]
+    assert psutil.pid_exists(gateway.pid)
+
+
+@pytest.mark.slow
+def test_a_statement_that_does_not_listen_is_stopped_with_its_worker(gateway: GatewayProcess) -> None:
+    with open_connection(gateway.uri) as connection, connection.cursor() as cursor:
+        fetch(cursor, "SELECT 1")
+        before = find_workers(cursor)
+        cursor.adbc_statement.set_options(
+            **{"adbc.flight.sql.rpc.call_header.x-lance-gateway-query-timeout-ms": "500"}
+        )
+        with pytest.raises(adbc_driver_manager.Error, match="longer than it may"):
+            fetch(cursor, DEAF)
+    with open_connection(gateway.uri) as connection, connection.cursor() as cursor:
+        wait_until(lambda: find_workers(cursor) != before and len(find_workers(cursor)) == 2)
+
+
+@pytest.mark.slow
+def test_a_worker_may_not_take_all_of_the_memory(lake: Path) -> None:
+    server = GatewayProcess(lake, "--set", "server.workers=1", "--set", "limits.worker_memory_bytes=1GiB")
+    try:
+        with open_connection(server.uri) as connection, connection.cursor() as cursor:
+            with pytest.raises(adbc_driver_manager.Error):
+                fetch(
+                    cursor,
+                    "SELECT count(*), max(a) FROM (SELECT array_repeat(value, 10000000) AS a FROM generate_series(1, 8192))",
+                )
+            assert fetch(cursor, "SELECT count(*) FROM orders") == [(1000,)]
+    finally:
+        server.stop()
