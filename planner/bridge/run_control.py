@@ -18,6 +18,24 @@ T = TypeVar("T")
 SEARCH_KINDS = ("vector", "text", "hybrid")
 
 
+class PanicError(Exception):
+    """DataFusion panicked, which its bindings raise as no Exception."""
+
+
+def raise_panics(step: Callable[[], T]) -> T:
+    """Run one step of DataFusion; a panic becomes an exception that can be handled like others.
+
+    Raises:
+        PanicError: DataFusion panicked.
+    """
+    try:
+        return step()
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise PanicError(f"DataFusion panicked: {error}") from None
+
+
 class _Interrupted(BaseException):
     """Raised in a thread that waits for DataFusion to interrupt it; never leaves `RunControl.wait`."""
 
@@ -123,7 +141,7 @@ class RunControl:
             self._waiting = threading.get_ident()
         try:
             try:
-                return step()
+                return raise_panics(step)
             finally:
                 self._end_wait()
         except _Interrupted:
@@ -158,7 +176,7 @@ class RunControl:
             if interruptible:
                 self._waiting = None
         try:
-            result = step()
+            result = raise_panics(step)
         finally:
             if interruptible:
                 with self._lock:
