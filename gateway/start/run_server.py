@@ -34,7 +34,7 @@ from gateway.server import GatewayServer
 from gateway.start.observability import Observability, choose_http_port
 from gateway.start.opening import Writing, open_security, open_writing
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
-from planner.bridge import compatibility
+from planner.bridge import compatibility, isolation
 from planner.plans.prepared_query import PreparedQuery
 from planner.tables.state.catalog import Catalog
 
@@ -106,6 +106,7 @@ def serve(loaded: Loaded) -> None:
         pool = None if plan.worker is None else WorkerPool(plan.workers, plan.worker)
         if pool is not None:
             stack.callback(pool.close)
+            isolation.set_runner(pool.call)
         server = _start(loaded, security, observability, writing, plan, pool)
         stop = _stop_on_signals()
         scheme = "grpc+tls" if security.tls else "grpc"

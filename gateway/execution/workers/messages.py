@@ -21,6 +21,10 @@ from planner.plans.scan_parts import ScanPart
 from planner.scans.settings import SessionSettings
 
 
+class WorkerFailedError(Exception):
+    """A worker met an error that is neither in the statement nor in the data."""
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
     """What a worker needs to know to serve statements.
@@ -133,7 +137,15 @@ class Divide:
     count: int
 
 
-Request: TypeAlias = Check | Execute | FindRegions | Divide
+@dataclass(frozen=True, slots=True)
+class CallFunction:
+    """Call a function; the answer is what it returns."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+
+Request: TypeAlias = Check | Execute | FindRegions | Divide | CallFunction
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +187,10 @@ class Failed:
 
     error: LanceGatewayError | None
     text: str = ""
+
+    def to_error(self) -> Exception:
+        """Return the error to raise in the front process."""
+        return self.error or WorkerFailedError(self.text)
 
 
 @dataclass(frozen=True, slots=True)

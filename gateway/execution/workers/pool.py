@@ -6,13 +6,17 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from hashlib import blake2b
+from typing import Any
 
-from gateway.execution.workers.messages import WorkerOptions
+from gateway.execution.workers.channel import encode
+from gateway.execution.workers.messages import Answered, CallFunction, Failed, WorkerOptions
 from gateway.execution.workers.process import Lease, WorkerEndedError, WorkerLostError, WorkerProcess
 from gateway.execution.workers.suspects import Suspects
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnavailableError
+from planner.bridge.run_control import RunControl
 from planner.plans.prepared_query import PreparedQuery
 
 logger = logging.getLogger(__name__)
@@ -87,18 +91,37 @@ class WorkerPool:
         """
         is_alone = self.suspects.must_be_alone(statement)
         worker = self._take_alone() if is_alone else self._take(favourite, is_bound=is_bound)
-        lease = Lease(worker, statement, next(self._numbers))
+        lease: Lease | None = None
         try:
+            lease = Lease(worker, statement, next(self._numbers))
             yield worker, lease
             if is_alone:
                 self.suspects.acquit(statement)
         except (WorkerEndedError, WorkerLostError):
+            worker.is_ready = False  # as its listener will notice in a moment
             self._accuse(worker)
             raise
         finally:
-            lease.close()
+            if lease is not None:
+                lease.close()
             if is_alone:
                 self._retire(worker)
+
+    def call(self, function: Callable[..., Any], arguments: tuple[Any, ...], control: RunControl) -> Any:  # noqa: ANN401 - of the function
+        """Call a function in a worker; see `planner.bridge.isolation`.
+
+        Raises:
+            LanceGatewayError: it fails, or is stopped.
+            WorkerFailedError: something went wrong that nobody expected.
+        """
+        request = CallFunction(function, arguments)
+        with self.lease(blake2b(encode(request), digest_size=16).digest()) as (_, lease):
+            for answer in lease.ask(request, control):
+                if isinstance(answer, Failed):
+                    raise answer.to_error()
+                if isinstance(answer, Answered):
+                    return answer.value
+        raise AssertionError
 
     def close(self) -> None:
         """End all workers."""
@@ -129,8 +152,9 @@ class WorkerPool:
             while True:
                 if self._closed.is_set():
                     raise UnavailableError("the gateway is stopping; run the query again elsewhere")
-                ready = [one for one in self._workers if one.is_ready and one.condemned_at is None]
-                if ready:
+                able = [one for one in self._workers if one.is_ready and one.condemned_at is None]
+                if able:
+                    ready = [one for one in able if one.resting_at is None] or able
                     least = min(ready, key=lambda one: len(one.running))
                     if (
                         favourite is not None
@@ -151,7 +175,7 @@ class WorkerPool:
             self._changed.wait_for(lambda: worker.is_ready or not worker.is_alive, _START_SECONDS)
         if not worker.is_ready:
             self._retire(worker)
-            raise UnavailableError("no worker process got ready: the log says why; try again")
+            raise WorkerLostError("no worker got ready: the log says why; try again")
         return worker
 
     def _retire(self, worker: WorkerProcess) -> None:
@@ -177,7 +201,19 @@ class WorkerPool:
         self.deaths += 1
         logger.error("worker %d has ended (%s) with %d requests", worker.pid, worker.exit_text, len(victims))
         for lease in victims:
-            self.suspects.accuse(lease.statement, worker.exit_text, was_alone=len(victims) == 1)
+            was_alone = len(victims) == 1 and not worker.was_killed_by_others
+            self.suspects.accuse(lease.statement, worker.exit_text, was_alone=was_alone)
+
+    def _replace(self, worker: WorkerProcess) -> None:
+        """End a worker that has no statements, and start another one."""
+        with self._changed:
+            if worker not in self._workers or worker.running:
+                return
+            self._workers.remove(worker)
+        worker.retire()
+        replacement = self._start()
+        with self._changed:
+            self._workers.append(replacement)
 
     def _note_death(self, worker: WorkerProcess) -> None:
         self._accuse(worker)
@@ -214,6 +250,9 @@ class WorkerPool:
             return
         if not hanging:
             worker.condemned_at = None
+            if not worker.check_rest(now):
+                logger.warning("worker %d goes on with a statement that was stopped: ending it", worker.pid)
+                self._replace(worker)
             return
         if worker.condemned_at is None:
             worker.condemned_at = now

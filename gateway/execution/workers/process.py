@@ -1,6 +1,7 @@
 """One worker process, as the front process sees it."""
 
 import logging
+import os
 import signal
 import threading
 import time
@@ -38,6 +39,9 @@ _MAX_IDLE_CHANNELS = 16
 _LOOK_SECONDS = 0.1
 _GRACE_SECONDS = 1.0
 """How long a statement that was stopped may take to end, before its client is answered all the same."""
+_TICKS = os.sysconf("SC_CLK_TCK")
+_REST_SECONDS = 0.5
+_IDLE_SHARE = 0.2
 
 ReadSystem = Callable[[int, str], object]
 """Returns the rows of a system table for a statement, or the error."""
@@ -59,6 +63,7 @@ class WorkerProcess:
         is_ready: whether it takes statements.
         condemned_at: when it was found to hang, in seconds of the monotonic clock; None if it was not.
         why: why it was killed; "" if it was not.
+        resting_at: since when it takes no statements, though it could; None if it takes them.
         was_retired: whether it was ended since it was not needed any more.
 
     Args:
@@ -75,8 +80,12 @@ class WorkerProcess:
         self.condemned_at: float | None = None
         self.why = ""
         self.was_retired = False
+        self.resting_at: float | None = None
+        self._cpu_before: float | None = None
         self._read_system = read_system
         self._on_change = on_change
+        self._exit_code = 0
+        self._ended = threading.Event()
         self._lock = threading.Lock()
         self._victims: tuple[Lease, ...] | None = None
         self._idle: list[tuple[Channel, SegmentReader]] = []
@@ -95,21 +104,28 @@ class WorkerProcess:
     @property
     def is_alive(self) -> bool:
         """Return whether the process runs."""
-        return self._process.is_alive()
+        return not self._ended.is_set()
+
+    @property
+    def was_killed_by_others(self) -> bool:
+        """Return whether somebody else killed the process, such as the kernel for want of memory."""
+        return not self.why and self._exit_code == -signal.SIGKILL
 
     @property
     def exit_text(self) -> str:
         """Return how the process ended, for messages."""
-        code = self._process.exitcode
-        return self.why or (f"signal {-code}" if code is not None and code < 0 else f"exit code {code}")
+        code = self._exit_code
+        return self.why or (f"signal {-code}" if code < 0 else f"exit code {code}")
 
     @property
     def state(self) -> str:
-        """Return "starting", "ready", "hanging" or "ended"."""
+        """Return "starting", "ready", "resting", "hanging" or "ended"."""
         if not self.is_alive:
             return "ended"
         if self.condemned_at is not None:
             return "hanging"
+        if self.resting_at is not None:
+            return "resting"
         return "ready" if self.is_ready else "starting"
 
     def read_memory_bytes(self) -> int:
@@ -119,6 +135,40 @@ class WorkerProcess:
                 if line.startswith("RssAnon:"):
                     return int(line.split()[1]) << 10
         return 0
+
+    def read_cpu_seconds(self) -> float:
+        """Return the processor time that the process has used."""
+        with suppress(OSError, ValueError, IndexError):
+            fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+            return (int(fields[11]) + int(fields[12])) / _TICKS
+        return 0.0
+
+    def rest(self) -> None:
+        """Take no statements until the process is found to be idle: one that was stopped may go on."""
+        self.resting_at, self._cpu_before = time.monotonic(), None
+
+    def check_rest(self, now: float) -> bool:
+        """Return False if the process computes though it has nothing to do.
+
+        Args:
+            now: seconds of the monotonic clock.
+        """
+        if self.resting_at is None:
+            return True
+        if self.running:
+            self._cpu_before = None
+            return True
+        used = self.read_cpu_seconds()
+        if self._cpu_before is None:
+            self.resting_at, self._cpu_before = now, used
+            return True
+        elapsed = now - self.resting_at
+        if elapsed < _REST_SECONDS:
+            return True
+        is_idle = used - self._cpu_before < elapsed * _IDLE_SHARE
+        if is_idle:
+            self.resting_at = None
+        return is_idle
 
     def kill(self, why: str) -> None:
         """End the process at once, unless it has ended by itself."""
@@ -171,8 +221,8 @@ class WorkerProcess:
     def died_error(self) -> LanceGatewayError:
         """Return the error for a statement that the process held when it ended."""
         is_alone = len(self.find_victims()) == 1
-        self._process.join(_GRACE_SECONDS)
-        if is_alone and (self.why or self._process.exitcode != -signal.SIGKILL):
+        self._ended.wait(_GRACE_SECONDS)
+        if is_alone and not self.was_killed_by_others:
             return WorkerEndedError(
                 f"the statement has ended the process that ran it ({self.exit_text}), and changed nothing: "
                 "ask for less at once; if it is sent again, it runs in a process of its own"
@@ -195,7 +245,9 @@ class WorkerProcess:
                             target=self._send_rows, args=(request, statement, table), daemon=True
                         ).start()
         self._control.close()
-        self._process.join()
+        self._process.join()  # in this thread only: its exit code can be read once
+        self._exit_code = self._process.exitcode or 0
+        self._ended.set()
         self.is_ready = False
         with self._lock:
             idle, self._idle = self._idle, []
@@ -262,6 +314,7 @@ class Lease:
         if not self._is_over:
             with suppress(ChannelClosedError):
                 self.channel.send(Cancel(UnavailableError("the client has left")))
+            self._worker.rest()
             self.abandoned_at = time.monotonic()
             return
         self._worker.running.pop(self._number, None)
@@ -290,6 +343,7 @@ class Lease:
         now = time.monotonic()
         if cancelled_at is None:
             self.channel.send(Cancel(control.error))
+            self._worker.rest()
             return now
         if now - cancelled_at > _GRACE_SECONDS:
             raise control.error

@@ -2,6 +2,7 @@
 
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from math import inf
@@ -27,7 +28,7 @@ from gateway.execution.workers.messages import (
     Unknown,
 )
 from gateway.execution.workers.pool import WorkerPool
-from gateway.execution.workers.process import Lease, WorkerProcess
+from gateway.execution.workers.process import Lease, WorkerLostError, WorkerProcess
 from gateway.execution.workers.segments import StoredBatch
 from planner.access.visible_catalog import VisibleCatalog
 from planner.binding.substrait import Bound, BoundPlan
@@ -38,9 +39,8 @@ from planner.plans.prepared_query import PreparedQuery
 from planner.plans.scan_parts import OfferedParts, ScanPart
 from planner.scans.settings import SessionSettings
 
-
-class WorkerFailedError(Exception):
-    """A worker met an error that is neither in the statement nor in the data."""
+_ATTEMPTS = 3
+"""How often a statement is run until its worker is not lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +144,24 @@ class RemoteQuery(PreparedQuery):
         return pa.RecordBatchReader.from_batches(self.schema, self._run(task, part))
 
     def _run(self, task: Task, part: ScanPart | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield the batches of a run."""
+        """Yield the batches of a run; if its worker is lost before the first one, run it again."""
         request, control, run = self._describe_run(task), task.control, _RemoteRun()
         control.runs.append(run)
+        for attempt in range(_ATTEMPTS):
+            has_begun = False
+            try:
+                for batch in self._run_once(request, control, run, part):
+                    has_begun = True
+                    yield batch
+            except WorkerLostError:
+                if has_begun or attempt + 1 == _ATTEMPTS:
+                    raise
+            else:
+                return
+
+    def _run_once(
+        self, request: RunRequest, control: RunControl, run: _RemoteRun, part: ScanPart | None
+    ) -> Iterator[pa.RecordBatch]:
         with self._pool.lease(self._name, self._favourite, is_bound=part is not None) as (worker, lease):
             self._favourite = worker
             for answer in self._ask(
@@ -163,11 +178,16 @@ class RemoteQuery(PreparedQuery):
                         run.scans = tuple(map(_RemoteScan, reads))
 
     def _ask_for_value(self, create: Callable[[Statement], Request], control: RunControl) -> Any:  # noqa: ANN401 - depends on the request
-        with self._pool.lease(self._name, self._favourite) as (worker, lease):
-            self._favourite = worker
-            for answer in self._ask(worker, lease, create, control):
-                if isinstance(answer, Answered):
-                    return answer.value
+        """Return the answer to a request; if its worker is lost, ask again."""
+        for attempt in range(_ATTEMPTS):
+            with (
+                suppress(WorkerLostError) if attempt + 1 < _ATTEMPTS else nullcontext(),
+                self._pool.lease(self._name, self._favourite) as (worker, lease),
+            ):
+                self._favourite = worker
+                for answer in self._ask(worker, lease, create, control):
+                    if isinstance(answer, Answered):
+                        return answer.value
         raise AssertionError
 
     def _ask(
@@ -187,7 +207,7 @@ class RemoteQuery(PreparedQuery):
         while True:
             for answer in lease.ask(create(Statement(self._number, definition)), control):
                 if isinstance(answer, Failed):
-                    raise answer.error or WorkerFailedError(answer.text)
+                    raise answer.to_error()
                 if isinstance(answer, Unknown):
                     definition = self._define()
                     break

@@ -22,6 +22,7 @@ from gateway.execution.streams import slice_batch
 from gateway.execution.workers.channel import Channel, ChannelClosedError
 from gateway.execution.workers.messages import (
     Answered,
+    CallFunction,
     Cancel,
     Check,
     Checked,
@@ -222,6 +223,8 @@ class _Conversation:
             return Failed(None, traceback.format_exc())
 
     def _do(self, request: Request, control: RunControl) -> object:
+        if isinstance(request, CallFunction):
+            return request.function(*request.arguments)
         query = self._worker.find_query(request.statement)
         if isinstance(request, Check):
             return Checked(query.schema, query.parameter_schema)

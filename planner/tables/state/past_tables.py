@@ -23,6 +23,7 @@ from memwal.regions.manifest import (
     manifest_path,
     parse_manifest_version,
 )
+from planner.bridge.isolation import run_isolated
 from planner.predicates.pruning import RegionAssignments
 from planner.sql.as_of import AsOf, format_moment, to_microseconds
 from planner.tables.sources.base_table import BaseTable, BaseVersion, open_base_table
@@ -278,7 +279,7 @@ class PastTables:
             InvalidInputError: the moment can't be evaluated.
         """
         newest = table.base()
-        asked = as_of.evaluate_moment()
+        asked = as_of.moment if as_of.expression is None else run_isolated(None, as_of.evaluate_moment)
         if asked is None:
             version = as_of.version or self._find_tagged_version(newest, as_of.tag or "")
             return self._open_version(table, newest, version, None)

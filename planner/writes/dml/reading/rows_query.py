@@ -9,9 +9,10 @@ import pyarrow as pa
 from datafusion import DataFrame
 
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError
-from planner.binding.bind import bind
+from planner.binding.bind import BoundStatement, bind
 from planner.binding.names import TableColumns
 from planner.bridge.distance_functions import register_distances
+from planner.bridge.isolation import run_isolated
 from planner.bridge.parameter_types import infer_parameter_types
 from planner.bridge.plain_types import TypeSet, bind_values, normalize_schema, refuse_untyped
 from planner.bridge.row_expressions import policy_context
@@ -54,6 +55,86 @@ class _QueryRun:
     failure: LanceGatewayError | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _RowsPlan:
+    """A resolved query over tables in memory; it may be checked and run in another process.
+
+    Attributes:
+        bound: the query.
+        schemas: table name -> schema.
+    """
+
+    bound: BoundStatement
+    schemas: Mapping[str, pa.Schema]
+
+    def check(self, types: TypeSet) -> tuple[pa.Schema, pa.Schema]:
+        """Return the schemas of the parameters and of the result, which has types of a set.
+
+        Raises:
+            LanceGatewayError: the query is invalid.
+        """
+        empty_tables = {name: schema.empty_table() for name, schema in self.schemas.items()}
+        frame = self._plan_frame(empty_tables, None, _QueryRun())
+        count = self.bound.parameter_count
+        kinds = infer_parameter_types(frame.logical_plan(), count) if count else ()
+        if count:
+            nulls = [pa.scalar(None, kind) for kind in kinds]
+            frame = self._plan_frame(empty_tables, nulls, _QueryRun())
+        parameters = [pa.field(f"${number}", kind) for number, kind in enumerate(kinds, start=1)]
+        return pa.schema(parameters), normalize_schema(self._infer_schema(frame), types)
+
+    def run(self, tables: Mapping[str, pa.Table], values: Sequence[pa.Array]) -> pa.Table | None:
+        """Run the query.
+
+        Args:
+            tables: table name -> rows.
+            values: one array of one value per parameter.
+
+        Returns:
+            The result as DataFusion gives it; None if it has no rows.
+
+        Raises:
+            LanceGatewayError: the query failed.
+        """
+        run = _QueryRun()
+        frame = self._plan_frame(tables, [value[0] for value in values], run)
+        try:
+            batches = frame.collect()
+        except Exception as error:
+            raise translate_error(error, self.bound, run.failure) from error
+        return pa.Table.from_batches(batches, batches[0].schema) if batches else None
+
+    def _infer_schema(self, frame: DataFrame) -> pa.Schema:
+        """Return the schema of the optimized plan; unoptimized, a CASE has the type of its first THEN."""
+        try:
+            plan = frame.optimized_logical_plan()
+            return policy_context().create_dataframe_from_logical_plan(plan).schema()
+        except Exception as error:
+            raise translate_error(error, self.bound, None) from error
+
+    def _plan_frame(
+        self, tables: Mapping[str, pa.Table], values: Sequence[pa.Scalar] | None, run: _QueryRun
+    ) -> DataFrame:
+        bound = self.bound
+        context = policy_context()
+        for reference in bound.references:
+            schema = self.schemas[reference.table]
+            rows = conform(tables[reference.table], schema)
+            batches = rows.to_batches() or [pa.RecordBatch.from_pylist([], schema)]
+            context.register_record_batches(f'"{reference.private_name}"', [batches])
+        if bound.distances:
+            register_distances(context, bound.distances, run)
+        text, param_values = (bound.render(), {}) if values is None else bound.with_values(values)
+        try:
+            frame = context.sql(text, param_values=param_values or None)
+            is_typed = values is not None or not bound.parameter_count
+            if is_typed and may_lose_fractions(text, instants_of(self.schemas.values())):
+                refuse_lost_fractions(frame)
+        except Exception as error:
+            raise translate_error(error, bound, run.failure) from error
+        return frame
+
+
 class RowsQuery:
     """A query over tables in memory; safe to share between threads.
 
@@ -74,42 +155,23 @@ class RowsQuery:
         self, query: SplicedQuery, schemas: Mapping[str, pa.Schema], types: TypeSet = "arrow"
     ) -> None:
         self._query = query
-        self._schemas = {
+        plain = {
             name: pa.schema([pa.field(field.name, field.type) for field in schema])
             for name, schema in schemas.items()
         }
-        kinds = {kind for schema in schemas.values() for kind in schema.types}
-        self._has_instants = any(map(pa.types.is_timestamp, kinds))
         with query.relocate_errors():
             try:
-                self._bound = bind(query.sql, _Tables(self._schemas))
+                bound = bind(query.sql, _Tables(plain))
             except NotFoundError as error:
                 msg = f"{error}; only rows of the statement itself can be used here"
                 raise NotFoundError(msg) from error
-            if len(self._bound.references) > len(self._schemas):
+            if len(bound.references) > len(plain):
                 # A subquery would need all rows of the table, and only some are in memory.
                 msg = "a subquery can't read tables here: only rows of the statement itself can be used"
                 raise UnsupportedError(msg)
-            empty_tables = {name: schema.empty_table() for name, schema in self._schemas.items()}
-            frame = self._plan_frame(empty_tables, None, _QueryRun())
-            count = self._bound.parameter_count
-            types_of_parameters = infer_parameter_types(frame.logical_plan(), count) if count else ()
-            self._parameters = pa.schema(
-                [pa.field(f"${number}", kind) for number, kind in enumerate(types_of_parameters, start=1)]
-            )
-            self.parameter_types = dict(zip(query.ordinals, types_of_parameters, strict=True))
-            if count:
-                nulls = [pa.scalar(None, kind) for kind in types_of_parameters]
-                frame = self._plan_frame(empty_tables, nulls, _QueryRun())
-            self.schema = normalize_schema(self._infer_schema(frame), types)
-
-    def _infer_schema(self, frame: DataFrame) -> pa.Schema:
-        """Return the schema of the optimized plan; unoptimized, a CASE has the type of its first THEN."""
-        try:
-            plan = frame.optimized_logical_plan()
-            return policy_context().create_dataframe_from_logical_plan(plan).schema()
-        except Exception as error:
-            raise translate_error(error, self._bound, None) from error
+            self._plan = _RowsPlan(bound, plain)
+            self._parameters, self.schema = run_isolated(None, self._plan.check, types)
+        self.parameter_types = dict(zip(query.ordinals, self._parameters.types, strict=True))
 
     def execute(
         self, tables: Mapping[str, pa.Table], parameters: Sequence[pa.Scalar], control: RunControl
@@ -126,48 +188,15 @@ class RowsQuery:
         """
         with self._query.relocate_errors():
             values = bind_values(self._query.values(parameters), self._parameters)
-            run = _QueryRun()
-            frame = self._plan_frame(tables, values, run)
-            try:
-                # No snapshot can change under the query: its tables are in memory.
-                batches = control.run_uninterrupted(frame.collect)
-            except LanceGatewayError:
-                raise
-            except Exception as error:
-                raise translate_error(error, self._bound, run.failure) from error
-            if not batches:
+            arrays = [pa.repeat(value, 1) for value in values]
+            rows = run_isolated(control, self._plan.run, tables, arrays)
+            if rows is None:
                 return self.schema.empty_table()
             try:
-                return conform(pa.Table.from_batches(batches, batches[0].schema), self.schema)
+                return conform(rows, self.schema)
             except pa.ArrowInvalid as error:
                 refuse_untyped(values, self._parameters)
                 raise InvalidInputError(str(error)) from error
-
-    def _plan_frame(
-        self, tables: Mapping[str, pa.Table], values: Sequence[pa.Scalar] | None, run: _QueryRun
-    ) -> DataFrame:
-        bound = self._bound
-        context = policy_context()
-        for reference in bound.references:
-            schema = self._schemas[reference.table]
-            rows = conform(tables[reference.table], schema)
-            batches = rows.to_batches() or [pa.RecordBatch.from_pylist([], schema)]
-            context.register_record_batches(f'"{reference.private_name}"', [batches])
-        if bound.distances:
-            register_distances(context, bound.distances, run)
-        text, param_values = (bound.render(), {}) if values is None else bound.with_values(values)
-        try:
-            frame = context.sql(text, param_values=param_values or None)
-            is_typed = values is not None or not bound.parameter_count
-            if (
-                is_typed
-                and self._has_instants
-                and may_lose_fractions(text, instants_of(self._schemas.values()))
-            ):
-                refuse_lost_fractions(frame)
-        except Exception as error:
-            raise translate_error(error, bound, run.failure) from error
-        return frame
 
 
 def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:

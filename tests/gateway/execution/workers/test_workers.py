@@ -102,24 +102,23 @@ def test_parts_of_a_result_come_from_workers_too(gateway: GatewayProcess) -> Non
 
 @pytest.mark.slow
 def test_a_killed_worker_takes_only_its_statements_with_it(gateway: GatewayProcess) -> None:
-    with open_connection(gateway.uri) as one, open_connection(gateway.uri) as other:
-        with one.cursor() as endless, other.cursor() as cursor:
-            wait_until(lambda: len(find_workers(cursor)) == 2)
-            endless.adbc_statement.set_options(**{StatementOptions.QUEUE_SIZE.value: "1"})
-            endless.execute(ENDLESS)
-            reader = endless.fetch_record_batch()
-            reader.read_next_batch()
-            ((victim,),) = fetch(
-                cursor, "SELECT pid FROM system.workers WHERE statements > 0 AND memory_bytes > 0 LIMIT 1"
-            )[:1]
-            before = find_workers(cursor)
-            for pid in before:
-                os.kill(pid, signal.SIGKILL)
-            with pytest.raises(OSError, match="may be sent again"):
-                for _ in reader:
-                    pass
-            assert victim in before
-            wait_until(lambda: fetch(cursor, "SELECT count(*) FROM orders") == [(1000,)])
+    with (
+        open_connection(gateway.uri) as one,
+        one.cursor() as endless,
+        open_connection(gateway.uri) as other,
+        other.cursor() as cursor,
+    ):
+        wait_until(lambda: len(find_workers(cursor)) == 2)
+        endless.adbc_statement.set_options(**{StatementOptions.QUEUE_SIZE.value: "1"})
+        endless.execute(ENDLESS)
+        reader = endless.fetch_record_batch()
+        reader.read_next_batch()
+        for pid in find_workers(cursor):
+            os.kill(pid, signal.SIGKILL)
+        with pytest.raises(OSError, match="may be sent again"):
+            for _ in reader:
+                pass
+        assert fetch(cursor, "SELECT count(*) FROM orders") == [(1000,)]
 
 
 @pytest.mark.slow
@@ -134,17 +133,17 @@ def test_a_statement_that_ends_workers_is_refused_for_a_while(gateway: GatewayPr
 
 
 @pytest.mark.slow
-def test_a_statement_that_does_not_listen_is_stopped_with_its_worker(gateway: GatewayProcess) -> None:
-    with open_connection(gateway.uri) as connection, connection.cursor() as cursor:
-        fetch(cursor, "SELECT 1")
-        before = find_workers(cursor)
-        cursor.adbc_statement.set_options(
-            **{"adbc.flight.sql.rpc.call_header.x-lance-gateway-query-timeout-ms": "500"}
-        )
-        with pytest.raises(adbc_driver_manager.Error, match="longer than it may"):
-            fetch(cursor, DEAF)
-    with open_connection(gateway.uri) as connection, connection.cursor() as cursor:
-        wait_until(lambda: find_workers(cursor) != before and len(find_workers(cursor)) == 2)
+def test_a_statement_that_does_not_listen_is_stopped_with_its_worker(
+    gateway: GatewayProcess, cursor: Any
+) -> None:
+    wait_until(lambda: len(find_workers(cursor)) == 2)
+    before = find_workers(cursor)
+    with flight.FlightClient(gateway.uri) as client:
+        options = flight.FlightCallOptions(headers=[(b"query_timeout_ms", b"500")])
+        info = client.get_flight_info(rpc.descriptor(sql.CommandStatementQuery(query=DEAF)), options)
+        with pytest.raises(flight.FlightTimedOutError, match="longer than it may"):
+            client.do_get(info.endpoints[0].ticket).read_all()
+    wait_until(lambda: find_workers(cursor) != before and len(find_workers(cursor)) == 2)
 
 
 @pytest.mark.slow
@@ -152,10 +151,10 @@ def test_a_worker_may_not_take_all_of_the_memory(lake: Path) -> None:
     server = GatewayProcess(lake, "--set", "server.workers=1", "--set", "limits.worker_memory_bytes=1GiB")
     try:
         with open_connection(server.uri) as connection, connection.cursor() as cursor:
-            with pytest.raises(adbc_driver_manager.Error):
+            with pytest.raises(adbc_driver_manager.Error, match="has ended the process"):
                 fetch(
                     cursor,
-                    "SELECT count(*), max(a) FROM (SELECT array_repeat(value, 10000000) AS a FROM generate_series(1, 8192))",
+                    "SELECT max(array_repeat(value, 10000000)) FROM generate_series(1, 8192)",
                 )
             assert fetch(cursor, "SELECT count(*) FROM orders") == [(1000,)]
     finally:
