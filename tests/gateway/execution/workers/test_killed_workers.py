@@ -70,7 +70,7 @@ def change(cursor: Any, rows: dict[int, int], randomly: random.Random) -> None:
 def fetch(cursor: Any, statement: str) -> list[tuple[Any, ...]]:
     """The rows of a query, sent again as long as the gateway says that this may help."""
     while True:
-        with suppress(adbc_driver_manager.OperationalError):
+        with suppress(adbc_driver_manager.OperationalError, OSError):
             cursor.execute(statement)
             rows: list[tuple[Any, ...]] = cursor.fetchall()
             return rows
