@@ -29,6 +29,7 @@ from gateway.protocol.errors import find_status, translate_error
 from gateway.protocol.identity import ANONYMOUS
 from gateway.protocol.limits import Limits
 from gateway.protocol.open_uploads import OpenUploads, UploadWatch
+from gateway.protocol.places import Places
 from gateway.protocol.wire import decode, unpack
 from gateway.sessions import DEFAULTS, Sessions
 from gateway.statements.ingest import Ingestion
@@ -85,9 +86,10 @@ class GatewayServer(flight.FlightServerBase):
         self._security = security or Security()
         self.queries = Queries(limits, observers)
         self.sessions = Sessions(limits)
-        engine.add_system_tables(SystemQueries(self.queries), SystemSessions(self.sessions))
+        self._conceal = conceal = Places(engine.catalog.storage).conceal
+        engine.add_system_tables(SystemQueries(self.queries, conceal), SystemSessions(self.sessions))
         self._on_call_finished = on_call_finished
-        streams = Streams(self.queries, on_call_finished)
+        streams = Streams(self.queries, on_call_finished, conceal)
         endpoints = Endpoints(engine, streams)
         updates = Updates(streams)
         self.prepared = PreparedStatements(engine, streams, endpoints, updates)
@@ -241,7 +243,7 @@ class GatewayServer(flight.FlightServerBase):
         try:
             answer = handle(self._create_call(context), *arguments)
         except BaseException as error:  # noqa: BLE001 - the boundary: nothing passes it unexamined
-            failure = translate_error(error, _describe_operation(method, *arguments))
+            failure = translate_error(error, _describe_operation(method, *arguments), self._conceal)
             self._on_call_finished(method, find_status(failure), time.perf_counter() - started)
             try:
                 raise failure from None
