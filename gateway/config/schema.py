@@ -38,7 +38,9 @@ class ServerSection(Section):
     drain: Seconds = Field(
         default=30.0, description="How long running streams may go on after a signal to stop."
     )
-    partitions: int = Field(default=0, ge=0, description="Partitions of every scan; 0 takes one per core.")
+    partitions: int = Field(
+        default=0, ge=0, description="Partitions of every scan; 0 takes one per usable core."
+    )
 
 
 class TlsSection(Section):

@@ -28,26 +28,12 @@ from gateway.observability.system_tables import SystemSettings
 from gateway.peers.forwarding import ForwardedRows
 from gateway.protocol.limits import Limits
 from gateway.server import GatewayServer
+from gateway.start.machine import count_cores, read_memory_bytes
 from gateway.start.observability import Observability, choose_http_port
 from gateway.start.opening import Writing, open_security, open_writing
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
 from planner.bridge import compatibility
 from planner.tables.state.catalog import Catalog
-
-_CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
-
-
-def read_memory_bytes(cgroup_limit: Path = _CGROUP_LIMIT) -> int:
-    """Return the memory that this process may use: the machine's, or a cgroup's limit.
-
-    Args:
-        cgroup_limit: file in which Linux tells the limit of the control group, "max" for none.
-    """
-    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
-        return min(machine, int(cgroup_limit.read_text()))
-    except (OSError, ValueError):
-        return machine
 
 
 def allow_open_files() -> None:
@@ -158,7 +144,7 @@ def _start(
         forwarded = ForwardedRows(observability.catalog, config.writes.claim_timeout)
     # What a statement does not find in half of the memory, it should not look for.
     query_memory = config.limits.query_memory_bytes or read_memory_bytes() // 2
-    engine = observability.create_engine(config.server.partitions or None, query_memory)
+    engine = observability.create_engine(config.server.partitions or count_cores(), query_memory)
     engine.add_system_tables(SystemSettings(loaded))
     host, port = config.server.host, config.server.port
     try:
