@@ -2,7 +2,7 @@
 
 Control groups (of containers, of systemd's MemoryMax and CPUQuota) limit a process by every group from its
 own up to the root, in one tree for everything (version 2), in one for each resource (version 1), or in both
-at a time: `/proc/self/cgroup` names the groups of the process, `/proc/self/mountinfo` says where the trees are.
+at a time: `/proc/self/cgroup` names the groups of the process, `/proc/self/mountinfo` where the trees are.
 A container sees its own group as the root, and may be told the path that its group has outside.
 """
 
