@@ -24,9 +24,12 @@ from gateway.observability.system_tables import SystemQueries, SystemSessions
 from gateway.peers.forwarding import ForwardedRows
 from gateway.peers.peer_identity import NO_ACCESS, PEER
 from gateway.protocol.commands import Action, Call, Command, Exchange, Family, Ticket, Transactions, Upload
+from gateway.protocol.connections import Peer, parse_peer
 from gateway.protocol.errors import find_status, translate_error
 from gateway.protocol.identity import ANONYMOUS
 from gateway.protocol.limits import Limits
+from gateway.protocol.open_uploads import OpenUploads, UploadWatch
+from gateway.protocol.places import Places
 from gateway.protocol.wire import decode, unpack
 from gateway.sessions import DEFAULTS, Sessions
 from gateway.statements.ingest import Ingestion
@@ -83,9 +86,10 @@ class GatewayServer(flight.FlightServerBase):
         self._security = security or Security()
         self.queries = Queries(limits, observers)
         self.sessions = Sessions(limits)
-        engine.add_system_tables(SystemQueries(self.queries), SystemSessions(self.sessions))
+        self._conceal = conceal = Places(engine.catalog.storage).conceal
+        engine.add_system_tables(SystemQueries(self.queries, conceal), SystemSessions(self.sessions))
         self._on_call_finished = on_call_finished
-        streams = Streams(self.queries, on_call_finished)
+        streams = Streams(self.queries, on_call_finished, conceal)
         endpoints = Endpoints(engine, streams)
         updates = Updates(streams)
         self.prepared = PreparedStatements(engine, streams, endpoints, updates)
@@ -114,7 +118,8 @@ class GatewayServer(flight.FlightServerBase):
             "DoPut command", [h for h in handlers if isinstance(h, Upload | Exchange)], max_bytes
         )
         self._actions = {handler.name: handler for handler in handlers if isinstance(handler, Action)}
-        calls = CallMiddleware(self._security, rpc_observers)
+        uploads = OpenUploads(limits)
+        calls = CallMiddleware(self._security, rpc_observers, uploads, on_call_finished)
         address = f"[{host}]" if ":" in host else host
         super().__init__(
             f"grpc{'+tls' if self._security.tls else ''}://{address}:{port}",
@@ -122,10 +127,12 @@ class GatewayServer(flight.FlightServerBase):
             middleware={calls.name: calls},
             **self._security.tls,
         )
+        self._watch = UploadWatch(uploads, limits.upload_timeout_seconds, self.port, self._list_busy_peers)
 
     def shutdown(self) -> None:
         """Refuse new calls and return when the running ones have ended."""
         super().shutdown()
+        self._watch.close()
         self.queries.close()
 
     def get_flight_info(
@@ -170,12 +177,11 @@ class GatewayServer(flight.FlightServerBase):
     def do_exchange(
         self,
         context: flight.ServerCallContext,
-        descriptor: flight.FlightDescriptor,  # noqa: ARG002
-        reader: flight.MetadataRecordBatchReader,  # noqa: ARG002
-        writer: flight.MetadataRecordBatchWriter,  # noqa: ARG002
+        descriptor: flight.FlightDescriptor,
+        reader: flight.MetadataRecordBatchReader,
+        writer: flight.MetadataRecordBatchWriter,
     ) -> None:
-        """Refuse the call: Flight SQL does not use DoExchange."""
-        self._serve("DoExchange", context, _refuse_exchange)
+        """Do nothing: the middleware refuses the call before its stream is opened."""
 
     def _plan(self, call: Call, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
         command, message = self._commands.find(_read_command(descriptor))
@@ -237,7 +243,7 @@ class GatewayServer(flight.FlightServerBase):
         try:
             answer = handle(self._create_call(context), *arguments)
         except BaseException as error:  # noqa: BLE001 - the boundary: nothing passes it unexamined
-            failure = translate_error(error, _describe_operation(method, *arguments))
+            failure = translate_error(error, _describe_operation(method, *arguments), self._conceal)
             self._on_call_finished(method, find_status(failure), time.perf_counter() - started)
             try:
                 raise failure from None
@@ -264,9 +270,23 @@ class GatewayServer(flight.FlightServerBase):
         if session is not None:
             session_id = session.session_id
             settings = session.apply_to(self.sessions.find_settings(session_id, identity.name))
+        if headers.upload is not None:
+            headers.upload.begin(context.peer())
         return Call(
-            context.peer(), identity, access, session_id, settings, context.add_header, context.is_cancelled
+            context.peer(),
+            identity,
+            access,
+            session_id,
+            settings,
+            context.add_header,
+            context.is_cancelled,
+            headers.upload,
         )
+
+    def _list_busy_peers(self) -> set[Peer]:
+        """Return where the clients are for whom statements run; see `OpenUploads` for others."""
+        peers = (parse_peer(query.peer) for query in self.queries.list_active() if not query.is_upload)
+        return {peer for peer in peers if peer is not None}
 
 
 def _unpack(kind: type[Message], data: bytes, what: str) -> Message:
@@ -367,10 +387,6 @@ def _describe_operation(method: str, *arguments: object) -> str:
     """Return the name of an operation for error messages: for DoAction, that of the action."""
     first = arguments[0] if arguments else None
     return f"the action {first.type}" if isinstance(first, flight.Action) else method
-
-
-def _refuse_exchange(_call: Call) -> None:
-    raise UnsupportedError("Flight SQL does not use DoExchange: send statements to GetFlightInfo")
 
 
 def _read_command(descriptor: flight.FlightDescriptor) -> bytes:

@@ -66,8 +66,10 @@ class Authenticator:
         logger.info("user %r logged in", user.name)
         return self._issued.issue(user)
 
-    def check(self, credentials: Credentials | None) -> None:
-        """Check credentials in a handshake, which does not know its peer.
+    def check(self, credentials: Credentials | None) -> Identity:
+        """Return the identity of a caller whose address and certificate are not known.
+
+        Handshakes do not know them, and streams do not before their first message.
 
         Raises:
             UnauthenticatedError: they are not valid.
@@ -77,9 +79,9 @@ class Authenticator:
             case None:
                 raise self._create_refusal()
             case Bearer(token):
-                self._identify_token(token)
+                return self._identify_token(token)
             case Basic():
-                self._identify_password(credentials)
+                return self._identify_password(credentials)
 
     def identify(self, credentials: Credentials | None, peer: str, peer_identity: bytes) -> Identity:
         """Return the identity of a caller.

@@ -15,6 +15,9 @@ a message with a token                            comes back as `auth-token-bin`
 Flight tells a handshake neither the address of its peer nor its certificate, and a server with a handshake
 tells no call its certificate either. Both is left to the handlers of the calls, which know them.
 
+Flight calls the handler of a stream that a client sends when its first message has come, and keeps a thread
+for it until then. So who may not send one is refused by the middleware, which is asked before.
+
 A server has one middleware: Flight hands a call to each by itself, and each time the thread has to get hold
 of the interpreter, which costs more than what is done there beside short calls.
 """
@@ -26,16 +29,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from pyarrow import flight
 
 from gateway.auth.authenticator import Authenticator
 from gateway.auth.credentials import Basic, Bearer, Credentials, UnauthenticatedError, read_credentials
-from gateway.protocol.errors import find_status, translate_errors
+from gateway.execution.streams import CallObserver, ignore_call
+from gateway.protocol.errors import find_status, translate_error, translate_errors
 from gateway.protocol.identity import ANONYMOUS, Identity
+from gateway.protocol.open_uploads import OpenUpload, OpenUploads
 from gateway.sessions import TELLING_HEADERS, SessionHeaders, is_jdbc, read_session
-from memwal.errors import UnavailableError
+from memwal.errors import UnavailableError, UnsupportedError
 from planner.access.rights import FULL_ACCESS, Access, FullAccess
 
 Headers = Mapping[str, Sequence[str]]
@@ -58,6 +63,8 @@ _MAX_PRINCIPALS = 10_000
 _MAX_WAITING = 64
 # Without a policy, users with this role see and stop the statements of others.
 ADMIN_ROLE = "admin"
+# What their clients send comes in a stream of its own, behind the headers.
+_SENT_STREAMS = frozenset({flight.FlightMethod.DO_PUT, flight.FlightMethod.DO_EXCHANGE})
 _OPEN_TOKEN = "anonymous"  # noqa: S105 - opens nothing
 
 
@@ -103,6 +110,7 @@ class CallHeaders(flight.ServerMiddleware):
         credentials: of the call, if the server has an authenticator.
         session: the session and the options that it names; None where it names none.
         is_peer: whether another gateway calls.
+        upload: the stream that the client sends; None where it sends none.
     """
 
     def __init__(
@@ -111,10 +119,12 @@ class CallHeaders(flight.ServerMiddleware):
         session: SessionHeaders | None = None,
         *,
         is_peer: bool = False,
+        upload: OpenUpload | None = None,
     ) -> None:
         self.credentials = credentials
         self.session = session
         self.is_peer = is_peer
+        self.upload = upload
 
 
 NO_HEADERS = CallHeaders()
@@ -122,7 +132,7 @@ NO_HEADERS = CallHeaders()
 
 
 class _ObservedCall(CallHeaders):
-    """A call with observers, or with a token to send back in a header."""
+    """A call with observers, with a stream of its client, or with a token to send back in a header."""
 
     def __init__(
         self,
@@ -133,7 +143,12 @@ class _ObservedCall(CallHeaders):
         token: str | None = None,
     ) -> None:
         call_headers = call_headers or NO_HEADERS
-        super().__init__(call_headers.credentials, call_headers.session, is_peer=call_headers.is_peer)
+        super().__init__(
+            call_headers.credentials,
+            call_headers.session,
+            is_peer=call_headers.is_peer,
+            upload=call_headers.upload,
+        )
         self._method = method
         self._observers = observers
         self._token = token
@@ -146,6 +161,8 @@ class _ObservedCall(CallHeaders):
         return {} if self._token is None else {"authorization": f"Bearer {self._token}"}
 
     def call_completed(self, exception: Exception | None) -> None:
+        if self.upload is not None:
+            self.upload.close()
         seconds = time.perf_counter() - self._started
         for observer in self._observers:
             observer.on_call_finished(self._method, find_status(exception), seconds)
@@ -167,11 +184,13 @@ class Handshake(flight.ServerAuthHandler):
 
     Args:
         authenticator: checks credentials; None answers all with a meaningless token.
+        uploads: gets to know of the handshakes that wait for their client.
     """
 
-    def __init__(self, authenticator: Authenticator | None) -> None:
+    def __init__(self, authenticator: Authenticator | None, uploads: OpenUploads) -> None:
         super().__init__()
         self._authenticator = authenticator
+        self._uploads = uploads
         self._answers: dict[int, bytes] = {}
         self._waiting = threading.BoundedSemaphore(_MAX_WAITING)
 
@@ -218,6 +237,7 @@ class Handshake(flight.ServerAuthHandler):
     def _receive(self, incoming: _Messages) -> Basic:
         if not self._waiting.acquire(blocking=False):
             raise UnavailableError("too many handshakes wait for their client: try again in a moment")
+        upload = self._uploads.open(None, is_limited=False)
         try:
             message = flight.BasicAuth.deserialize(incoming.read())
             return Basic(message.username.decode(), message.password.decode())
@@ -226,6 +246,7 @@ class Handshake(flight.ServerAuthHandler):
                 "the handshake presents no user name and password: send them in an authorization header"
             ) from None
         finally:
+            upload.close()
             self._waiting.release()
 
 
@@ -239,18 +260,26 @@ class CallMiddleware(flight.ServerMiddlewareFactory):
     Args:
         security: says whose credentials are read.
         observers: of calls, by method.
+        uploads: the streams that clients send.
+        on_refused: observes calls that have no handler because they are refused here.
     """
 
     name = "calls"
 
     def __init__(
-        self, security: Security, observers: Mapping[flight.FlightMethod, Sequence[RpcObserver]]
+        self,
+        security: Security,
+        observers: Mapping[flight.FlightMethod, Sequence[RpcObserver]],
+        uploads: OpenUploads,
+        on_refused: CallObserver = ignore_call,
     ) -> None:
         super().__init__()
+        self._uploads = uploads
+        self._on_refused = on_refused
         self._authenticator = security.authenticator
         self._is_valid_pass = security.is_valid_pass
         self._observers = observers
-        self._handshake = Handshake(security.authenticator)
+        self._handshake = Handshake(security.authenticator, uploads)
         # A server that shakes hands does not learn the name in its client's certificate.
         uses_certificates = security.authenticator is not None and security.authenticator.uses_certificates
         self.auth_handler = None if uses_certificates else self._handshake
@@ -270,14 +299,49 @@ class CallMiddleware(flight.ServerMiddlewareFactory):
             # Wrong credentials are no failure here: without an authenticator they have no meaning.
             with suppress(UnauthenticatedError):
                 is_peer = self._is_valid_pass(read_credentials(headers))
+        upload = None
+        if method in _SENT_STREAMS:
+            upload = self._open_upload(method, credentials, is_peer=is_peer)
         session = None
         if not TELLING_HEADERS.isdisjoint(headers) or is_jdbc(*headers.get("user-agent", ())):
             session = read_session(headers)
         call_headers = None
-        if credentials is not None or session is not None or is_peer:
-            call_headers = CallHeaders(credentials, session, is_peer=is_peer)
-        observers = self._observers.get(method)
-        return _ObservedCall(METHODS[method], headers, observers, call_headers) if observers else call_headers
+        if credentials is not None or session is not None or upload is not None:
+            call_headers = CallHeaders(credentials, session, is_peer=is_peer, upload=upload)
+        observers = self._observers.get(method, ())
+        if observers or upload is not None:
+            return _ObservedCall(METHODS[method], headers, observers, call_headers)
+        return call_headers
+
+    def _open_upload(
+        self, method: flight.FlightMethod, credentials: Credentials | None, *, is_peer: bool
+    ) -> OpenUpload:
+        """Admit a stream that a client is about to send, or refuse it."""
+        try:
+            user = self._identify_sender(credentials, is_peer=is_peer)
+            if method == flight.FlightMethod.DO_EXCHANGE:
+                _refuse_exchange()
+            return self._uploads.open(user, is_limited=not is_peer)
+        except BaseException as error:  # noqa: BLE001 - the boundary: nothing passes it unexamined
+            failure = translate_error(error, METHODS[method])
+            self._on_refused(METHODS[method], find_status(failure), 0.0)
+            raise failure from None
+
+    def _identify_sender(self, credentials: Credentials | None, *, is_peer: bool) -> str | None:
+        """Return who sends a stream; None where it is not known before the first message.
+
+        Raises:
+            UnauthenticatedError: nobody who is known.
+        """
+        authenticator = self._authenticator
+        # Without an authenticator all are one user. A certificate was verified, but is not known here.
+        if authenticator is None or is_peer or (credentials is None and authenticator.uses_certificates):
+            return None
+        return authenticator.check(credentials).name
+
+
+def _refuse_exchange() -> NoReturn:
+    raise UnsupportedError("Flight SQL does not use DoExchange: send statements to GetFlightInfo")
 
 
 def _read_credentials(

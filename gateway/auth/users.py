@@ -192,6 +192,8 @@ _MAX_RECOGNISED = 1000
 _RECOGNISED_SECONDS = 900.0
 _MAX_VERIFYING = 2
 _MAX_WAIT_SECONDS = 10.0
+# Each waits in a thread of its own.
+_MAX_WAITING = 256
 
 
 def hash_password(password: str, hasher: PasswordHasher = HASHER) -> str:
@@ -215,6 +217,7 @@ class Passwords:
         throttle: of user names.
         hasher: its parameters are those of users who do not exist, so that they take as long as others.
         max_wait: seconds that a login may wait for others to be verified.
+        max_waiting: logins that may wait, those that are being verified included.
     """
 
     def __init__(
@@ -224,6 +227,7 @@ class Passwords:
         *,
         hasher: PasswordHasher = HASHER,
         max_wait: float = _MAX_WAIT_SECONDS,
+        max_waiting: int = _MAX_WAITING,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._users = users
@@ -232,6 +236,7 @@ class Passwords:
         self._max_wait = max_wait
         self._nobody = hasher.hash(secrets.token_urlsafe())
         self._verifying = threading.BoundedSemaphore(_MAX_VERIFYING)
+        self._waiting = threading.BoundedSemaphore(max_waiting)
         self._secret = secrets.token_bytes(32)
         # Keyed digest of name and password -> the hash that the password was right for.
         self._recognised: ExpiringCache[bytes, str] = ExpiringCache(
@@ -256,6 +261,14 @@ class Passwords:
         user = self._recognise(name, digest)
         if user is not None:
             return user
+        if not self._waiting.acquire(blocking=False):
+            raise UnavailableError("too many logins at once: try again in a moment")
+        try:
+            return self._verify_in_turn(name, password, digest)
+        finally:
+            self._waiting.release()
+
+    def _verify_in_turn(self, name: str, password: bytes, digest: bytes) -> User:
         if not self._verifying.acquire(timeout=self._max_wait):
             raise UnavailableError("too many logins at once: try again in a moment")
         try:

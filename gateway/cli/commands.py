@@ -12,6 +12,7 @@ import typer
 
 from gateway.cli.render import Format
 from gateway.config.loader import Flag
+from gateway.start.machine import count_cores
 from memwal.errors import LanceGatewayError
 from pipeline.cli.options import StorageOptions, parse_pairs
 from pipeline.cli.options import exit_on_failure as failing_job
@@ -150,7 +151,7 @@ def serve(
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     # A statement takes as many of DataFusion's threads as it has partitions, one per core. With more threads,
     # one that never pauses (a huge cross join) can still be stopped, and others still run.
-    os.environ.setdefault("TOKIO_WORKER_THREADS", str(max(16, 4 * (os.cpu_count() or 1))))
+    os.environ.setdefault("TOKIO_WORKER_THREADS", str(max(16, 4 * count_cores())))
     with exit_on_error():
         from gateway.config import load  # noqa: PLC0415 - keeps --help and the client commands quick
 

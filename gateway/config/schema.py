@@ -4,91 +4,12 @@ Descriptions are sentences of the reference (`lance-gateway config reference`).
 """
 
 import re
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
+from typing import Literal
 
-from annotated_types import Ge, Gt, Le
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
-from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from memwal.quantities import parse_seconds, parse_size
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A description of a type's values, in its annotation, for messages and the reference."""
-
-    text: str
-
-
-def _split_list(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    return [part.strip() for part in value.split(",") if part.strip()]
-
-
-def _parse_number(value: object) -> object:
-    text = str(value).strip().lower()
-    return int(text) if text.isdecimal() else text
-
-
-def _parse_path(value: object) -> object:
-    # An empty path means "none": compose files and charts set variables that may be empty.
-    return None if value == "" else value
-
-
-Seconds: TypeAlias = Annotated[
-    float,
-    BeforeValidator(parse_seconds),
-    Field(ge=0, allow_inf_nan=False),
-    Kind("a duration such as 30s, 5m or 250ms"),
-]
-Size: TypeAlias = Annotated[
-    int, BeforeValidator(parse_size), Field(ge=0), Kind("a size such as 64MiB, or bytes")
-]
-Port: TypeAlias = Annotated[int, Field(ge=0, le=65535), Kind("a port up to 65535; 0 is any free one")]
-HttpPort: TypeAlias = Annotated[
-    Literal["auto", "off"] | Annotated[int, Field(ge=0, le=65535)],
-    BeforeValidator(_parse_number),
-    Kind("a port up to 65535, auto or off"),
-]
-Names: TypeAlias = Annotated[
-    tuple[str, ...],
-    NoDecode,
-    BeforeValidator(_split_list),
-    Kind("a list; in a variable, separated by commas"),
-]
-Workers: TypeAlias = Annotated[
-    Literal["auto"] | Annotated[int, Field(ge=0, le=64)],
-    BeforeValidator(_parse_number),
-    Kind("a number up to 64, or auto"),
-]
-File: TypeAlias = Annotated[Path | None, BeforeValidator(_parse_path), Kind("a path")]
-
-
-def describe(field: FieldInfo) -> str:
-    """Describe the values that a key takes."""
-    bounds: dict[type, Any] = {type(part): part for part in field.metadata}
-    named: Kind | None = bounds.get(Kind)
-    if named is not None:
-        return named.text + (", not 0" if Gt in bounds else "")
-    annotation = field.annotation
-    if get_origin(annotation) is Literal:
-        return "one of " + ", ".join(map(str, get_args(annotation)))
-    if get_origin(annotation) is dict:
-        return "a table of texts"
-    if annotation is bool:
-        return "true or false"
-    if annotation is str:
-        return "a text"
-    least, most = bounds.get(Ge), bounds.get(Le)
-    noun = "a whole number" if annotation is int else "a number"
-    if least is not None and most is not None:
-        return f"{noun} from {least.ge:g} to {most.le:g}"
-    return noun if least is None else f"{noun}, at least {least.ge:g}"
-
+from gateway.config.value_types import File, HttpPort, Names, Port, Seconds, Size, Workers
 
 ENV_PREFIX = "LANCE_GATEWAY_"
 ENV_DELIMITER = "__"
@@ -117,7 +38,9 @@ class ServerSection(Section):
     drain: Seconds = Field(
         default=30.0, description="How long running streams may go on after a signal to stop."
     )
-    partitions: int = Field(default=0, ge=0, description="Partitions of every scan; 0 takes one per core.")
+    partitions: int = Field(
+        default=0, ge=0, description="Partitions of every scan; 0 takes one per usable core."
+    )
     workers: Workers = Field(
         default="auto",
         description="Processes that plan and run statements, so that none harms others; auto takes one "
@@ -233,6 +156,19 @@ class LimitsSection(Section):
     )
     max_prepared_statements: int = Field(
         default=4096, ge=1, description="Prepared statements remembered; the one unused longest leaves first."
+    )
+    max_waiting_uploads: int = Field(
+        default=512,
+        ge=1,
+        description="Streams of clients (DoPut) that wait for their next message; more are refused.",
+    )
+    max_user_waiting_uploads: int = Field(
+        default=256, ge=1, description="The same, of one user, where callers are authenticated."
+    )
+    upload_timeout: Seconds = Field(
+        default=300.0,
+        description="How long a stream waits for its client. Then its connection is closed, unless something "
+        "else goes on over it; 0 waits forever.",
     )
     cache_bytes: Size = Field(
         default=512 << 20, gt=0, description="Cache of fresh rows, keys and masks, of all tables together."

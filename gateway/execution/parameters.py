@@ -144,7 +144,8 @@ def read_batches(
         try:
             if query is not None:
                 query.sending_since = time.monotonic()
-            batch = reader.read_chunk().data
+            with call.wait_for_client():
+                batch = reader.read_chunk().data
             if query is not None:
                 query.sending_since = None
             if batch is None:
@@ -195,7 +196,8 @@ def read_schema(reader: flight.MetadataRecordBatchReader, call: Call) -> pa.Sche
         QueryCancelledError: the client went away before.
     """
     try:
-        return reader.schema
+        with call.wait_for_client():
+            return reader.schema
     except (pa.ArrowException, flight.FlightError, OSError) as error:
         if call.is_cancelled():
             raise _client_left_error() from None

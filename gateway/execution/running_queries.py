@@ -47,6 +47,7 @@ class Query:
         user: who runs it.
         session_id: None where the client keeps no session.
         peer: address of the client.
+        is_upload: whether the client sends rows or parameters to it, see `OpenUploads`.
         state: what became of it so far.
         created_at: when the ticket was redeemed.
         started_at: when it left the queue; None while it waits.
@@ -75,6 +76,7 @@ class Query:
         self.user = call.identity.name
         self.session_id = call.session_id
         self.peer = call.peer
+        self.is_upload = call.upload is not None
         self.state = QueryState.QUEUED
         self.created_at = datetime.now(UTC)
         self.started_at: datetime | None = None

@@ -17,7 +17,7 @@ from gateway.execution.cancellation import Kill
 from gateway.execution.parameters import iterate_rows
 from gateway.execution.running_queries import Queries, Query
 from gateway.protocol.commands import Call
-from gateway.protocol.errors import ResultTooLargeError, find_status, translate_error
+from gateway.protocol.errors import ResultTooLargeError, find_status, keep_text, translate_error
 from gateway.protocol.sql_types import describe_result_schema
 from planner.engine import Constant, PreparedQuery, SessionSettings
 
@@ -66,13 +66,20 @@ class Streams:
     Args:
         queries: the statements whose results these are.
         on_call_finished: observes the calls of the streams.
+        conceal: takes out of messages what clients may not see.
 
     Attributes:
         queries: as given.
     """
 
-    def __init__(self, queries: Queries, on_call_finished: CallObserver = ignore_call) -> None:
+    def __init__(
+        self,
+        queries: Queries,
+        on_call_finished: CallObserver = ignore_call,
+        conceal: Callable[[str], str] = keep_text,
+    ) -> None:
         self.queries = queries
+        self._conceal = conceal
         self._on_call_finished = on_call_finished
         self._constants: dict[Constant, flight.RecordBatchStream] = {}
         """Streams that can be sent any number of times: one sends all rows of a table in memory."""
@@ -164,7 +171,7 @@ class Streams:
                                 query.sending_since = None
             status = "OK"
         except BaseException as error:  # noqa: BLE001 - the boundary: nothing passes it unexamined
-            failure = translate_error(error, "DoGet")
+            failure = translate_error(error, "DoGet", self._conceal)
             if isinstance(failure, Exception):
                 status = find_status(failure)
             try:

@@ -5,7 +5,7 @@ the settings.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any
@@ -58,8 +58,9 @@ class SystemQueries:
         ]
     )
 
-    def __init__(self, queries: Queries) -> None:
+    def __init__(self, queries: Queries, conceal: Callable[[str], str]) -> None:
         self._queries = queries
+        self._conceal = conceal
 
     def read(self, access: Access) -> pa.Table:
         """Return the statements of the principal; an administrator sees all."""
@@ -68,7 +69,7 @@ class SystemQueries:
             one.id: one for one in (*reversed(self._queries.list_finished()), *self._queries.list_active())
         }
         rows = [
-            _build_row(query, access)
+            _build_row(query, access, self._conceal)
             for query in queries.values()
             if access.is_admin or query.user == access.user
         ]
@@ -160,7 +161,7 @@ class SystemSettings:
         return pa.Table.from_pylist(self._rows if access.is_admin else [], self.schema)
 
 
-def _build_row(query: Query, access: Access) -> dict[str, Any]:
+def _build_row(query: Query, access: Access, conceal: Callable[[str], str]) -> dict[str, Any]:
     reads = query.reads or query.control.reads
     started, ended = query.started_at, query.finished_at or datetime.now(UTC)
     # Which regions a policy excludes is not for those whom it restricts.
@@ -184,5 +185,5 @@ def _build_row(query: Query, access: Access) -> dict[str, Any]:
         "tables": list(dict.fromkeys(read.table for read in reads)),
         "regions_kept": regions_kept,
         "regions_pruned": sum(read.regions for read in visible_reads) - regions_kept,
-        "error": query.error,
+        "error": None if query.error is None else conceal(query.error),
     }

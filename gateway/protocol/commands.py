@@ -11,6 +11,7 @@ are visible when it returns.
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache, partial
@@ -21,6 +22,7 @@ from google.protobuf.message import Message
 from pyarrow import flight
 
 from gateway.protocol.identity import Identity
+from gateway.protocol.open_uploads import OpenUpload
 from gateway.protocol.wire import decode
 from memwal.errors import InvalidInputError, UnsupportedError
 from planner.access.rights import Access
@@ -104,6 +106,7 @@ class Call:
         settings: the settings of that session.
         add_header: sends a header back, before the answer.
         is_cancelled: whether the client has cancelled the call or gone away; only while the call is served.
+        upload: the stream that the client sends; None where it sends none.
     """
 
     peer: str
@@ -113,6 +116,11 @@ class Call:
     settings: SessionSettings
     add_header: Callable[[str, str], None]
     is_cancelled: Callable[[], bool]
+    upload: OpenUpload | None = None
+
+    def wait_for_client(self) -> AbstractContextManager[None]:
+        """Wait in this block for what the client sends next."""
+        return nullcontext() if self.upload is None else self.upload.waiting()
 
 
 @dataclass(frozen=True, slots=True)

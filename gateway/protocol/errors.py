@@ -9,7 +9,7 @@ exceptions raised here refuse it, and carry the name of the status as the name o
 
 import logging
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, ClassVar, NoReturn
@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NoReturn
 import pyarrow as pa
 from pyarrow import flight
 
-from memwal.errors import LanceGatewayError
+from memwal.errors import LanceGatewayError, is_panic
 
 logger = logging.getLogger(__name__)
 
@@ -110,11 +110,17 @@ class ResultTooLargeError(LanceGatewayError):
     status: ClassVar[str] = "RESOURCE_EXHAUSTED"
 
 
-def to_client_error(error: Exception, operation: str) -> Exception:
+def keep_text(text: str) -> str:
+    """Return a text as it is: for errors that can name nothing but what the client sent."""
+    return text
+
+
+def to_client_error(error: Exception, operation: str, conceal: Callable[[str], str] = keep_text) -> Exception:
     """Return the exception to send to the client for `error`, raised by `operation`.
 
-    Expected errors keep their message. Anything else becomes INTERNAL with an identifier; what really
-    happened, with its traceback, goes to the server's log under that identifier.
+    Expected errors keep their message, but for what `conceal` takes out of it (see `Places`). Anything else
+    becomes INTERNAL with an identifier; what really happened, with its traceback, goes to the server's log
+    under that identifier.
     """
     if isinstance(error, _ClientError | flight.FlightError):
         return error
@@ -124,7 +130,7 @@ def to_client_error(error: Exception, operation: str) -> Exception:
         if error.status in _OUR_FAULT:
             logger.error("%s failed", operation, exc_info=error)
         # pyarrow goes on with ". Detail: ...".
-        return answer(str(error).rstrip("."))
+        return answer(conceal(str(error)).rstrip("."))
     if isinstance(error, pa.ArrowCancelled):
         return _ANSWERS["CANCELLED"](f"{operation} was cancelled")
     identifier = secrets.token_hex(4)
@@ -134,13 +140,17 @@ def to_client_error(error: Exception, operation: str) -> Exception:
     )
 
 
-def translate_error(error: BaseException, operation: str) -> BaseException:
+def translate_error(
+    error: BaseException, operation: str, conceal: Callable[[str], str] = keep_text
+) -> BaseException:
     """Return the exception to raise for `error`: one for the client, or itself if it is no failure."""
     if isinstance(error, Exception):
-        return to_client_error(error, operation)
+        return to_client_error(error, operation, conceal)
     # Not an Exception: what DataFusion's bindings raise where DataFusion panics.
-    if type(error).__name__ == "PanicException":
-        return to_client_error(RuntimeError(f"DataFusion panicked: {error}"), operation)
+    if is_panic(error):
+        panic = RuntimeError(f"DataFusion panicked: {error}")
+        panic.__cause__ = error  # with the traceback, for the log
+        return to_client_error(panic, operation)
     return error
 
 

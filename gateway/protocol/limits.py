@@ -117,6 +117,9 @@ class Limits:
     max_sessions: int = 10_000
     session_idle_seconds: float = 12 * 3600.0
     max_prepared_statements: int = 4096
+    max_waiting_uploads: int = 512
+    max_user_waiting_uploads: int = 256
+    upload_timeout_seconds: float = 300.0
     query_history: int = 1000
 
     def __post_init__(self) -> None:
@@ -126,6 +129,7 @@ class Limits:
             "query_timeout_seconds",
             "max_result_rows",
             "max_result_bytes",
+            "upload_timeout_seconds",
             "query_history",
         }
         for field in dataclasses.fields(self):

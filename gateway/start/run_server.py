@@ -23,7 +23,7 @@ from gateway.auth.policy import find_misfits, parse_policy
 from gateway.config.loader import Loaded, list_fields
 from gateway.config.schema import GatewayConfig
 from gateway.execution.workers.messages import WorkerOptions
-from gateway.execution.workers.pool import WorkerPool, choose_workers
+from gateway.execution.workers.pool import MAX_DEFAULT_WORKERS, WorkerPool
 from gateway.execution.workers.remote_query import RemoteQuery
 from gateway.observability import statements
 from gateway.observability.gauges import WriteEvents
@@ -31,27 +31,13 @@ from gateway.observability.system_tables import SystemSettings, SystemWorkers
 from gateway.peers.forwarding import ForwardedRows
 from gateway.protocol.limits import Limits
 from gateway.server import GatewayServer
+from gateway.start.machine import count_cores, read_memory_bytes
 from gateway.start.observability import Observability, choose_http_port
 from gateway.start.opening import Writing, open_security, open_writing
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
 from planner.bridge import compatibility, isolation
 from planner.plans.prepared_query import PreparedQuery
 from planner.tables.state.catalog import Catalog
-
-_CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
-
-
-def read_memory_bytes(cgroup_limit: Path = _CGROUP_LIMIT) -> int:
-    """Return the memory that this process may use: the machine's, or a cgroup's limit.
-
-    Args:
-        cgroup_limit: file in which Linux tells the limit of the control group, "max" for none.
-    """
-    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
-        return min(machine, int(cgroup_limit.read_text()))
-    except (OSError, ValueError):
-        return machine
 
 
 def allow_open_files() -> None:
@@ -180,7 +166,7 @@ def plan_processes(config: GatewayConfig, memory_bytes: int | None = None) -> Pr
     """
     limits, server, watching = config.limits, config.server, config.observability
     memory = read_memory_bytes() if memory_bytes is None else memory_bytes
-    workers = choose_workers(None if server.workers == "auto" else server.workers)
+    workers = min(count_cores(), MAX_DEFAULT_WORKERS) if server.workers == "auto" else server.workers
     if not workers:
         # What a statement does not find in half of the memory, it should not look for.
         return Processes(0, None, limits.cache_bytes, limits.query_memory_bytes or memory // 2)
@@ -191,7 +177,7 @@ def plan_processes(config: GatewayConfig, memory_bytes: int | None = None) -> Pr
         root=config.root,
         storage_options=config.storage_options,
         cache_bytes=cache_bytes,
-        partitions=server.partitions or None,
+        partitions=server.partitions or count_cores(),
         query_memory_bytes=query_bytes,
         memory_bytes=worker_bytes,
         max_batch_bytes=limits.max_batch_bytes,
@@ -217,7 +203,7 @@ def _start(
         forwarded = ForwardedRows(observability.catalog, config.writes.claim_timeout)
     create_query = PreparedQuery if pool is None else partial(RemoteQuery, pool)
     engine = observability.create_engine(
-        config.server.partitions or None, plan.query_memory_bytes, create_query
+        config.server.partitions or count_cores(), plan.query_memory_bytes, create_query
     )
     engine.add_system_tables(SystemSettings(loaded))
     if pool is not None:

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, TypeAlias
 from datafusion import DataFrame, SessionContext
 from datafusion.substrait import Consumer, Plan, Serde
 
-from memwal.errors import InvalidInputError, UnsupportedError
+from memwal.errors import InvalidInputError, UnsupportedError, is_panic
 from planner.binding.bind import NameResolver, bind
 from planner.binding.bound_statement import BoundStatement, StatementKind
 from planner.sql.tokens import fold, quote
@@ -83,7 +83,7 @@ class BoundPlan:
             raise self._plan_error(str(error)) from error
         except BaseException as error:
             # DataFusion's Substrait consumer panics on some plans that are not valid.
-            if type(error).__name__ != "PanicException":
+            if not is_panic(error):
                 raise
             raise self._plan_error("it is not well-formed") from error
         return frame

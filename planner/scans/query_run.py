@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from execnodes import ExecNode, KeySet, SecurityBarrierExec, TaskContext
 from execnodes.node import coalesce_batches
-from memwal.errors import CorruptDataError, LanceGatewayError, UnavailableError
+from memwal.errors import CorruptDataError, LanceGatewayError, UnavailableError, is_panic
 from planner.access.table_policy import PolicedRows, TablePolicy
 from planner.access.visible_catalog import SecuredTable
 from planner.bridge.run_control import RunControl, TableRead
@@ -271,8 +271,10 @@ class TableScan:
             if failure is error:
                 raise
             raise failure from None
-        except (OSError, ValueError, pa.ArrowException) as error:
-            # An error of Lance; DataFusion would lose its type.
+        except BaseException as error:
+            if not (isinstance(error, OSError | ValueError | pa.ArrowException) or is_panic(error)):
+                raise
+            # An error of Lance, or its panic over a broken file; DataFusion would lose its type.
             self.run.failure = self.run.failure or self._redact_error(
                 build_read_error(self.table.name, error)
             )

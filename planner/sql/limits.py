@@ -27,7 +27,6 @@ from memwal.errors import InvalidInputError
 from planner.sql.tokens import QUOTED, STRING, SqlText
 
 __all__ = [
-    "GROWING",
     "MAX_CENTROIDS",
     "MAX_DEPTH",
     "MAX_LENGTH",
@@ -38,6 +37,7 @@ __all__ = [
     "check_depth",
     "check_literal_sizes",
     "find_sizes",
+    "may_grow",
 ]
 
 MAX_LENGTH = 10_000_000
@@ -58,11 +58,17 @@ _NUMBERS = frozenset({"0", "-", "?", "$"})
 _CASTS = frozenset({"ARROW_CAST", "ARROW_TRY_CAST"})
 _SKETCHES = frozenset({"APPROX_PERCENTILE_CONT", "APPROX_PERCENTILE_CONT_WITH_WEIGHT"})
 _FIXED = frozenset({"BINARY", "VARBINARY"})
-GROWING = _GROWING | _SERIES | _CASTS | _SKETCHES | _FIXED
-"""Functions that `check_literal_sizes` checks."""
+_CHECKED = _GROWING | _SERIES | _CASTS | _SKETCHES | _FIXED
 _DIGITS = re.compile(r"\d+")
 # Words before the name of a table function, which gives its rows in batches.
 _TABLE_FUNCTION = frozenset({"FROM", "JOIN", "LATERAL"})
+
+
+def may_grow(text: SqlText) -> bool:
+    """Return whether a statement has a word that `check_literal_sizes` looks for, in quotes or without."""
+    if not _CHECKED.isdisjoint(text.words):
+        return True
+    return QUOTED in text.words and any(name.upper() in _CHECKED for name in text.names.values())
 
 
 def check_literal_sizes(text: SqlText) -> None:
@@ -71,9 +77,9 @@ def check_literal_sizes(text: SqlText) -> None:
     Raises:
         InvalidInputError: one is too large, or too deep.
     """
-    for i, arguments in _find_calls(text):
+    for function, arguments in _find_calls(text):
         for j in arguments:
-            excess = _describe_excess(text.words[i], text.words[j], text.tokens[j].text)
+            excess = _describe_excess(function, text.words[j], text.tokens[j].text)
             if excess:
                 raise text.error(j, excess)
 
@@ -106,7 +112,7 @@ def find_sizes(text: SqlText, slots: Mapping[int, int]) -> Mapping[int, str]:
         text: the statement.
         slots: first token of each parameter -> its ordinal.
     """
-    return {slots[j]: text.words[i] for i, arguments in _find_calls(text) for j in arguments if j in slots}
+    return {slots[j]: function for function, arguments in _find_calls(text) for j in arguments if j in slots}
 
 
 def check_bound_size(number: int, function: str, value: pa.Scalar) -> None:
@@ -133,11 +139,14 @@ def check_bound_size(number: int, function: str, value: pa.Scalar) -> None:
         raise InvalidInputError(msg)
 
 
-def _find_calls(text: SqlText) -> Iterator[tuple[int, range]]:
-    """Yield the first token of each call that is checked, and the tokens of its arguments that are."""
+def _find_calls(text: SqlText) -> Iterator[tuple[str, range]]:
+    """Yield the function of each call that is checked, in upper case, and the tokens of the arguments."""
     words = text.words
-    for i, word in enumerate(words[:-1]):
-        if words[i + 1] != "(" or word not in GROWING:
+    for i, bare in enumerate(words[:-1]):
+        if words[i + 1] != "(":
+            continue
+        word = text.names[i].upper() if bare == QUOTED else bare
+        if word not in _CHECKED:
             continue
         if word in _SERIES and words[i - 1] in _TABLE_FUNCTION:
             continue
@@ -145,7 +154,7 @@ def _find_calls(text: SqlText) -> Iterator[tuple[int, range]]:
         first = i + 2
         if word in _SKETCHES:
             first = _find_last_argument(text, first, closing)
-        yield i, range(first, closing)
+        yield word, range(first, closing)
 
 
 def _find_last_argument(text: SqlText, first: int, closing: int) -> int:

@@ -2,7 +2,6 @@
 
 import itertools
 import logging
-import os
 import threading
 import time
 import weakref
@@ -29,11 +28,6 @@ _HANG_SECONDS = 1.0
 _LAST_SECONDS = 5.0
 """How long a worker that hangs is kept for its other statements."""
 _RESTART_SECONDS = 1.0
-
-
-def choose_workers(configured: int | None) -> int:
-    """Return the number of workers: as configured, or one per core up to four."""
-    return min(len(os.sched_getaffinity(0)), MAX_DEFAULT_WORKERS) if configured is None else configured
 
 
 class WorkerPool:

@@ -22,7 +22,14 @@ from memwal.base.index_details import (
     read_base_manifest,
 )
 from memwal.creating import list_key_columns, list_not_null_columns
-from memwal.errors import CorruptDataError, LanceGatewayError, NotFoundError, UnavailableError, shorten_error
+from memwal.errors import (
+    CorruptDataError,
+    LanceGatewayError,
+    NotFoundError,
+    UnavailableError,
+    is_panic,
+    shorten_error,
+)
 from memwal.storage.files import FileIdentity, Storage, base_manifest_paths
 from memwal.stored_fields import StoredField, read_dataset_fields
 
@@ -286,14 +293,16 @@ def open_base_table(
         schema = dataset.schema
     except LanceGatewayError:
         raise
-    except (ValueError, OSError) as error:
+    except BaseException as error:
+        # Lance panics over some broken files.
+        if not (isinstance(error, ValueError | OSError) or is_panic(error)):
+            raise
         reason = shorten_error(error)
         if "not found" in reason.lower() or "was not found" in reason.lower():
             msg = f"table {name!r}: {storage.uri} is no Lance dataset ({reason})"
             raise NotFoundError(msg) from error
-        msg = (
-            f"table {name!r}: the newest manifest of {storage.uri} can't be read: {reason}. Restore the file"
-        )
+        which = "newest manifest" if version is None else f"manifest of version {version}"
+        msg = f"table {name!r}: the {which} of {storage.uri} can't be read: {reason}. Restore the file"
         raise CorruptDataError(msg) from error
     manifest = read_base_manifest(storage, dataset.version)
     return BaseTable(
@@ -315,7 +324,7 @@ class FilesVanishedError(UnavailableError):
     """Files were merged, compacted or cleaned up after the snapshot and before they were read."""
 
 
-def build_read_error(table: str, error: Exception) -> LanceGatewayError:
+def build_read_error(table: str, error: BaseException) -> LanceGatewayError:
     """Build the error of a failed read of a table."""
     reason = shorten_error(error)
     if "not found" in reason.lower() or "no such file" in reason.lower():

@@ -14,7 +14,7 @@ import pyarrow as pa
 from execnodes.node import ROW_ADDRESS
 from execnodes.storage.data_files import Place
 from execnodes.storage.source import LanceSource
-from memwal.errors import CorruptDataError, shorten_error
+from memwal.errors import CorruptDataError, is_panic, shorten_error
 from memwal.storage.files import generation_directory
 from memwal.stored_fields import TOMBSTONE, StoredField, read_dataset_fields
 from planner.tables.sources.base_table import BaseTable, DatasetIndex, list_dataset_indexes
@@ -161,12 +161,15 @@ def open_generation(
         dataset = lance.dataset(
             storage.uri, session=base.session, storage_options=dict(base.storage.options) or None
         )
-    except (OSError, ValueError) as error:
+    except BaseException as error:
+        # Lance panics over some broken files.
+        if not (isinstance(error, OSError | ValueError) or is_panic(error)):
+            raise
         raise build_generation_error(base, relative, error) from error
     return GenerationDataset(region_id, generation, relative, base.place.below(relative), dataset)
 
 
-def build_generation_error(base: BaseTable, path: str, error: Exception) -> Exception:
+def build_generation_error(base: BaseTable, path: str, error: BaseException) -> Exception:
     """Build the error for a generation that can't be read."""
     reason = shorten_error(error)
     place = f"{base.storage.uri}/{path}"

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from itertools import islice
 from types import MappingProxyType
 
 import pytest
@@ -164,3 +165,16 @@ def test_passwords_that_cost_nothing_make_no_failure_forgotten(
 def test_a_new_password_has_a_length(password: str) -> None:
     with pytest.raises(InvalidInputError, match="8 characters at least"):
         hash_password(password, QUICK)
+
+
+def test_so_many_logins_wait_for_others_and_no_more(file: UserFile, hasher: CountingHasher) -> None:
+    passwords = Passwords(file, Throttle("user", 3, 60.0), hasher=hasher, max_wait=120.0, max_waiting=4)
+    hasher.free.clear()
+    with ThreadPoolExecutor(8) as pool:
+        logins = [pool.submit(passwords.verify, Basic("alice", PASSWORD)) for _ in range(8)]
+        refused = list(islice(as_completed(logins), 4))
+        for login in refused:
+            with pytest.raises(UnavailableError, match="too many logins at once"):
+                login.result()
+        hasher.free.set()
+        assert {login.result().name for login in logins if login not in refused} == {"alice"}

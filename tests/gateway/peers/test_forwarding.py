@@ -352,6 +352,9 @@ class TestWhoMayForward:
         class Nobody:
             uses_certificates = False
 
+            def check(self, *_: object) -> Any:
+                raise flight.FlightUnauthenticatedError("log in")
+
             def identify(self, *_: object) -> Any:
                 raise flight.FlightUnauthenticatedError("log in")
 

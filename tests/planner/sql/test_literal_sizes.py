@@ -23,6 +23,8 @@ def engine(tmp_path: Path) -> QueryEngine:
         "SELECT 1, generate_series(1, 20_000_000 + 20000000)",
         "SELECT lpad('x', (20000000))",
         "SELECT cardinality(array_repeat(repeat('x', 3), 99999999))",
+        """SELECT length("repeat"('x', 2000000000))""",
+        """SELECT "range"(0, 99999999)""",
     ],
 )
 def test_an_enormous_value_is_refused(engine: QueryEngine, sql: str) -> None:

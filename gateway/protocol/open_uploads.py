@@ -1,0 +1,190 @@
+"""The streams that clients send: how many wait for their client, and for how long.
+
+Flight gives each open stream a thread, from its first header on, and tells the gateway nothing of a stream
+until its first message has come. pyarrow sets no option of gRPC (neither the number of streams nor of threads
+nor the age of a connection) and cannot end a call that waits. So the gateway counts streams where it reads
+their headers, refuses those that are too many, and closes connections over which nothing comes.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from gateway.protocol.connections import Peer, close_quiet_connections, parse_peer
+from gateway.protocol.limits import Limits
+from memwal.errors import UnavailableError
+
+logger = logging.getLogger(__name__)
+
+_MAX_LOOK_SECONDS = 5.0
+
+
+class OpenUpload:
+    """One open stream of a client.
+
+    Attributes:
+        user: who sends it; None where that is not known yet.
+        peer: where it comes from; None until its first message has come.
+        waiting_since: seconds of the clock of `OpenUploads`; None while the gateway works on it.
+    """
+
+    def __init__(self, uploads: OpenUploads, user: str | None, now: float) -> None:
+        self._uploads = uploads
+        self.user = user
+        self.peer: Peer | None = None
+        self.waiting_since: float | None = now
+
+    def begin(self, peer: str) -> None:
+        """Record that the first message has come, from a peer as gRPC spells it."""
+        self.peer = parse_peer(peer)
+        self._uploads.resume(self)
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Wait in this block for the client's next message."""
+        self._uploads.wait(self)
+        try:
+            yield
+        finally:
+            self._uploads.resume(self)
+
+    def close(self) -> None:
+        """Record the end of the stream."""
+        self._uploads.close(self)
+
+
+class OpenUploads:
+    """The open streams of a server; safe to share between threads.
+
+    Args:
+        limits: how many may wait, and for how long.
+        clock: seconds, never going back.
+    """
+
+    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._open: set[OpenUpload] = set()
+        self._waiting: Counter[str | None] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def open(self, user: str | None, *, is_limited: bool = True) -> OpenUpload:
+        """Add a stream whose headers have come.
+
+        Args:
+            user: who sends it; None where that is not known yet: only the number of all is limited then.
+            is_limited: False for streams that something else limits.
+
+        Raises:
+            UnavailableError: too many streams wait for their clients.
+        """
+        limits = self._limits
+        with self._lock:
+            if is_limited:
+                total, own = self._waiting.total(), self._waiting[user]
+                if total >= limits.max_waiting_uploads:
+                    raise UnavailableError(
+                        f"{total} streams wait for what their clients send, as many as may: try again in a "
+                        "moment, or ask the operator to raise max_waiting_uploads"
+                    )
+                if user is not None and own >= limits.max_user_waiting_uploads:
+                    raise UnavailableError(
+                        f"{own} streams of user {user!r} wait for what their clients send, as many as may: "
+                        "end some of them, or ask the operator to raise max_user_waiting_uploads"
+                    )
+            upload = OpenUpload(self, user, self._clock())
+            self._open.add(upload)
+            self._waiting[user] += 1
+        return upload
+
+    def wait(self, upload: OpenUpload) -> None:
+        """Record that a stream waits for its client."""
+        with self._lock:
+            if upload.waiting_since is None:
+                upload.waiting_since = self._clock()
+                self._waiting[upload.user] += 1
+
+    def resume(self, upload: OpenUpload) -> None:
+        """Record that a stream waits no longer."""
+        with self._lock:
+            self._resume(upload)
+
+    def close(self, upload: OpenUpload) -> None:
+        """Remove a stream."""
+        with self._lock:
+            self._resume(upload)
+            self._open.discard(upload)
+
+    def count_late(self) -> int:
+        """Return the number of streams that have waited longer than they may."""
+        seconds = self._limits.upload_timeout_seconds
+        with self._lock:
+            until = self._clock() - seconds
+            waiting = [upload.waiting_since for upload in self._open if upload.waiting_since is not None]
+        return sum(since <= until for since in waiting) if seconds else 0
+
+    def list_busy_peers(self) -> set[Peer]:
+        """Return where streams come from on which the gateway works."""
+        with self._lock:
+            return {one.peer for one in self._open if one.peer is not None and one.waiting_since is None}
+
+    def _resume(self, upload: OpenUpload) -> None:
+        if upload.waiting_since is None:
+            return
+        upload.waiting_since = None
+        self._waiting[upload.user] -= 1
+        if not self._waiting[upload.user]:
+            del self._waiting[upload.user]  # users come and go
+
+
+class UploadWatch:
+    """Closes connections over which nothing comes, while streams wait too long for their clients.
+
+    Which connection a stream belongs to is not known before its first message. So a connection is closed if
+    nothing has come over it for as long as a stream may wait, and nothing is done for its client. A client
+    without a stream that waits loses nothing by it: gRPC connects again at its next call.
+
+    Args:
+        uploads: the streams.
+        seconds: that they may wait; 0 watches nothing.
+        port: of the server.
+        list_busy: where the clients are for whom statements run.
+    """
+
+    def __init__(
+        self, uploads: OpenUploads, seconds: float, port: int, list_busy: Callable[[], set[Peer]]
+    ) -> None:
+        self._uploads = uploads
+        self._seconds = seconds
+        self._port = port
+        self._list_busy = list_busy
+        self._closed = threading.Event()
+        if seconds:
+            threading.Thread(target=self._watch, name="uploads", daemon=True).start()
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._closed.set()
+
+    def _watch(self) -> None:
+        while not self._closed.wait(min(self._seconds / 4, _MAX_LOOK_SECONDS)):
+            late = self._uploads.count_late()
+            if not late:
+                continue
+            busy = self._uploads.list_busy_peers() | self._list_busy()
+            for peer in close_quiet_connections(self._port, self._seconds, busy):
+                logger.warning(
+                    "closed the connection of %s:%d: %d streams wait for their clients, and nothing came "
+                    "over it for %g s",
+                    *peer,
+                    late,
+                    self._seconds,
+                )
