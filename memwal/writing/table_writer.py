@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -246,13 +247,17 @@ class TableWriter:
         self._pool.shutdown(wait=False)
         return tuple(failed)
 
-    def abandon(self) -> None:
-        """Release all regions without a flush and refuse further rows: the table was dropped or replaced."""
+    def abandon(self, *, drops: bool = False) -> None:
+        """Release all regions without a flush and refuse further rows: the table was dropped or replaced.
+
+        Args:
+            drops: whether the table is about to be deleted: what Lance's writers hold is freed then.
+        """
         self._is_closing = True
         self._stopped.set()
         for writer in list(self._regions.values()):
-            writer.queue.run_alone(writer.abandon, time.monotonic() + LATE_SECONDS)
-        self._pool.shutdown(wait=False)
+            writer.queue.run_alone(partial(writer.abandon, fences=drops), time.monotonic() + LATE_SECONDS)
+        self._pool.shutdown(wait=drops)  # What it still closes must not come upon deleted files.
 
     def _write(
         self, changes: Changes, *, durable: bool, deadline: float, holder: ExclusiveRegions | None = None

@@ -39,7 +39,7 @@ from planner.access.table_policy import TablePolicy
 from planner.predicates.arrow_expressions import Call, Node, Other, read_expression
 from planner.predicates.predicate import TRUE, And, Predicate, conjunction, decode
 from planner.predicates.row_filter import PredicateFilter, find_columns, is_understood
-from planner.tables.sources.base_table import BaseTable
+from planner.tables.sources.base_table import BaseTable, BaseVersion
 from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.generations import GenerationDataset
 from planner.tables.sources.keys import BaseKeyLocator, KeyPlaces
@@ -52,17 +52,17 @@ NODE_BYTES = 4_096
 
 @dataclass(frozen=True, slots=True)
 class _LookupNodesName:
-    """Cache key of the nodes of a lookup, which do not depend on the keys.
+    """Cache key of the nodes of a lookup, which do not depend on the keys; the value tells of which snapshot.
 
     Attributes:
-        snapshot: whose rows they read.
+        base: version of the base table.
         regions: that are read.
         columns: that they produce.
         kept: where columns are kept.
         places: where keys are known.
     """
 
-    snapshot: SnapshotRows
+    base: BaseVersion
     regions: frozenset[str]
     columns: tuple[str, ...]
     kept: ColumnCache
@@ -158,7 +158,7 @@ def plan_lookup(
         keys: wanted.
         columns: to produce.
         row_filter: applied to the rows found.
-        cache: keeps key filters, and the lookups of a snapshot, which are the same for all keys.
+        cache: keeps key filters, and the nodes, which are the same for all keys.
         column_cache: where columns of flushed generations are kept.
         places: may know where the base table has its keys.
     """
@@ -166,12 +166,14 @@ def plan_lookup(
     wanted = {*base.primary_key, *columns, *(() if row_filter is None else row_filter.columns)}
     # In the table's order, which Lance reads fastest.
     needed = tuple([name for name in base.schema.names if name in wanted])
-    inputs = cache.compute(
-        _LookupNodesName(snapshot.identity, scanned_regions, needed, column_cache, places),
-        lambda: tuple(_plan_lookups(snapshot, scanned_regions, needed, cache, column_cache, places)),
-        lambda nodes: NODE_BYTES * len(nodes),
-    )
-    return CoalesceFirstExec(inputs, keys, tuple(columns), row_filter)
+    name = _LookupNodesName(base.version_id, scanned_regions, needed, column_cache, places)
+    known: tuple[SnapshotRows, tuple[ExecNode, ...]] | None = cache.get(name)
+    if known is None or known[0] != snapshot.identity:
+        nodes = tuple(_plan_lookups(snapshot, scanned_regions, needed, cache, column_cache, places))
+        # Only those of the last snapshot are kept: every other would hold on to a log tail of its own.
+        known = snapshot.identity, nodes
+        cache.put(name, known, NODE_BYTES * len(nodes))
+    return CoalesceFirstExec(known[1], keys, tuple(columns), row_filter)
 
 
 def _plan_lookups(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import takewhile
 from typing import Any, overload
@@ -14,15 +14,18 @@ import numpy as np
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
-from memwal.regions.manifest import RegionManifest, read_latest_manifest
+from memwal.regions.manifest import RegionManifest, commit_manifest, read_latest_manifest
 from memwal.regions.wal import WalEntry, find_appended_position
 from memwal.stored_fields import TOMBSTONE
+from memwal.writing.region.discarded_writers import DiscardedWriters
 from memwal.writing.region.doubts import InDoubtError
 from memwal.writing.table.open_table import OpenTable
 
 INVALID = "Invalid user input"
 PEER = "peer claimed epoch"
 _MANY_BYTES = 1 << 20
+_MANY_CHUNKS = 256
+"""Batches of an entry count as entries where a MemTable's are limited."""
 _ALIGNMENT = 16
 
 
@@ -174,6 +177,7 @@ class Claim:
         epoch: fencing token.
         position: of the newest entry that it appended; before the first, of its fence.
         tail: what was appended and is not flushed.
+        discarded: where its Lance writer goes if it is not closed.
         since: when it was claimed, in UTC.
         used_at: monotonic time of the last append.
         is_lost: whether another writer is known to have claimed the region, or the log refused an entry.
@@ -185,6 +189,7 @@ class Claim:
     epoch: int
     position: int
     tail: TailKeeper
+    discarded: DiscardedWriters = field(repr=False)
     _writer: Any = field(repr=False)
     since: datetime = field(default_factory=lambda: datetime.now(UTC))
     used_at: float = field(default_factory=time.monotonic)
@@ -234,14 +239,18 @@ class Claim:
         Raises:
             UnavailableError: it was not flushed; what was acknowledged is durable in the log.
         """
-        writer, self._writer = self._writer, None
-        if writer is None or self.is_lost:
+        if self._writer is None or self.is_lost:
+            self.abandon()
             return False
         newest = read_latest_manifest(self.table.storage, self.region_id)
-        if newest is None or newest.writer_epoch != self.epoch or not self.table.watch.is_same():
-            # To close it would only fail, noisily, or bring the rows into another table.
-            self.is_lost = True
+        is_same = self.table.watch.is_same()
+        if newest is None or newest.writer_epoch != self.epoch or not is_same:
+            # To flush would only fail, or bring the rows into another table.
+            self.abandon()
+            if newest is not None and is_same:
+                self.discarded.close_before(newest.writer_epoch)
             return False
+        writer, self._writer = self._writer, None
         try:
             writer.close()
         except (OSError, RuntimeError) as error:
@@ -253,10 +262,30 @@ class Claim:
             raise UnavailableError(msg) from error
         return True
 
+    def fence_off(self) -> None:
+        """Take the region from its own Lance writer and close that, without a flush.
+
+        Leaves no fence in the log (ADR 25): only for a table whose files are about to be deleted.
+
+        Raises:
+            LanceGatewayError: storage failed; the writer is left as `abandon` leaves it.
+        """
+        self.abandon()
+        newest = read_latest_manifest(self.table.storage, self.region_id)
+        if newest is None or not self.table.watch.is_same():
+            return
+        if newest.writer_epoch == self.epoch:
+            newest = replace(newest, version=newest.version + 1, writer_epoch=self.epoch + 1)
+            if not commit_manifest(self.table.storage, newest):
+                return
+        self.discarded.close_before(newest.writer_epoch, waits=True)
+
     def abandon(self) -> None:
-        """Release a lost writer without a flush: closing it might write a failed append."""
+        """Release the writer without a flush; it is closed once another claim fenced it off."""
         self.is_lost = True
-        self._writer = None
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            self.discarded.add(self.epoch, writer)
 
 
 def shorten_text(error: Exception) -> str:
@@ -267,9 +296,10 @@ def shorten_text(error: Exception) -> str:
 
 
 def concat_parts(parts: Sequence[pa.Table]) -> pa.Table:
-    """Concatenate the rows of several requests; copy small ones into one chunk."""
+    """Concatenate the rows of several requests; copy small ones, and many chunks, into one chunk."""
     rows = parts[0] if len(parts) == 1 else pa.concat_tables(parts)
-    if rows.num_columns and rows.column(0).num_chunks > 1 and rows.nbytes < _MANY_BYTES:
+    chunks = max((column.num_chunks for column in rows.columns), default=0)
+    if chunks > _MANY_CHUNKS or (chunks > 1 and rows.nbytes < _MANY_BYTES):
         rows = rows.combine_chunks()
     return rows
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pyarrow as pa
-
 from memwal.errors import InvalidInputError, UnavailableError
 from memwal.regions.generation_numbers import check_not_restarted
 from memwal.regions.manifest import RegionManifest, read_latest_manifest
@@ -18,8 +16,9 @@ from memwal.regions.wal import find_last_wal_position, read_unflushed_entries, r
 from memwal.writing.changes import FencedError, SealedError
 from memwal.writing.options import WriteOptions
 from memwal.writing.region.claim import INVALID, PEER, Claim, TailKeeper, export_rows, shorten_text
+from memwal.writing.region.discarded_writers import DiscardedWriters
 from memwal.writing.region.doubts import InDoubtError
-from memwal.writing.table.open_table import OpenTable
+from memwal.writing.table.open_table import OpenTable, Part
 
 _SEALED = "is sealed"
 _TOO_LONG = "past what the memtable replaying it can hold"
@@ -28,9 +27,12 @@ _ROOM_BYTES = 1 << 30
 _ROOM_ROWS = 100_000
 _ROOM_ENTRIES = 1000
 """For what comes in while the log is measured."""
+_MAX_ENTRIES = 2_000
+"""In one MemTable. An entry takes some 20 KB of memory for writing and reading, however few rows it has, and
+whoever claims the region reads all entries that are not flushed, file by file."""
 _TICK_MS = 5_000
 """How often Lance's writer looks whether there is more; every put is written at once, whatever this is.
-One that lost its region never stops looking: at the default of 100 ms a hundred of them fill half a core."""
+One that lost its region looks until it is closed."""
 _RACES = (PEER, "another writer claimed", "commit conflict")
 
 
@@ -43,9 +45,20 @@ class _LogTooLongError(ContestedError):
 
 
 def open_claim(
-    table: OpenTable, region_id: str, options: WriteOptions, cached: RegionManifest | None = None
+    table: OpenTable,
+    region_id: str,
+    options: WriteOptions,
+    cached: RegionManifest | None = None,
+    discarded: DiscardedWriters | None = None,
 ) -> Claim:
     """Claim a region, also from another owner.
+
+    Args:
+        table: as it is newest.
+        region_id: UUID in its usual text form.
+        options: of the process.
+        cached: the newest manifest read before.
+        discarded: Lance writers of the region; None for none.
 
     Raises:
         ContestedError: others did so too.
@@ -57,19 +70,21 @@ def open_claim(
         "max_wal_buffer_size": 1,
         "max_wal_flush_interval_ms": _TICK_MS,
         "max_memtable_rows": options.max_memtable_rows,
+        "max_memtable_batches": _MAX_ENTRIES,
         "max_memtable_size": options.max_memtable_bytes,
         "max_unflushed_memtable_bytes": 4 * max(options.max_memtable_bytes, _LEAST_UNFLUSHED_BYTES),
     }
+    kept = DiscardedWriters() if discarded is None else discarded
     try:
-        manifest, position, writer = claim_region(table, region_id, settings, cached)
+        manifest, position, writer = claim_region(table, region_id, settings, cached, kept)
     except _LogTooLongError:
-        _flush_log(table, region_id)
-        manifest, position, writer = claim_region(table, region_id, settings, None)
+        _flush_log(table, region_id, kept)
+        manifest, position, writer = claim_region(table, region_id, settings, None, kept)
     epoch = manifest.writer_epoch
-    return Claim(table, region_id, manifest, epoch, position, TailKeeper(epoch, position), writer)
+    return Claim(table, region_id, manifest, epoch, position, TailKeeper(epoch, position), kept, writer)
 
 
-def _flush_log(table: OpenTable, region_id: str) -> None:
+def _flush_log(table: OpenTable, region_id: str, discarded: DiscardedWriters) -> None:
     """Flush a log that a writer with a larger MemTable left behind."""
     manifest = read_latest_manifest(table.storage, region_id)
     rows = batches = nbytes = 0
@@ -85,7 +100,7 @@ def _flush_log(table: OpenTable, region_id: str) -> None:
         "max_memtable_size": room,
         "max_unflushed_memtable_bytes": 4 * room,
     }
-    _, _, writer = claim_region(table, region_id, settings, None)
+    _, _, writer = claim_region(table, region_id, settings, None, discarded)
     try:
         writer.close()
     except (OSError, RuntimeError) as error:
@@ -96,9 +111,15 @@ def _flush_log(table: OpenTable, region_id: str) -> None:
 
 
 def claim_region(
-    table: OpenTable, region_id: str, settings: Mapping[str, Any], cached: RegionManifest | None
+    table: OpenTable,
+    region_id: str,
+    settings: Mapping[str, Any],
+    cached: RegionManifest | None,
+    discarded: DiscardedWriters,
 ) -> tuple[RegionManifest, int, Any]:
     """Claim a region; return its manifest, the newest position in the log, and the Lance writer.
+
+    The discarded writers of the region are closed then.
 
     Raises:
         LanceGatewayError: as `open_claim`.
@@ -120,6 +141,20 @@ def claim_region(
             raise _LogTooLongError(shorten_text(error)) from error
         msg = f"table {table.name!r}: region {region_id} can't be claimed: {shorten_text(error)}"
         raise UnavailableError(msg) from error
+    try:
+        after, position = _look_after_claim(table, region_id, before)
+    except BaseException:
+        # Its epoch is not known; but the next claim that succeeds is a later one.
+        discarded.add(0, writer)
+        raise
+    discarded.close_before(after.writer_epoch)
+    return after, position, writer
+
+
+def _look_after_claim(
+    table: OpenTable, region_id: str, before: RegionManifest | None
+) -> tuple[RegionManifest, int]:
+    """Return the manifest and the newest position in the log, if nobody else claimed the region meanwhile."""
     # The manifest and the log are looked at after the claim: this order must not change (ADR 18).
     after = read_latest_manifest(table.storage, region_id, cached=before)
     epoch = 0 if before is None else before.writer_epoch
@@ -136,7 +171,7 @@ def claim_region(
         entry = read_wal_entry_if_present(table.storage, region_id, position)
         if entry is None or not entry.is_fence or entry.writer_epoch != after.writer_epoch:
             raise _contested_error(table, region_id)
-    return after, position, writer
+    return after, position
 
 
 def _contested_error(table: OpenTable, region_id: str) -> ContestedError:
@@ -148,9 +183,8 @@ def _contested_error(table: OpenTable, region_id: str) -> ContestedError:
 def append_atomically(
     table: OpenTable,
     region_id: str,
-    upserts: pa.Table | None,
-    deletes: pa.Table | None,
-    *,
+    changes: Part,
+    discarded: DiscardedWriters,
     after_epoch: int | None,
     cached: RegionManifest | None,
 ) -> int:
@@ -159,8 +193,8 @@ def append_atomically(
     Args:
         table: with whose columns the rows are.
         region_id: UUID in its usual text form.
-        upserts: rows to write; None for none.
-        deletes: keys to delete; None for none.
+        changes: rows to write and keys to delete; None for none.
+        discarded: Lance writers of the region.
         after_epoch: nobody may have claimed the region since this epoch; None where that does not matter.
         cached: the newest manifest read before.
 
@@ -171,7 +205,8 @@ def append_atomically(
         InDoubtError: whether it was appended must be looked up; its `epoch` is that of the claim.
         LanceGatewayError: nothing was written.
     """
-    parts = [part for part in (upserts, deletes) if part is not None]
+    upserts, deletes = changes
+    parts = [part for part in changes if part is not None]
     nbytes = sum(int(part.nbytes) for part in parts)
     room = 4 * nbytes + _ROOM_BYTES
     settings = {
@@ -183,10 +218,11 @@ def append_atomically(
         "max_memtable_rows": sum(part.num_rows for part in parts) + _ROOM_ROWS,
         "max_memtable_batches": 1 << 20,
     }
-    manifest, position, writer = claim_region(table, region_id, settings, cached)
+    manifest, position, writer = claim_region(table, region_id, settings, cached, discarded)
     epoch = manifest.writer_epoch
     where = f"table {table.name!r}, region {region_id}"
     if after_epoch is not None and epoch != after_epoch + 1:
+        discarded.add(epoch, writer)
         msg = f"{where}: another writer claimed it in between"
         raise FencedError(msg)
     try:
@@ -195,7 +231,8 @@ def append_atomically(
         if deletes is not None:
             writer.delete(export_rows(deletes))
     except (OSError, RuntimeError) as error:
-        # Nothing reaches the log but by closing, and this writer is never closed.
+        # Nothing reaches the log but by closing, and this writer is not closed before it is fenced off.
+        discarded.add(epoch, writer)
         text = shorten_text(error)
         if text.startswith(INVALID):
             raise InvalidInputError(f"{where}: {text}") from error

@@ -21,6 +21,7 @@ from memwal.storage.files import Storage
 from memwal.writing.changes import FencedError, NotOwnerError, SealedError
 from memwal.writing.options import OwnershipPolicy, WriteOptions
 from memwal.writing.region.claim import Claim
+from memwal.writing.region.discarded_writers import DiscardedWriters
 from memwal.writing.region.lance_writers import ContestedError, open_claim
 from memwal.writing.table.open_table import OpenTable
 
@@ -112,6 +113,7 @@ class RegionOwnership:
         options: of the process.
         writer_id: names this writer among all.
         stopped: whoever waits for a region is to give up.
+        discarded: Lance writers of the region.
     """
 
     def __init__(
@@ -121,6 +123,7 @@ class RegionOwnership:
         options: WriteOptions,
         writer_id: str,
         stopped: threading.Event,
+        discarded: DiscardedWriters,
     ) -> None:
         self.region_id = region_id
         self.manifest: RegionManifest | None = None
@@ -128,6 +131,7 @@ class RegionOwnership:
         self._options = options
         self._writer_id = writer_id
         self._stopped = stopped
+        self._discarded = discarded
         self._seen: tuple[int, float] = (0, 0.0)
         self.lost_epoch = 0
         self.gone_epoch = 0
@@ -165,7 +169,7 @@ class RegionOwnership:
                 seconds = _LOOK_SECONDS
             if seconds <= 0:
                 try:
-                    claim = open_claim(table, self.region_id, self._options, manifest)
+                    claim = open_claim(table, self.region_id, self._options, manifest, self._discarded)
                 except ContestedError:
                     attempts += 1
                     # All who saw that left the region to nobody; who did not, leaves a record at once.

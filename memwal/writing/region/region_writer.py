@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import asdict
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
@@ -15,6 +16,7 @@ from memwal.writing.changes import FencedError, NotOwnerError
 from memwal.writing.observing import Counters, RegionStats
 from memwal.writing.options import OwnershipPolicy, WriteOptions
 from memwal.writing.region.claim import Claim, OwnTail
+from memwal.writing.region.discarded_writers import DiscardedWriters
 from memwal.writing.region.doubts import (
     CLAIM_SECONDS,
     FENCE_SECONDS,
@@ -41,6 +43,7 @@ class RegionWriter:
         counters: of what was done.
         owner_url: of the process that was seen to own the region last.
         ownership: finds out whose the region is.
+        discarded: Lance writers that this process gave up.
         queue: requests that wait.
 
     Args:
@@ -76,7 +79,8 @@ class RegionWriter:
         self._failure: LanceGatewayError | None = None
         self.owner_url = ""
         self.counters = Counters()
-        self.ownership = RegionOwnership(region_id, table, options, writer_id, stopped)
+        self.discarded = DiscardedWriters(pool)
+        self.ownership = RegionOwnership(region_id, table, options, writer_id, stopped, self.discarded)
         name = f"table {table_name!r}, region {region_id}"
         self.queue = RequestQueue(
             name,
@@ -202,13 +206,18 @@ class RegionWriter:
             self.ownership.release(claim)
         self.abandon()
 
-    def abandon(self) -> None:
-        """Drop the claim without a flush: the table was dropped or replaced."""
+    def abandon(self, *, fences: bool = False) -> None:
+        """Drop the claim without a flush: the table was replaced, or with `fences` is about to be deleted."""
         self.losses += 1
         claim, self._claim = self._claim, None
         self.last_epoch = 0
         self.ownership.manifest = None
-        if claim is not None:
+        if claim is None:
+            return
+        if fences:
+            with suppress(LanceGatewayError):
+                claim.fence_off()
+        else:
             claim.abandon()
 
     def stats(self) -> RegionStats:
@@ -326,7 +335,7 @@ class RegionWriter:
             deletes = None if deletes is None else table.conform_deletes(deletes)
         after = None if request.holder is None else self.last_epoch
         self.last_epoch = append_atomically(
-            table, self.region_id, upserts, deletes, after_epoch=after, cached=self.ownership.manifest
+            table, self.region_id, (upserts, deletes), self.discarded, after, self.ownership.manifest
         )
         self.counters.claims += 1
         self.counters.flushes += 1
@@ -359,17 +368,21 @@ class RegionWriter:
         self.counters.in_doubt += 1
         self._drop_claim(by_peer=doubt.by_peer, epoch=doubt.epoch)
         is_forwarding = self._options.ownership is OwnershipPolicy.FORWARD
-        return has_arrived(
-            self._table().storage,
-            self.region_id,
-            doubt,
-            deadline,
-            self._stopped,
-            lambda: self._get_claim(deadline, None),
-            is_once=group[0].holder is not None
-            or any(one.is_forwarded for one in group)
-            or (doubt.by_peer and is_forwarding),
-        )
+        try:
+            return has_arrived(
+                self._table().storage,
+                self.region_id,
+                doubt,
+                deadline,
+                self._stopped,
+                lambda: self._get_claim(deadline, None),
+                is_once=group[0].holder is not None
+                or any(one.is_forwarded for one in group)
+                or (doubt.by_peer and is_forwarding),
+            )
+        except FencedError:
+            self.discarded.close_before(doubt.epoch + 1)  # A later claim took its position.
+            raise
 
     def _drop_claim(self, *, by_peer: bool, epoch: int) -> None:
         self.losses += 1

@@ -335,8 +335,8 @@ class TableWriting:
         return () if writer is None else writer.close(timeout_seconds)
 
     def abandon(self) -> None:
-        """Discard unwritten rows: the table was dropped."""
+        """Discard unwritten rows: the table is being dropped."""
         with self._lock:
             writer, self._writer = self._writer, None
         if writer is not None:
-            writer.abandon()
+            writer.abandon(drops=True)

@@ -116,7 +116,7 @@ class Table:
         return self._writing.close(timeout_seconds)
 
     def abandon(self) -> None:
-        """Discard unwritten rows: the table was dropped."""
+        """Discard unwritten rows: the table is being dropped."""
         self._writing.abandon()
 
     def base(self) -> BaseTable:
