@@ -1,7 +1,7 @@
 """What the front process and a worker say to each other.
 
 On the channel of a statement, the front process asks, and the worker answers with any number of `Started`,
-`StoredBatch` and `InlineBatch`, and then with one of `Answered`, `Failed` and `Unknown`. While it waits, the
+`StoredBatch`, `InlineBatch` and `Trimmed`, and then with one of `Answered`, `Failed` and `Unknown`. While it waits, the
 front process may say `Cancel`. On the control channel of a worker, the worker says `Ready` and asks for rows
 of system tables, and the front process hands over the sockets of statements' channels.
 """
@@ -170,6 +170,13 @@ class InlineBatch:
 
 
 @dataclass(frozen=True, slots=True)
+class Trimmed:
+    """Numbers of segments that are not used any more."""
+
+    segments: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Answered:
     """The end of a request that succeeded, with its answer."""
 
@@ -198,7 +205,7 @@ class Unknown:
     """The end of a request about a statement that the worker does not know: it must be defined."""
 
 
-Answer: TypeAlias = Started | StoredBatch | InlineBatch | Answered | Failed | Unknown
+Answer: TypeAlias = Started | StoredBatch | InlineBatch | Trimmed | Answered | Failed | Unknown
 FINAL = (Answered, Failed, Unknown)
 
 

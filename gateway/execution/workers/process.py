@@ -22,6 +22,7 @@ from gateway.execution.workers.messages import (
     Ready,
     Request,
     SystemRows,
+    Trimmed,
     WorkerOptions,
 )
 from gateway.execution.workers.segments import SegmentReader, StoredBatch
@@ -296,7 +297,9 @@ class Lease:
                     cancelled_at = self._follow(control, None)
                 answer = self.channel.receive()
                 self._is_over = isinstance(answer, FINAL)
-                if control.error is None:
+                if isinstance(answer, Trimmed):
+                    self.segments.forget(answer.segments)
+                elif control.error is None:
                     yield answer
                 else:
                     self.segments.release(answer, self.channel.take_descriptor)

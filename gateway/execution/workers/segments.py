@@ -9,7 +9,7 @@ import mmap
 import os
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ _HEADER_BYTES = 64
 _GRAIN = 1 << 20
 _MAX_BYTES = 48 << 20
 """Of all segments of a channel; a larger batch has one for itself."""
-_KEPT_BYTES = 8 << 20
+_KEPT_BYTES = 16 << 20
 """Of the segments that a channel keeps between statements."""
 _WAIT_SECONDS = 0.0005
 _FREE, _IN_USE = 0, 1
@@ -86,14 +86,17 @@ class SegmentWriter:
         self._dropped.clear()
         return stored, descriptor
 
-    def trim(self) -> None:
-        """Let go of what is not worth keeping for the next statement."""
+    def trim(self) -> tuple[int, ...]:
+        """Let go of what is not worth keeping for the next statement; return the numbers of dropped segments."""
         kept = 0
         for segment in list(self._segments):
             kept += len(segment.memory)
             if kept > _KEPT_BYTES:
                 kept -= len(segment.memory)
                 self._drop(segment)
+        dropped = tuple(self._dropped)
+        self._dropped.clear()
+        return dropped
 
     def _find(self, size: int, check: Callable[[], None]) -> tuple[_Segment, int | None]:
         while True:
@@ -128,6 +131,11 @@ class SegmentReader:
     def __init__(self) -> None:
         self._memory: dict[int, mmap.mmap] = {}
 
+    def forget(self, segments: Iterable[int]) -> None:
+        """Let go of segments that the worker does not use any more; batches in them stay until they are sent."""
+        for number in segments:
+            self._memory.pop(number, None)
+
     def release(self, message: object, take_descriptor: Callable[[], int]) -> None:
         """Let go of the batch of a message that nobody wants."""
         if isinstance(message, StoredBatch):
@@ -151,8 +159,7 @@ class SegmentReader:
         return pa.ipc.read_record_batch(pa.ipc.read_message(source), schema)
 
     def _find(self, stored: StoredBatch, take_descriptor: Callable[[], int]) -> mmap.mmap:
-        for number in stored.dropped:
-            self._memory.pop(number, None)
+        self.forget(stored.dropped)
         if stored.is_new:
             descriptor = take_descriptor()
             try:

@@ -39,6 +39,7 @@ from gateway.execution.workers.messages import (
     Started,
     Statement,
     SystemRows,
+    Trimmed,
     Unknown,
     WorkerOptions,
 )
@@ -202,8 +203,10 @@ class _Conversation:
         with suppress(ChannelClosedError):
             while (asked := self._requests.get()) is not None:
                 answer = self._answer(*asked)
-                self._segments.trim()
                 del asked
+                trimmed = self._segments.trim()
+                if trimmed:
+                    self._channel.send(Trimmed(trimmed))
                 self._channel.send(answer)
                 del answer
         self._channel.close()
