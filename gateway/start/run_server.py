@@ -166,10 +166,9 @@ def plan_processes(config: GatewayConfig, memory_bytes: int | None = None) -> Pr
     """
     limits, server, watching = config.limits, config.server, config.observability
     memory = read_memory_bytes() if memory_bytes is None else memory_bytes
-    workers = server.workers
-    if workers == "auto":
-        # They need anonymous files in memory, which only Linux has.
-        workers = min(count_cores(), MAX_DEFAULT_WORKERS) if sys.platform == "linux" else 0
+    # Workers need anonymous files in memory, which only Linux has.
+    usual = min(count_cores(), MAX_DEFAULT_WORKERS) if sys.platform == "linux" else 0
+    workers = usual if server.workers == "auto" else server.workers
     if not workers:
         # What a statement does not find in half of the memory, it should not look for.
         return Processes(0, None, limits.cache_bytes, limits.query_memory_bytes or memory // 2)

@@ -87,7 +87,7 @@ class SegmentWriter:
         return stored, descriptor
 
     def trim(self) -> tuple[int, ...]:
-        """Let go of what is not worth keeping for the next statement; return the numbers of dropped segments."""
+        """Let go of what is not worth keeping for the next statement; return the numbers of segments."""
         kept = 0
         for segment in list(self._segments):
             kept += len(segment.memory)
@@ -132,7 +132,7 @@ class SegmentReader:
         self._memory: dict[int, mmap.mmap] = {}
 
     def forget(self, segments: Iterable[int]) -> None:
-        """Let go of segments that the worker does not use any more; batches in them stay until they are sent."""
+        """Let go of segments that the worker does not use any more, when their batches are sent."""
         for number in segments:
             self._memory.pop(number, None)
 
