@@ -2,8 +2,10 @@
 
 On the channel of a statement, the front process asks, and the worker answers with any number of `Started`,
 `StoredBatch`, `InlineBatch` and `Trimmed`, and then with one of `Answered`, `Failed` and `Unknown`. While it
-waits, the front process may say `Cancel`. On the control channel of a worker, the worker says `Ready` and asks for rows
-of system tables, and the front process hands over the sockets of statements' channels.
+waits, the front process may say `Cancel`.
+
+On the control channel of a worker, the worker says `Ready` and asks for rows of system tables, and the front
+process hands over the sockets of statements' channels.
 """
 
 from collections.abc import Callable, Mapping
