@@ -1,0 +1,82 @@
+"""Statements that would end or occupy a process, sent over and over by users without any grant."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import adbc_driver_manager
+import psutil
+import pytest
+
+from tests.support.servers import GatewayProcess, open_connection
+
+ATTACKS = (
+    "SELECT approx_percentile_cont(1, 0.5, 70368744177664)",
+    "SELECT array_repeat(1, value) FROM generate_series(70368744177664, 70368744177664)",
+    "SELECT array_resize([1], value) FROM generate_series(70368744177664, 70368744177664)",
+    "SELECT arrow_cast(1, '" + "List(" * 8000 + "Int64" + ")" * 8000 + "')",
+    "SELECT length(replace(repeat('x', 10000000), 'x', repeat('y', 10000000)))",
+    "SELECT length(regexp_replace(repeat('x', 10000000), 'x', repeat('y', 10000000), 'g'))",
+    "SELECT levenshtein(repeat('ab', 20000), repeat('ba', 20000))",
+    "SELECT sum(levenshtein(repeat('ab', 20000 + value), repeat('ba', 20000))) FROM generate_series(1, 9)",
+    "SELECT " + "+".join(["1"] * 990),
+    "SELECT 1 IN (" + ",".join(map(str, range(100_000))) + ")",
+    "SELECT arrow_cast(NULL, 'FixedSizeList(2147483647, Int64)')",
+    "SELECT max(array_repeat(value, 10000000)) FROM generate_series(1, 8192)",
+    "SELECT count(*) FROM generate_series(1, 99999) AS a, generate_series(1, 99999) AS b WHERE a.value < b.value",
+)
+
+
+class Attacker(threading.Thread):
+    """Sends the attacks, one after the other."""
+
+    def __init__(self, uri: str, rounds: int) -> None:
+        super().__init__(daemon=True)
+        self._uri = uri
+        self._rounds = rounds
+        self.answers = 0
+
+    def run(self) -> None:
+        for _ in range(self._rounds):
+            for attack in ATTACKS:
+                with open_connection(self._uri) as connection, connection.cursor() as cursor:
+                    with suppress(adbc_driver_manager.Error, OSError):
+                        cursor.execute(attack)
+                        cursor.fetchall()
+                    self.answers += 1
+
+
+@pytest.fixture
+def gateway(lake: Path) -> Iterator[GatewayProcess]:
+    server = GatewayProcess(
+        lake,
+        *("--set", "server.workers=2"),
+        *("--set", "limits.worker_memory_bytes=1GiB"),
+        *("--set", "limits.query_timeout=2s"),
+    )
+    yield server
+    server.stop()
+
+
+def look_up(cursor: Any, seconds: list[float]) -> None:
+    """Looks up a key, and adds how long that took."""
+    began = time.perf_counter()
+    cursor.execute("SELECT customer FROM orders WHERE id = 8")
+    assert cursor.fetchall() == [("customer 1",)]
+    seconds.append(time.perf_counter() - began)
+
+
+@pytest.mark.slow
+def test_others_are_served_all_the_time(gateway: GatewayProcess) -> None:
+    attacker, seconds = Attacker(gateway.uri, 1), list[float]()
+    with open_connection(gateway.uri) as connection, connection.cursor() as cursor:
+        attacker.start()
+        while attacker.is_alive():
+            look_up(cursor, seconds)
+        cursor.execute("SELECT count(*) FROM orders")
+        assert cursor.fetchall() == [(1000,)]
+    assert attacker.answers == len(ATTACKS)
+    assert psutil.pid_exists(gateway.pid)
