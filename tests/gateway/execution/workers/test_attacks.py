@@ -26,7 +26,7 @@ ATTACKS = (
     "SELECT 1 IN (" + ",".join(map(str, range(100_000))) + ")",
     "SELECT arrow_cast(NULL, 'FixedSizeList(2147483647, Int64)')",
     "SELECT max(array_repeat(value, 10000000)) FROM generate_series(1, 8192)",
-    "SELECT count(*) FROM generate_series(1, 99999) AS a, generate_series(1, 99999) AS b WHERE a.value < b.value",
+    "SELECT count(*) FROM generate_series(1, 9999) a, generate_series(1, 9999999) b WHERE a.value < b.value",
 )
 
 
