@@ -10,12 +10,16 @@ def shorten_error(error: BaseException) -> str:
     return str(error).split(", /")[0].split(", rust/")[0].strip()
 
 
+class PanicError(Exception):
+    """A panic of Rust that is handled like other errors."""
+
+
 def is_panic(error: BaseException) -> bool:
     """Return whether an error is a panic of Rust, which bindings raise as no `Exception`.
 
     Each library has a class of that name of its own, and offers none of them.
     """
-    return type(error).__name__ == "PanicException"
+    return isinstance(error, PanicError) or type(error).__name__ == "PanicException"
 
 
 class LanceGatewayError(Exception):

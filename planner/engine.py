@@ -12,7 +12,7 @@ from cachetools import LRUCache
 
 from memwal.errors import LanceGatewayError
 from planner.access.rights import FULL_ACCESS, Access
-from planner.plans.errors import schema_changed_error
+from planner.plans.errors import describe_panics, schema_changed_error
 from planner.plans.prepared_query import Constant, PreparedQuery
 from planner.plans.query_planner import MAX_PLANS, CreateQuery, QueryPlanner, StatementKey
 from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
@@ -251,7 +251,8 @@ class QueryEngine(QueryPlanner):
             return plan
         write = self._writes.get(self, sql, settings, access)
         if write is None:
-            write = prepare_write(self, sql, settings, access)
+            with describe_panics(sql):
+                write = prepare_write(self, sql, settings, access)
             if write is None:
                 return self._prepare_and_keep(key, promised)
             if Shortcut.KEPT_WRITES in settings.shortcuts:

@@ -32,6 +32,7 @@ from gateway.protocol.sql_types import describe_result_schema
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
 from planner.bridge.run_control import RunControl
 from planner.engine import PreparedWrite, SessionSettings, WriteResult
+from planner.plans.errors import describe_panics
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
 from protos.flight_sql import pack
@@ -190,7 +191,8 @@ class Updates:
         query = Query((statement_id or new_statement_id()).hex(), statement, settings, call)
         query.target = target
         with self._streams.queries.run(query):
-            result = step(query)
+            with describe_panics(statement):
+                result = step(query)
             query.affected = None if result.affected < 0 else result.affected
         if not result.is_durable:
             call.add_header(DURABLE_HEADER, "false")

@@ -19,9 +19,10 @@ _ENVIRONMENT = re.compile(r"AWS_\w*(KEY|SECRET|TOKEN)\w*")
 # Shorter ones would be found in any text.
 _MIN_SECRET_CHARACTERS = 6
 # Lance and DataFusion end messages with the line that raised them.
-_SOURCE = re.compile(r"(?:,\s*)?(?:[\w.@+~-]*/)+[\w.-]+\.rs(?::\d+){1,2}")
-# What ends a path or URI within a sentence.
-_REST = r"""[^\s"'`,;()<>\[\]{}]*(?<![:.])"""
+_SOURCE = re.compile(r"(?:,\s*)?(?<![\w./@+~-])(?:[\w.@+~-]*/)+[\w.-]+\.rs(?::\d+){1,2}")
+# What a path or URI within a sentence is made of, and how it ends.
+_PART = r"""[^\s"'`,;()<>\[\]{}]"""
+_REST = rf"{_PART}*(?<![:.])"
 _COMMITS = re.compile(rf"\?ddbTableName={_REST}")
 
 
@@ -42,7 +43,8 @@ class Places:
         if bucket:
             # Requests that failed are quoted with their address.
             hosts = "|".join(_spell(part) for part in (bucket, "amazonaws.com", *_list_endpoints(root)))
-            self._replace(rf"https?://{_REST}(?:{hosts}){_REST}", "the object store")
+            # Where the host may stand is bounded, since messages quote what clients send.
+            self._replace(rf"(?<![\w/:.])https?://{_PART}{{0,200}}(?:{hosts}){_REST}", "the object store")
             self._replace_root([f"s3://{root.root}", f"s3+ddb://{root.root}"], root.root[len(bucket) :])
         else:
             # What a link leads to is what some libraries name.

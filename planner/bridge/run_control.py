@@ -12,14 +12,10 @@ import pyarrow as pa
 from datafusion import DataFrame, RecordBatch
 
 from execnodes import ExecNode, MetricsSet
-from memwal.errors import LanceGatewayError
+from memwal.errors import LanceGatewayError, PanicError, is_panic
 
 T = TypeVar("T")
 SEARCH_KINDS = ("vector", "text", "hybrid")
-
-
-class PanicError(Exception):
-    """DataFusion panicked, which its bindings raise as no Exception."""
 
 
 def raise_panics(step: Callable[[], T]) -> T:
@@ -31,7 +27,7 @@ def raise_panics(step: Callable[[], T]) -> T:
     try:
         return step()
     except BaseException as error:
-        if type(error).__name__ != "PanicException":
+        if not is_panic(error):
             raise
         raise PanicError(f"DataFusion panicked: {error}") from None
 

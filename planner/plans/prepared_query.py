@@ -21,7 +21,7 @@ from planner.bridge.plan_shape import find_direct_shape
 from planner.bridge.run_control import RunControl, stream_batches
 from planner.plans.checked_query import Task
 from planner.plans.dataframes import Frames
-from planner.plans.errors import schema_changed_error, translate_error
+from planner.plans.errors import describe_panics, schema_changed_error, translate_error
 from planner.plans.scan_parts import DividedQuery, read_direct_scan
 from planner.plans.system_leaf import plain_system_rows
 from planner.scans.explain import explain_plans
@@ -229,9 +229,10 @@ class PreparedQuery(DividedQuery):
 
     def _read_batches(self, frame: DataFrame, run: QueryRun, task: Task) -> Iterator[pa.RecordBatch]:
         try:
-            batches, run = self._open_with_fallback(frame, run, task)
-            for batch in batches:
-                yield conform(batch, self.schema)
+            with describe_panics(self.sql):
+                batches, run = self._open_with_fallback(frame, run, task)
+                for batch in batches:
+                    yield conform(batch, self.schema)
         except LanceGatewayError:
             # Raised from itself, it would be a reference cycle that keeps its traceback alive.
             raise
@@ -302,8 +303,9 @@ class PreparedQuery(DividedQuery):
             task.control.metrics = MetricsSet()
         frame, run = self._plan(task)
         try:
-            opened, run = self._open_with_fallback(frame, run, task)
-            plans = self._collect(opened)
+            with describe_panics(self.sql):
+                opened, run = self._open_with_fallback(frame, run, task)
+                plans = self._collect(opened)
             if _UNPLANNED in plans.column("plan_type").to_pylist():
                 frame, run = self._plan(task, pushdown=False)
                 plans = self._collect(self._open(frame, run, task))

@@ -20,7 +20,7 @@ from planner.binding.substrait import Bound, bind_plan
 from planner.bridge import compatibility
 from planner.bridge.run_control import RunControl
 from planner.plans.dataframes import Frames
-from planner.plans.errors import schema_changed_error
+from planner.plans.errors import describe_panics, schema_changed_error
 from planner.plans.prepared_query import PreparedQuery
 from planner.scans.query_run import QueryRun
 from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
@@ -208,7 +208,8 @@ class QueryPlanner:
             else:
                 bound = bind(statement, visible, catalog=settings.catalog, schema=settings.schema)
             try:
-                plan = self._create_query(self._frames, bound, settings, visible)
+                with describe_panics(bound.sql):
+                    plan = self._create_query(self._frames, bound, settings, visible)
             except InvalidInputError as error:
                 if promised is None:
                     raise

@@ -36,6 +36,7 @@ __all__ = [
     "check_bound_size",
     "check_depth",
     "check_literal_sizes",
+    "find_makers",
     "find_sizes",
     "may_grow",
 ]
@@ -59,6 +60,7 @@ _CASTS = frozenset({"ARROW_CAST", "ARROW_TRY_CAST"})
 _SKETCHES = frozenset({"APPROX_PERCENTILE_CONT", "APPROX_PERCENTILE_CONT_WITH_WEIGHT"})
 _FIXED = frozenset({"BINARY", "VARBINARY"})
 _CHECKED = _GROWING | _SERIES | _CASTS | _SKETCHES | _FIXED
+_CALLED = re.compile(r'(\w+)"?\s*\(')
 _DIGITS = re.compile(r"\d+")
 # Words before the name of a table function, which gives its rows in batches.
 _TABLE_FUNCTION = frozenset({"FROM", "JOIN", "LATERAL"})
@@ -69,6 +71,12 @@ def may_grow(text: SqlText) -> bool:
     if not _CHECKED.isdisjoint(text.words):
         return True
     return QUOTED in text.words and any(name.upper() in _CHECKED for name in text.names.values())
+
+
+def find_makers(sql: str) -> tuple[str, ...]:
+    """Return the functions that make values of a given length and that a statement seems to call."""
+    names = dict.fromkeys(match[1].lower() for match in _CALLED.finditer(sql))
+    return tuple(name for name in names if name.upper() in _GROWING | _SERIES | _SKETCHES)
 
 
 def check_literal_sizes(text: SqlText) -> None:

@@ -44,11 +44,12 @@ from gateway.execution.workers.messages import (
     WorkerOptions,
 )
 from gateway.execution.workers.segments import INLINE_BYTES, SegmentWriter
-from memwal.errors import LanceGatewayError, UnavailableError
+from memwal.errors import LanceGatewayError, UnavailableError, is_panic
 from planner.access.rights import Access
 from planner.access.visible_catalog import SystemTable, VisibleCatalog
 from planner.bridge.run_control import RunControl
 from planner.plans.dataframes import Frames
+from planner.plans.errors import describe_panics
 from planner.plans.prepared_query import PreparedQuery
 from planner.plans.query_planner import MAX_PLANS
 from planner.tables.sources.snapshot import SnapshotDescription
@@ -164,7 +165,8 @@ class Worker:
             for name, schema in definition.system_tables.items()
         }
         visible = VisibleCatalog(self.catalog, definition.access, system)
-        return PreparedQuery(self._frames, definition.bound, definition.settings, visible)
+        with describe_panics(definition.bound.sql):
+            return PreparedQuery(self._frames, definition.bound, definition.settings, visible)
 
 
 class _Conversation:
@@ -221,7 +223,7 @@ class _Conversation:
         except ChannelClosedError:
             raise
         except BaseException as error:  # noqa: BLE001 - DataFusion's panics are no Exceptions
-            if type(error).__name__ == "PanicException":
+            if is_panic(error):
                 return Failed(None, f"DataFusion panicked: {error}")
             return Failed(None, traceback.format_exc())
 

@@ -246,6 +246,12 @@ def test_places_are_named_from_the_root_on(uri: str, text: str, expected: str) -
     assert Places(Storage.open(uri, options), environment).conceal(text) == expected
 
 
+@pytest.mark.parametrize("text", ["/", "a/", ", ", "http://", "s3://bucket/a/", "bucket", "x.rs:", "/a.rs:1"])
+def test_what_clients_sent_is_no_burden(text: str) -> None:
+    places = Places(Storage.open("s3://bucket/a", {"aws_endpoint": "http://minio:9000"}), {})
+    assert isinstance(places.conceal(text * 200_000), str)
+
+
 def test_the_place_behind_a_link_is_concealed(tmp_path: Path) -> None:
     (tmp_path / "hidden").mkdir()
     link = tmp_path / "lake"

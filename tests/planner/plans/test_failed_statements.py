@@ -1,10 +1,14 @@
 """What clients are told of statements that DataFusion refuses for what they say."""
 
+from pathlib import Path
+
 import pytest
 from datafusion import SessionContext
 
-from memwal.errors import InvalidInputError
-from planner.plans.errors import translate_error
+from memwal.errors import InvalidInputError, is_panic
+from planner.engine import QueryEngine
+from planner.plans.errors import describe_panics, translate_error
+from planner.tables.state.catalog import Catalog
 from tests.planner.names import ORDERS, bound
 
 
@@ -41,3 +45,41 @@ def test_a_pattern_that_is_computed_is_the_statements_fault() -> None:
     assert "did not compile: CompiledTooBig" in refusal(
         "SELECT item ~ concat('(a{1000}){1000}', item) FROM orders"
     )
+
+
+@pytest.mark.parametrize(
+    ("sql", "function"),
+    [
+        # More than there can be: less would be allocated, which the process may not survive.
+        (f"SELECT array_repeat(1, n) FROM (VALUES ({2**63 - 1})) AS t(n)", "array_repeat"),
+        (f"SELECT list_resize([1], n) FROM (VALUES ({2**63 - 1})) AS t(n)", "list_resize"),
+        ("SELECT array_repeat(1, CAST(concat('92233720368', '54775807') AS BIGINT))", "array_repeat"),
+        ("EXPLAIN SELECT array_repeat(1, CAST(concat('92233720368', '54775807') AS BIGINT))", "array_repeat"),
+    ],
+)
+def test_a_value_larger_than_any_is_the_statements_fault(tmp_path: Path, sql: str, function: str) -> None:
+    engine = QueryEngine(Catalog.open(str(tmp_path)))
+    with pytest.raises(InvalidInputError, match=f"^the function '{function}' was asked for a value larger"):
+        engine.execute(sql).read_all()
+
+
+def panic(text: str) -> BaseException:
+    return type("PanicException", (BaseException,), {})(text)
+
+
+@pytest.mark.parametrize(
+    ("sql", "text"),
+    [
+        ("SELECT array_repeat(1, n) FROM t", "index out of bounds: the len is 0 but the index is 0"),
+        ("SELECT n FROM t", "capacity overflow"),
+    ],
+)
+def test_other_panics_are_nobodys_fault(sql: str, text: str) -> None:
+    with pytest.raises(BaseException, match=text) as caught, describe_panics(sql):
+        raise panic(text)
+    assert is_panic(caught.value)
+
+
+def test_errors_that_are_no_panics_pass() -> None:
+    with pytest.raises(KeyboardInterrupt), describe_panics("SELECT array_repeat(1, 2)"):
+        raise KeyboardInterrupt("capacity overflow")

@@ -1,0 +1,1 @@
+"""Every function with edge arguments, each statement in a process that may die."""
