@@ -50,7 +50,10 @@ _WRAPPERS = re.compile(
 
 
 # What Rust's own libraries say when they are asked for more memory than there can be.
-_TOO_LARGE = re.compile(r"capacity overflow|LayoutError|with overflow")
+_TOO_LARGE = re.compile(r"capacity overflow|LayoutError|with overflow|offset overflow")
+# Functions of numbers that are called with lists of lists, and max and min of what has no order.
+_WRONG_TYPE = re.compile(r"Internal error: could not cast array of type (.+?) to arrow_array")
+_UNORDERED = re.compile(r"Internal error: Uncomparable values")
 
 
 class QueryFailedError(LanceGatewayError):
@@ -119,6 +122,11 @@ def translate_error(
     mismatch = _NO_SIGNATURE.match(short)
     if mismatch is not None:
         return InvalidInputError(_describe_mismatch(mismatch[1], mismatch[2]))
+    wrong = _WRONG_TYPE.match(short)
+    if wrong is not None:
+        return InvalidInputError(f"a function of this statement does not take values of type {wrong[1]}")
+    if _UNORDERED.match(short):
+        return InvalidInputError("max and min take no values of this nested type, which have no order")
     if _EXHAUSTED in text:
         return ResourcesExhaustedError(_describe_exhaustion(short))
     if _PANIC not in text and any(mark in text for mark in (*_PLANNING, *_DATA)):

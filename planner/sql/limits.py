@@ -54,6 +54,20 @@ MAX_CENTROIDS = 10_000
 _GROWING = frozenset(
     {"ARRAY_REPEAT", "ARRAY_RESIZE", "LIST_REPEAT", "LIST_RESIZE", "LPAD", "REPEAT", "RPAD", "SPACE"}
 )
+# The length of what these make is the sum of others.
+_JOINING = frozenset(
+    {
+        "ARRAY_AGG",
+        "ARRAY_CONCAT",
+        "CONCAT",
+        "CONCAT_WS",
+        "FLATTEN",
+        "LIST_CONCAT",
+        "REGEXP_REPLACE",
+        "REPLACE",
+    }
+    | {"STRING_AGG"}
+)
 _SERIES = frozenset({"GENERATE_SERIES", "RANGE"})
 _NUMBERS = frozenset({"0", "-", "?", "$"})
 _CASTS = frozenset({"ARROW_CAST", "ARROW_TRY_CAST"})
@@ -74,9 +88,9 @@ def may_grow(text: SqlText) -> bool:
 
 
 def find_makers(sql: str) -> tuple[str, ...]:
-    """Return the functions that make values of a given length and that a statement seems to call."""
+    """Return the functions that make long values and that a statement seems to call, for messages."""
     names = dict.fromkeys(match[1].lower() for match in _CALLED.finditer(sql))
-    return tuple(name for name in names if name.upper() in _GROWING | _SERIES | _SKETCHES)
+    return tuple(name for name in names if name.upper() in _GROWING | _JOINING | _SERIES | _SKETCHES)
 
 
 def check_literal_sizes(text: SqlText) -> None:
