@@ -22,6 +22,7 @@ __all__ = [
     "has_unstable_call",
     "is_deterministic",
     "list_deterministic_functions",
+    "list_functions",
     "list_subexpressions",
 ]
 
@@ -85,6 +86,11 @@ def _list_functions() -> tuple[frozenset[str], frozenset[str]]:
     # there, ends the process.
     with ThreadPoolExecutor(1, thread_name_prefix="routines") as thread:
         return thread.submit(read).result()
+
+
+def list_functions() -> frozenset[str]:
+    """Return the names, in lower case, of DataFusion's functions."""
+    return frozenset().union(*_list_functions())
 
 
 def list_deterministic_functions() -> frozenset[str]:

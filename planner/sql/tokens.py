@@ -22,6 +22,7 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from memwal.errors import InvalidInputError, UnsupportedError
+from memwal.transforms.determinism import list_functions
 
 __all__ = [
     "QUOTED",
@@ -173,13 +174,38 @@ def at_position(sql: str, position: int, message: str) -> str:
     return f"{message} at line {line_number}, column {column + 1}:\n  {excerpt}\n  {caret}"
 
 
+_QUOTED_CALL = re.compile(r'"[a-z][a-z0-9_]*"(?=\s*\()')
+_CALLED_BY_CLAUSES = frozenset({"extract", "overlay", "position"})
+"""Functions whose arguments stand in clauses unless the name is quoted."""
+
+
 def tokenize(sql: str) -> SqlText:
     """Split one statement into tokens, without a trailing semicolon.
+
+    A function whose name stands in quotes is written without them, with spaces in their places: `"max"(a)` is
+    ` max (a)`, so that it is known wherever functions are looked for.
 
     Raises:
         InvalidInputError: empty text, several statements, or a string or comment that does not end.
         UnsupportedError: string literals of a kind that DataFusion does not support.
     """
+    text = _tokenize(sql)
+    if _QUOTED_CALL.search(sql) is None:
+        return text
+    calls = [
+        token
+        for i, token in enumerate(text.tokens)
+        if text.words[i] == QUOTED
+        and text.words[i + 1] == "("
+        and token.text not in _CALLED_BY_CLAUSES
+        and token.text in list_functions()
+    ]
+    for call in calls:
+        sql = f"{sql[: call.start]} {call.text} {sql[call.end + 1 :]}"
+    return _tokenize(sql) if calls else text
+
+
+def _tokenize(sql: str) -> SqlText:
     try:
         tokens = _PER_THREAD.tokenizer.tokenize(_PARAMETER_DOLLAR.sub(_PARAMETER, sql))
     except TokenError as error:
