@@ -1,89 +1,15 @@
-"""Every key of the configuration, with its default, what it means and how people write its values.
+"""Every key of the configuration, with its default and what it means.
 
 Descriptions are sentences of the reference (`lance-gateway config reference`).
 """
 
 import re
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
+from typing import Literal
 
-from annotated_types import Ge, Gt, Le
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
-from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from memwal.quantities import parse_seconds, parse_size
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A description of a type's values, in its annotation, for messages and the reference."""
-
-    text: str
-
-
-def _split_list(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    return [part.strip() for part in value.split(",") if part.strip()]
-
-
-def _check_port(value: object) -> object:
-    text = str(value).strip().lower()
-    return int(text) if text.isdecimal() else text
-
-
-def _parse_path(value: object) -> object:
-    # An empty path means "none": compose files and charts set variables that may be empty.
-    return None if value == "" else value
-
-
-Seconds: TypeAlias = Annotated[
-    float,
-    BeforeValidator(parse_seconds),
-    Field(ge=0, allow_inf_nan=False),
-    Kind("a duration such as 30s, 5m or 250ms"),
-]
-Size: TypeAlias = Annotated[
-    int, BeforeValidator(parse_size), Field(ge=0), Kind("a size such as 64MiB, or bytes")
-]
-Port: TypeAlias = Annotated[int, Field(ge=0, le=65535), Kind("a port up to 65535; 0 is any free one")]
-HttpPort: TypeAlias = Annotated[
-    Literal["auto", "off"] | Annotated[int, Field(ge=0, le=65535)],
-    BeforeValidator(_check_port),
-    Kind("a port up to 65535, auto or off"),
-]
-Names: TypeAlias = Annotated[
-    tuple[str, ...],
-    NoDecode,
-    BeforeValidator(_split_list),
-    Kind("a list; in a variable, separated by commas"),
-]
-File: TypeAlias = Annotated[Path | None, BeforeValidator(_parse_path), Kind("a path")]
-
-
-def describe(field: FieldInfo) -> str:
-    """Describe the values that a key takes."""
-    bounds: dict[type, Any] = {type(part): part for part in field.metadata}
-    named: Kind | None = bounds.get(Kind)
-    if named is not None:
-        return named.text + (", not 0" if Gt in bounds else "")
-    annotation = field.annotation
-    if get_origin(annotation) is Literal:
-        return "one of " + ", ".join(map(str, get_args(annotation)))
-    if get_origin(annotation) is dict:
-        return "a table of texts"
-    if annotation is bool:
-        return "true or false"
-    if annotation is str:
-        return "a text"
-    least, most = bounds.get(Ge), bounds.get(Le)
-    noun = "a whole number" if annotation is int else "a number"
-    if least is not None and most is not None:
-        return f"{noun} from {least.ge:g} to {most.le:g}"
-    return noun if least is None else f"{noun}, at least {least.ge:g}"
-
+from gateway.config.value_types import File, HttpPort, Names, Port, Seconds, Size
 
 ENV_PREFIX = "LANCE_GATEWAY_"
 ENV_DELIMITER = "__"
@@ -101,6 +27,28 @@ class Section(BaseModel):
         numeric = cls.model_fields[info.field_name or ""].annotation in {int, float}
         if numeric and isinstance(value, bool):
             raise ValueError("it is no number")
+        return value
+
+
+class StorageSection(Section):
+    """How long the object store may take. Options of the same meaning in `storage_options` win."""
+
+    connect_timeout: Seconds = Field(default=5.0, gt=0, description="To accept a connection.")
+    request_timeout: Seconds = Field(
+        default=30.0, gt=0, description="For one request, from its first byte to the last of the answer."
+    )
+    total_timeout: Seconds = Field(
+        default=60.0,
+        ge=10,
+        description="For a call with all of its retries. A request that receives nothing for about a sixth "
+        "of it is given up and tried again.",
+    )
+
+    @field_validator("total_timeout")
+    @classmethod
+    def _check_total(cls, value: float, info: ValidationInfo) -> float:
+        if value < info.data.get("request_timeout", 0):
+            raise ValueError("it is shorter than storage.request_timeout, and includes it")
         return value
 
 
@@ -375,6 +323,7 @@ class GatewayConfig(BaseSettings):
     storage_options: dict[str, str] = Field(
         default_factory=dict, repr=False, description="Options of the object store, as Lance names them."
     )
+    storage: StorageSection = StorageSection()
     server: ServerSection = ServerSection()
     tls: TlsSection = TlsSection()
     auth: AuthSection = AuthSection()

@@ -29,7 +29,7 @@ from gateway.peers.forwarding import ForwardedRows
 from gateway.protocol.limits import Limits
 from gateway.server import GatewayServer
 from gateway.start.observability import Observability, choose_http_port
-from gateway.start.opening import Writing, open_security, open_writing
+from gateway.start.opening import Writing, open_catalog, open_security, open_writing
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
 from planner.bridge import compatibility
 from planner.tables.state.catalog import Catalog
@@ -92,12 +92,7 @@ def serve(loaded: Loaded) -> None:
     writing = open_writing(config, events)
     with ExitStack() as stack:
         stack.callback(writing.close)
-        catalog = Catalog.open(
-            config.root,
-            config.storage_options,
-            cache_bytes=config.limits.cache_bytes,
-            writing=writing.options,
-        )
+        catalog = open_catalog(config, writing.options)
         stack.callback(catalog.close)
         observability = Observability(config.observability, catalog, config.server.port, events)
         stack.callback(observability.close)
@@ -267,7 +262,7 @@ def _find_missing_files(loaded: Loaded) -> Iterator[str]:
 
 
 def _check_root(config: GatewayConfig) -> None:
-    catalog = Catalog.open(config.root, config.storage_options, writing=None)
+    catalog = open_catalog(config)
     try:
         catalog.names()
         if config.auth.policy_file is not None:
