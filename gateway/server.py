@@ -14,6 +14,7 @@ from pyarrow import flight
 from gateway.auth.calls import NO_HEADERS, CallHeaders, CallMiddleware, RpcObserver, Security
 from gateway.execution.cancellation import Cancellation
 from gateway.execution.endpoints import Endpoints
+from gateway.execution.preparation import Preparation
 from gateway.execution.running_queries import Queries, QueryObserver
 from gateway.execution.streams import CallObserver, Streams, ignore_call
 from gateway.execution.updates import Updates
@@ -42,6 +43,7 @@ from memwal.errors import (
     PermissionDeniedError,
     UnsupportedError,
 )
+from memwal.storage.files import LocalBackend
 from planner.engine import QueryEngine
 
 T = TypeVar("T")
@@ -84,17 +86,19 @@ class GatewayServer(flight.FlightServerBase):
         limits = limits or Limits()
         self._max_message_bytes = max_bytes = limits.max_message_bytes
         self._security = security or Security()
-        self.queries = Queries(limits, observers)
+        is_remote = engine.catalog.storage.backend.scheme != LocalBackend.scheme
+        self.queries = Queries(limits, observers, is_remote=is_remote)
         self.sessions = Sessions(limits)
         self._conceal = conceal = Places(engine.catalog.storage).conceal
         engine.add_system_tables(SystemQueries(self.queries, conceal), SystemSessions(self.sessions))
         self._on_call_finished = on_call_finished
         streams = Streams(self.queries, on_call_finished, conceal)
-        endpoints = Endpoints(engine, streams)
+        preparation = Preparation(engine, self.queries)
+        endpoints = Endpoints(preparation, streams)
         updates = Updates(streams)
-        self.prepared = PreparedStatements(engine, streams, endpoints, updates)
+        self.prepared = PreparedStatements(preparation, streams, endpoints, updates)
         families: list[Family] = [
-            Statements(engine, streams, endpoints, updates),
+            Statements(preparation, streams, endpoints, updates),
             self.prepared,
             Ingestion(engine, updates),
             endpoints,

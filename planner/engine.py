@@ -261,6 +261,27 @@ class QueryEngine(QueryPlanner):
             raise schema_changed_error(sql)
         return write
 
+    def find_kept(
+        self,
+        statement: str | bytes,
+        settings: SessionSettings,
+        access: Access,
+        promised: bytes | None,
+        *,
+        is_remote: bool,
+    ) -> PreparedQuery | None:
+        """Return the plan of a query if it is kept and still valid; None leaves the question open.
+
+        Args:
+            statement: SQL, or a serialized substrait.Plan.
+            settings: of the session.
+            access: rights of the principal.
+            promised: digest of the result schema that a client has.
+            is_remote: whether plans are left out that storage must be asked about.
+        """
+        key = StatementKey(statement, settings, access)
+        return self._plans.get_at_once(key, promised) if is_remote else self._plans.get(key, promised)
+
     def close(self) -> None:
         """Flush rows that were written, and stop background threads."""
         self.catalog.close()

@@ -114,10 +114,10 @@ def check_policy(
         if root is not None:
             from gateway.auth.policy import find_misfits  # noqa: PLC0415 - loads pylance and DataFusion
             from gateway.config.loader import load  # noqa: PLC0415
-            from planner.tables.state.catalog import Catalog  # noqa: PLC0415
+            from gateway.start.opening import open_catalog  # noqa: PLC0415
 
             config = load(collect_flags(root, storage_option, None)).config
-            with closing(Catalog.open(config.root, config.storage_options)) as catalog:
+            with closing(open_catalog(config)) as catalog:
                 misfits = find_misfits(policy, catalog)
             for problem in misfits:
                 typer.echo(f"error: {problem}", err=True)

@@ -1,4 +1,4 @@
-"""Every key of the configuration, with its default, what it means and how people write its values.
+"""Every key of the configuration, with its default and what it means.
 
 Descriptions are sentences of the reference (`lance-gateway config reference`).
 """
@@ -27,6 +27,28 @@ class Section(BaseModel):
         numeric = cls.model_fields[info.field_name or ""].annotation in {int, float}
         if numeric and isinstance(value, bool):
             raise ValueError("it is no number")
+        return value
+
+
+class StorageSection(Section):
+    """How long the object store may take. Options of the same meaning in `storage_options` win."""
+
+    connect_timeout: Seconds = Field(default=5.0, gt=0, description="To accept a connection.")
+    request_timeout: Seconds = Field(
+        default=30.0, gt=0, description="For one request, from its first byte to the last of the answer."
+    )
+    total_timeout: Seconds = Field(
+        default=60.0,
+        ge=10,
+        description="For a call with all of its retries. A request that receives nothing for about a sixth "
+        "of it is given up and tried again.",
+    )
+
+    @field_validator("total_timeout")
+    @classmethod
+    def _check_total(cls, value: float, info: ValidationInfo) -> float:
+        if value < info.data.get("request_timeout", 0):
+            raise ValueError("it is shorter than storage.request_timeout, and includes it")
         return value
 
 
@@ -326,6 +348,7 @@ class GatewayConfig(BaseSettings):
     storage_options: dict[str, str] = Field(
         default_factory=dict, repr=False, description="Options of the object store, as Lance names them."
     )
+    storage: StorageSection = StorageSection()
     server: ServerSection = ServerSection()
     tls: TlsSection = TlsSection()
     auth: AuthSection = AuthSection()

@@ -20,7 +20,8 @@ from typing import TypeAlias, get_args
 import pyarrow as pa
 from google.protobuf.any_pb2 import Any
 
-from gateway.execution.running_queries import Queries, QueryState
+from gateway.execution.query import QueryState
+from gateway.execution.running_queries import Queries
 from gateway.protocol.commands import Action, Call, Handler
 from gateway.protocol.errors import QueryCancelledError
 from gateway.protocol.wire import decode

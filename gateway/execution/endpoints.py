@@ -16,7 +16,8 @@ from google.protobuf.any_pb2 import Any
 from pyarrow import flight
 
 from gateway.execution.parameters import cast_parameters, decode_parameters, encode_parameters, iterate_rows
-from gateway.execution.running_queries import Query
+from gateway.execution.preparation import Preparation
+from gateway.execution.query import Query
 from gateway.execution.streams import Streams
 from gateway.protocol.commands import (
     STATEMENT_ID_BYTES,
@@ -34,7 +35,7 @@ from gateway.protocol.limits import ExpiringCache
 from gateway.protocol.sql_types import describe_result_schema
 from gateway.protocol.wire import decode, unpack
 from memwal.errors import InvalidInputError, NotFoundError
-from planner.engine import PreparedQuery, QueryEngine, SessionSettings
+from planner.engine import PreparedQuery, SessionSettings
 from planner.plans.scan_parts import ScanPart
 from planner.tables.sources.snapshot import SnapshotDescription
 from protos import flight_pb2
@@ -51,12 +52,12 @@ class Endpoints:
 
     def __init__(
         self,
-        engine: QueryEngine,
+        preparation: Preparation,
         streams: Streams,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._engine = engine
+        self._preparation = preparation
         self._streams = streams
         self._clock = clock
         self._snapshots: ExpiringCache[SnapshotDescription, object] = ExpiringCache(
@@ -100,7 +101,7 @@ class Endpoints:
         if wanted < 2 or (parameters is not None and parameters.num_rows != 1):
             return None
         (values,) = iterate_rows(parameters)
-        offer = plan.parts(wanted, values, call.settings)
+        offer = self._streams.queries.read(sql, call, lambda: plan.parts(wanted, values, call.settings))
         if offer is None:
             return None
         self._snapshots.put(offer.parts[0].snapshot, offer.snapshot)
@@ -121,7 +122,9 @@ class Endpoints:
         self._check(ticket)
         part = ScanPart.from_message(ticket.part)
         settings = decode_settings(ticket.settings)
-        plan = self._engine.prepare(ticket.query, settings, call.access, promised=ticket.schema_digest)
+        plan = self._preparation.prepare(ticket.query, settings, call, ticket.schema_digest)
+        if not isinstance(plan, PreparedQuery):
+            raise InvalidInputError(f"a ticket of a part cannot execute {ticket.query!r}")
         parameters = None
         if len(plan.parameter_schema):
             parameters = cast_parameters(decode_parameters(ticket.parameters), plan.parameter_schema)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from pyarrow import flight
 
-from gateway.execution.running_queries import Query
+from gateway.execution.query import Query
 from gateway.protocol.commands import Call
 from gateway.protocol.errors import QueryCancelledError
 from gateway.protocol.limits import ExpiringCache

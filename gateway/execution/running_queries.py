@@ -4,130 +4,26 @@ import itertools
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from enum import Enum
+from typing import TypeVar
 
-from gateway.protocol.commands import Call
+from gateway.execution.detached import DetachedSteps
+from gateway.execution.query import Query, QueryState, serve_in_this_thread, stop_serving
+from gateway.protocol.commands import Call, new_statement_id
 from gateway.protocol.errors import QueryCancelledError, QueryTimeoutError
 from gateway.protocol.limits import Limits
 from memwal.errors import LanceGatewayError, NotFoundError, UnavailableError
-from planner.bridge.run_control import RunControl, RunningScan, TableRead
 from planner.engine import SessionSettings
+
+T = TypeVar("T")
 
 # How often running statements are looked at: whether their client is there, whether their time is up.
 _LOOK_SECONDS = 0.25
 _REMEMBERED_TICKETS = 65_536
 # How long a client may take over a batch, either way, before its statement counts as one that does not run.
 _STALL_SECONDS = 5.0
-# Of the text of a statement that ended.
-_REMEMBERED_CHARACTERS = 65_536
-
-
-class QueryState(Enum):
-    """State of a statement."""
-
-    QUEUED = "queued"
-    RUNNING = "running"
-    FINISHED = "finished"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-
-
-class Query:
-    """One execution of a statement, from the redemption of its ticket to the end of its stream; or one call.
-
-    Attributes:
-        id: 32 hexadecimal digits; a part of a divided result has its number, and a number of
-            its own, behind them.
-        statement_id: of the ticket; equal for all parts of one result.
-        sql: as the client sent it; the beginning of it, once the statement has ended.
-        settings: of the session that asked.
-        user: who runs it.
-        session_id: None where the client keeps no session.
-        peer: address of the client.
-        is_upload: whether the client sends rows or parameters to it, see `OpenUploads`.
-        state: what became of it so far.
-        created_at: when the ticket was redeemed.
-        started_at: when it left the queue; None while it waits.
-        first_batch_at: when its first batch was there; None where there was none.
-        finished_at: None while it runs.
-        queue_seconds: from its creation to its start; 0 until it has ended, and where it never started.
-        run_seconds: from its start to its end, likewise.
-        first_batch_seconds: from its start to its first batch, likewise.
-        rows: that were sent.
-        target: table or view that it changes; None where it does nothing of the kind.
-        affected: rows that it inserted, updated or deleted; None where it does nothing of the kind.
-        bytes: that were sent, uncompressed.
-        error: message for its client; None if it did not fail.
-        control: stops it, and tells what it reads while it runs.
-        reads: what each table reference came down to, once it has ended.
-        scans: the same as they ran, for observers of its end.
-    """
-
-    def __init__(
-        self, statement_id: str, sql: str, settings: SessionSettings, call: Call, part: int | None = None
-    ) -> None:
-        self.id = statement_id if part is None else f"{statement_id}-{part}"
-        self.statement_id = statement_id
-        self.sql = sql
-        self.settings = settings
-        self.user = call.identity.name
-        self.session_id = call.session_id
-        self.peer = call.peer
-        self.is_upload = call.upload is not None
-        self.state = QueryState.QUEUED
-        self.created_at = datetime.now(UTC)
-        self.started_at: datetime | None = None
-        self.first_batch_at: datetime | None = None
-        self.finished_at: datetime | None = None
-        self.queue_seconds = self.run_seconds = self.first_batch_seconds = 0.0
-        self.rows = 0
-        self.affected: int | None = None
-        self.target: str | None = None
-        self.bytes = 0
-        self.error: str | None = None
-        self.control = RunControl()
-        self.reads: tuple[TableRead, ...] = ()
-        self.scans: tuple[RunningScan, ...] = ()
-        self.deadline: float | None = None
-        """Seconds of the monotonic clock."""
-        self.sending_since: float | None = None
-        """The same, while its client takes or sends a batch."""
-        self.is_exempt = False
-        """Whether it runs without a slot, as queries of system tables do for an operator."""
-        self._lock = threading.Lock()
-        self._call: Call | None = call
-
-    def has_client_left(self) -> bool:
-        """Return whether the client cancelled the call, let its deadline pass or disconnected."""
-        # The call's context dies with the stream, which `leave` announces.
-        with self._lock:
-            return self._call is not None and self._call.is_cancelled()
-
-    def leave(self, state: QueryState, error: str | None) -> None:
-        """Record the end of the stream."""
-        with self._lock:
-            self._call = None
-        self.sql = self.sql[:_REMEMBERED_CHARACTERS]
-        self.finished_at = datetime.now(UTC)
-        self.queue_seconds = _compute_seconds(self.created_at, self.started_at)
-        self.run_seconds = _compute_seconds(self.started_at, self.finished_at)
-        self.first_batch_seconds = _compute_seconds(self.started_at, self.first_batch_at)
-        self.reads, self.scans = self.control.end()
-        self.error = error
-        self.state = state
-
-
-# Which statement a thread serves. A call is served by one thread of gRPC from its first byte to its last.
-# Python did not start that thread, and forgets its thread-local values between two visits: hence a map by id.
-_serving: dict[int, Query] = {}
-
-
-def current_statement() -> Query | None:
-    """Return the statement that the calling thread serves, if it serves one."""
-    return _serving.get(threading.get_ident())
 
 
 class QueryObserver:
@@ -146,10 +42,23 @@ class Queries:
     Args:
         limits: how many run and wait, and for how long.
         observers: of each statement.
+        is_remote: whether what they read may keep a thread waiting that nothing interrupts.
+
+    Attributes:
+        limits: as given.
+        is_remote: as given.
     """
 
-    def __init__(self, limits: Limits | None = None, observers: Sequence[QueryObserver] = ()) -> None:
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        observers: Sequence[QueryObserver] = (),
+        *,
+        is_remote: bool = False,
+    ) -> None:
         self.limits = limits or Limits()
+        self.is_remote = is_remote
+        self._detached = DetachedSteps()
         # Those with nothing to say need not be asked for every statement.
         self._on_started = _find_listeners(observers, "on_started")
         self._on_finished = _find_listeners(observers, "on_finished")
@@ -279,10 +188,10 @@ class Queries:
             self._active[query.id] = query
         try:
             self._enter(query)
-            thread = threading.get_ident()
-            _serving[thread] = query
+            query.call_thread = thread = threading.get_ident()
+            serve_in_this_thread(query)
             try:
-                for notify in self._on_started:
+                for notify in () if query.is_planning else self._on_started:
                     notify(query)
                 yield
                 state = QueryState.FINISHED
@@ -299,18 +208,62 @@ class Queries:
             error = "the gateway failed: its log says why"
             raise
         finally:
+            is_stopped = query.control.error is not None
             query.leave(state, error)
             with self._lock:
                 del self._active[query.id]
-                self._finished.append(query)
+                # A statement that was planned has its place in the history when it is executed.
+                if not query.is_planning or is_stopped:
+                    self._finished.append(query)
             try:
-                for notify in self._on_finished:
+                for notify in () if query.is_planning else self._on_finished:
                     notify(query)
             finally:
                 query.scans = ()  # which hold snapshots
                 # Another thread may drop a stream that was not read to its end.
-                if _serving.get(thread) is query:
-                    del _serving[thread]
+                stop_serving(thread, query)
+
+    def plan(self, sql: str, settings: SessionSettings, call: Call, step: Callable[[], T]) -> T:
+        """Run the part of a call before a statement's execution: planned, listed and stopped like one.
+
+        Args:
+            sql: the statement, for `system.queries`.
+            settings: of the session that asks.
+            call: that waits.
+            step: plans it; in a thread of its own, and left to itself if the call ends before it.
+
+        Raises:
+            LanceGatewayError: an error of the step; or it was stopped.
+        """
+        query = Query(new_statement_id().hex(), sql, settings, call)
+        query.is_planning = query.is_exempt = True
+        with self.run(query):
+            return self._detached.run(query, step)
+
+    def read(self, what: str, call: Call, step: Callable[[], T]) -> T:
+        """Return what a step reads for a call, such as a metadata command; if storage is remote, as `plan`.
+
+        Args:
+            what: name of the step, for `system.queries`.
+            call: that waits.
+            step: reads it.
+
+        Raises:
+            LanceGatewayError: an error of the step; or it was stopped.
+        """
+        return self.plan(what, call.settings, call, step) if self.is_remote else step()
+
+    def work(self, query: Query, step: Callable[[], T]) -> T:
+        """Run a step of a running statement, which is left to itself where it waits for remote storage.
+
+        Raises:
+            LanceGatewayError: an error of the step; or the statement was stopped.
+        """
+        return self._detached.run(query, step) if self.is_remote else step()
+
+    def work_for_each(self, query: Query, steps: Generator[T]) -> Iterator[T]:
+        """Yield the items of a generator up to its first None, each of its steps as `work` does."""
+        return self._detached.iterate(query, steps) if self.is_remote else steps
 
     def _enter(self, query: Query) -> None:
         limits = self.limits
@@ -380,11 +333,6 @@ class Queries:
                             "query_timeout_ms as far as the server's own limit allows"
                         )
                     )
-
-
-def _compute_seconds(start: datetime | None, end: datetime | None) -> float:
-    """Return the seconds between two moments; 0 if one of them is None."""
-    return 0.0 if start is None or end is None else max((end - start).total_seconds(), 0.0)
 
 
 def _find_listeners(observers: Sequence[QueryObserver], event: str) -> tuple[Callable[[Query], None], ...]:

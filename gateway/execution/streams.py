@@ -6,7 +6,7 @@ translated like others, and the stream ends as soon as its client has gone.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TypeAlias
 
@@ -15,7 +15,8 @@ from pyarrow import flight
 
 from gateway.execution.cancellation import Kill
 from gateway.execution.parameters import iterate_rows
-from gateway.execution.running_queries import Queries, Query
+from gateway.execution.query import Query
+from gateway.execution.running_queries import Queries
 from gateway.protocol.commands import Call
 from gateway.protocol.errors import ResultTooLargeError, find_status, keep_text, translate_error
 from gateway.protocol.sql_types import describe_result_schema
@@ -161,14 +162,12 @@ class Streams:
         status = "CANCELLED"  # unless it ends otherwise
         try:
             with self.queries.run(query):
-                for reader in readers(query):
-                    with reader:
-                        for batch in reader:
-                            self._count(query, batch.num_rows, batch.nbytes)
-                            for part in slice_batch(batch, limit):
-                                query.sending_since = time.monotonic()
-                                yield part
-                                query.sending_since = None
+                for batch in self.queries.work_for_each(query, _iterate_batches(readers, query)):
+                    self._count(query, batch.num_rows, batch.nbytes)
+                    for part in slice_batch(batch, limit):
+                        query.sending_since = time.monotonic()
+                        yield part
+                        query.sending_since = None
             status = "OK"
         except BaseException as error:  # noqa: BLE001 - the boundary: nothing passes it unexamined
             failure = translate_error(error, "DoGet", self._conceal)
@@ -205,3 +204,9 @@ class Streams:
                 f"the result has more than {limits.max_result_bytes} bytes: select fewer columns or rows, or "
                 "ask the operator to raise max_result_bytes"
             )
+
+
+def _iterate_batches(readers: Readers, query: Query) -> Generator[pa.RecordBatch]:
+    for reader in readers(query):
+        with reader:
+            yield from reader

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from gateway.execution.parameters import decode_parameters, encode_parameters, iterate_rows
-from gateway.execution.running_queries import Query
+from gateway.execution.query import Query
 from gateway.execution.streams import Streams
 from gateway.protocol.commands import (
     STATEMENT_ID_BYTES,
@@ -190,9 +190,10 @@ class Updates:
         """
         query = Query((statement_id or new_statement_id()).hex(), statement, settings, call)
         query.target = target
-        with self._streams.queries.run(query):
+        queries = self._streams.queries
+        with queries.run(query):
             with describe_panics(statement):
-                result = step(query)
+                result = queries.work(query, lambda: step(query))
             query.affected = None if result.affected < 0 else result.affected
         if not result.is_durable:
             call.add_header(DURABLE_HEADER, "false")

@@ -110,9 +110,11 @@ class Listing:
 
     def list_handlers(self, streams: Streams) -> Sequence[Handler]:
         """Return the handlers of GetSchema and GetFlightInfo, and of DoGet."""
+        name = self.message.DESCRIPTOR.name.removeprefix("Command")
 
         def stream(message: Message, call: Call) -> flight.FlightDataStream:
-            return streams.send_listing(self._build_batch(message, call))
+            rows = streams.queries.read(name, call, lambda: self._build_batch(message, call))
+            return streams.send_listing(rows)
 
         return (
             Command(

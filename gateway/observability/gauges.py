@@ -8,7 +8,8 @@ from prometheus_client import CollectorRegistry, Histogram, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from gateway.execution.running_queries import Queries, QueryState
+from gateway.execution.query import QueryState
+from gateway.execution.running_queries import Queries
 from memwal.writing.observing import RegionStats, WriteObserver
 from planner.tables.state.catalog import Catalog
 

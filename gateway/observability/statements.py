@@ -24,7 +24,8 @@ from prometheus_client.utils import floatToGoString
 from pythonjsonlogger.json import JsonFormatter
 
 from gateway.auth.calls import RpcObserver
-from gateway.execution.running_queries import Query, QueryObserver, QueryState, current_statement
+from gateway.execution.query import Query, QueryState, current_statement
+from gateway.execution.running_queries import QueryObserver
 from planner.bridge.run_control import SEARCH_KINDS
 
 _RPC_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)

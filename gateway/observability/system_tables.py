@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from gateway.config.effective_values import list_settings
 from gateway.config.loader import Loaded
-from gateway.execution.running_queries import Queries, Query
+from gateway.execution.query import Query
+from gateway.execution.running_queries import Queries
 from gateway.execution.workers.pool import WorkerPool
 from gateway.observability.statements import shorten_session_id
 from gateway.sessions import Sessions, list_options
@@ -42,6 +43,7 @@ class SystemQueries:
             ("session", pa.string()),
             ("peer", pa.string()),
             ("state", pa.string()),
+            ("phase", pa.string()),
             ("statement", pa.string()),
             ("created_at", MOMENT),
             ("started_at", MOMENT),
@@ -173,6 +175,7 @@ def _build_row(query: Query, access: Access, conceal: Callable[[str], str]) -> d
         "session": shorten_session_id(query.session_id),
         "peer": query.peer,
         "state": query.state.value,
+        "phase": query.phase.value,
         "statement": query.sql,
         "created_at": query.created_at,
         "started_at": started,

@@ -21,7 +21,8 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from execnodes import ExecNode, MetricsSet
 from gateway.auth.calls import RpcObserver
-from gateway.execution.running_queries import Query, QueryObserver, QueryState, current_statement
+from gateway.execution.query import Query, QueryState, current_statement
+from gateway.execution.running_queries import QueryObserver
 from gateway.observability.statements import shorten_session_id, shorten_statement
 from planner.engine import PreparedQuery, QueryEngine
 from planner.plans.query_planner import CreateQuery, StatementKey
@@ -200,7 +201,8 @@ class Tracing(QueryObserver, RpcObserver):
         span.end(start + int(node_metrics.elapsed * 1e9))
 
     def _find_parent(self) -> otel_context.Context:
-        span = self._calls.get(threading.get_ident())
+        query = current_statement()
+        span = self._calls.get(threading.get_ident() if query is None else query.call_thread)
         empty = otel_context.Context()
         return empty if span is None else trace.set_span_in_context(span, empty)
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from gateway.execution.parameters import align_batch, encode_parameters
-from gateway.execution.running_queries import current_statement
+from gateway.execution.query import current_statement
 from gateway.peers.peer_identity import PEER, Trust
 from gateway.protocol.commands import Call, Exchange, Handler
 from gateway.protocol.wire import decode

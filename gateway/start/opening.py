@@ -1,4 +1,4 @@
-"""Creates the security and the write path of a server from its configuration."""
+"""Creates the catalog, the security and the write path of a server from its configuration."""
 
 import ipaddress
 import logging
@@ -23,9 +23,39 @@ from gateway.peers.forwarding import Forwarding
 from gateway.peers.peer_identity import PeerToken, Trust
 from gateway.protocol.identity import Identity
 from memwal.errors import InvalidInputError, PreconditionError
+from memwal.storage.time_limits import StorageLimits
 from memwal.writing import OwnershipPolicy, WriteOptions
 from memwal.writing.observing import SilentObserver, WriteObserver
 from planner.access.rights import Access
+from planner.tables.state.catalog import Catalog
+
+
+def open_catalog(
+    config: GatewayConfig, writing: WriteOptions | None = None, cache_bytes: int | None = None
+) -> Catalog:
+    """Open the root of a configuration.
+
+    Args:
+        config: all of it.
+        writing: how tables are written; None where they are only read.
+        cache_bytes: of the cache; None as the configuration says.
+
+    Raises:
+        LanceGatewayError: there is no such root, or storage did not serve it.
+    """
+    return Catalog.open(
+        config.root,
+        config.storage_options,
+        cache_bytes=cache_bytes or config.limits.cache_bytes,
+        writing=writing,
+        limits=read_storage_limits(config),
+    )
+
+
+def read_storage_limits(config: GatewayConfig) -> StorageLimits:
+    """Return the time limits of calls to storage."""
+    storage = config.storage
+    return StorageLimits(storage.connect_timeout, storage.request_timeout, storage.total_timeout)
 
 
 def open_security(

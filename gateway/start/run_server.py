@@ -33,7 +33,7 @@ from gateway.protocol.limits import Limits
 from gateway.server import GatewayServer
 from gateway.start.machine import count_cores, read_memory_bytes
 from gateway.start.observability import Observability, choose_http_port
-from gateway.start.opening import Writing, open_security, open_writing
+from gateway.start.opening import Writing, open_catalog, open_security, open_writing, read_storage_limits
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
 from planner.bridge import compatibility, isolation
 from planner.plans.prepared_query import PreparedQuery
@@ -83,9 +83,7 @@ def serve(loaded: Loaded) -> None:
     with ExitStack() as stack:
         stack.callback(writing.close)
         plan = plan_processes(config)
-        catalog = Catalog.open(
-            config.root, config.storage_options, cache_bytes=plan.cache_bytes, writing=writing.options
-        )
+        catalog = open_catalog(config, writing.options, plan.cache_bytes)
         stack.callback(catalog.close)
         observability = Observability(config.observability, catalog, config.server.port, events)
         stack.callback(observability.close)
@@ -178,6 +176,7 @@ def plan_processes(config: GatewayConfig, memory_bytes: int | None = None) -> Pr
     options = WorkerOptions(
         root=config.root,
         storage_options=config.storage_options,
+        storage_limits=read_storage_limits(config),
         cache_bytes=cache_bytes,
         partitions=server.partitions or count_cores(),
         query_memory_bytes=query_bytes,
@@ -317,7 +316,7 @@ def _find_missing_files(loaded: Loaded) -> Iterator[str]:
 
 
 def _check_root(config: GatewayConfig) -> None:
-    catalog = Catalog.open(config.root, config.storage_options, writing=None)
+    catalog = open_catalog(config)
     try:
         catalog.names()
         if config.auth.policy_file is not None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from gateway.execution.parameters import read_batches, read_schema
-from gateway.execution.running_queries import Query
+from gateway.execution.query import Query
 from gateway.execution.updates import Updates, encode_update_result
 from gateway.protocol.commands import Call, Handler, Upload
 from memwal.creating import list_key_columns
@@ -132,7 +132,7 @@ class Ingestion:
 
         def step(query: Query) -> WriteResult:
             control = query.control
-            batches = decode_batches(read_batches(reader, call, query), schema)
+            batches = decode_batches(query.relay_each(read_batches(reader, call, query)), schema)
             exists = self._check(target, call)
             if target.mode == "replace" or (target.mode == "fail" and not exists):
                 return self._create_filled(target, schema, batches, control)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError
 from pyarrow import flight
 
-from gateway.execution.cancellation import Kill, parse_kill
+from gateway.execution.cancellation import Kill
 from gateway.execution.endpoints import Endpoints
 from gateway.execution.parameters import (
     Bindings,
@@ -28,7 +28,8 @@ from gateway.execution.parameters import (
     read_typed_parts,
     refuse_rows,
 )
-from gateway.execution.running_queries import Query
+from gateway.execution.preparation import Preparation
+from gateway.execution.query import Query
 from gateway.execution.streams import Streams
 from gateway.execution.updates import (
     Updates,
@@ -52,8 +53,8 @@ from gateway.protocol.commands import (
     new_statement_id,
 )
 from gateway.protocol.sql_types import describe_result_schema, encode_result_schema
-from memwal.errors import InvalidInputError, NotFoundError, PreconditionError
-from planner.engine import PreparedQuery, PreparedWrite, QueryEngine, SessionSettings, WriteResult, first_word
+from memwal.errors import InvalidInputError, NotFoundError
+from planner.engine import PreparedQuery, PreparedWrite, SessionSettings, WriteResult
 from planner.scans.settings import Shortcuts
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
@@ -71,9 +72,11 @@ _MAX_HANDLE_BYTES = 64 * 1024
 class PreparedStatements:
     """The prepared statements of a server."""
 
-    def __init__(self, engine: QueryEngine, streams: Streams, endpoints: Endpoints, updates: Updates) -> None:
+    def __init__(
+        self, preparation: Preparation, streams: Streams, endpoints: Endpoints, updates: Updates
+    ) -> None:
         limits = streams.queries.limits
-        self._engine = engine
+        self._preparation = preparation
         self._streams = streams
         self._endpoints = endpoints
         self._updates = updates
@@ -114,11 +117,11 @@ class PreparedStatements:
         )
 
     def _create(self, request: sql.ActionCreatePreparedStatementRequest, call: Call) -> bytes:
-        query = prepare(self._engine, request.query, call.settings, call)
+        query = self._preparation.prepare(request.query, call.settings, call)
         return self._encode_created(own.PreparedHandle(query=request.query), query, call)
 
     def _create_from_plan(self, request: sql.ActionCreatePreparedSubstraitPlanRequest, call: Call) -> bytes:
-        query = self._engine.prepare_plan(request.plan.plan, call.settings, call.access)
+        query = self._preparation.prepare_plan(request.plan.plan, call.settings, call)
         return self._encode_created(own.PreparedHandle(query=query.sql, plan=request.plan.plan), query, call)
 
     def _encode_created(
@@ -241,9 +244,8 @@ class PreparedStatements:
         settings, write = self._prepare_write(handle, plan, call)
 
         def step(query: Query) -> WriteResult:
-            return execute_writes(
-                write, self._read_bound_parts(handle, write, reader, call, query), query.control
-            )
+            parts = query.relay(lambda: self._read_bound_parts(handle, write, reader, call, query))
+            return execute_writes(write, None if parts is None else query.relay_each(parts), query.control)
 
         return encode_update_result(self._updates.run(write.sql, write.target, settings, call, step).affected)
 
@@ -284,7 +286,7 @@ class PreparedStatements:
             shortcuts=now.shortcuts,
         )
         if settings != prepared:
-            again = prepare(self._engine, handle.query, settings, call, handle.schema_digest)
+            again = self._preparation.prepare(handle.query, settings, call, handle.schema_digest)
             if isinstance(again, PreparedQuery | Kill):
                 raise update_by_ticket_error(handle.query)
             write = again
@@ -296,24 +298,8 @@ class PreparedStatements:
         settings = _restore_settings(handle, call.settings.shortcuts if shortcuts is None else shortcuts)
         promised = handle.schema_digest
         if handle.plan:
-            return self._engine.prepare_plan(handle.plan, settings, call.access, promised=promised)
-        return prepare(self._engine, handle.query, settings, call, promised)
-
-
-def prepare(
-    engine: QueryEngine, sql: str, settings: SessionSettings, call: Call, promised: bytes | None = None
-) -> PreparedQuery | PreparedWrite | Kill:
-    """Return the plan of a statement: a `Kill`, or the engine's.
-
-    Raises:
-        LanceGatewayError: see `QueryEngine.prepare_statement`.
-    """
-    if first_word(sql) != "kill":
-        return engine.prepare_statement(sql, settings, call.access, promised=promised)
-    kill = parse_kill(sql)
-    if promised is not None and promised != kill.digest:
-        raise PreconditionError(f"{sql!r} has another result than was promised: prepare it again")
-    return kill
+            return self._preparation.prepare_plan(handle.plan, settings, call, promised)
+        return self._preparation.prepare(handle.query, settings, call, promised)
 
 
 def _restore_settings(handle: own.PreparedHandle, shortcuts: Shortcuts) -> SessionSettings:

@@ -11,6 +11,7 @@ from pyarrow import flight
 
 from gateway.execution.cancellation import Kill
 from gateway.execution.endpoints import Endpoints
+from gateway.execution.preparation import Preparation
 from gateway.execution.streams import Streams
 from gateway.execution.updates import (
     Updates,
@@ -32,9 +33,8 @@ from gateway.protocol.commands import (
     new_statement_id,
 )
 from gateway.protocol.sql_types import describe_result_schema
-from gateway.statements.prepared_statements import prepare
 from memwal.errors import NotFoundError, UnsupportedError
-from planner.engine import PreparedQuery, QueryEngine
+from planner.engine import PreparedQuery
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
 from protos.flight_sql import pack
@@ -48,8 +48,10 @@ class Statements:
     second time.
     """
 
-    def __init__(self, engine: QueryEngine, streams: Streams, endpoints: Endpoints, updates: Updates) -> None:
-        self._engine = engine
+    def __init__(
+        self, preparation: Preparation, streams: Streams, endpoints: Endpoints, updates: Updates
+    ) -> None:
+        self._preparation = preparation
         self._streams = streams
         self._endpoints = endpoints
         self._updates = updates
@@ -66,10 +68,10 @@ class Statements:
         )
 
     def _schema(self, command: sql.CommandStatementQuery, call: Call) -> pa.Schema:
-        return describe_result_schema(prepare(self._engine, command.query, call.settings, call))
+        return describe_result_schema(self._preparation.prepare(command.query, call.settings, call))
 
     def _plan(self, command: sql.CommandStatementQuery, call: Call) -> PlannedStream:
-        plan = prepare(self._engine, command.query, call.settings, call)
+        plan = self._preparation.prepare(command.query, call.settings, call)
         if isinstance(plan, PreparedQuery):
             divided = self._endpoints.divide_result(command.query, plan, call.settings, call)
             if divided is not None:
@@ -93,7 +95,7 @@ class Statements:
         if len(handle.statement_id) != STATEMENT_ID_BYTES:
             raise NotFoundError(UNNAMED)
         settings = decode_settings(handle.settings)
-        plan = prepare(self._engine, handle.query, settings, call, promised=handle.schema_digest)
+        plan = self._preparation.prepare(handle.query, settings, call, handle.schema_digest)
         if not isinstance(plan, PreparedQuery | Kill):
             raise update_by_ticket_error(plan.sql)
         return self._streams.run(plan, handle.statement_id, settings, call)
@@ -101,7 +103,7 @@ class Statements:
     def _update(
         self, command: sql.CommandStatementUpdate, _reader: flight.MetadataRecordBatchReader, call: Call
     ) -> bytes | None:
-        plan = prepare(self._engine, command.query, call.settings, call)
+        plan = self._preparation.prepare(command.query, call.settings, call)
         if isinstance(plan, Kill):
             return encode_update_result(plan.run(self._streams.queries, call).num_rows)
         if isinstance(plan, PreparedQuery):
@@ -125,13 +127,13 @@ class Statements:
         return PlannedStream(describe_result_schema(plan), pack(ticket))
 
     def _prepare_substrait(self, command: sql.CommandStatementSubstraitPlan, call: Call) -> PreparedQuery:
-        return self._engine.prepare_plan(command.plan.plan, call.settings, call.access)
+        return self._preparation.prepare_plan(command.plan.plan, call.settings, call)
 
     def _stream_substrait(self, ticket: own.PlanTicket, call: Call) -> flight.FlightDataStream:
         if len(ticket.statement_id) != STATEMENT_ID_BYTES:
             raise NotFoundError(UNNAMED)
         settings = decode_settings(ticket.settings)
-        plan = self._engine.prepare_plan(ticket.plan, settings, call.access, promised=ticket.schema_digest)
+        plan = self._preparation.prepare_plan(ticket.plan, settings, call, ticket.schema_digest)
         return self._streams.run(plan, ticket.statement_id, settings, call)
 
     def _update_by_substrait(

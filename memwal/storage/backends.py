@@ -5,20 +5,24 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import obstore
-import pyarrow.fs
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import ObjectStore, S3Store
 
 from memwal.errors import UnavailableError
+from memwal.storage.time_limits import DEFAULT_LIMITS, StorageLimits
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
 
 REQUESTS_IN_PARALLEL: Final = 16
 KEYS_OF_A_DELETE: Final = 1000
+_MAX_RETRIES: Final = 10
+# So that the first answer after an outage is not waited for.
+_MAX_BACKOFF_SECONDS: Final = 1.0
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -62,23 +66,18 @@ class S3Backend:
     identity_seconds = 1.0
     """How long an identity is taken for the file's own before it is asked for again."""
 
-    def __init__(self, bucket: str, options: Mapping[str, str]) -> None:
+    def __init__(
+        self, bucket: str, options: Mapping[str, str], limits: StorageLimits = DEFAULT_LIMITS
+    ) -> None:
         self._bucket = bucket
-        self._filesystem = _open_arrow_filesystem(options)
-        self._store = _open_object_store(bucket, options)
+        self._store = _open_object_store(bucket, options, limits)
         # Two pools: a call made through the one may wait for probes made through the other.
         self._probes = ThreadPoolExecutor(REQUESTS_IN_PARALLEL, thread_name_prefix=f"probe-{bucket}")
         self._calls = ThreadPoolExecutor(REQUESTS_IN_PARALLEL, thread_name_prefix=f"calls-{bucket}")
 
     def read(self, path: str) -> bytes:
         """Return an object's bytes."""
-
-        def read() -> bytes:
-            with self._filesystem.open_input_file(path) as file:
-                data: bytes = file.read()
-                return data
-
-        return run_request(path, read)
+        return run_request(path, lambda: bytes(obstore.get(self._store, self._key(path)).bytes()))
 
     def exists(self, paths: tuple[str, ...]) -> tuple[bool, ...]:
         """Check all paths in parallel."""
@@ -92,13 +91,14 @@ class S3Backend:
 
     def list(self, path: str) -> tuple[Entry, ...]:
         """Return the objects and common prefixes below a prefix."""
-        selector = pyarrow.fs.FileSelector(path, allow_not_found=True)
-        directory = pyarrow.fs.FileType.Directory
-        infos = run_request(path, lambda: self._filesystem.get_file_info(selector))
-        entries = (
-            Entry(info.base_name, info.type == directory, info.size or 0, info.mtime_ns or 0)
-            for info in infos
-        )
+        prefix = self._prefix(path)
+        found = run_request(path, lambda: obstore.list_with_delimiter(self._store, prefix))
+        entries = [Entry(one.rpartition("/")[2], is_dir=True, size=0) for one in found["common_prefixes"]]
+        entries += [
+            Entry(item["path"].removeprefix(prefix), is_dir=False, size=item["size"], written=_written(item))
+            for item in found["objects"]
+            if item["path"].startswith(prefix)  # the mark of the directory itself does not
+        ]
         return tuple(sorted(entries, key=lambda entry: entry.name))
 
     def directories(self, path: str) -> tuple[str, ...]:
@@ -107,13 +107,12 @@ class S3Backend:
 
     def files(self, path: str) -> Iterator[Entry]:
         """Yield all objects below a prefix, page by page."""
-        prefix = f"{self._key(path)}/"
+        prefix = self._prefix(path)
         pages = iter(obstore.list(self._store, prefix))
         while (page := run_request(path, lambda: next(pages, None))) is not None:
             for item in page:
-                written = int(item["last_modified"].timestamp() * 1_000_000_000)
                 name = item["path"].removeprefix(prefix)
-                yield Entry(name, is_dir=False, size=item["size"], written=written)
+                yield Entry(name, is_dir=False, size=item["size"], written=_written(item))
 
     def each(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> tuple[Answer, ...]:
         """Call a function for every item, several at a time."""
@@ -149,18 +148,19 @@ class S3Backend:
         found = self._head(path)
         if found is None:
             return None
-        written = int(found["last_modified"].timestamp() * 1_000_000_000)
-        return FileIdentity(written, found["size"], found["e_tag"] or "")
+        return FileIdentity(_written(found), found["size"], found["e_tag"] or "")
 
     def _exists(self, path: str) -> bool:
         return self._head(path) is not None
 
     def _head(self, path: str) -> "ObjectMeta | None":
-        # Not through pyarrow.fs: for an absent key that asks a second time, whether it is a "directory".
         try:
             return run_request(path, lambda: obstore.head(self._store, self._key(path)))
         except FileNotFoundError:
             return None
+
+    def _prefix(self, path: str) -> str:
+        return "" if path == self._bucket else f"{self._key(path)}/"
 
     def _key(self, path: str) -> str:
         return path.removeprefix(f"{self._bucket}/")
@@ -201,21 +201,13 @@ def storage_error(path: str, error: Exception) -> UnavailableError:
     )
 
 
-def _open_arrow_filesystem(options: Mapping[str, str]) -> pyarrow.fs.FileSystem:
-    scheme, _, endpoint = (_find_option(options, "endpoint", "endpoint_url") or "").rpartition("://")
-    return pyarrow.fs.S3FileSystem(
-        access_key=_find_option(options, "access_key_id"),
-        secret_key=_find_option(options, "secret_access_key"),
-        session_token=_find_option(options, "session_token", "token"),
-        anonymous=_is_set(options, "skip_signature"),
-        region=_find_option(options, "region", "default_region"),
-        endpoint_override=endpoint or None,
-        scheme=scheme or None,
-        force_virtual_addressing=_is_set(options, "virtual_hosted_style_request"),
-    )
+def _written(found: "ObjectMeta") -> int:
+    """Return when an object was written, in nanoseconds since 1970."""
+    return int(found["last_modified"].timestamp() * 1_000_000_000)
 
 
-def _open_object_store(bucket: str, options: Mapping[str, str]) -> S3Store:
+def _open_object_store(bucket: str, options: Mapping[str, str], limits: StorageLimits) -> S3Store:
+    limited = limits.complete(options)
     settings: dict[str, str | None] = {
         "endpoint": _find_option(options, "endpoint", "endpoint_url"),
         "access_key_id": _find_option(options, "access_key_id"),
@@ -228,7 +220,18 @@ def _open_object_store(bucket: str, options: Mapping[str, str]) -> S3Store:
         config={key: value for key, value in settings.items() if value is not None},  # type: ignore[arg-type]
         virtual_hosted_style_request=_is_set(options, "virtual_hosted_style_request"),
         skip_signature=_is_set(options, "skip_signature"),
-        client_options={"allow_http": _is_set(options, "allow_http")},
+        client_options={
+            "allow_http": _is_set(options, "allow_http"),
+            "connect_timeout": _find_option(limited, "connect_timeout") or "",
+            "read_timeout": _find_option(limited, "read_timeout") or "",
+            "timeout": _find_option(limited, "timeout") or "",
+        },
+        retry_config={
+            "max_retries": int(_find_option(options, "client_max_retries") or _MAX_RETRIES),
+            "backoff": {"max_backoff": timedelta(seconds=_MAX_BACKOFF_SECONDS)},
+            # A retry begins no later, and takes no longer than a request may.
+            "retry_timeout": timedelta(seconds=limits.total_seconds - limits.request_seconds),
+        },
     )
 
 

@@ -23,6 +23,7 @@ from memwal.storage.backends import (
     run_write_request,
     storage_error,
 )
+from memwal.storage.time_limits import DEFAULT_LIMITS, StorageLimits
 
 __all__ = ["Entry", "FileIdentity", "Storage"]
 
@@ -178,8 +179,15 @@ class Storage:
     committed_by: str = field(default="", repr=False)
 
     @staticmethod
-    def open(uri: str, options: Mapping[str, str] | None = None) -> "Storage":
+    def open(
+        uri: str, options: Mapping[str, str] | None = None, limits: StorageLimits = DEFAULT_LIMITS
+    ) -> "Storage":
         """Open a directory; nothing is read, and it need not exist.
+
+        Args:
+            uri: of the directory.
+            options: storage options as pylance takes them; limits of time among them win over `limits`.
+            limits: of requests to an object store.
 
         Raises:
             InvalidInputError: the URI is empty, or names no bucket or no DynamoDB table.
@@ -194,13 +202,13 @@ class Storage:
             path = os.path.abspath(uri if "://" not in uri else unquote(parts.path))  # noqa: PTH100 - text stays text
             return Storage(path, kept, path, LocalBackend())
         if parts.scheme == "s3":
-            return _open_s3(uri, uri.removeprefix("s3://"), kept, committed_by="")
+            return _open_s3(uri, uri.removeprefix("s3://"), kept, limits, committed_by="")
         if parts.scheme == "s3+ddb":
             place, _, committed_by = uri.removeprefix("s3+ddb://").rpartition("?")
             if not any(table for table in parse_qs(committed_by).get("ddbTableName", ())):
                 msg = f"{uri} names no DynamoDB table: write s3+ddb://bucket/path?ddbTableName=name"
                 raise InvalidInputError(msg)
-            return _open_s3(uri, place, kept, committed_by)
+            return _open_s3(uri, place, kept, limits, committed_by)
         msg = (
             f"{uri}: storage of kind {parts.scheme!r} is not supported; use a local path, s3:// or s3+ddb://"
         )
@@ -328,7 +336,9 @@ def find_last_in_sequence(table: Storage, path: Callable[[int], str], after: int
         last, batch = last + batch, min(batch * 2, _WIDEST_PROBE)
 
 
-def _open_s3(uri: str, place: str, options: Mapping[str, str], committed_by: str) -> Storage:
+def _open_s3(
+    uri: str, place: str, options: Mapping[str, str], limits: StorageLimits, committed_by: str
+) -> Storage:
     # The text behind the bucket is the key as it stands: '#' and '?' have no meaning there.
     bucket, _, key = place.partition("/")
     if not bucket:
@@ -336,7 +346,7 @@ def _open_s3(uri: str, place: str, options: Mapping[str, str], committed_by: str
         raise InvalidInputError(msg)
     root = "/".join([bucket, *(part for part in key.split("/") if part)])
     uri = f"s3+ddb://{root}?{committed_by}" if committed_by else f"s3://{root}"
-    return Storage(uri, options, root, S3Backend(bucket, options), committed_by)
+    return Storage(uri, limits.complete(options), root, S3Backend(bucket, options, limits), committed_by)
 
 
 def _check_path_part(part: str) -> str:

@@ -273,6 +273,14 @@ class VisibleCatalog:
         self._tables = now._tables  # noqa: SLF001 - of the same class
         return True
 
+    def needs_storage(self, *, is_promised: bool) -> bool:
+        """Return whether storage is asked for what a kept statement depends on.
+
+        Args:
+            is_promised: whether its columns are compared when it runs, and not before.
+        """
+        return bool(self.views) or (bool(self._tables) and not is_promised)
+
     def has_same_views(self, now: VisibleCatalog | None = None) -> bool:
         """Return whether all views that were found have the same SELECT.
 

@@ -87,6 +87,8 @@ class RunControl:
         self.runs: list[Run] = []
         self.error: LanceGatewayError | None = None
         """The reason why the execution was stopped; None if it was not."""
+        self.is_writing = False
+        """Whether the execution has begun to write."""
         self._lock = threading.Lock()
         self._waiting: int | None = None
 
@@ -95,12 +97,27 @@ class RunControl:
         """Return what was read so far."""
         return tuple(read for scan in self.scans if (read := scan.read) is not None)
 
-    def end(self) -> tuple[tuple[TableRead, ...], tuple[RunningScan, ...]]:
-        """Release snapshots and the traceback of an error; return what was read, and the scans."""
+    def end(self, *, keeps_error: bool = False) -> tuple[tuple[TableRead, ...], tuple[RunningScan, ...]]:
+        """Release snapshots and the traceback of an error; return what was read, and the scans.
+
+        Args:
+            keeps_error: where a thread is still at work, which has to stop; it ends the control again.
+        """
         result = self.reads, self.scans
         self.runs = []
-        self.error = None
+        if not keeps_error:
+            self.error = None
         return result
+
+    def begin_writing(self) -> None:
+        """Say that the execution writes from now on.
+
+        Raises:
+            LanceGatewayError: the execution was stopped before.
+        """
+        with self._lock:
+            self.check()
+            self.is_writing = True
 
     @property
     def scans(self) -> tuple[RunningScan, ...]:

@@ -99,6 +99,13 @@ class PlanCache:
             return None
         return entry.plan if is_valid else None
 
+    def get_at_once(self, key: StatementKey, promised: bytes | None) -> PreparedQuery | None:
+        """Return the plan of a statement as `get` does, if storage need not be asked whether it is valid."""
+        entry = self._entries.get(key)
+        if entry is None or entry.plan.catalog.needs_storage(is_promised=promised is not None):
+            return None
+        return self.get(key, promised)
+
     def put(self, key: StatementKey, plan: PreparedQuery) -> None:
         """Keep the plan of a key, unless the statement is too long; the least recently used plans leave."""
         entry = _Entry(plan, 1 + len(key.statement) // USUAL_LENGTH, next(self._uses))

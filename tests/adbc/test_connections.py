@@ -10,7 +10,7 @@ import pytest
 from adbc_driver_flightsql import ConnectionOptions
 from adbc_driver_manager import AdbcStatusCode
 
-from gateway.execution.running_queries import QueryState
+from gateway.execution.query import QueryState
 from gateway.server import GatewayServer
 from tests.support.servers import open_connection
 

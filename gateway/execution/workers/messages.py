@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from gateway.execution.workers.segments import StoredBatch
 from memwal.errors import LanceGatewayError
+from memwal.storage.time_limits import StorageLimits
 from planner.access.rights import Access
 from planner.binding.substrait import Bound
 from planner.bridge.run_control import TableRead
@@ -34,6 +35,7 @@ class WorkerOptions:
     Attributes:
         root: as in the configuration.
         storage_options: likewise.
+        storage_limits: of calls to storage.
         cache_bytes: of the worker's own cache.
         partitions: of every scan; None for one per core.
         query_memory_bytes: memory of one statement before it spills to disk.
@@ -44,6 +46,7 @@ class WorkerOptions:
 
     root: str
     storage_options: Mapping[str, str]
+    storage_limits: StorageLimits
     cache_bytes: int
     partitions: int | None
     query_memory_bytes: int | None

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gateway.execution.running_queries import current_statement
+from gateway.execution.query import current_statement
 from gateway.execution.workers.messages import (
     Answer,
     Answered,

@@ -88,7 +88,11 @@ class Worker:
 
     def __init__(self, options: WorkerOptions, control: Channel) -> None:
         catalog = Catalog.open(
-            options.root, options.storage_options, cache_bytes=options.cache_bytes, writing=None
+            options.root,
+            options.storage_options,
+            cache_bytes=options.cache_bytes,
+            writing=None,
+            limits=options.storage_limits,
         )
         self.options = options
         self.catalog = catalog

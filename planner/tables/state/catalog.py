@@ -12,6 +12,7 @@ import lance
 
 from memwal.errors import CorruptDataError, InvalidInputError, NotFoundError
 from memwal.storage.files import VERSIONS, Storage
+from memwal.storage.time_limits import DEFAULT_LIMITS, StorageLimits
 from memwal.writing import WriteOptions
 from planner.tables.sources.caches import ByteCache, DecodedColumns
 from planner.tables.sources.keys import KeyPlaces
@@ -69,13 +70,21 @@ class Catalog:
         *,
         cache_bytes: int = CACHE_BYTES,
         writing: WriteOptions | None = WRITING,
+        limits: StorageLimits = DEFAULT_LIMITS,
     ) -> Catalog:
         """Open a root directory.
+
+        Args:
+            root: its path or URI.
+            storage_options: as pylance takes them.
+            cache_bytes: of keys, masks and rows.
+            writing: how tables are written; None where they are only read.
+            limits: of requests to an object store.
 
         Raises:
             NotFoundError: there is no such directory.
         """
-        storage = Storage.open(root, storage_options)
+        storage = Storage.open(root, storage_options, limits)
         if not storage.exists("")[0] and not storage.list():
             msg = f"root {root!r} does not exist: give a directory (or s3:// prefix) of <name>.lance tables"
             raise NotFoundError(msg)

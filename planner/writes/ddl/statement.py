@@ -186,6 +186,8 @@ class PreparedDefinition(PreparedWrite):
         if parameters:
             msg = f"statements that define tables take no parameters, and {len(parameters)} were bound"
             raise InvalidInputError(msg)
+        if control is not None:
+            control.begin_writing()
         return self.action(control)
 
     def execute_many(self, parameters: pa.Table, control: RunControl | None = None) -> WriteResult:

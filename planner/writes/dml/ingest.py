@@ -164,8 +164,12 @@ class PreparedIngest:
         """
         writer, durable = self.write_target.table.writer(), self.settings.durable_writes
 
+        def write_once(rows: pa.Table) -> WriteReceipt:
+            control.begin_writing()
+            return writer.write(Changes(rows), durable=durable)
+
         def write(rows: pa.Table) -> WriteReceipt:
-            return retry_if_fenced(lambda: writer.write(Changes(rows), durable=durable), control, self.target)
+            return retry_if_fenced(lambda: write_once(rows), control, self.target)
 
         receipt = write_parts(write, split_into_parts(self._read_rows(batches)), control)
         return WriteResult(receipt.num_rows, is_durable=receipt.is_durable and durable)

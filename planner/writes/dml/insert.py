@@ -214,6 +214,7 @@ class PreparedInsert(PreparedRows):
         """Write one part of the rows."""
         if self.conflict.is_lookup_required:
             return self.conflict.write_rows(rows, parameters, control)
+        control.begin_writing()
         receipt = self.write_target.table.writer().write(Changes(rows), durable=self.settings.durable_writes)
         return Outcome(rows.num_rows, None, rows), receipt
 

@@ -200,7 +200,7 @@ def read_and_write(
                 # Some rows lie in regions that were created meanwhile, or that only their values tell.
                 held_ids.update(needed)
                 return None
-            control.check()
+            control.begin_writing()
             return outcome, held.write(outcome.changes, durable=durable)
 
     while (result := retry_if_fenced(attempt, control, target.name)) is None:

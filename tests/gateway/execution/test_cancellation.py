@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from gateway.execution.running_queries import QueryState
+from gateway.execution.query import QueryState
 from protos import flight_pb2
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc

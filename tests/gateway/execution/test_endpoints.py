@@ -14,6 +14,7 @@ from pyarrow import flight
 
 from gateway.cli.client import GatewayClient
 from gateway.execution.endpoints import ENDPOINT_SECONDS, Endpoints
+from gateway.execution.preparation import Preparation
 from gateway.execution.running_queries import Queries
 from gateway.execution.streams import Streams
 from gateway.protocol.commands import Call
@@ -225,7 +226,7 @@ class Later:
     def __init__(self, engine: QueryEngine) -> None:
         self.now = 1_000_000.0
         queries = Queries()
-        self.endpoints = Endpoints(engine, Streams(queries), clock=lambda: self.now)
+        self.endpoints = Endpoints(Preparation(engine, queries), Streams(queries), clock=lambda: self.now)
         settings = dataclasses.replace(DEFAULT_SETTINGS, endpoints=2)
         self.call = Call(
             "here", ANONYMOUS, FULL_ACCESS, None, settings, lambda _name, _value: None, lambda: False

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from gateway.execution.running_queries import Query, QueryState
+from gateway.execution.query import Query, QueryState
 from gateway.protocol.errors import QueryCancelledError
 from gateway.protocol.limits import Limits
 from gateway.server import GatewayServer

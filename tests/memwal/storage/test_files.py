@@ -58,6 +58,25 @@ def test_the_directories_of_a_directory_are_named_without_its_files(storage: Sto
     assert storage.directories() == ("top",)
 
 
+@pytest.mark.slow
+def test_the_mark_of_a_directory_is_none_of_its_entries(s3_location: tuple[str, dict[str, str]]):
+    uri, options = s3_location
+    storage = Storage.open(f"{uri}/t.lance", options)
+    storage.put("dir/inner/file", b"1")
+    import boto3  # noqa: PLC0415 - takes a second, for S3 tests only
+
+    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    boto3.client(
+        "s3",
+        endpoint_url=options["aws_endpoint"],
+        aws_access_key_id=options["aws_access_key_id"],
+        aws_secret_access_key=options["aws_secret_access_key"],
+        region_name=options["aws_region"],
+    ).put_object(Bucket=bucket, Key=f"{key}/t.lance/dir/")
+    assert storage.list("dir") == (Entry("inner", is_dir=True, size=0),)
+    assert key in Storage.open(f"s3://{bucket}", options).directories()
+
+
 def test_an_absent_directory_lists_nothing(storage: Storage):
     assert storage.list() == ()
     assert storage.list("nowhere") == ()

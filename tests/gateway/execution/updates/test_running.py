@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyarrow import flight
 
-from gateway.execution.running_queries import QueryState
+from gateway.execution.query import QueryState
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.conftest import serving
