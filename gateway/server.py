@@ -40,7 +40,6 @@ from memwal.errors import (
     PermissionDeniedError,
     UnsupportedError,
 )
-from memwal.storage.files import LocalBackend
 from planner.engine import QueryEngine
 
 T = TypeVar("T")
@@ -83,8 +82,7 @@ class GatewayServer(flight.FlightServerBase):
         limits = limits or Limits()
         self._max_message_bytes = max_bytes = limits.max_message_bytes
         self._security = security or Security()
-        is_remote = engine.catalog.storage.backend.scheme != LocalBackend.scheme
-        self.queries = Queries(limits, observers, is_remote=is_remote)
+        self.queries = Queries(limits, observers, is_remote=engine.is_remote)
         self.sessions = Sessions(limits)
         engine.add_system_tables(SystemQueries(self.queries), SystemSessions(self.sessions))
         self._on_call_finished = on_call_finished
