@@ -43,7 +43,6 @@ from memwal.errors import (
     PermissionDeniedError,
     UnsupportedError,
 )
-from memwal.storage.files import LocalBackend
 from planner.engine import QueryEngine
 
 T = TypeVar("T")
@@ -86,10 +85,9 @@ class GatewayServer(flight.FlightServerBase):
         limits = limits or Limits()
         self._max_message_bytes = max_bytes = limits.max_message_bytes
         self._security = security or Security()
-        is_remote = engine.catalog.storage.backend.scheme != LocalBackend.scheme
-        self.queries = Queries(limits, observers, is_remote=is_remote)
+        self.queries = Queries(limits, observers, is_remote=engine.is_remote)
         self.sessions = Sessions(limits)
-        self._conceal = conceal = Places(engine.catalog.storage).conceal
+        self._conceal = conceal = Places(engine.storage).conceal
         engine.add_system_tables(SystemQueries(self.queries, conceal), SystemSessions(self.sessions))
         self._on_call_finished = on_call_finished
         streams = Streams(self.queries, on_call_finished, conceal)

@@ -22,6 +22,27 @@ def is_panic(error: BaseException) -> bool:
     return isinstance(error, PanicError) or type(error).__name__ == "PanicException"
 
 
+def is_storage_failure(error: BaseException) -> bool:
+    """Return whether an error of Lance says that the object store did not serve a request.
+
+    Lance raises the same types for a file that it can't read. What its object store calls generic is neither
+    an absent file nor a damaged one: no answer in time, no connection, a server that failed.
+    """
+    return "Generic S3 error" in str(error)
+
+
+def build_read_error(message: str, error: BaseException) -> LanceGatewayError:
+    """Return the error for what Lance failed to read: damaged, unless the object store did not serve it.
+
+    Args:
+        message: what can't be read, and why.
+        error: of Lance.
+    """
+    if is_storage_failure(error):
+        return UnavailableError(f"{message}. Check that storage is reachable and permitted, then retry")
+    return CorruptDataError(message)
+
+
 class LanceGatewayError(Exception):
     """Base class of all errors that this project raises on purpose.
 

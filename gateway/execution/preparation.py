@@ -28,7 +28,7 @@ class Preparation:
             LanceGatewayError: see `QueryEngine.prepare_statement`; or it was stopped.
         """
         engine, access = self._engine, call.access
-        kept = engine.find_kept(sql, settings, access, promised, is_remote=self._queries.is_remote)
+        kept = engine.find_kept(sql, settings, access, promised)
         if kept is not None:
             return kept
         if first_word(sql) == "kill":
@@ -49,7 +49,7 @@ class Preparation:
             LanceGatewayError: see `QueryEngine.prepare_plan`; or it was stopped.
         """
         engine, access = self._engine, call.access
-        kept = engine.find_kept(plan, settings, access, promised, is_remote=self._queries.is_remote)
+        kept = engine.find_kept(plan, settings, access, promised)
         if kept is not None:
             return kept
         return self._queries.plan(

@@ -18,7 +18,7 @@ import lance
 import pyarrow as pa
 
 from memwal.base.index_details import RegionField, RegionSpec
-from memwal.errors import LanceGatewayError, PreconditionError
+from memwal.errors import LanceGatewayError, PreconditionError, build_read_error, is_storage_failure
 from memwal.regions.generation_numbers import is_given_up
 from memwal.regions.manifest import RegionManifest, list_regions, read_latest_manifests
 from memwal.regions.wal import find_last_wal_position, has_unflushed_rows, read_wal_entry
@@ -323,7 +323,9 @@ def read_sample_rows(
             dataset: Any = lance.dataset(uri, storage_options=dict(storage.options) or None)
             fields = _select_fields(read_dataset_fields(dataset), field_ids)
             return _map_columns(dataset.head(_ROWS, columns=[field.name for field in fields]), fields)
-        except (OSError, ValueError):
+        except (OSError, ValueError) as error:
+            if is_storage_failure(error):
+                raise build_read_error(f"Generation {uri} can't be read", error) from error
             return None  # Merged and removed meanwhile.
     return None
 

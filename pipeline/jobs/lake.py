@@ -11,7 +11,7 @@ import lance
 
 from memwal.base.index_details import MemWalIndexDetails, read_index_details
 from memwal.creating import list_key_columns
-from memwal.errors import CorruptDataError, NotFoundError, PreconditionError, shorten_error
+from memwal.errors import NotFoundError, PreconditionError, build_read_error, shorten_error
 from memwal.regions.generation_numbers import check_generations
 from memwal.regions.manifest import (
     FlushedGeneration,
@@ -60,6 +60,7 @@ class LakeTable:
         Raises:
             NotFoundError: the table or version does not exist.
             CorruptDataError: the manifest can't be read.
+            UnavailableError: storage failed to answer.
         """
         try:
             return lance.dataset(self.uri, version=version, storage_options=dict(self.options) or None)
@@ -69,7 +70,9 @@ class LakeTable:
             raise (
                 NotFoundError
                 if "not found" in reason.lower()
-                else CorruptDataError(f"table {self.name!r}:{which} in {self.uri} can't be opened: {reason}")
+                else build_read_error(
+                    f"table {self.name!r}:{which} in {self.uri} can't be opened: {reason}", error
+                )
             ) from error
 
     def primary_key(self) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from planner.predicates.value_sets import find_key_values
 from planner.scans.run_tables import CACHE_SHORTCUTS, RunTables
 from planner.scans.scan_plan import Conditions, Division, divide_conditions, plan_lookup, plan_scan
 from planner.scans.settings import SessionSettings, Shortcut
-from planner.tables.sources.base_table import BaseTable, FilesVanishedError, build_read_error
+from planner.tables.sources.base_table import BaseTable, FilesVanishedError, build_scan_error
 from planner.tables.sources.generations import GenerationVanishedError
 from planner.tables.sources.snapshot import SnapshotGoneError, TableSnapshot
 from planner.tables.state.snapshots import SNAPSHOT_ATTEMPTS
@@ -276,7 +276,7 @@ class TableScan:
                 raise
             # An error of Lance, or its panic over a broken file; DataFusion would lose its type.
             self.run.failure = self.run.failure or self._redact_error(
-                build_read_error(self.table.name, error)
+                build_scan_error(self.table.name, error)
             )
             raise self.run.failure from (error if self.policy is None else None)
 
@@ -289,11 +289,13 @@ class TableScan:
         if self.run.division is not None and isinstance(error, GenerationVanishedError):
             version = self.run.division.snapshot.base.version
             return SnapshotGoneError(self.table.name, version, "fresh rows were merged and cleaned up")
-        if self.policy is None or not isinstance(error, CorruptDataError | FilesVanishedError):
+        if self.policy is None or not isinstance(error, CorruptDataError | UnavailableError):
             return error
         logger.error("table %r, read under an access policy: %s", self.table.name, error)
         if isinstance(error, FilesVanishedError):
             return FilesVanishedError(f"table {self.table.name!r}: a file vanished: run the query again")
+        if isinstance(error, UnavailableError):
+            return UnavailableError(f"table {self.table.name!r} can't be read now: retry")
         return CorruptDataError(f"table {self.table.name!r} can't be read: the log of the gateway says why")
 
     def _plan(self) -> ExecNode:

@@ -23,11 +23,12 @@ from memwal.base.index_details import (
 )
 from memwal.creating import list_key_columns, list_not_null_columns
 from memwal.errors import (
-    CorruptDataError,
     LanceGatewayError,
     NotFoundError,
     UnavailableError,
+    build_read_error,
     is_panic,
+    is_storage_failure,
     shorten_error,
 )
 from memwal.storage.files import FileIdentity, Storage, base_manifest_paths
@@ -285,6 +286,7 @@ def open_base_table(
     Raises:
         NotFoundError: there is no dataset.
         CorruptDataError: its manifest can't be read.
+        UnavailableError: storage failed to answer.
     """
     try:
         dataset = lance.dataset(
@@ -302,8 +304,10 @@ def open_base_table(
             msg = f"table {name!r}: {storage.uri} is no Lance dataset ({reason})"
             raise NotFoundError(msg) from error
         which = "newest manifest" if version is None else f"manifest of version {version}"
-        msg = f"table {name!r}: the {which} of {storage.uri} can't be read: {reason}. Restore the file"
-        raise CorruptDataError(msg) from error
+        msg = f"table {name!r}: the {which} of {storage.uri} can't be read: {reason}"
+        raise build_read_error(
+            msg if is_storage_failure(error) else f"{msg}. Restore the file", error
+        ) from error
     manifest = read_base_manifest(storage, dataset.version)
     return BaseTable(
         name=name,
@@ -324,10 +328,10 @@ class FilesVanishedError(UnavailableError):
     """Files were merged, compacted or cleaned up after the snapshot and before they were read."""
 
 
-def build_read_error(table: str, error: BaseException) -> LanceGatewayError:
+def build_scan_error(table: str, error: BaseException) -> LanceGatewayError:
     """Build the error of a failed read of a table."""
     reason = shorten_error(error)
     if "not found" in reason.lower() or "no such file" in reason.lower():
         msg = f"table {table!r}: a file vanished while it was read ({reason}): run the query again"
         return FilesVanishedError(msg)
-    return CorruptDataError(f"table {table!r} can't be read: {reason}")
+    return build_read_error(f"table {table!r} can't be read: {reason}", error)

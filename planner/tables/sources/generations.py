@@ -14,7 +14,7 @@ import pyarrow as pa
 from execnodes.node import ROW_ADDRESS
 from execnodes.storage.data_files import Place
 from execnodes.storage.source import LanceSource
-from memwal.errors import CorruptDataError, is_panic, shorten_error
+from memwal.errors import CorruptDataError, build_read_error, is_panic, shorten_error
 from memwal.storage.files import generation_directory
 from memwal.stored_fields import TOMBSTONE, StoredField, read_dataset_fields
 from planner.tables.sources.base_table import BaseTable, DatasetIndex, list_dataset_indexes
@@ -180,4 +180,4 @@ def build_generation_error(base: BaseTable, path: str, error: BaseException) -> 
         )
         return GenerationVanishedError(msg)
     msg = f"table {base.name!r}: flushed generation {place} can't be read: {reason}"
-    return CorruptDataError(msg)
+    return build_read_error(msg, error)

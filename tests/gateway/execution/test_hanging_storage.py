@@ -9,6 +9,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
+from memwal.errors import UnavailableError
+from memwal.storage.files import Storage
+from memwal.storage.time_limits import StorageLimits
+from planner.tables.sources.base_table import open_base_table
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.support.servers import GatewayProcess
@@ -221,6 +225,12 @@ def test_the_store_is_asked_again_as_soon_as_it_is_back(
     assert client.do_get(info.endpoints[0].ticket, soon).read_all()["n"].to_pylist() == [len(ROWS)]
     waiting.join()
     assert waiting.error is None
+
+
+def test_a_store_that_gives_no_answer_to_lance_is_unavailable_and_no_damage(store: StoppableS3, table: str):
+    options = {**store.options, **StorageLimits(1, 10, 10).complete({})}
+    with store.stopped(), pytest.raises(UnavailableError, match="storage is reachable"):
+        open_base_table(table, Storage.open(f"s3://{BUCKET}/{table}.lance", options), None, None)
 
 
 def test_storage_gives_up_where_a_statement_may_run_for_ever(
