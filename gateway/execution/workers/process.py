@@ -3,12 +3,14 @@
 import logging
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from multiprocessing import get_context
 from pathlib import Path
+from types import ModuleType
 
 import pyarrow as pa
 
@@ -36,6 +38,7 @@ logger = logging.getLogger(__name__)
 # Forked from a process that has loaded the libraries and started no threads: quick, and shares their memory.
 _CONTEXT = get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["gateway.execution.workers.template"])
+_STARTING = threading.Lock()
 _MAX_IDLE_CHANNELS = 16
 _LOOK_SECONDS = 0.1
 _GRACE_SECONDS = 1.0
@@ -54,6 +57,17 @@ class WorkerLostError(UnavailableError):
 
 class WorkerEndedError(ResourcesExhaustedError):
     """The statement has ended the process that ran it."""
+
+
+@contextmanager
+def _hide_main_module() -> Iterator[None]:
+    """Keep multiprocessing from running the program's main module in a worker, which needs nothing of it."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 class WorkerProcess:
@@ -92,7 +106,8 @@ class WorkerProcess:
         self._idle: list[tuple[Channel, SegmentReader]] = []
         self._control, theirs = Channel.create_pair()
         self._process = _CONTEXT.Process(target=run_worker, args=(options, theirs), daemon=True)
-        self._process.start()
+        with _STARTING, _hide_main_module():
+            self._process.start()
         theirs.close()
         self._listener = threading.Thread(target=self._listen, name="worker", daemon=True)
         self._listener.start()

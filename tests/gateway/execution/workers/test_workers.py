@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -159,3 +161,28 @@ def test_a_worker_may_not_take_all_of_the_memory(lake: Path) -> None:
             assert fetch(cursor, "SELECT count(*) FROM orders") == [(1000,)]
     finally:
         server.stop()
+
+
+@pytest.mark.slow
+def test_a_program_that_serves_is_not_run_again_by_its_workers(lake: Path, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import os, sys\n"
+        "print('begins', flush=True)\n"
+        "from gateway.cli import main\n"
+        "sys.argv = ['lance-gateway', 'serve', '--root', os.environ['ROOT'], '--port', '0']\n"
+        "main()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, str(program)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"ROOT": str(lake)},
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begins\n"
+        uri = process.stdout.readline().split()[-1]
+        with open_connection(uri) as connection, connection.cursor() as cursor:
+            assert fetch(cursor, "SELECT count(*) FROM orders") == [(1000,)]
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.read() == ""
