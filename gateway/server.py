@@ -92,7 +92,7 @@ class GatewayServer(flight.FlightServerBase):
         families: list[Family] = [
             Statements(engine, streams, endpoints, updates),
             self.prepared,
-            Ingestion(engine, updates),
+            Ingestion(engine, updates, limits),
             endpoints,
             updates,
             Metadata(engine, streams),
