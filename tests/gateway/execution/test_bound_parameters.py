@@ -88,3 +88,10 @@ def test_a_vector_of_another_length_is_refused() -> None:
         cast_parameters(pa.table({"1": bound}), pa.schema([("$1", kind)]))
     with pytest.raises(InvalidInputError, match=r"parameter \$1 is \[1\.0, 2\.0\]"):
         bind_value(1, bound[0], kind)
+
+
+def test_a_text_of_a_million_numbers_is_no_vector() -> None:
+    schema = pa.schema([("$1", pa.list_(pa.float32()))])
+    assert len(cast_parameters(pa.table({"1": [f"[{'1,' * 999}1]"]}), schema).column(0)[0]) == 1000
+    with pytest.raises(InvalidInputError, match="is a list of numbers, and the text"):
+        cast_parameters(pa.table({"1": [f"[{'1,' * 1_000_000}1]"]}), schema)
