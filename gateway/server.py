@@ -98,7 +98,7 @@ class GatewayServer(flight.FlightServerBase):
         families: list[Family] = [
             Statements(preparation, streams, endpoints, updates),
             self.prepared,
-            Ingestion(engine, updates),
+            Ingestion(engine, updates, limits),
             endpoints,
             updates,
             Metadata(engine, streams),

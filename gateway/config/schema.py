@@ -165,10 +165,14 @@ class LimitsSection(Section):
     max_message_bytes: Size = Field(
         default=4 << 20, gt=0, description="Size of a command, a ticket or an action, and so of a statement."
     )
+    max_bound_rows: int = Field(
+        default=1_000_000, ge=1, description="Rows of parameters bound to a query, each an execution."
+    )
     max_bound_bytes: Size = Field(
         default=64 << 20,
         gt=0,
-        description="Parameters bound to a statement at once; of all statements, four times as much is kept.",
+        description="Parameters bound to a statement at once, in its types; of all statements, four times as "
+        "much is kept. No row of an upload may stand for more, unless as much was sent; 2 GiB is the most.",
     )
     max_sessions: int = Field(
         default=10_000, ge=1, description="Sessions remembered; the one unused longest leaves first."

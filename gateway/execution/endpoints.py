@@ -15,7 +15,8 @@ import pyarrow as pa
 from google.protobuf.any_pb2 import Any
 from pyarrow import flight
 
-from gateway.execution.parameters import cast_parameters, decode_parameters, encode_parameters, iterate_rows
+from gateway.execution.batches import encode_rows
+from gateway.execution.parameters import decode_parameters, iterate_rows
 from gateway.execution.preparation import Preparation
 from gateway.execution.query import Query
 from gateway.execution.streams import Streams
@@ -109,7 +110,7 @@ class Endpoints:
         ticket = own.PartTicket(
             query=sql,
             settings=encode_settings(settings),
-            parameters=b"" if parameters is None else encode_parameters(parameters),
+            parameters=b"" if parameters is None else encode_rows(parameters),
             schema_digest=plan.digest,
             statement_id=new_statement_id(),
             expires_at=_to_milliseconds(expires_at),
@@ -125,10 +126,9 @@ class Endpoints:
         plan = self._preparation.prepare(ticket.query, settings, call, ticket.schema_digest)
         if not isinstance(plan, PreparedQuery):
             raise InvalidInputError(f"a ticket of a part cannot execute {ticket.query!r}")
-        parameters = None
+        queries, parameters = self._streams.queries, None
         if len(plan.parameter_schema):
-            parameters = cast_parameters(decode_parameters(ticket.parameters), plan.parameter_schema)
-        queries = self._streams.queries
+            parameters = decode_parameters(ticket.parameters, plan.parameter_schema, queries.limits)
         query = queries.redeem_part(ticket.statement_id, part.number, ticket.query, settings, call)
 
         def readers(query: Query) -> Iterator[pa.RecordBatchReader]:

@@ -1,25 +1,32 @@
 """The values that clients bind to prepared statements: reading, casting, and storing in bounded memory.
 
-The stream of DoPut is read batch by batch and validated. Nothing is read ahead: gRPC blocks a client whose
-batches are not taken. Buffers from the network may be unaligned; Lance and DataFusion need aligned ones.
+What they take is computed before they are cast, since a few bytes can stand for many (`value_sizes`).
 """
 
 import threading
-import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyarrow import flight
 
+from gateway.execution.batches import align_batch, decode_rows, read_batches, read_schema
 from gateway.execution.query import Query
 from gateway.protocol.commands import Call
-from gateway.protocol.errors import QueryCancelledError
-from gateway.protocol.limits import ExpiringCache
+from gateway.protocol.limits import ExpiringCache, Limits
 from memwal.errors import InvalidInputError, NotFoundError
 from planner.bridge.distance_functions import is_vector_type
-from planner.bridge.plain_types import TypeSet, are_comparable, bindable_type, normalize_layout
+from planner.bridge.plain_types import TypeSet, are_comparable, bindable_type, normalize_layout, plain_type
+from planner.bridge.value_sizes import (
+    MAX_MEASURED,
+    PIECE_ROWS,
+    check_rows,
+    is_expanding,
+    measure,
+    shorten_type,
+    split_batch,
+)
 from planner.sql.vector_text import read_vector
 
 # Of one statement: clients that share it bind at the same time.
@@ -120,111 +127,74 @@ class Bindings:
             self._nbytes -= dropped.nbytes + _SET_BYTES
 
 
-# Of the widest values that there are.
-_ALIGNMENT = 16
-
-
-def read_batches(
-    reader: flight.MetadataRecordBatchReader, call: Call, query: Query | None = None
-) -> Iterator[pa.RecordBatch]:
-    """Yield the batches that have rows, validated and aligned.
+def read_parameters(
+    reader: flight.MetadataRecordBatchReader, call: Call, schema: pa.Schema, limits: Limits
+) -> pa.Table:
+    """Read bound parameters, in the types of the statement: a column for each, one row for each execution.
 
     Args:
         reader: of the stream.
         call: that it belongs to.
-        query: which waits for it, if one does: others take its place while its client is slow.
+        schema: one field for each parameter.
+        limits: of the server.
 
     Raises:
-        InvalidInputError: what came is no Arrow data.
-        QueryCancelledError: the client went away before the end.
+        InvalidInputError: see `cast_parameters`; or there are more rows, or bytes, than may be bound.
     """
-    schema = read_schema(reader, call)
-    number = 0
-    while True:
-        try:
-            if query is not None:
-                query.sending_since = time.monotonic()
-            with call.wait_for_client():
-                batch = reader.read_chunk().data
-            if query is not None:
-                query.sending_since = None
-            if batch is None:
-                continue  # metadata alone, which means nothing here
-            number += 1
-            # Offsets that lead out of a buffer, or text that is none, would take the process down later.
-            batch.validate(full=True)
-        except StopIteration:
-            # A stream that its client breaks off ends like one that is complete.
-            if call.is_cancelled():
-                raise _client_left_error() from None
-            return
-        except (pa.ArrowException, flight.FlightError, OSError) as error:
-            if call.is_cancelled():
-                raise _client_left_error() from None
-            raise InvalidInputError(f"batch {number} of the stream cannot be read: {error}") from None
-        if batch.num_rows or not len(schema):
-            yield align_batch(batch)
-
-
-def _client_left_error() -> QueryCancelledError:
-    return QueryCancelledError("the client cancelled the call, or went away, before it had sent everything")
-
-
-def align_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the same rows in aligned buffers; only unaligned ones are copied."""
-    columns = [_align_array(column) for column in batch.columns]
-    if all(new is old for new, old in zip(columns, batch.columns, strict=True)):
-        return batch
-    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
-
-
-def _align_array(column: pa.Array) -> pa.Array:
-    if pa.types.is_dictionary(column.type):
-        return pa.DictionaryArray.from_arrays(
-            _align_array(column.indices), _align_array(column.dictionary), ordered=column.type.ordered
-        )
-    if all(buffer is None or buffer.address % _ALIGNMENT == 0 for buffer in column.buffers()):
-        return column
-    return pa.concat_arrays([column, column.slice(0, 0)])
-
-
-def read_schema(reader: flight.MetadataRecordBatchReader, call: Call) -> pa.Schema:
-    """Return the schema with which the stream begins.
-
-    Raises:
-        InvalidInputError: it begins with something else, or there is no stream.
-        QueryCancelledError: the client went away before.
-    """
-    try:
-        with call.wait_for_client():
-            return reader.schema
-    except (pa.ArrowException, flight.FlightError, OSError) as error:
-        if call.is_cancelled():
-            raise _client_left_error() from None
-        raise InvalidInputError(f"the stream must begin with an Arrow schema: {error}") from None
-
-
-def read_parameters(reader: flight.MetadataRecordBatchReader, call: Call, limit: int) -> pa.Table:
-    """Read bound parameters: one column for each parameter, one row for each execution.
-
-    Raises:
-        InvalidInputError: it has more than `limit` bytes.
-    """
-    schema = read_schema(reader, call)
+    bound = read_schema(reader, call)
+    check_count(bound, schema)
+    size = _Size(schema, limits)
     batches = []
-    size = 0
     for batch in read_batches(reader, call):
-        size += batch.nbytes
-        if size > limit:
-            raise InvalidInputError(
-                f"the bound parameters exceed {limit} bytes: bind and execute them in parts"
-            )
+        size.add(batch)
         batches.append(batch)
-    return pa.Table.from_batches(batches, schema)
+    return _align(cast_parameters(pa.Table.from_batches(batches, bound), schema))
+
+
+class _Size:
+    """Counts bound rows, and the bytes that they take when they are cast."""
+
+    def __init__(self, schema: pa.Schema, limits: Limits) -> None:
+        self._schema = schema
+        self._limits = limits
+        self._rows = 0
+        self._sizes = [0] * len(schema)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Count the rows of a batch, which has a column for each parameter.
+
+        Raises:
+            InvalidInputError: there are too many now; the message names the largest parameter.
+        """
+        rows, most = self._limits.max_bound_rows, min(self._limits.max_bound_bytes, MAX_MEASURED)
+        self._rows += batch.num_rows
+        if self._rows > rows:
+            raise InvalidInputError(
+                f"more than {rows} rows of parameters are bound, each of which executes the statement: bind "
+                "and execute them in parts, or ask the operator to raise max_bound_rows"
+            )
+        for number, (column, kind) in enumerate(zip(batch.columns, self._schema.types, strict=True)):
+            size = column.nbytes
+            if not column.type.equals(kind) or is_expanding(kind):
+                size = max(size, measure(column, kind))
+            self._sizes[number] += size
+            if sum(self._sizes) > most:
+                size = max(self._sizes)
+                field = batch.schema.field(self._sizes.index(size))
+                least = "at least " if size > MAX_MEASURED else ""
+                raise InvalidInputError(
+                    f"the bound parameters exceed {most} bytes: parameter {self._sizes.index(size) + 1} "
+                    f"({shorten_type(field.type)}) stands for {least}{size}; bind and execute them in parts, "
+                    "or ask the operator to raise max_bound_bytes"
+                )
+
+
+def _align(table: pa.Table) -> pa.Table:
+    return pa.Table.from_batches([align_batch(batch) for batch in table.to_batches()], table.schema)
 
 
 # Of bound values that are written at once: enough to be fast, and no burden.
-_PART_ROWS = 65_536
+_PART_ROWS = PIECE_ROWS
 _PART_BYTES = 16 << 20
 
 
@@ -240,7 +210,7 @@ def refuse_rows(reader: flight.MetadataRecordBatchReader, call: Call, query: Que
     Raises:
         InvalidInputError: there are values, or it is not clear how often the statement is to be executed.
     """
-    cast_parameters(read_schema(reader, call).empty_table(), pa.schema([]))
+    check_count(read_schema(reader, call), pa.schema([]))
     rows = sum(batch.num_rows for batch in read_batches(reader, call, query))
     if rows > 1:
         raise InvalidInputError(
@@ -249,27 +219,43 @@ def refuse_rows(reader: flight.MetadataRecordBatchReader, call: Call, query: Que
 
 
 def read_typed_parts(
-    reader: flight.MetadataRecordBatchReader, call: Call, query: Query, schema: pa.Schema
+    reader: flight.MetadataRecordBatchReader, call: Call, query: Query, schema: pa.Schema, limits: Limits
 ) -> Iterator[pa.Table]:
     """Read bound parameters in parts, cast to the types of the statement; every part has rows.
 
-    The next part is read from the network when the one before it is done with.
+    The next part is read from the network when the one before it is done with. A batch that is too large for
+    a part is cut.
 
     Raises:
-        InvalidInputError: see `typed`.
+        InvalidInputError: see `cast_parameters`; or one row is larger than all that may be bound at once.
     """
-    pending: list[pa.RecordBatch] = []
+    check_count(read_schema(reader, call), schema)
+    pending: list[pa.Table] = []
     rows = size = 0
-    for chunk in read_batches(reader, call, query):
-        for start in range(0, chunk.num_rows, _PART_ROWS):
-            batch = chunk.slice(start, _PART_ROWS)
-            if pending and (rows + batch.num_rows > _PART_ROWS or size + batch.nbytes > _PART_BYTES):
-                yield cast_parameters(pa.Table.from_batches(pending, reader.schema), schema)
+    for batch in read_batches(reader, call, query):
+        check_rows(batch, limits.max_bound_rows)
+        for piece in split_batch(batch, schema.types, _PART_BYTES, row_bytes=limits.max_bound_bytes):
+            part = _align(cast_parameters(pa.Table.from_batches([piece]), schema))
+            if pending and (rows + part.num_rows > _PART_ROWS or size + part.nbytes > _PART_BYTES):
+                yield pa.concat_tables(pending)
                 pending, rows, size = [], 0, 0
-            pending.append(batch)
-            rows, size = rows + batch.num_rows, size + batch.nbytes
-    if pending or len(reader.schema) != len(schema):
-        yield cast_parameters(pa.Table.from_batches(pending, reader.schema), schema)
+            pending.append(part)
+            rows, size = rows + part.num_rows, size + part.nbytes
+    if pending:
+        yield pa.concat_tables(pending)
+
+
+def check_count(bound: pa.Schema, schema: pa.Schema) -> None:
+    """Check that as many columns are bound as there are parameters.
+
+    Raises:
+        InvalidInputError: they are more, or fewer.
+    """
+    if len(bound) != len(schema):
+        raise InvalidInputError(
+            f"the statement has {len(schema)} parameters and {len(bound)} were bound: "
+            f"bind {len(schema)} values"
+        )
 
 
 def cast_parameters(parameters: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -282,11 +268,7 @@ def cast_parameters(parameters: pa.Table, schema: pa.Schema) -> pa.Table:
     Raises:
         InvalidInputError: a parameter is missing or superfluous, or a value cannot be of its type.
     """
-    if parameters.num_columns != len(schema):
-        raise InvalidInputError(
-            f"the statement has {len(schema)} parameters and {parameters.num_columns} were bound: "
-            f"bind {len(schema)} values"
-        )
+    check_count(parameters.schema, schema)
     if parameters.schema.types == schema.types:
         return parameters
     columns = [_cast_column(column, field) for column, field in zip(parameters.columns, schema, strict=True)]
@@ -303,47 +285,52 @@ def iterate_rows(parameters: pa.Table | None) -> Iterator[tuple[pa.Scalar, ...]]
         yield tuple(column[row] for column in columns)
 
 
-def encode_parameters(parameters: pa.Table) -> bytes:
-    """Return the rows as an Arrow IPC stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, parameters.schema) as writer:
-        writer.write_table(parameters)
-    return bytes(sink.getvalue())
-
-
-def decode_parameters(data: bytes) -> pa.Table:
-    """Return the rows of an Arrow IPC stream.
+def decode_parameters(data: bytes, schema: pa.Schema, limits: Limits) -> pa.Table:
+    """Return the bound parameters of a handle or a ticket, in the types of the statement.
 
     Raises:
-        InvalidInputError: the bytes are something else.
+        InvalidInputError: the bytes are something else; or see `read_parameters`.
     """
-    try:
-        with pa.ipc.open_stream(data) as reader:
-            table = reader.read_all()
-        table.validate(full=True)
-    except (pa.ArrowException, OSError) as error:
-        raise InvalidInputError(f"the parameters in the handle cannot be read: {error}") from None
-    return table
+    table = decode_rows(data, "the parameters in the handle")
+    check_count(table.schema, schema)
+    size = _Size(schema, limits)
+    for batch in table.to_batches():
+        size.add(batch)
+    return cast_parameters(table, schema)
+
+
+# Of values that become Python objects at once.
+_OBJECT_ROWS = 4096
 
 
 def _cast_column(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    if is_vector_type(field.type) and pa.types.is_string(column.type):
-        return pa.chunked_array([[_parse_vector(text, field) for text in column.to_pylist()]], field.type)
     try:
+        if is_vector_type(field.type) and pa.types.is_string(plain_type(column.type)):
+            return _cast_by_row(column, field, lambda row: _parse_vector(row.as_py(), field))
         if pa.types.is_union(column.type):
             # Some clients bind every value as a union, whose rows have types of their own.
-            values = [row.value.cast(field.type) for row in column]
-            return pa.chunked_array([pa.array(values, field.type)])
+            return _cast_by_row(column, field, lambda row: row.value.cast(field.type))
         return pa.chunked_array(
             [normalize_layout(chunk).cast(field.type) for chunk in column.chunks], field.type
         )
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         if are_comparable(column.type, field.type):
             return column
         raise InvalidInputError(
             f"parameter {field.name} is of type {field.type}, and a value of type {column.type} was bound "
             f"that cannot become one: {error}"
         ) from error
+
+
+def _cast_by_row(
+    column: pa.ChunkedArray, field: pa.Field, convert: Callable[[pa.Scalar], object]
+) -> pa.ChunkedArray:
+    chunks = []
+    for chunk in column.chunks:
+        for start in range(0, len(chunk), _OBJECT_ROWS):
+            rows = chunk.slice(start, _OBJECT_ROWS)
+            chunks.append(pa.array([convert(row) for row in rows], field.type))
+    return pa.chunked_array(chunks, field.type)
 
 
 def _parse_vector(text: str | None, field: pa.Field) -> list[float] | None:

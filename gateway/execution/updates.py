@@ -16,7 +16,8 @@ from datetime import UTC, datetime
 import pyarrow as pa
 from pyarrow import flight
 
-from gateway.execution.parameters import decode_parameters, encode_parameters, iterate_rows
+from gateway.execution.batches import decode_rows, encode_rows
+from gateway.execution.parameters import iterate_rows
 from gateway.execution.query import Query
 from gateway.execution.streams import Streams
 from gateway.protocol.commands import (
@@ -227,7 +228,7 @@ class Updates:
         ticket = own.WriteTicket(statement_id=statement_id, schema=bytes(schema.serialize()))
         expires_at = None
         if result.rows is not None and result.rows.num_rows:
-            encoded = encode_parameters(result.rows) if result.rows.nbytes <= _MAX_TICKET_BYTES else b""
+            encoded = encode_rows(result.rows) if result.rows.nbytes <= _MAX_TICKET_BYTES else b""
             if 0 < len(encoded) <= _MAX_TICKET_BYTES:
                 ticket.rows = encoded
             else:
@@ -247,7 +248,7 @@ class Updates:
         if ticket.is_kept:
             rows = self._results.get(ticket.statement_id, call.identity.name)
         elif ticket.rows:
-            rows = decode_parameters(ticket.rows)
+            rows = decode_rows(ticket.rows, "the rows in the ticket")
         if rows.schema.types != schema.types:
             raise InvalidInputError(
                 "the ticket cannot be read: its rows are not of its schema; send it back unchanged"

@@ -22,7 +22,7 @@ from typing import Generic, TypeVar
 import pyarrow as pa
 from pyarrow import flight
 
-from gateway.execution.parameters import align_batch, encode_parameters
+from gateway.execution.batches import align_batch, decode_rows, encode_rows
 from gateway.execution.query import current_statement
 from gateway.peers.peer_identity import PEER, Trust
 from gateway.protocol.commands import Call, Exchange, Handler
@@ -38,6 +38,7 @@ from memwal.errors import (
 )
 from memwal.writing import Changes, FencedError, NotOwnerError, OutcomeUnknownError, WriteReceipt
 from memwal.writing.options import UnreachableError
+from planner.bridge.value_sizes import check_types, is_expanding, measure
 from planner.tables.state.catalog import Catalog
 from protos import forwarding_pb2 as wire
 from protos.flight_sql import format_error, pack
@@ -104,6 +105,8 @@ _REMEMBERED_SECONDS = 600.0
 _RETRY_SECONDS = 5.0
 _PAUSE_SECONDS = 0.05
 _MAX_PAUSE_SECONDS = 1.0
+# What a column may stand for that takes less, such as one of nulls.
+_MAX_EXPANDED_BYTES = 64 << 20
 # pyarrow's prefix of gRPC messages.
 _PREFIX = re.compile(r"^Flight returned .*?, with message: ")
 # Errors in an owner's answer that are more specific than the gRPC status.
@@ -235,7 +238,7 @@ class _Attempt:
             ready = decode(wire.ForwardReady, _encode_schema(answers), "the first answer of another gateway")
             self.instance = ready.instance
             if changes.upserts is not None and changes.deletes is not None:
-                writer.write_metadata(encode_parameters(changes.deletes))
+                writer.write_metadata(encode_rows(changes.deletes))
             writer.write_table(rows)
             self.is_complete = True
             writer.done_writing()
@@ -319,14 +322,20 @@ def _read_changes(message: wire.ForwardChanges, reader: flight.MetadataRecordBat
     """
     batches: list[pa.RecordBatch] = []
     deletes: pa.Table | None = None
+    count, most = 0, message.upserts or message.deletes
     try:
         schema = reader.schema
+        check_types(schema)
         for chunk in reader:
             if chunk.app_metadata is not None:
-                deletes = _check_rows(*_read_batches(chunk.app_metadata))
+                deletes = _check_rows(decode_rows(chunk.app_metadata, "forwarded keys"))
             if chunk.data is not None:
+                chunk.data.validate(full=True)
                 batches.append(chunk.data)
-        rows: pa.Table | None = _check_rows(schema, batches)
+                count += chunk.data.num_rows
+            if count > most:
+                raise InvalidInputError(f"more rows were forwarded than the {most} that were announced")
+        rows: pa.Table | None = _check_rows(pa.Table.from_batches(batches, schema))
     except (pa.ArrowException, flight.FlightError, OSError) as error:
         raise InvalidInputError(f"forwarded rows cannot be read: {error}") from None
     if not message.upserts:
@@ -340,15 +349,18 @@ def _read_changes(message: wire.ForwardChanges, reader: flight.MetadataRecordBat
     return Changes(rows, deletes)
 
 
-def _read_batches(stream: pa.Buffer) -> tuple[pa.Schema, list[pa.RecordBatch]]:
-    with pa.ipc.open_stream(stream) as reader:
-        return reader.schema, list(reader)
-
-
-def _check_rows(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> pa.Table:
-    for batch in batches:
-        batch.validate(full=True)
-    return pa.Table.from_batches([align_batch(batch) for batch in batches], schema)
+def _check_rows(rows: pa.Table) -> pa.Table:
+    """Check that rows don't stand for much more than came; dictionaries stay as they are."""
+    for batch in rows.to_batches():
+        for field, column in zip(batch.schema, batch.columns, strict=True):
+            if pa.types.is_dictionary(field.type) or not is_expanding(field.type):
+                continue
+            size, most = measure(column), max(_MAX_EXPANDED_BYTES, column.nbytes)
+            if size > most:
+                raise InvalidInputError(
+                    f"column {field.name!r} of forwarded rows stands for {size} bytes, and may for {most}"
+                )
+    return pa.Table.from_batches([align_batch(batch) for batch in rows.to_batches()], rows.schema)
 
 
 def _encode_schema(answers: flight.FlightMetadataReader) -> bytes:

@@ -9,8 +9,10 @@ exceptions raised here refuse it, and carry the name of the status as the name o
 
 import logging
 import secrets
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, ClassVar, NoReturn
 
@@ -88,6 +90,10 @@ _STATUSES = (
 )
 STATUSES = frozenset({"OK", "UNKNOWN", *_ANSWERS})
 """Every status that a finished call may have."""
+# Clients refuse headers of 8 KiB, and pyarrow sends a message twice.
+_MAX_MESSAGE_BYTES = 3000
+# Of any character that is not ASCII: %F0%9F%98%80.
+_ESCAPED_BYTES = 12
 # Operators need the tracebacks of these.
 _OUR_FAULT = frozenset({"INTERNAL", "DATA_LOSS"})
 
@@ -115,6 +121,18 @@ def keep_text(text: str) -> str:
     return text
 
 
+def _shorten(message: str) -> str:
+    """Leave out the middle of a message for which headers of HTTP/2, which it is sent in, have no room."""
+    if len(message) * _ESCAPED_BYTES <= _MAX_MESSAGE_BYTES:
+        return message
+    widths = [1 if char.isascii() else _ESCAPED_BYTES for char in message]
+    if sum(widths) <= _MAX_MESSAGE_BYTES:
+        return message
+    half = _MAX_MESSAGE_BYTES // 2
+    start, end = (bisect_right(list(accumulate(side)), half) for side in (widths, reversed(widths)))
+    return f"{message[:start]} ... {message[-end:]}"
+
+
 def to_client_error(error: Exception, operation: str, conceal: Callable[[str], str] = keep_text) -> Exception:
     """Return the exception to send to the client for `error`, raised by `operation`.
 
@@ -126,11 +144,12 @@ def to_client_error(error: Exception, operation: str, conceal: Callable[[str], s
         return error
     if isinstance(error, LanceGatewayError):
         answer = _ANSWERS.get(error.status, _INTERNAL)
-        logger.info("%s: %s: %s", operation, error.status, error)
+        message = _shorten(str(error))
+        logger.info("%s: %s: %s", operation, error.status, message)
         if error.status in _OUR_FAULT:
             logger.error("%s failed", operation, exc_info=error)
         # pyarrow goes on with ". Detail: ...".
-        return answer(conceal(str(error)).rstrip("."))
+        return answer(_shorten(conceal(str(error))).rstrip("."))
     if isinstance(error, pa.ArrowCancelled):
         return _ANSWERS["CANCELLED"](f"{operation} was cancelled")
     identifier = secrets.token_hex(4)

@@ -113,6 +113,7 @@ class Limits:
     max_batch_bytes: int = (4 << 20) - (64 << 10)
     # The text of a statement comes back in its ticket and its handle, and clients limit what they receive.
     max_message_bytes: int = 4 << 20
+    max_bound_rows: int = 1_000_000
     max_bound_bytes: int = 64 << 20
     max_sessions: int = 10_000
     session_idle_seconds: float = 12 * 3600.0

@@ -14,20 +14,22 @@ from typing import Literal, TypeAlias
 import pyarrow as pa
 from pyarrow import flight
 
-from gateway.execution.parameters import read_batches, read_schema
+from gateway.execution.batches import align_batch, read_batches, read_schema
 from gateway.execution.query import Query
 from gateway.execution.updates import Updates, encode_update_result
 from gateway.protocol.commands import Call, Handler, Upload
+from gateway.protocol.limits import Limits
 from memwal.creating import list_key_columns
 from memwal.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedError
 from planner.bridge.plain_types import conform, plain_type
 from planner.bridge.run_control import RunControl
+from planner.bridge.value_sizes import check_rows, split_batch
 from planner.engine import QueryEngine, WriteResult
 from planner.tables.state.catalog import CATALOG, SCHEMA
 from planner.writes.ddl.create_table import create_table
 from planner.writes.ddl.options import read_table_options
 from planner.writes.ddl.statement import check_may_create
-from planner.writes.dml.ingest import prepare_ingest
+from planner.writes.dml.ingest import PART_BYTES, prepare_ingest
 from planner.writes.dml.statement.target import check_may_write, check_writable
 from protos import flight_sql_pb2 as sql
 
@@ -116,9 +118,10 @@ def read_target(command: sql.CommandStatementIngest) -> Target:
 class Ingestion:
     """The command family with one command."""
 
-    def __init__(self, engine: QueryEngine, updates: Updates) -> None:
+    def __init__(self, engine: QueryEngine, updates: Updates, limits: Limits) -> None:
         self._engine = engine
         self._updates = updates
+        self._limits = limits
 
     def list_handlers(self) -> Sequence[Handler]:
         """Return the handlers of this family."""
@@ -132,7 +135,9 @@ class Ingestion:
 
         def step(query: Query) -> WriteResult:
             control = query.control
-            batches = decode_batches(query.relay_each(read_batches(reader, call, query)), schema)
+            batches = decode_batches(
+                query.relay_each(read_batches(reader, call, query)), schema, self._limits
+            )
             exists = self._check(target, call)
             if target.mode == "replace" or (target.mode == "fail" and not exists):
                 return self._create_filled(target, schema, batches, control)
@@ -204,7 +209,21 @@ def derive_columns(schema: pa.Schema) -> pa.Schema:
     return pa.schema(fields)
 
 
-def decode_batches(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the rows in plain types. Whether NULL may be where it is, the table says."""
+def decode_batches(
+    batches: Iterator[pa.RecordBatch], schema: pa.Schema, limits: Limits
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows in plain types, large batches in pieces; whether NULL may be there, the table says.
+
+    Args:
+        batches: of the stream.
+        schema: its columns in plain types.
+        limits: of the server.
+
+    Raises:
+        InvalidInputError: a row is too large, or there are many rows of nothing; see `split_batch`.
+    """
     plain = pa.schema([column.with_nullable(nullable=True) for column in schema])
-    return (conform(batch, plain) for batch in batches)
+    for batch in batches:
+        check_rows(batch, limits.max_bound_rows)
+        for piece in split_batch(batch, plain.types, PART_BYTES, row_bytes=limits.max_bound_bytes):
+            yield align_batch(conform(piece, plain))

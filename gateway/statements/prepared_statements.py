@@ -15,16 +15,14 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError
 from pyarrow import flight
 
+from gateway.execution.batches import encode_rows, read_schema
 from gateway.execution.cancellation import Kill
 from gateway.execution.endpoints import Endpoints
 from gateway.execution.parameters import (
     Bindings,
-    cast_parameters,
     decode_parameters,
     encode_parameter_schema,
-    encode_parameters,
     read_parameters,
-    read_schema,
     read_typed_parts,
     refuse_rows,
 )
@@ -80,7 +78,7 @@ class PreparedStatements:
         self._streams = streams
         self._endpoints = endpoints
         self._updates = updates
-        self._max_bound_bytes = limits.max_bound_bytes
+        self._limits = limits
         self._bindings = Bindings(
             limits.max_prepared_statements, IDLE_SECONDS, _MAX_KEPT_SETS * limits.max_bound_bytes
         )
@@ -202,7 +200,7 @@ class PreparedStatements:
         if not len(plan.parameter_schema):
             return None
         if ticket.handle.parameters:
-            return cast_parameters(decode_parameters(ticket.handle.parameters), plan.parameter_schema)
+            return decode_parameters(ticket.handle.parameters, plan.parameter_schema, self._limits)
         return self._bindings.get(ticket.handle.id, ticket.binding_id)
 
     def _bind(
@@ -210,13 +208,11 @@ class PreparedStatements:
     ) -> bytes:
         handle = _decode_handle(command.prepared_statement_handle)
         plan = self._prepare_query(handle, call)
-        parameters = cast_parameters(
-            read_parameters(reader, call, self._max_bound_bytes), plan.parameter_schema
-        )
+        parameters = read_parameters(reader, call, plan.parameter_schema, self._limits)
         is_kept = self._bindings.add(handle.id, parameters)
         handle.parameters = b""
         if parameters.nbytes <= _MAX_HANDLE_BYTES:
-            encoded = encode_parameters(parameters)
+            encoded = encode_rows(parameters)
             if len(encoded) <= _MAX_HANDLE_BYTES:
                 handle.parameters = encoded
         if not is_kept and not handle.parameters:
@@ -262,11 +258,11 @@ class PreparedStatements:
             refuse_rows(reader, call, query)
             return None
         if len(read_schema(reader, call)):
-            return read_typed_parts(reader, call, query, write.parameter_schema)
+            return read_typed_parts(reader, call, query, write.parameter_schema, self._limits)
         # Nothing comes along: what was bound before counts.
         number = self._bindings.current_number(handle.id)
         if not handle.parameters and not number:
-            return read_typed_parts(reader, call, query, write.parameter_schema)
+            return read_typed_parts(reader, call, query, write.parameter_schema, self._limits)
         bound = self._find_parameters(own.PreparedTicket(handle=handle, binding_id=number), write)
         return None if bound is None else iter((bound,))
 

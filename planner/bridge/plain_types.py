@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from datafusion import SessionConfig, SessionContext
@@ -60,7 +61,7 @@ def bind_value(number: int, value: pa.Scalar, kind: pa.DataType) -> pa.Scalar:
             return pa.scalar(numbers, kind)
     try:
         return value.cast(kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         # DataFusion may compare it as it is (a decimal with an int column).
         if are_comparable(value.type, kind):
             return value
@@ -211,32 +212,122 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def normalize_layout(values: pa.Array) -> pa.Array:
-    """Return run-end encoded values decoded, and list views as lists.
+    """Return values in their plain type: what they point to, or repeat, stands in each row.
 
-    pyarrow has no cast of the first, and a wrong one of the second, which ignores their offsets.
+    pyarrow lacks some of this (run ends, dictionaries of views), and ignores the offsets of list views.
+    """
+    return _lay_out(values, None)
+
+
+def _lay_out(values: pa.Array, rows: pa.Array | None) -> pa.Array:
+    """Return rows of values in their plain type; nothing that they do not point to is copied.
+
+    Args:
+        values: of any type.
+        rows: their numbers, NULL for rows that are NULL; None for all rows in order.
     """
     kind = values.type
+    plain = plain_type(kind)
+    if plain.equals(kind):
+        return values if rows is None else values.take(rows)
+    if rows is not None and not len(values):
+        return pa.nulls(len(rows), plain)
+    if pa.types.is_dictionary(kind):
+        return _lay_out(values.dictionary, values.indices if rows is None else values.indices.take(rows))
     if pa.types.is_run_end_encoded(kind):
-        return normalize_layout(pc.run_end_decode(values))
-    if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
-        lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
-        lists = pa.ListArray if pa.types.is_list_view(kind) else pa.LargeListArray
-        offsets = np.concatenate(([0], np.cumsum(lengths)))
-        width = pa.int32() if lists is pa.ListArray else pa.int64()
-        mask = pc.is_null(values) if values.null_count else None
-        return lists.from_arrays(pa.array(offsets, width), normalize_layout(values.flatten()), mask=mask)
-    return values
+        return _repeat_runs(values, rows)
+    if kind in _PLAIN:
+        return (values if rows is None else _take_views(values, rows)).cast(plain)
+    mask = None
+    if values.null_count or (rows is not None and rows.null_count):
+        mask = pc.is_null(values)
+        if rows is not None:
+            mask = mask.take(rows).fill_null(pa.scalar(value=True))
+    if pa.types.is_struct(kind):
+        columns = [_lay_out(values.field(number), rows) for number in range(kind.num_fields)]
+        return pa.StructArray.from_arrays(columns, fields=list(plain), mask=mask)
+    if pa.types.is_fixed_size_list(kind):
+        size = kind.list_size
+        elements, places = values.values.slice(values.offset * size, len(values) * size), None
+        if rows is not None:
+            places = pa.array((to_numbers(rows)[:, None] * size + np.arange(size)).ravel(), pa.int64())
+        return pa.FixedSizeListArray.from_arrays(_lay_out(elements, places), type=plain, mask=mask)
+    return _lay_out_lists(values, rows, plain, mask)
+
+
+def _lay_out_lists(
+    values: pa.Array, rows: pa.Array | None, plain: pa.DataType, mask: pa.Array | None
+) -> pa.Array:
+    kind = values.type
+    starts = to_numbers(values.offsets)
+    if _is_list_view(kind):
+        lengths = to_numbers(values.sizes)
+    else:
+        starts, lengths = starts[:-1], np.diff(starts)
+    if rows is not None:
+        starts, lengths = starts[to_numbers(rows)], lengths[to_numbers(rows)]
+    if mask is not None:
+        lengths = np.where(mask.to_numpy(zero_copy_only=False), 0, lengths)
+    offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
+    first = int(starts[0]) if len(starts) else 0
+    if np.array_equal(starts[lengths > 0], (first + offsets[:-1])[lengths > 0]):
+        elements = _lay_out(values.values.slice(first, int(offsets[-1])), None)
+    elif _is_list_view(kind) and plain_type(kind.value_type).equals(kind.value_type):
+        elements = (values if rows is None else values.take(rows)).flatten()
+    else:
+        places = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
+        elements = _lay_out(values.values, pa.array(places, pa.int64()))
+    if pa.types.is_map(kind):
+        keys, items = elements.field(0), elements.field(1)
+        return pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items, type=plain, mask=mask)
+    is_large = pa.types.is_large_list(plain)
+    lists, width = (pa.LargeListArray, pa.int64()) if is_large else (pa.ListArray, pa.int32())
+    return lists.from_arrays(pa.array(offsets, width), elements, type=plain, mask=mask)
+
+
+def _is_list_view(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind))
+
+
+def find_runs(values: pa.RunEndEncodedArray) -> tuple[npt.NDArray[np.int64], pa.Array]:
+    """Return where each run of run-end encoded values ends, counted from their first row, and its value."""
+    if not len(values):
+        return np.zeros(0, np.int64), values.values.slice(0, 0)
+    first, length = values.find_physical_offset(), values.find_physical_length()
+    run_ends = to_numbers(values.run_ends.slice(first, length)) - values.offset
+    return np.minimum(run_ends, len(values)), values.values.slice(first, length)
+
+
+def _repeat_runs(values: pa.RunEndEncodedArray, rows: pa.Array | None) -> pa.Array:
+    run_ends, runs = find_runs(values)
+    if rows is None:
+        return _lay_out(runs, pa.array(np.repeat(np.arange(len(runs)), np.diff(run_ends, prepend=0))))
+    places = np.searchsorted(run_ends, to_numbers(rows), side="right")
+    nulls = pc.is_null(rows).to_numpy(zero_copy_only=False)
+    return _lay_out(runs, pa.array(places, pa.int64(), mask=nulls))
+
+
+def _take_views(values: pa.Array, rows: pa.Array) -> pa.Array:
+    """Return rows of views, which pyarrow has no kernel for; the values stay where they are."""
+    validity, views, *data = values.buffers()
+    taken = np.frombuffer(views, np.dtype("V16"))[values.offset :][to_numbers(rows)]
+    is_valid = pc.is_valid(rows)
+    if validity is not None:
+        is_valid = pc.and_(is_valid, pc.is_valid(values).take(rows.fill_null(0)))
+    return pa.Array.from_buffers(values.type, len(rows), [is_valid.buffers()[1], pa.py_buffer(taken), *data])
+
+
+def to_numbers(values: pa.Array) -> npt.NDArray[np.int64]:
+    """Return integers without nulls; a null is 0."""
+    numbers = values.fill_null(0) if values.null_count else values
+    return np.asarray(numbers.to_numpy(zero_copy_only=False)).astype(np.int64, copy=False)
 
 
 def _cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
     if column.type.equals(data_type):
         return column
-    if pa.types.is_dictionary(column.type):
-        # Cast the dictionary, since pyarrow can't decode some of them, such as those of views.
-        return _cast(column.dictionary, data_type).take(column.indices)
-    column = normalize_layout(column)
     try:
-        return column.cast(data_type)
+        return normalize_layout(column).cast(data_type)
     except pa.ArrowInvalid as error:
         raise LanceGatewayError(
             f"a column of {column.type} does not fit the advertised {data_type}: {error}"

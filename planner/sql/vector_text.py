@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import math
 
+from planner.sql.limits import MAX_WIDTH
+
 __all__ = ["format_array", "read_vector"]
 
 
 def read_vector(text: str) -> list[float] | None:
-    """Read the numbers of a vector; return None if the text is no vector.
+    """Read the numbers of a vector; return None if the text is no vector, or one of a million numbers.
 
     >>> read_vector("[1, 2.5]")
     [1.0, 2.5]
     """
-    if not text.lstrip().startswith("["):
+    if not text.lstrip().startswith("[") or text.count(",") >= MAX_WIDTH:
         return None
     try:
         values = json.loads(text)

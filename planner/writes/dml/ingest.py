@@ -13,6 +13,7 @@ from memwal.errors import InvalidInputError, LanceGatewayError
 from memwal.writing import Changes, PartlyWrittenError, WriteReceipt
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
+from planner.bridge.value_sizes import MAX_MEASURED, split_batch
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
 from planner.writes.dml.prepared_write import WriteResult, retry_if_fenced
@@ -176,9 +177,14 @@ class PreparedIngest:
 
     def _read_rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         row = 1
+        schema = self.write_target.schema
+        kinds = [schema.field(name).type for name in self.columns]
+        missing = [field.type for field in schema if field.name not in self.columns]
         for batch in batches:
-            yield fill_batch(self.write_target, self.columns, batch, row)
-            row += batch.num_rows
+            # A row of the table may be much wider than one of the stream, as that of a vector that is NULL.
+            for piece in split_batch(batch, kinds, PART_BYTES, row_bytes=MAX_MEASURED, missing=missing):
+                yield fill_batch(self.write_target, self.columns, piece, row)
+                row += piece.num_rows
 
 
 def prepare_ingest(

@@ -3,8 +3,9 @@
 import pyarrow as pa
 import pytest
 
-from gateway.execution.parameters import Bindings
-from memwal.errors import NotFoundError
+from gateway.execution.parameters import Bindings, cast_parameters
+from memwal.errors import InvalidInputError, NotFoundError
+from planner.bridge.plain_types import bind_value
 
 KIB = 1024
 
@@ -77,3 +78,20 @@ def test_statements_that_nobody_closes_leave_nothing_unbounded() -> None:
         kept.add(statement, values())
     assert len(kept) == 4
     assert kept.nbytes <= 100 * KIB
+
+
+def test_a_vector_of_another_length_is_refused() -> None:
+    bound, kind = pa.array([[1.0, 2.0]], pa.list_(pa.float64(), 2)), pa.list_(pa.float32(), 5)
+    with pytest.raises(
+        InvalidInputError, match=r"parameter \$1 is of type fixed_size_list<.*\[5\], and a value"
+    ):
+        cast_parameters(pa.table({"1": bound}), pa.schema([("$1", kind)]))
+    with pytest.raises(InvalidInputError, match=r"parameter \$1 is \[1\.0, 2\.0\]"):
+        bind_value(1, bound[0], kind)
+
+
+def test_a_text_of_a_million_numbers_is_no_vector() -> None:
+    schema = pa.schema([("$1", pa.list_(pa.float32()))])
+    assert len(cast_parameters(pa.table({"1": [f"[{'1,' * 999}1]"]}), schema).column(0)[0]) == 1000
+    with pytest.raises(InvalidInputError, match="is a list of numbers, and the text"):
+        cast_parameters(pa.table({"1": [f"[{'1,' * 1_000_000}1]"]}), schema)

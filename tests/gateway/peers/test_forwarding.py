@@ -212,6 +212,20 @@ class TestExactlyOnce:
         assert owner.ids() == [0]
         assert sent(owner, request(owner, ID, 3), rows(1, 2, 3)).rows == 3
 
+    def test_rows_that_nobody_announced_are_not_read(self, root: Path, opened: Open) -> None:
+        make_table(root, keyed=False)
+        owner = owning(opened())
+        with pytest.raises(pa.ArrowInvalid, match="more rows were forwarded than the 1 that were announced"):
+            sent(owner, request(owner, ID, 1), rows(1, 2))
+        assert owner.ids() == [0]
+
+    def test_rows_that_stand_for_more_than_came_are_refused(self, root: Path, opened: Open) -> None:
+        make_table(root, keyed=False)
+        owner = owning(opened())
+        with pytest.raises(pa.ArrowInvalid, match="column 'id' of forwarded rows stands for"):
+            sent(owner, request(owner, ID, 2**31 - 1), pa.table({"id": pa.nulls(2**31 - 1)}))
+        assert owner.ids() == [0]
+
     def test_an_owner_that_was_started_anew_does_not_know(self, root: Path, opened: Open) -> None:
         make_table(root, keyed=False)
         owner = owning(opened())

@@ -77,6 +77,24 @@ def test_what_is_nested_in_them_is_laid_out_too() -> None:
     assert nested.to_pylist() == [[[1], None], []]
 
 
+def test_list_views_within_other_types_keep_their_order() -> None:
+    views = pa.ListViewArray.from_arrays(
+        pa.array([3, 0, 1], pa.int32()), pa.array([2, 1, 2], pa.int32()), pa.array([10, 11, 12, 13, 14])
+    )
+    for nested in (
+        pa.StructArray.from_arrays([views], ["a"]),
+        pa.ListArray.from_arrays(pa.array([0, 2, 3], pa.int32()), views),
+    ):
+        made = conform(pa.record_batch({"a": nested}), pa.schema([("a", plain_type(nested.type))]))
+        made.validate(full=True)
+        assert made.column(0).to_pylist() == nested.to_pylist()
+
+
+def test_a_dictionary_without_entries_has_rows_that_are_null() -> None:
+    rows = pa.DictionaryArray.from_arrays(pa.array([None, None], pa.int8()), pa.array([], pa.string_view()))
+    assert normalize_layout(rows).equals(pa.nulls(2, pa.string()))
+
+
 def test_a_batch_takes_the_advertised_nullability() -> None:
     schema = pa.schema([pa.field("a", pa.int64(), nullable=False)])
     assert conform(pa.record_batch({"a": [1]}), schema).schema == schema
