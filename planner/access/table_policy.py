@@ -28,9 +28,10 @@ from planner.access.rights import TableAccess
 from planner.bridge.plan_shape import find_direct_shape
 from planner.bridge.row_expressions import evaluate, policy_context, run_on_own_thread
 from planner.predicates.predicate import Predicate, decode
+from planner.sql.rewrites.computed_lists import compute_lists_by_row
 from planner.sql.rewrites.misread_clauses import refuse_misread
 from planner.sql.rewrites.separate_lists import apply_separate_lists
-from planner.sql.tokens import tokenize
+from planner.sql.tokens import Piece, splice, tokenize
 
 __all__ = ["Mask", "PolicedRows", "TablePolicy", "plan_policy", "policy_mismatch_error"]
 
@@ -117,12 +118,19 @@ def _plan_policy(
             refuse_misread(tokenize(text))
         except LanceGatewayError as error:
             raise _policy_error(f"{what} {text!r}", error) from error
-    row_filter = None if row_filter is None else apply_separate_lists(row_filter)
-    masks = tuple((column, apply_separate_lists(expression)) for column, expression in masks)
+    row_filter = None if row_filter is None else _mend_lists(row_filter)
+    masks = tuple((column, _mend_lists(expression)) for column, expression in masks)
     fitted = {column: _plan_mask(schema, column, expression) for column, expression in masks}
     visible = pa.schema([field for field in schema if field.name not in hidden])
     pushed, condition, columns = _plan_row_filter(schema, row_filter)
     return TablePolicy(visible, pushed, decode(pushed, schema), condition, columns, fitted)
+
+
+def _mend_lists(expression: str) -> str:
+    """Return an expression with lists that DataFusion reads as they are meant."""
+    expression = apply_separate_lists(expression)
+    edits = compute_lists_by_row(tokenize(expression))
+    return "".join(piece.text for piece in splice(expression, list(edits)) if isinstance(piece, Piece))
 
 
 def _plan_row_filter(

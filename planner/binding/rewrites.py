@@ -15,6 +15,7 @@ from typing import Final
 
 from planner.binding.distance_operators import DISTANCE_WORDS, find_called_distances, rewrite_distances
 from planner.sql.rewrites.clauses import rewrite_fetch, rewrite_like_escapes, rewrite_recursive_columns
+from planner.sql.rewrites.computed_lists import compute_lists_by_row
 from planner.sql.rewrites.extremes import mended_extremes
 from planner.sql.rewrites.quantified_comparisons import rewrite_quantified_comparisons
 from planner.sql.rewrites.scalar_subqueries import rewrite_nullable_subqueries, rewrite_scalar_totals
@@ -77,6 +78,9 @@ REWRITES: Final = (
         lambda text, names: rewrite_quantified_comparisons(text, names.relations, names.find_names_among),
     ),
     Rewrite(frozenset({"IN"}), lambda text, _: separate_lists(text)),
+    Rewrite(
+        frozenset({"CASE", "COALESCE", "NVL", "NVL2", "IFNULL"}), lambda text, _: compute_lists_by_row(text)
+    ),
     Rewrite(
         DISTANCE_WORDS,
         _rewrite_distances,

@@ -3,14 +3,16 @@
     SELECT id FROM t WHERE at = TIMESTAMP '2024-02-29 23:59:59.5'
     SELECT id FROM t WHERE CAST(at AS TIMESTAMP) = '2024-02-29 23:59:59.5'
     SELECT at FROM t UNION SELECT fine FROM t
+    SELECT x FROM (SELECT CAST(at AS TIMESTAMP) AS x FROM t) WHERE x >= '2024-02-29 23:59:59.5'
 
-Where `at` has seconds, the first two find 23:59:59, and the third loses the fractions of `fine`. A conversion
-that loses what nobody asked it to lose is refused, with what to write in its place. One of a constant that
-loses nothing is not, nor is one of the time that it is now.
+Where `at` has seconds, all but the third find 23:59:59, and the third loses the fractions of `fine`. A
+conversion that loses what nobody asked it to lose is refused, with what to write in its place. One of a
+constant that loses nothing is not, nor is one of the time that it is now.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Collection, Iterable, Iterator
 from functools import cache
@@ -18,7 +20,7 @@ from typing import Final
 
 import pyarrow as pa
 from datafusion import DataFrame, Expr, SessionConfig, SessionContext
-from datafusion.expr import Aggregate, Filter, Join, Projection, Sort, WindowExpr
+from datafusion.expr import Aggregate, Filter, Join, Projection, Sort, TableScan, WindowExpr
 from datafusion.plan import LogicalPlan
 
 from memwal.errors import UnsupportedError
@@ -79,10 +81,45 @@ def refuse_lost_fractions(frame: DataFrame) -> None:
     # Subqueries show where they have become joins, or by themselves. Relations have other names there.
     named = {(_names(one), _unit(source, one)) for source, one in casts}
     optimized = frame.optimized_logical_plan()
-    for plan in (optimized, *subquery_plans(optimized)):
+    plans = (optimized, *subquery_plans(optimized))
+    for plan in plans:
         for source, one in _expressions(plan):
             if one.variant_name() in _CASTS and (_names(one), _unit(source, one)) not in named:
                 _check(_lossy_unit(source, one))
+    _refuse_truncated_constants(typed, plans)
+
+
+def _refuse_truncated_constants(typed: LogicalPlan, plans: Iterable[LogicalPlan]) -> None:
+    """Look for constants that have lost fractions on their way to columns of a coarser unit.
+
+    Args:
+        typed: the plan as it is written.
+        plans: what the optimiser made of it.
+    """
+    optimized = {one for plan in plans for one in _find_constants(plan)}
+    if not any(unit in _WORDS for _, unit in optimized):
+        return
+    written = {instant for plan in (typed, *subquery_plans(typed)) for instant, _ in _find_constants(plan)}
+    kept = {instant for instant, _ in optimized}
+    for instant, unit in optimized:
+        step = _UNITS["ns"] // _UNITS[unit]
+        truncated = {one for one in written if one % step and abs(one - instant) < step}
+        if truncated and (instant not in written or not truncated <= kept):
+            _check(unit)
+
+
+def _find_constants(plan: LogicalPlan) -> Iterator[tuple[int, str]]:
+    """Yield the timestamps that a plan has or computes without columns: nanoseconds, and the unit."""
+    for _, one in _expressions(plan):
+        value = None
+        if one.variant_name() == "Literal":
+            value = one.python_value()
+        elif _is_constant(one) and is_deterministic(Expr(one)):
+            with contextlib.suppress(Exception):  # the run raises it
+                value = _compute(one)
+        if isinstance(value, pa.TimestampScalar) and value.is_valid:
+            unit = value.type.unit
+            yield value.value * (_UNITS["ns"] // _UNITS[unit]), unit
 
 
 def _check(unit: str | None) -> None:
@@ -132,9 +169,11 @@ def _expressions(plan: LogicalPlan) -> Iterator[tuple[LogicalPlan, Expression]]:
             case Join():
                 found = [side for pair in variant.on() for side in pair]
                 found += [] if variant.filter() is None else [variant.filter()]
+            case TableScan():
+                found = variant.filters()
             case _:
                 continue
-        source = node if isinstance(variant, Join) else node.inputs()[0]
+        source = node.inputs()[0] if len(node.inputs()) == 1 else node
         for one in found:
             yield from ((source, part) for part in _parts(one))
 
@@ -212,8 +251,12 @@ def _has_fractions(expression: Expression, unit: str) -> bool:
         return True
     if not is_deterministic(Expr(expression)):
         return False
-    value = _one_row().select(Expr(expression)).to_arrow_table().column(0)[0]
+    value = _compute(expression)
     return bool(value.is_valid and value.value * _UNITS[unit] % _UNITS[value.type.unit])
+
+
+def _compute(constant: Expression) -> pa.Scalar:
+    return _one_row().select(Expr(constant)).to_arrow_table().column(0)[0]
 
 
 def _unit(source: LogicalPlan, expression: Expression) -> str | None:

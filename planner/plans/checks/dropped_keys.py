@@ -212,7 +212,8 @@ def _belief(plan: LogicalPlan) -> _Belief:
 
 
 def _is_computed(expression: Expression, computed: frozenset[str]) -> bool:
-    inner = strip_aliases(expression)
+    # A column behind two aliases, as `count(*) AS n` is, counts as computed.
+    inner = expression.to_variant().expr() if expression.variant_name() == "Alias" else expression
     return inner.variant_name() != "Column" or output_name(inner) in computed
 
 

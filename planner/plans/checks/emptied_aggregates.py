@@ -10,7 +10,6 @@ conditions, it is right: so the plan is compared with one that is made without t
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -96,7 +95,8 @@ def empties_aggregates(
     # In a subquery, the condition follows the aggregate, or stands around a subquery of its own.
     is_deep = sql is None or _HAVING.search(sql) is not None or len(_SELECT.findall(sql)) > 2
     found = _aggregates(plan, is_deep=is_deep)
-    if not any(below.empty or below.conditions for below in found.values()) and not _one_rows(plan):
+    rows = _one_rows(plan, is_deep=is_deep)
+    if not rows and not any(below.empty or below.conditions for below in found.values()):
         return False
     stayed = unmoved()
     own = _aggregates(stayed, is_deep=is_deep)
@@ -104,7 +104,7 @@ def empties_aggregates(
     # Below an aggregate of no rows, or one whose values nobody needs, a condition leaves no trace.
     if (_is_empty(stayed) and not _is_empty(plan)) or any(map(_stands_above_a_row, every_node(stayed))):
         return True
-    if _one_rows(plan) > _one_rows(stayed):
+    if rows > _one_rows(stayed, is_deep=is_deep):
         return True
     if _lost_aggregates(written, plan) and (
         _compares_constants(stayed) or _empty_relations(stayed) > _empty_relations(plan)
@@ -116,10 +116,24 @@ def empties_aggregates(
     )
 
 
-def _one_rows(plan: LogicalPlan) -> int:
-    """How many rows of no table are read: what aggregates become if nothing that they count is wanted."""
-    nodes = (one.to_variant() for one in every_node(plan))
+def _one_rows(plan: LogicalPlan, *, is_deep: bool = False) -> int:
+    """How many rows of no table are read: what aggregates become if nothing that they count is wanted.
+
+    Args:
+        plan: optimised.
+        is_deep: whether those in subqueries count as well.
+    """
+    plans = [plan, *_subqueries(plan)] if is_deep else [plan]
+    nodes = (one.to_variant() for one in chain.from_iterable(map(every_node, plans)))
     return sum(isinstance(node, EmptyRelation) and node.produce_one_row() for node in nodes)
+
+
+def _subqueries(plan: LogicalPlan) -> list[LogicalPlan]:
+    """The plans of subqueries; none where one reads what no row needs, and can't be planned."""
+    try:
+        return list(subquery_plans(plan))
+    except Exception:  # noqa: BLE001 - of DataFusion
+        return []
 
 
 def _empty_relations(plan: LogicalPlan) -> int:
@@ -203,12 +217,11 @@ def _aggregates(plan: LogicalPlan, *, is_deep: bool) -> Mapping[tuple[str, ...],
     """Aggregates without groups, by their names."""
     found: defaultdict[tuple[str, ...], _Below] = defaultdict(_Below)
     aggregates = list(filter(_is_whole, every_node(plan)))
-    with contextlib.suppress(Exception):  # some that no row needs have become nothing that can be planned
-        seen: list[LogicalPlan] = []
-        for part in subquery_plans(plan) if is_deep else ():
-            # A condition that comes to several inputs takes its subqueries along: they count once.
-            seen += (one for one in filter(_is_whole, every_node(part)) if one not in seen)
-        aggregates += seen
+    seen: list[LogicalPlan] = []
+    for part in _subqueries(plan) if is_deep else ():
+        # A condition that comes to several inputs takes its subqueries along: they count once.
+        seen += (one for one in filter(_is_whole, every_node(part)) if one not in seen)
+    aggregates += seen
     for aggregate in aggregates:
         below = found[tuple(map(output_name, aggregate.to_variant().aggregate_exprs()))]
         (source,) = aggregate.inputs()

@@ -34,6 +34,7 @@ T = pa.table(
         "fine": pa.array([MOMENT] * 10, pa.timestamp("us")),
     }
 )
+CAST_BELOW = "SELECT CAST(whole AS TIMESTAMP(6)) AS x FROM t"
 FRAMES = (
     "ROWS BETWEEN 2 PRECEDING AND CURRENT ROW",
     "ROWS 1 PRECEDING",
@@ -223,6 +224,9 @@ def test_no_fraction_is_lost_elsewhere(engine: QueryEngine) -> None:
         "SELECT CAST(whole AS TIMESTAMP) >= TIMESTAMP '2024-02-29 23:59:59.5' FROM t",
         "SELECT CAST(whole AS TIMESTAMP) < CAST('2024-02-29 23:59:59.5' AS TIMESTAMP(6)) x FROM t GROUP BY x",
         "SELECT sum(id) OVER (PARTITION BY whole >= TIMESTAMP '2024-02-29 23:59:59.5') FROM t",
+        # The cast below and the comparison above it meet when the condition is moved.
+        f"SELECT x FROM ({CAST_BELOW}) WHERE x >= TIMESTAMP '2024-02-29 23:59:59.5'",
+        f"SELECT x FROM ({CAST_BELOW} UNION {CAST_BELOW}) WHERE x < TIMESTAMP '2024-02-29 23:59:59.5'",
     ):
         with pytest.raises(UnsupportedError, match="to_timestamp_nanos"):
             engine.execute(sql).read_all()
@@ -248,6 +252,17 @@ def test_instants_that_lose_nothing_are_compared(
     engine: QueryEngine, judge: duckdb.DuckDBPyConnection, condition: str
 ) -> None:
     assert_judged(engine, judge, f"SELECT id FROM t WHERE {condition}")
+
+
+def test_instants_below_a_cast_that_lose_nothing_are_compared(
+    engine: QueryEngine, judge: duckdb.DuckDBPyConnection
+) -> None:
+    for condition in (
+        "x >= TIMESTAMP '2024-02-29 23:59:59'",
+        "x IN (TIMESTAMP '2024-02-29 23:59:59', TIMESTAMP '2024-02-29 23:59:59.5')",
+        "x BETWEEN '2024-02-29' AND '2024-03-01'",
+    ):
+        assert_judged(engine, judge, f"SELECT x FROM ({CAST_BELOW}) WHERE {condition}")
 
 
 def test_what_is_written_instead_is_right(engine: QueryEngine) -> None:
@@ -326,6 +341,7 @@ def test_the_grand_total_of_no_rows_counts(
         "SELECT 1 FROM (SELECT max('x') AS m FROM t) q WHERE NOT EXISTS (SELECT 1 FROM t WHERE q.m = 'x')",
         "SELECT id FROM t WHERE NOT EXISTS (SELECT 1 FROM t u WHERE u.n = t.id) AND NULL AND n < 5",
         "SELECT id FROM t WHERE NOT EXISTS (SELECT 1 FROM t u WHERE u.n < t.id) AND n BETWEEN NULL AND 5",
+        "SELECT (SELECT max(1) FROM (SELECT min(n) FROM (SELECT n FROM t GROUP BY CUBE (n))) WHERE FALSE) m",
     ],
 )
 def test_totals_and_conditions_on_constants(

@@ -152,6 +152,14 @@ REFUSED = {
         "SELECT DISTINCT n FROM (SELECT count(*) * 2 AS n, a FROM t GROUP BY a)",
         "SELECT n FROM (SELECT count(*) * 2 AS n, a FROM t GROUP BY a) GROUP BY n",
     ),
+    "distinct counts of groups": (
+        "SELECT DISTINCT n FROM (SELECT count(*) AS n, a FROM t GROUP BY a)",
+        "SELECT n FROM (SELECT count(*) AS n, a FROM t GROUP BY a) GROUP BY n",
+    ),
+    "groups by counts and keys": (
+        "SELECT count(*) FROM (SELECT count(*) AS n, a FROM t GROUP BY a) GROUP BY n, a",
+        "SELECT count(*) FROM (SELECT a, count(*) AS n FROM t GROUP BY a) GROUP BY n, a",
+    ),
     "groups by what is computed before keys": (
         "SELECT count(*) FROM (SELECT count(*) % 2 AS n, a FROM t GROUP BY a) GROUP BY n, a",
         "SELECT count(*) FROM (SELECT a, count(*) % 2 AS n FROM t GROUP BY a) GROUP BY n, a",
