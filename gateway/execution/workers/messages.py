@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from gateway.execution.workers.segments import StoredBatch
+from gateway.execution.workers.segments import StoredBatch, Trimmed
 from memwal.errors import LanceGatewayError
 from memwal.storage.time_limits import StorageLimits
 from planner.access.rights import Access
@@ -172,13 +172,6 @@ class InlineBatch:
     """A small batch, as an encapsulated IPC message."""
 
     data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Trimmed:
-    """Numbers of segments that are not used any more."""
-
-    segments: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,9 @@ from gateway.execution.workers.messages import (
     Ready,
     Request,
     SystemRows,
-    Trimmed,
     WorkerOptions,
 )
-from gateway.execution.workers.segments import SegmentReader, StoredBatch
+from gateway.execution.workers.segments import SegmentReader, StoredBatch, Trimmed
 from gateway.execution.workers.worker import run_worker
 from memwal.errors import LanceGatewayError, UnavailableError
 from planner.bridge.run_control import RunControl
@@ -312,9 +311,7 @@ class Lease:
                     cancelled_at = self._follow(control, None)
                 answer = self.channel.receive()
                 self._is_over = isinstance(answer, FINAL)
-                if isinstance(answer, Trimmed):
-                    self.segments.forget(answer.segments)
-                elif control.error is None:
+                if control.error is None and not isinstance(answer, Trimmed):
                     yield answer
                 else:
                     self.segments.release(answer, self.channel.take_descriptor)

@@ -53,6 +53,13 @@ class StoredBatch:
     dropped: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Trimmed:
+    """Numbers of segments that are not used any more."""
+
+    segments: tuple[int, ...]
+
+
 class SegmentWriter:
     """The segments of a channel, as its worker sees them; for one thread at a time."""
 
@@ -137,9 +144,12 @@ class SegmentReader:
             self._memory.pop(number, None)
 
     def release(self, message: object, take_descriptor: Callable[[], int]) -> None:
-        """Let go of the batch of a message that nobody wants."""
-        if isinstance(message, StoredBatch):
-            _release(self._find(message, take_descriptor))
+        """Let go of what a message that nobody wants is about."""
+        match message:
+            case StoredBatch():
+                _release(self._find(message, take_descriptor))
+            case Trimmed(segments):
+                self.forget(segments)
 
     def read(
         self, stored: StoredBatch, take_descriptor: Callable[[], int], schema: pa.Schema

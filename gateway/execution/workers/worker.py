@@ -39,11 +39,10 @@ from gateway.execution.workers.messages import (
     Started,
     Statement,
     SystemRows,
-    Trimmed,
     Unknown,
     WorkerOptions,
 )
-from gateway.execution.workers.segments import INLINE_BYTES, SegmentWriter
+from gateway.execution.workers.segments import INLINE_BYTES, SegmentWriter, Trimmed
 from memwal.errors import LanceGatewayError, UnavailableError, is_panic
 from planner.access.rights import Access
 from planner.access.visible_catalog import SystemTable, VisibleCatalog
@@ -100,8 +99,8 @@ class Worker:
         self._frames = Frames(catalog, options.partitions, options.query_memory_bytes)
         self._lock = threading.Lock()
         self._queries: LRUCache[int, PreparedQuery] = LRUCache(MAX_PLANS)
-        self.snapshots: LRUCache[SnapshotDescription, object] = LRUCache(_MAX_SNAPSHOTS)
-        """Snapshots whose parts are being read; guarded by `lock`."""
+        self._snapshots: LRUCache[SnapshotDescription, object] = LRUCache(_MAX_SNAPSHOTS)
+        """Snapshots whose parts are being read."""
         self._requests = itertools.count()
         self._awaited: dict[int, Future[pa.Table]] = {}
 
@@ -156,12 +155,12 @@ class Worker:
     def find_snapshot(self, description: SnapshotDescription) -> object:
         """Return a snapshot that is kept for the readers of its parts."""
         with self._lock:
-            return self.snapshots.get(description)
+            return self._snapshots.get(description)
 
     def keep_snapshot(self, description: SnapshotDescription, snapshot: object) -> None:
         """Keep a snapshot for the readers of its parts."""
         with self._lock:
-            self.snapshots[description] = snapshot
+            self._snapshots[description] = snapshot
 
     def _prepare(self, number: int, definition: Definition) -> PreparedQuery:
         system: dict[str, SystemTable] = {

@@ -1,0 +1,36 @@
+"""Batches pass through shared memory, which is given back whether or not anybody wants them."""
+
+import os
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from gateway.execution.workers.segments import SegmentReader, SegmentWriter, Trimmed
+
+BATCH = pa.record_batch({"n": pa.array(range(3_000_000), pa.int64())})
+
+
+def test_a_segment_that_nobody_waits_for_is_let_go_of() -> None:
+    writer, reader = SegmentWriter(), SegmentReader()
+    stored, descriptor = writer.write(BATCH, BATCH.schema.serialize().size, lambda: None)
+    assert descriptor is not None
+    assert reader.read(stored, lambda: descriptor, BATCH.schema).equals(BATCH)
+
+    trimmed = writer.trim()
+    assert trimmed == (stored.segment,)
+    reader.release(Trimmed(trimmed), lambda: os.open(os.devnull, os.O_RDONLY))
+
+    with pytest.raises(KeyError):
+        reader.read(replace(stored, is_new=False), lambda: -1, BATCH.schema)
+
+
+def test_a_batch_that_nobody_wants_frees_its_segment() -> None:
+    writer, reader = SegmentWriter(), SegmentReader()
+    small = BATCH.slice(0, 10_000)
+    stored, descriptor = writer.write(small, small.schema.serialize().size, lambda: None)
+    assert descriptor is not None
+    reader.release(stored, lambda: descriptor)
+
+    again, descriptor = writer.write(small, small.schema.serialize().size, lambda: None)
+    assert (again.segment, descriptor) == (stored.segment, None)
