@@ -78,9 +78,7 @@ REWRITES: Final = (
         lambda text, names: rewrite_quantified_comparisons(text, names.relations, names.find_names_among),
     ),
     Rewrite(frozenset({"IN"}), lambda text, _: separate_lists(text)),
-    Rewrite(
-        frozenset({"CASE", "COALESCE", "NVL", "NVL2", "IFNULL"}), lambda text, _: compute_lists_by_row(text)
-    ),
+    Rewrite(frozenset({"IN"}), lambda text, _: compute_lists_by_row(text)),
     Rewrite(
         DISTANCE_WORDS,
         _rewrite_distances,

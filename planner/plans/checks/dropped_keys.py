@@ -77,6 +77,13 @@ _LATER_RULES: Final = (
 _KEEPS_UNIQUE: Final = (Filter, Limit, Projection, Sort, SubqueryAlias)
 
 
+_MISTAKEN_KEYS: Final = (
+    "GROUP BY of columns that are computed before keys of another GROUP BY is not offered, since DataFusion "
+    "would leave keys out: select the keys before what is computed, as in "
+    "(SELECT a, count(*) * 2 AS c FROM t GROUP BY a)"
+)
+
+
 class _Uniqueness(IntEnum):
     """What DataFusion believes of the rows of a plan."""
 
@@ -115,21 +122,27 @@ def refuse_dropped_keys(frame: DataFrame, sql: str | None, unpruned: Callable[[]
     ]
     counts = None if sql is None or not grouped else _key_counts(tokenize(sql))
     keys = [one[: _own_keys(len(one), counts)] for one in grouped]
-    keys = [key for key in keys if len(key) > 1]
-    if not keys:
+    pairs = [
+        (_column_names(own), _column_names(one[len(own) :])) for own, one in zip(keys, grouped, strict=True)
+    ]
+    if not any(len(own) > 1 for own in keys):
         return
-    optimized = _groups(frame.optimized_logical_plan())
-    if sum(map(len, optimized)) >= sum(map(len, _groups(unpruned()))):
+    groups = _groups(frame.optimized_logical_plan())
+    names = [set(map(output_name, group)) for group in groups]
+    # Columns that others seem to tell are added to the keys, and may stay there.
+    if any(own <= one and not added.isdisjoint(one) for own, added in pairs for one in names):
+        raise UnsupportedError(_MISTAKEN_KEYS)
+    if sum(map(len, groups)) >= sum(map(len, _groups(unpruned()))):
         return
-    for wanted in keys:
-        names = {output_name(one) for one in wanted if one.variant_name() == "Column"}
-        if not any(names <= set(map(output_name, one)) for one in optimized):
-            msg = (
-                "GROUP BY of columns that are computed before keys of another GROUP BY is not offered, since "
-                "DataFusion would leave keys out: select the keys before what is computed, as in "
-                "(SELECT a, count(*) * 2 AS c FROM t GROUP BY a)"
-            )
-            raise UnsupportedError(msg)
+    if any(
+        len(key) > 1 and not any(own <= one for one in names)
+        for key, (own, _) in zip(keys, pairs, strict=True)
+    ):
+        raise UnsupportedError(_MISTAKEN_KEYS)
+
+
+def _column_names(keys: Sequence[Expression]) -> set[str]:
+    return {output_name(one) for one in keys if one.variant_name() == "Column"}
 
 
 def _is_dropped_wrongly(distinct: LogicalPlan) -> bool:

@@ -4,9 +4,10 @@
 ->  WHERE a + 1 IN (array_element(make_array(coalesce(b, c, 1)), CAST(array_length(make_array(struct(b, c)))
       AS BIGINT)), 5)
 
-To learn whether a list is constant, DataFusion evaluates it over no rows. CASE, and the functions that become
-CASE, then give one value instead of a column of none, which is taken for that of every row. The index is 1 in
-each row, but a column; an array element by a column is one as well. One such value in a list suffices.
+To learn whether a list is constant, DataFusion evaluates it over no rows. CASE, and the functions and
+subqueries that become CASE, then give one value instead of a column of none, which is taken for that of
+every row. The index is 1 in each row, but a column; an array element by a column is one as well. One such
+value in a list suffices.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from planner.sql.tokens import Edit, SqlText
 
 __all__ = ["compute_lists_by_row"]
 
-_CONDITIONAL: Final = frozenset({"CASE", "COALESCE", "NVL", "NVL2", "IFNULL"})
+_CONDITIONAL: Final = frozenset({"CASE", "COALESCE", "NVL", "NVL2", "IFNULL", "SELECT"})
 _QUERIES: Final = frozenset({"SELECT", "WITH", "VALUES", "TABLE"})
 _GROUPING: Final = frozenset({"GROUP", "HAVING"})
 _OF_ROWS: Final = frozenset({"WHERE", "ON"})
@@ -53,12 +54,17 @@ def compute_lists_by_row(text: SqlText) -> Iterator[Edit]:
 
 def _compute_one_by_row(text: SqlText, place: int, elements: list[range]) -> Iterator[Edit]:
     """Yield the edits of one of the elements of the list at a token, if any reads columns."""
-    has_all_columns = _GROUPING.isdisjoint(text.words) or _find_clause(text, place) in _OF_ROWS
+    last = place - 2 if text.words[place - 1] == "NOT" else place - 1
+    subject = range(find_subject_start(text, last), last + 1)
+    has_all_columns = _GROUPING.isdisjoint(text.words) or _find_clause(text, subject.start) in _OF_ROWS
     reads_columns = False
     for element in elements:
         begin, end = text.start(element.start), text.end(element.stop - 1)
-        every, usable = _find_columns(text.sql[begin:end])
-        reads_columns |= bool(every)
+        own, usable = _find_columns(text.sql[begin:end])
+        if not own and "SELECT" not in text.words[element.start : element.stop]:
+            continue
+        reads_columns |= bool(own)
+        usable |= _find_columns(text.sql[text.start(subject.start) : text.end(last)])[1]
         if usable and has_all_columns:
             yield Edit.insert(begin, "array_element(make_array(")
             length = f"array_length(make_array(struct({', '.join(usable)})))"
@@ -66,31 +72,31 @@ def _compute_one_by_row(text: SqlText, place: int, elements: list[range]) -> Ite
             return
     if reads_columns:
         msg = (
-            "A list with CASE or coalesce is not offered among groups, since DataFusion would compute it for "
-            "one row only: write x = a OR x = b in place of x IN (a, b)"
+            "A list with CASE, coalesce or a subquery is not offered among groups, since DataFusion would "
+            "compute it for one row only: write x = a OR x = b in place of x IN (a, b)"
         )
         raise UnsupportedError(msg)
 
 
-def _find_columns(expression: str) -> tuple[list[str], list[str]]:
-    """Return the columns of an expression, without its subqueries: all, and those to be named beside it.
+def _find_columns(expression: str) -> tuple[dict[str, None], dict[str, None]]:
+    """Return the columns of an expression without its subqueries: all, and those to be named beside it.
 
-    Those of an expression that can't be parsed are [""] and [].
+    Those of an expression that can't be parsed are "" and none.
     """
+    own: dict[str, None] = {}
+    usable: dict[str, None] = {}
     try:
         tree = sqlglot.parse_one(expression, dialect="postgres")
     except SqlglotError:
-        return [""], []
-    every: dict[str, None] = {}
-    usable: dict[str, None] = {}
+        return {"": None}, usable
     for column in tree.find_all(exp.Column):
         if column.find_ancestor(exp.Query) is not None:
             continue
         name = column.sql(dialect="postgres")
-        every[name] = None
+        own[name] = None
         if column.find_ancestor(*_NO_COLUMNS_OF) is None:
             usable[name] = None
-    return list(every), list(usable)
+    return own, usable
 
 
 def _split(words: tuple[str, ...], begin: int, end: int) -> Iterator[range]:
@@ -105,9 +111,9 @@ def _split(words: tuple[str, ...], begin: int, end: int) -> Iterator[range]:
 
 
 def _find_clause(text: SqlText, place: int) -> str:
-    """Return the word with which the clause of a list begins; "" if the text is an expression."""
+    """Return the word with which the clause of a token begins; "" if the text is an expression."""
     words, depth = text.words, 0
-    for i in range(find_subject_start(text, place - 1) - 1, -1, -1):
+    for i in range(place - 1, -1, -1):
         depth += (words[i] == ")") - (words[i] == "(")
         depth = max(depth, 0)
         if depth == 0 and words[i] in _CLAUSES:

@@ -15,7 +15,7 @@ CAUTIOUS: Mapping[str, str] = MappingProxyType(
         "A condition above ROLLUP, CUBE": "it is applied to a namesake",
         "ROLLUP, CUBE and GROUPING SETS over": "groups come several times, and their order is left out",
         "beside finer ones are not offered": "fractions are lost",
-        "A list with CASE or coalesce": "the list is computed once",
+        "A list with CASE, coalesce or": "the list is computed once",
     }
 )
 """Words of what the gateway refuses since DataFusion 54 may answer it wrongly, and how it would.

@@ -160,6 +160,10 @@ REFUSED = {
         "SELECT count(*) FROM (SELECT count(*) AS n, a FROM t GROUP BY a) GROUP BY n, a",
         "SELECT count(*) FROM (SELECT a, count(*) AS n FROM t GROUP BY a) GROUP BY n, a",
     ),
+    "groups by counts and a constant": (
+        "SELECT n FROM (SELECT count(*) AS n, a FROM t GROUP BY a) GROUP BY n, TRUE",
+        "SELECT n FROM (SELECT count(*) AS n, a FROM t GROUP BY a) GROUP BY n",
+    ),
     "groups by what is computed before keys": (
         "SELECT count(*) FROM (SELECT count(*) % 2 AS n, a FROM t GROUP BY a) GROUP BY n, a",
         "SELECT count(*) FROM (SELECT a, count(*) % 2 AS n FROM t GROUP BY a) GROUP BY n, a",
