@@ -30,8 +30,8 @@ from planner.bridge.row_expressions import evaluate, policy_context, run_on_own_
 from planner.predicates.predicate import Predicate, decode
 from planner.sql.rewrites.computed_lists import compute_lists_by_row
 from planner.sql.rewrites.misread_clauses import refuse_misread
-from planner.sql.rewrites.separate_lists import apply_separate_lists
-from planner.sql.tokens import Piece, splice, tokenize
+from planner.sql.rewrites.separate_lists import separate_lists
+from planner.sql.tokens import apply_edits, tokenize
 
 __all__ = ["Mask", "PolicedRows", "TablePolicy", "plan_policy", "policy_mismatch_error"]
 
@@ -128,9 +128,8 @@ def _plan_policy(
 
 def _mend_lists(expression: str) -> str:
     """Return an expression with lists that DataFusion reads as they are meant."""
-    expression = apply_separate_lists(expression)
-    edits = compute_lists_by_row(tokenize(expression))
-    return "".join(piece.text for piece in splice(expression, list(edits)) if isinstance(piece, Piece))
+    text = tokenize(expression)
+    return apply_edits(expression, [*separate_lists(text), *compute_lists_by_row(text)])
 
 
 def _plan_row_filter(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -33,6 +33,7 @@ __all__ = [
     "Piece",
     "Slot",
     "SqlText",
+    "apply_edits",
     "at_position",
     "fold",
     "number_parameters",
@@ -368,6 +369,15 @@ def splice(sql: str, edits: Sequence[Edit]) -> list[Piece | Slot]:
     """
     # Insertions before a token come before its replacement.
     return _splice_range(sql, sorted(edits, key=lambda edit: edit.span), 0, len(sql))
+
+
+def apply_edits(sql: str, edits: Iterable[Edit]) -> str:
+    """Return a text with edits applied that have no slots.
+
+    Raises:
+        ValueError: two edits change the same characters.
+    """
+    return "".join(piece.text for piece in splice(sql, list(edits)) if isinstance(piece, Piece))
 
 
 def _splice_range(sql: str, edits: Sequence[Edit], first: int, last: int) -> list[Piece | Slot]:

@@ -21,6 +21,7 @@ from sqlglot.errors import SqlglotError
 
 from memwal.errors import UnsupportedError
 from planner.sql.rewrites.truth_position import find_subject_start
+from planner.sql.statement_reader import Part, StatementReader
 from planner.sql.tokens import Edit, SqlText
 
 __all__ = ["compute_lists_by_row"]
@@ -46,13 +47,13 @@ def compute_lists_by_row(text: SqlText) -> Iterator[Edit]:
     for i, word in enumerate(words[:-2]):
         if word != "IN" or words[i + 1] != "(" or words[i + 2] in _QUERIES:
             continue
-        elements = list(_split(words, i + 2, text.closing(i + 1)))
+        elements = StatementReader(text, i + 1).read_bracketed_list()
         conditional = [one for one in elements if not _CONDITIONAL.isdisjoint(words[one.start : one.stop])]
         if len(elements) > 1 and conditional:
             yield from _compute_one_by_row(text, i, conditional)
 
 
-def _compute_one_by_row(text: SqlText, place: int, elements: list[range]) -> Iterator[Edit]:
+def _compute_one_by_row(text: SqlText, place: int, elements: list[Part]) -> Iterator[Edit]:
     """Yield the edits of one of the elements of the list at a token, if any reads columns."""
     last = place - 2 if text.words[place - 1] == "NOT" else place - 1
     subject = range(find_subject_start(text, last), last + 1)
@@ -97,17 +98,6 @@ def _find_columns(expression: str) -> tuple[dict[str, None], dict[str, None]]:
         if column.find_ancestor(*_NO_COLUMNS_OF) is None:
             usable[name] = None
     return own, usable
-
-
-def _split(words: tuple[str, ...], begin: int, end: int) -> Iterator[range]:
-    """Yield the tokens between commas."""
-    depth, start = 0, begin
-    for i in range(begin, end):
-        depth += (words[i] in {"(", "["}) - (words[i] in {")", "]"})
-        if depth == 0 and words[i] == ",":
-            yield range(start, i)
-            start = i + 1
-    yield range(start, end)
 
 
 def _find_clause(text: SqlText, place: int) -> str:

@@ -26,7 +26,7 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from itertools import pairwise
 
-from planner.sql.tokens import Copy, Edit, Piece, SqlText, splice, tokenize
+from planner.sql.tokens import Copy, Edit, Piece, SqlText, apply_edits, tokenize
 
 __all__ = ["mended_extremes", "ordered_extremes"]
 
@@ -78,9 +78,7 @@ def ordered_extremes(sql: str) -> str:
     Args:
         sql: its text, with `mended_extremes` applied.
     """
-    text = tokenize(sql)
-    edits = list(_ordered(text))
-    return "".join(piece.text for piece in splice(sql, edits) if isinstance(piece, Piece))
+    return apply_edits(sql, _ordered(tokenize(sql)))
 
 
 def _ordered(text: SqlText) -> Iterator[Edit]:

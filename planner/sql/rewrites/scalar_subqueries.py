@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.sql.tokens import Edit, Piece, SqlText, splice, tokenize
+from planner.sql.tokens import Edit, Piece, SqlText, apply_edits, tokenize
 
 __all__ = ["keep_conditions_in_place", "rewrite_nullable_subqueries", "rewrite_scalar_totals"]
 
@@ -99,7 +99,7 @@ def keep_conditions_in_place(sql: str) -> str:
             for at in values:
                 edits.append(Edit.insert(text.start(at), "CASE WHEN random() < 2 THEN "))
                 edits.append(Edit.insert(text.end(text.closing(at)), " END"))
-    return "".join(piece.text for piece in splice(sql, edits) if isinstance(piece, Piece))
+    return apply_edits(sql, edits)
 
 
 def _find_condition_end(text: SqlText, first: int) -> int:

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator
 
 from memwal.errors import UnsupportedError
 from planner.sql.rewrites.truth_position import TruthPosition, find_subject_start, find_truth_position
-from planner.sql.tokens import Edit, Piece, SqlText, splice, tokenize
+from planner.sql.tokens import Edit, SqlText, apply_edits, tokenize
 
 __all__ = ["apply_separate_lists", "separate_lists"]
 
@@ -68,8 +68,7 @@ def separate_lists(text: SqlText, nulls: Collection[str] = ()) -> Iterator[Edit]
 
 def apply_separate_lists(sql: str, nulls: Collection[str] = ()) -> str:
     """Return the text of a statement with only `separate_lists` applied."""
-    pieces = splice(sql, list(separate_lists(tokenize(sql), nulls)))
-    return "".join(piece.text for piece in pieces if isinstance(piece, Piece))
+    return apply_edits(sql, separate_lists(tokenize(sql), nulls))
 
 
 def _mark_nulls(text: SqlText, nulls: Collection[str] | None) -> _Words:

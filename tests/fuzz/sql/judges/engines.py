@@ -177,9 +177,6 @@ class DuckEngine:
         """Offer a query under a name."""
         self._connection.execute(f"CREATE OR REPLACE VIEW {quoted(name)} AS {text}")
 
-    def answer(self, node: Node) -> pa.Table:
-        return self._answer(node)
-
     def answer_unoptimized(self, node: Node) -> pa.Table:
         """The rows by the plan as it is written, since the optimiser makes mistakes of its own.
 
@@ -187,11 +184,11 @@ class DuckEngine:
         """
         self._connection.execute("PRAGMA disable_optimizer")
         try:
-            return self._answer(node)
+            return self.answer(node)
         finally:
             self._connection.execute("PRAGMA enable_optimizer")
 
-    def _answer(self, node: Node) -> pa.Table:
+    def answer(self, node: Node) -> pa.Table:
         text, _ = render(node, Reader.DUCKDB)
         try:
             with warnings.catch_warnings():
