@@ -48,6 +48,7 @@ from datafusion.expr import (
 from datafusion.plan import LogicalPlan
 
 __all__ = [
+    "KEEPS_SUBQUERIES",
     "Chain",
     "Expression",
     "columns_of",
@@ -296,7 +297,8 @@ def strip_aliases(expression: Expression) -> Expression:
     return expression
 
 
-_KEEPS_SUBQUERIES = "datafusion.optimizer.enable_physical_uncorrelated_scalar_subquery"
+KEEPS_SUBQUERIES = "datafusion.optimizer.enable_physical_uncorrelated_scalar_subquery"
+"""Option that keeps subqueries without columns of the query around them out of joins."""
 _OF_VALUES = frozenset({"ScalarSubquery"})
 _SUBQUERIES = _OF_VALUES | {"InSubquery", "Exists", "SetComparison"}
 _MOVING_RULES = (
@@ -310,7 +312,8 @@ _MOVING_RULES = (
 def subquery_plans(plan: LogicalPlan) -> Iterator[LogicalPlan]:
     """Yield the plans of the scalar subqueries in a plan, also of nested ones.
 
-    Subqueries that the bindings don't show are missing, such as those in FILTER and ORDER BY of an aggregate.
+    Subqueries that the bindings don't show are missing, such as those in FILTER and ORDER BY of an aggregate,
+    and those that DataFusion can't join: it does not run them, or has found that they have no rows.
 
     Args:
         plan: optimised.
@@ -318,9 +321,10 @@ def subquery_plans(plan: LogicalPlan) -> Iterator[LogicalPlan]:
     for node in every_node(plan):
         for expression in _expressions(node):
             for subquery in _find_subqueries(expression, _OF_VALUES):
-                inner = _one_row().select(Expr(subquery).alias("value")).optimized_logical_plan()
-                yield inner
-                yield from subquery_plans(inner)
+                inner = _join_value(subquery)
+                if inner is not None:
+                    yield inner
+                    yield from subquery_plans(inner)
 
 
 def find_chains_filtered_by_subquery(plan: LogicalPlan) -> Iterator[Chain]:
@@ -395,9 +399,18 @@ def _expressions(plan: LogicalPlan) -> Iterator[Expression]:
                 yield condition
 
 
+def _join_value(subquery: Expression) -> LogicalPlan | None:
+    """Return the plan of one row beside the value of a scalar subquery; None if they can't be joined."""
+    try:
+        plan = _one_row().select(Expr(subquery).alias("value")).optimized_logical_plan()
+    except Exception:  # noqa: BLE001 - DataFusion joins no relation that it has emptied
+        return None
+    return plan if isinstance(plan.inputs()[0].to_variant(), Join) else None
+
+
 @cache
 def _one_row() -> DataFrame:
-    context = SessionContext(SessionConfig().set(_KEEPS_SUBQUERIES, "false"))
+    context = SessionContext(SessionConfig().set(KEEPS_SUBQUERIES, "false"))
     for rule in _MOVING_RULES:
         context.remove_optimizer_rule(rule)
     return context.from_arrow(pa.table({"one": [1]}), name="one_row")

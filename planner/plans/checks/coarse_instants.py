@@ -26,6 +26,7 @@ from datafusion.plan import LogicalPlan
 from memwal.errors import UnsupportedError
 from memwal.transforms.determinism import is_deterministic
 from planner.bridge.plan_reading import (
+    KEEPS_SUBQUERIES,
     Expression,
     columns_of,
     every_node,
@@ -86,20 +87,21 @@ def refuse_lost_fractions(frame: DataFrame) -> None:
         for source, one in _expressions(plan):
             if one.variant_name() in _CASTS and (_names(one), _unit(source, one)) not in named:
                 _check(_lossy_unit(source, one))
-    _refuse_truncated_constants(typed, plans)
+    _refuse_truncated_constants(written, plans)
 
 
-def _refuse_truncated_constants(typed: LogicalPlan, plans: Iterable[LogicalPlan]) -> None:
+def _refuse_truncated_constants(statement: LogicalPlan, plans: Iterable[LogicalPlan]) -> None:
     """Look for constants that have lost fractions on their way to columns of a coarser unit.
 
     Args:
-        typed: the plan as it is written.
+        statement: the plan as it is written.
         plans: what the optimiser made of it.
     """
     optimized = {one for plan in plans for one in _find_constants(plan)}
     if not any(unit in _WORDS for _, unit in optimized):
         return
-    written = {instant for plan in (typed, *subquery_plans(typed)) for instant, _ in _find_constants(plan)}
+    joined = _unfolding().create_dataframe_from_logical_plan(statement).optimized_logical_plan()
+    written = {instant for instant, _ in _find_constants(joined)}
     kept = {instant for instant, _ in optimized}
     for instant, unit in optimized:
         step = _UNITS["ns"] // _UNITS[unit]
@@ -143,6 +145,14 @@ def _names(expression: Expression) -> frozenset[str] | None:
 def _typing() -> SessionContext:
     """Gives expressions the types that they are computed in, and changes nothing else."""
     return SessionContext(SessionConfig().set("datafusion.optimizer.max_passes", "0"))
+
+
+@cache
+def _unfolding() -> SessionContext:
+    """Makes joins of subqueries, where the bindings show their constants, and folds nothing."""
+    context = SessionContext(SessionConfig().set(KEEPS_SUBQUERIES, "false"))
+    context.remove_optimizer_rule("simplify_expressions")
+    return context
 
 
 @cache

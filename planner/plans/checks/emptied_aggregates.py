@@ -123,17 +123,9 @@ def _one_rows(plan: LogicalPlan, *, is_deep: bool = False) -> int:
         plan: optimised.
         is_deep: whether those in subqueries count as well.
     """
-    plans = [plan, *_subqueries(plan)] if is_deep else [plan]
+    plans = [plan, *subquery_plans(plan)] if is_deep else [plan]
     nodes = (one.to_variant() for one in chain.from_iterable(map(every_node, plans)))
     return sum(isinstance(node, EmptyRelation) and node.produce_one_row() for node in nodes)
-
-
-def _subqueries(plan: LogicalPlan) -> list[LogicalPlan]:
-    """The plans of subqueries; none where one reads what no row needs, and can't be planned."""
-    try:
-        return list(subquery_plans(plan))
-    except Exception:  # noqa: BLE001 - of DataFusion
-        return []
 
 
 def _empty_relations(plan: LogicalPlan) -> int:
@@ -218,7 +210,7 @@ def _aggregates(plan: LogicalPlan, *, is_deep: bool) -> Mapping[tuple[str, ...],
     found: defaultdict[tuple[str, ...], _Below] = defaultdict(_Below)
     aggregates = list(filter(_is_whole, every_node(plan)))
     seen: list[LogicalPlan] = []
-    for part in _subqueries(plan) if is_deep else ():
+    for part in subquery_plans(plan) if is_deep else ():
         # A condition that comes to several inputs takes its subqueries along: they count once.
         seen += (one for one in filter(_is_whole, every_node(part)) if one not in seen)
     aggregates += seen

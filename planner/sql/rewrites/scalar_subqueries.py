@@ -155,14 +155,18 @@ def rewrite_scalar_totals(text: SqlText) -> Iterator[Edit]:
     """Yield what stands around the totals of subqueries that stand for a value."""
     words = text.words
     for i, word in enumerate(words):
-        if word != "SELECT" or i < 2 or words[i - 1] != "(" or words[i - 2] in _OF_ROWS:
+        if word != "SELECT" or not i or words[i - 1] != "(" or not _is_value(text, i - 1):
             continue
         end = text.closing(i - 1)
         item = _only_item(text, i + 1, end)
-        calls = [] if item is None else _aggregates(text, item)
-        if item is None or not calls:
+        if item is None:
             continue
-        if calls == [item]:
+        calls = _aggregates(text, item)
+        if "HAVING" in words[item.stop : end] and "GROUP" not in words[item.stop : end]:
+            is_meant = True
+        elif not calls:
+            continue
+        elif calls == [item]:
             is_meant = words[item.start] == "COUNT" and not _ROW_MAY_GO.isdisjoint(words[item.stop : end])
         else:
             is_meant = not _SIMPLIFIED.isdisjoint(words[item.start : item.stop])

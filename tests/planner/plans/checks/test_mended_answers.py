@@ -11,7 +11,7 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import UnsupportedError
+from memwal.errors import InvalidInputError, UnsupportedError
 from planner.engine import QueryEngine
 from planner.scans.settings import NO_SHORTCUTS, SessionSettings
 from planner.tables.state.catalog import Catalog
@@ -215,6 +215,9 @@ def test_no_fraction_of_a_second_is_lost(engine: QueryEngine, condition: str) ->
         engine.execute(f"SELECT id FROM t WHERE {condition}").read_all()
 
 
+FINE = "CAST(u.whole AS TIMESTAMP) >= TIMESTAMP '2024-02-29 23:59:59.5'"
+
+
 def test_no_fraction_is_lost_elsewhere(engine: QueryEngine) -> None:
     for sql in (
         "SELECT whole FROM t UNION ALL SELECT half FROM t",
@@ -227,6 +230,11 @@ def test_no_fraction_is_lost_elsewhere(engine: QueryEngine) -> None:
         # The cast below and the comparison above it meet when the condition is moved.
         f"SELECT x FROM ({CAST_BELOW}) WHERE x >= TIMESTAMP '2024-02-29 23:59:59.5'",
         f"SELECT x FROM ({CAST_BELOW} UNION {CAST_BELOW}) WHERE x < TIMESTAMP '2024-02-29 23:59:59.5'",
+        # The constants of subqueries show where these have become joins.
+        f"SELECT (SELECT count(*) FROM t u WHERE {FINE}) FROM t",
+        f"SELECT (SELECT count(*) FROM t u WHERE {FINE} AND u.id = t.id) FROM t",
+        f"SELECT id FROM t WHERE EXISTS (SELECT 1 FROM t u WHERE {FINE} AND u.id = t.id)",
+        f"SELECT id FROM t WHERE id IN (SELECT u.id FROM t u WHERE {FINE})",
     ):
         with pytest.raises(UnsupportedError, match="to_timestamp_nanos"):
             engine.execute(sql).read_all()
@@ -263,6 +271,27 @@ def test_instants_below_a_cast_that_lose_nothing_are_compared(
         "x BETWEEN '2024-02-29' AND '2024-03-01'",
     ):
         assert_judged(engine, judge, f"SELECT x FROM ({CAST_BELOW}) WHERE {condition}")
+
+
+def test_counts_behind_distinct_from_are_of_no_rows_too(
+    engine: QueryEngine, judge: duckdb.DuckDBPyConnection
+) -> None:
+    for item in ("count(*) * 0", "7"):
+        total = f"(SELECT {item} FROM t u WHERE u.id = t.id + 5 HAVING count(*) >= 0)"
+        assert_judged(engine, judge, f"SELECT id FROM t WHERE 0 IS DISTINCT FROM {total}")
+        assert_judged(engine, judge, f"SELECT id, {total} AS n FROM t")
+
+
+def test_subqueries_beside_instants_are_read_to_their_end(engine: QueryEngine) -> None:
+    """One can't be joined, since it compares with <; the other has no rows."""
+    with pytest.raises(InvalidInputError, match="ScalarSubquery"):
+        engine.execute(
+            "SELECT (SELECT sum(u.id) FROM t u WHERE u.id < t.id) FROM t WHERE whole > '2024-01-01'"
+        )
+    rows = engine.execute("SELECT (SELECT max(u.whole) FROM t u WHERE FALSE) AS m FROM t LIMIT 1").read_all()
+    assert rows.to_pylist() == [{"m": None}]
+    rows = engine.execute("SELECT (SELECT u.whole FROM t u WHERE FALSE) AS m FROM t LIMIT 1").read_all()
+    assert rows.to_pylist() == [{"m": None}]
 
 
 def test_what_is_written_instead_is_right(engine: QueryEngine) -> None:
