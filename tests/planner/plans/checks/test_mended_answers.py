@@ -287,7 +287,7 @@ def test_subqueries_beside_instants_are_read_to_their_end(engine: QueryEngine) -
     with pytest.raises(InvalidInputError, match="ScalarSubquery"):
         engine.execute(
             "SELECT (SELECT sum(u.id) FROM t u WHERE u.id < t.id) FROM t WHERE whole > '2024-01-01'"
-        )
+        ).read_all()
     rows = engine.execute("SELECT (SELECT max(u.whole) FROM t u WHERE FALSE) AS m FROM t LIMIT 1").read_all()
     assert rows.to_pylist() == [{"m": None}]
     rows = engine.execute("SELECT (SELECT u.whole FROM t u WHERE FALSE) AS m FROM t LIMIT 1").read_all()
