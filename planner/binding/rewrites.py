@@ -18,7 +18,11 @@ from planner.sql.rewrites.clauses import rewrite_fetch, rewrite_like_escapes, re
 from planner.sql.rewrites.computed_lists import compute_lists_by_row
 from planner.sql.rewrites.extremes import mended_extremes
 from planner.sql.rewrites.quantified_comparisons import rewrite_quantified_comparisons
-from planner.sql.rewrites.scalar_subqueries import rewrite_nullable_subqueries, rewrite_scalar_totals
+from planner.sql.rewrites.scalar_subqueries import (
+    rewrite_exists_of_one_row,
+    rewrite_nullable_subqueries,
+    rewrite_scalar_totals,
+)
 from planner.sql.rewrites.separate_lists import separate_lists
 from planner.sql.tokens import Edit, SqlText
 
@@ -83,9 +87,11 @@ REWRITES: Final = (
         DISTANCE_WORDS,
         _rewrite_distances,
     ),
+    Rewrite(frozenset({"EXISTS"}), lambda text, _: rewrite_exists_of_one_row(text)),
     Rewrite(frozenset({NESTED}), lambda text, _: rewrite_nullable_subqueries(text)),
     Rewrite(
-        frozenset({"COUNT", "CASE", "COALESCE", "NVL", "IFNULL"}), lambda text, _: rewrite_scalar_totals(text)
+        frozenset({"COUNT", "CASE", "COALESCE", "NVL", "IFNULL", "HAVING"}),
+        lambda text, _: rewrite_scalar_totals(text),
     ),
     Rewrite(
         frozenset({"MIN", "MAX", "COUNT", "SUM"}),

@@ -382,8 +382,10 @@ def apply_edits(sql: str, edits: Iterable[Edit]) -> str:
 
 def _splice_range(sql: str, edits: Sequence[Edit], first: int, last: int) -> list[Piece | Slot]:
     pieces: list[Piece | Slot] = []
-    position = first
+    position, copies = first, False
     for edit in edits:
+        if copies and edit.end <= position:
+            continue  # what stays of it is copied
         if edit.begin < position:
             msg = f"two edits change {sql[edit.begin : position]!r}"
             raise ValueError(msg)
@@ -397,7 +399,7 @@ def _splice_range(sql: str, edits: Sequence[Edit], first: int, last: int) -> lis
                 pieces.append(piece)
         if sql.startswith('"', edit.end) and edit.pieces:
             pieces.append(Piece(" ", edit.end, verbatim=False))  # separates two quoted names
-        position = edit.end
+        position, copies = edit.end, any(isinstance(piece, Copy) for piece in edit.pieces)
     pieces.append(Piece(sql[position:last], position, verbatim=True))
     return pieces
 

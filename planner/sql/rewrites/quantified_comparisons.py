@@ -8,6 +8,8 @@
 ->  SELECT id FROM orders WHERE CASE WHEN n IN (SELECT n FROM items) THEN FALSE ELSE CASE (
         SELECT CASE WHEN count(*) = 0 THEN 0 WHEN count(*) = count(n) THEN 1 ELSE 2 END FROM items
     ) WHEN 0 THEN TRUE WHEN 1 THEN CASE WHEN n IS NOT NULL THEN TRUE END END END OR id = 1
+    SELECT id FROM orders WHERE n IN (SELECT count(*) FROM items WHERE items.id = orders.id)
+->  SELECT id FROM orders WHERE n = (SELECT count(*) FROM items WHERE items.id = orders.id)
     SELECT id FROM orders WHERE n >= ALL (SELECT n FROM orders)
 ->  SELECT id FROM orders WHERE n >= ALL (SELECT * FROM (SELECT n FROM orders) AS "quantified#1")
 
@@ -17,7 +19,7 @@ subquery, where they drop NULL, and NULLs of the subquery are ignored if `n` is 
 expression in place of the column prevents both. In other positions, the join finds the members, and the value
 for other rows follows from whether the subquery has rows and NULLs. This reads the subquery twice, so it must
 be repeatable and not correlated. Otherwise, a comparison with ALL or ANY is correct, but slower, since it
-compares every pair of rows.
+compares every pair of rows. What totals have for no rows would be lost in a join: they are values.
 
 These comparisons are joins that keep names: if the subquery reads a relation with the name of an outer one,
 `orders.n >= orders.n` would compare a column with itself.
@@ -29,9 +31,11 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
+from memwal.errors import UnsupportedError
 from memwal.transforms.determinism import has_unstable_call
+from planner.sql.rewrites.scalar_subqueries import find_condition_of_one_row, is_quantified
 from planner.sql.rewrites.truth_position import TruthPosition, find_subject_start, find_truth_position
-from planner.sql.tokens import QUOTED, STRING, Copy, Edit, Piece, SqlText
+from planner.sql.tokens import QUOTED, STRING, Copy, Edit, Piece, SqlText, at_position
 
 __all__ = ["rewrite_quantified_comparisons"]
 
@@ -125,6 +129,13 @@ def rewrite_quantified_comparisons(
         if words[i + 1] != "(" or words[i + 2] not in _SUBQUERIES:
             continue
         membership = _find_membership(words, i)
+        condition = find_condition_of_one_row(text, i + 1) if is_quantified(words, i + 1) else None
+        if condition:
+            msg = "HAVING without GROUP BY below IN, ANY and ALL is not offered: write x = (SELECT ..)"
+            raise UnsupportedError(at_position(text.sql, text.start(i), msg))
+        if condition is not None:
+            yield from _compare_with_value(text, membership, i)
+            continue
         if membership is not None:
             subject = find_subject_start(text, membership.first - 1)
             plan = _choose_plan(text, membership, subject, columns)
@@ -143,6 +154,15 @@ def rewrite_quantified_comparisons(
             yield Edit.insert(begin, "SELECT * FROM (")
             # The line break ends a comment at the end of the subquery.
             yield Edit.insert(end, f'\n) AS "quantified#{number}"')
+
+
+def _compare_with_value(text: SqlText, membership: _Membership | None, i: int) -> Iterator[Edit]:
+    """Yield what makes a comparison with one row, whose last word is token `i`, one with its value."""
+    if membership is None:
+        yield Edit.replace(text.start(i), text.end(i), " ")
+    else:
+        operator = " <> " if membership.is_denied else " = "
+        yield Edit.replace(text.start(membership.first), text.end(membership.last), operator)
 
 
 def _find_membership(words: tuple[str, ...], i: int) -> _Membership | None:

@@ -8,27 +8,45 @@
     SELECT coalesce((SELECT count(*) FROM items HAVING count(*) > 9), 0)
 ->  SELECT coalesce((SELECT CASE WHEN count(*) < 0 THEN NULL ELSE (count(*)) END FROM items HAVING ..), 0)
 
+    SELECT id FROM orders WHERE EXISTS (SELECT 1 FROM items WHERE items.id = orders.id HAVING count(*) = 0)
+->  SELECT id FROM orders WHERE coalesce((
+        SELECT CASE WHEN count(*) < 0 THEN NULL ELSE (count(*) = 0) END FROM items WHERE items.id = orders.id
+    ), FALSE)
+
 DataFusion 54 takes a subquery for never NULL if its column is never NULL, though there may be no row. What
 nullif() gives is nullable.
 
 DataFusion 54 joins correlated subqueries, and computes what they give for no rows from the aggregates in it.
 Those that simplifying leaves out, as in `0 * count(*)`, give NULL then. count() without the row around
-it is taken to be never NULL, though HAVING or LIMIT may leave no row.
+it is taken to be never NULL, though HAVING or LIMIT may leave no row. HAVING that is true of no rows is
+forgotten: it becomes part of the column.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.sql.tokens import Edit, Piece, SqlText, apply_edits, tokenize
+from planner.sql.tokens import Copy, Edit, Piece, SqlText, apply_edits, tokenize
 
-__all__ = ["keep_conditions_in_place", "rewrite_nullable_subqueries", "rewrite_scalar_totals"]
+__all__ = [
+    "find_condition_of_one_row",
+    "is_quantified",
+    "keep_conditions_in_place",
+    "rewrite_exists_of_one_row",
+    "rewrite_nullable_subqueries",
+    "rewrite_scalar_totals",
+]
 
 _OF_ROWS = frozenset(
     {"FROM", "JOIN", "IN", "EXISTS", "ANY", "SOME", "ALL", "AS", "UNION", "EXCEPT", "INTERSECT", "UNNEST"}
 )
 """Before subqueries that stand for rows."""
-_AGGREGATES = frozenset({"COUNT", "SUM", "MIN", "MAX", "AVG", "BOOL_AND", "BOOL_OR"})
+_AGGREGATES = frozenset(
+    {"COUNT", "SUM", "MIN", "MAX", "AVG", "MEAN", "BOOL_AND", "BOOL_OR", "ARRAY_AGG", "STRING_AGG", "MEDIAN"}
+    | {"STDDEV", "STDDEV_POP", "STDDEV_SAMP", "VAR", "VAR_POP", "VAR_SAMP", "VARIANCE", "BIT_AND", "BIT_OR"}
+    | {"BIT_XOR", "CORR", "COVAR", "COVAR_POP", "COVAR_SAMP", "FIRST_VALUE", "LAST_VALUE", "NTH_VALUE"}
+    | {"APPROX_DISTINCT", "APPROX_MEDIAN", "APPROX_PERCENTILE_CONT", "PERCENTILE_CONT", "GROUPING"}
+)
 _SIMPLIFIED = frozenset({"COUNT", "CASE", "COALESCE", "NVL", "IFNULL"})
 """In expressions that may become simpler ones without aggregates."""
 _ENDS = frozenset({"END", "NULL", "TRUE", "FALSE", "UNKNOWN"})
@@ -47,6 +65,9 @@ _LISTS = frozenset({"SELECT", "BY", "WHERE", "HAVING", "VALUES", "SET", "RETURNI
 """Words before the commas of other clauses."""
 _QUERY_GOES_ON = frozenset({"UNION", "EXCEPT", "INTERSECT", "MINUS", "ORDER", "LIMIT", "OFFSET", "FETCH"})
 _AFTER_CONDITIONS = _QUERY_GOES_ON | {"GROUP", "HAVING", "WINDOW", "QUALIFY", "RETURNING"}
+_CLAUSES = (_AFTER_CONDITIONS | {"FROM", "HAVING"}) - {"RETURNING"}
+_QUANTIFIERS = frozenset({"ANY", "SOME", "ALL"})
+_COMPARISONS = frozenset({"=", "<>", "!=", "<", ">", "<=", ">="})
 _NULLABLE = _AGGREGATES - {"COUNT"}
 _NEVER_NULL = _SIMPLIFIED | {"IS", "EXISTS", "GROUP"}
 """Words of expressions over nullable aggregates that may be never NULL."""
@@ -155,18 +176,22 @@ def rewrite_scalar_totals(text: SqlText) -> Iterator[Edit]:
     """Yield what stands around the totals of subqueries that stand for a value."""
     words = text.words
     for i, word in enumerate(words):
-        if word != "SELECT" or not i or words[i - 1] != "(" or not _is_value(text, i - 1):
+        if word != "SELECT" or not i or words[i - 1] != "(":
+            continue
+        if not _is_value(text, i - 1) and not (
+            is_quantified(words, i - 1) and find_condition_of_one_row(text, i - 1) == range(0)
+        ):
             continue
         end = text.closing(i - 1)
         item = _only_item(text, i + 1, end)
-        if item is None:
+        condition = None if item is None else find_condition_of_one_row(text, i - 1)
+        if item is not None and condition:
+            yield from _move_condition(text, item, condition)
             continue
-        calls = _aggregates(text, item)
-        if "HAVING" in words[item.stop : end] and "GROUP" not in words[item.stop : end]:
-            is_meant = True
-        elif not calls:
+        calls = [] if item is None else _aggregates(text, item)
+        if item is None or not calls:
             continue
-        elif calls == [item]:
+        if calls == [item]:
             is_meant = words[item.start] == "COUNT" and not _ROW_MAY_GO.isdisjoint(words[item.stop : end])
         else:
             is_meant = not _SIMPLIFIED.isdisjoint(words[item.start : item.stop])
@@ -174,6 +199,90 @@ def rewrite_scalar_totals(text: SqlText) -> Iterator[Edit]:
             begin, last = text.start(item.start), text.end(item.stop - 1)
             yield Edit(begin, begin, [_mend("CASE WHEN count(*) < 0 THEN NULL ELSE (", begin)])
             yield Edit(last, last, [_mend(") END", last)])
+
+
+def rewrite_exists_of_one_row(text: SqlText) -> Iterator[Edit]:
+    """Yield EXISTS of a subquery with one row as the value of its HAVING."""
+    words = text.words
+    for i, word in enumerate(words[:-1]):
+        if word != "EXISTS" or words[i + 1] != "(" or words[i - 1] in {"IF", "."}:
+            continue
+        condition = find_condition_of_one_row(text, i + 1)
+        if condition is None:
+            continue
+        first, end = text.start(i), text.end(text.closing(i + 1))
+        source = next(
+            k for k in _own_tokens(text, i + 1) if words[k] == "FROM" and words[k - 1] != "DISTINCT"
+        )
+        stop = condition.start - 1 if condition else text.closing(i + 1)
+        wanted: Piece | Copy = Piece("TRUE", first, verbatim=False)
+        if condition:
+            wanted = Copy(text.start(condition.start), text.end(condition.stop - 1))
+        pieces: list[Piece | Copy] = [
+            Piece("coalesce((SELECT CASE WHEN count(*) < 0 THEN NULL ELSE (", first, verbatim=False),
+            wanted,
+            Piece(") END ", first, verbatim=False),
+            Copy(text.start(source), text.start(stop)),
+            Piece("), FALSE)", end, verbatim=False),
+        ]
+        yield Edit(first, end, pieces)
+
+
+def _own_tokens(text: SqlText, opening: int) -> Iterator[int]:
+    """Yield the tokens of a bracket that are in no bracket within it."""
+    i = opening + 1
+    while i < text.closing(opening):
+        yield i
+        i = text.closing(i) + 1 if text.words[i] == "(" else i + 1
+
+
+def _move_condition(text: SqlText, item: range, condition: range) -> Iterator[Edit]:
+    """Yield what moves HAVING of one row into its column, and makes HAVING true."""
+    begin, last = text.start(item.start), text.end(item.stop - 1)
+    first, end = text.start(condition.start), text.end(condition.stop - 1)
+    yield Edit(
+        begin,
+        begin,
+        [
+            _mend("CASE WHEN count(*) < 0 THEN NULL WHEN (", begin),
+            Copy(first, end, mend=True),
+            _mend(") THEN (", begin),
+        ],
+    )
+    yield Edit(last, last, [_mend(") END", last)])
+    yield Edit(first, first, [_mend("count(*) >= 0 OR (", first)])
+    yield Edit(end, end, [_mend(")", end)])
+
+
+def is_quantified(words: tuple[str, ...], opening: int) -> bool:
+    """Return whether IN, or a comparison with ANY or ALL, stands before a bracket."""
+    before = words[opening - 1]
+    return before == "IN" or (before in _QUANTIFIERS and words[opening - 2] in _COMPARISONS)
+
+
+def find_condition_of_one_row(text: SqlText, opening: int) -> range | None:
+    """Return the tokens of HAVING of a subquery that has one row or, by HAVING, none.
+
+    Args:
+        text: the statement.
+        opening: the bracket before the subquery.
+
+    Returns:
+        An empty range where there is no HAVING; None if the subquery may have more rows, or is limited.
+    """
+    words, end = text.words, text.closing(opening)
+    if words[opening + 1] != "SELECT":
+        return None
+    clauses: dict[str, int] = {}
+    for i in _own_tokens(text, opening):
+        is_operator = words[i] == "FROM" and words[i - 1] == "DISTINCT"
+        if words[i] in _CLAUSES and words[i - 1] != "." and not is_operator:
+            clauses.setdefault(words[i], i)
+    if "FROM" not in clauses or not clauses.keys() <= {"FROM", "HAVING"}:
+        return None
+    if "HAVING" in clauses:
+        return range(clauses["HAVING"] + 1, end)
+    return range(0) if _aggregates(text, range(opening + 2, clauses["FROM"])) else None
 
 
 def _only_item(text: SqlText, first: int, end: int) -> range | None:
