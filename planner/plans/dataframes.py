@@ -176,16 +176,23 @@ class Frames:
             register_distances(context, bound.distances, run)
         try:
             nulls = () if typing else [name for name, value in values.items() if not value.is_valid]
-            frame: DataFrame = _OptimizedOnce(
-                _plan_text(context, bound.kind, text, written, values, nulls, is_typed=not untyped).df
+            replan = partial(
+                _plan_text, context, bound.kind, values=values, nulls=nulls, is_typed=not untyped
             )
+            frame: DataFrame = _OptimizedOnce(replan(text, written).df)
             if untyped:
                 return frame
             searches = any(reference.search is not None for reference in bound.references)
             may_move, without = moving and not typing, partial(self._optimize_without, frame)
             has_instants = any(pa.types.is_timestamp(one.type) for schema in schemas for one in schema)
             if (has_instants or SUSPECT.search(text)) and check_plan(
-                frame, text, schemas, without, may_move=may_move, is_fixed=searches
+                frame,
+                text,
+                schemas,
+                without,
+                lambda shown: replan(shown, shown),
+                may_move=may_move,
+                is_fixed=searches,
             ):
                 return self.plan(bound, run, parameters, catalog, pushdown=pushdown, moving=False)
             if not typing and (bound.distances or (searches and _CONDITIONS.search(text))):
@@ -260,7 +267,8 @@ class Frames:
         context = self._make_context(typing=False, sorts_whole=True)
         frame = _OptimizedOnce(bound.make_frame(context, relations).df)
         schemas = [relation.schema() for relation in relations.values()]
-        check_plan(frame, None, schemas, partial(self._optimize_without, frame), may_move=True, is_fixed=True)
+        without = partial(self._optimize_without, frame)
+        check_plan(frame, None, schemas, without, lambda _: frame, may_move=True, is_fixed=True)
         return frame
 
     def _optimize_without(self, frame: DataFrame, rule: str) -> LogicalPlan:

@@ -44,6 +44,15 @@ _CASTS: Final = frozenset({"Cast", "TryCast"})
 _COMPARISONS: Final = frozenset({"=", "!=", "<", ">", "<=", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"})
 _WORDS: Final = {"s": "seconds", "ms": "milliseconds", "us": "microseconds"}
 
+_COMPARED: Final = (
+    "Timestamps of {unit} beside finer ones are not offered, since DataFusion would take both as {unit}: "
+    "write to_timestamp_nanos(..) around both"
+)
+_SHIFTED: Final = (
+    "An interval with fractions beside timestamps of {unit} is not offered, since DataFusion would cut them "
+    "off: write to_timestamp_nanos(..) around the timestamps"
+)
+
 
 def instants_of(schemas: Iterable[pa.Schema]) -> list[pa.Field]:
     """Return the columns of timestamps among those of some tables."""
@@ -79,6 +88,7 @@ def refuse_lost_fractions(frame: DataFrame) -> None:
     for source, one in _expressions(typed):
         is_asked = one.variant_name() not in _CASTS or serialize_expression(one) in asked
         _check(_compared_unit(source, one) if is_asked else _lossy_unit(source, one))
+        _check(_shifted_unit(source, one), _SHIFTED)
     # Subqueries show where they have become joins, or by themselves. Relations have other names there.
     named = {(_names(one), _unit(source, one)) for source, one in casts}
     optimized = frame.optimized_logical_plan()
@@ -124,14 +134,9 @@ def _find_constants(plan: LogicalPlan) -> Iterator[tuple[int, str]]:
             yield value.value * (_UNITS["ns"] // _UNITS[unit]), unit
 
 
-def _check(unit: str | None) -> None:
-    if unit is None:
-        return
-    msg = (
-        f"Timestamps of {_WORDS[unit]} beside finer ones are not offered, since DataFusion would take both "
-        f"as {_WORDS[unit]}: write to_timestamp_nanos(..) around both"
-    )
-    raise UnsupportedError(msg)
+def _check(unit: str | None, message: str = _COMPARED) -> None:
+    if unit is not None:
+        raise UnsupportedError(message.format(unit=_WORDS[unit]))
 
 
 def _names(expression: Expression) -> frozenset[str] | None:
@@ -239,6 +244,23 @@ def _compared_unit(source: LogicalPlan, expression: Expression) -> str | None:
         for coarse in _cast_units(source, one) if not _is_constant(one) else ():
             if any(_unit(source, other) is not None and _has_fractions(other, coarse) for other in constants):
                 return coarse
+    return None
+
+
+def _shifted_unit(source: LogicalPlan, expression: Expression) -> str | None:
+    """The unit of what is moved by a constant interval with fractions of that unit."""
+    if expression.variant_name() != "BinaryExpr" or expression.to_variant().op() not in {"+", "-"}:
+        return None
+    operands = _operands(expression)
+    constants = [one for one in operands if _is_constant(one) and is_deterministic(Expr(one))]
+    found = [_unit(source, one) for one in operands] if constants else []
+    units = [unit for unit in found if unit is not None]
+    for one in constants:
+        with contextlib.suppress(Exception):  # the run raises it
+            value = _compute(one)
+            if isinstance(value, pa.MonthDayNanoIntervalScalar) and value.is_valid:
+                nanoseconds = value.as_py().nanoseconds
+                return next((unit for unit in units if nanoseconds % (_UNITS["ns"] // _UNITS[unit])), None)
     return None
 
 

@@ -23,6 +23,7 @@ from planner.plans.checks.emptied_aggregates import EMPTIED, empties_aggregates,
 from planner.plans.checks.grouping_sets import refuse_mistaken_keys
 from planner.plans.checks.misleading_names import refuse_misleading_names
 from planner.plans.checks.misplanned_joins import refuse_misplanned_joins
+from planner.sql.rewrites.hidden_operands import show_hidden_operands
 
 __all__ = ["MOVING_RULE", "SUSPECT", "TOTALS", "check_plan"]
 
@@ -73,6 +74,7 @@ def check_plan(
     sql: str | None,
     schemas: Iterable[pa.Schema],
     without: Without,
+    replan: Callable[[str], DataFrame],
     *,
     may_move: bool,
     is_fixed: bool,
@@ -84,6 +86,7 @@ def check_plan(
         sql: its text; None if there is none, and everything is looked for.
         schemas: of the tables that it reads.
         without: plans it otherwise.
+        replan: plans another text in its place.
         may_move: whether its conditions are moved below other operators, and it is to be run.
         is_fixed: whether it can be planned in no other way.
 
@@ -99,6 +102,9 @@ def check_plan(
     instants = instants_of(schemas)
     if instants and may_lose_fractions(sql, instants):
         refuse_lost_fractions(frame)
+        shown = show_hidden_operands(sql or "")
+        if sql is not None and shown != sql:
+            refuse_lost_fractions(replan(shown))
     written = frame.logical_plan()
     if not may_move or (sql is not None and not (_MOVED.search(sql) and may_empty_aggregates(sql, written))):
         return False

@@ -215,6 +215,7 @@ def test_no_fraction_of_a_second_is_lost(engine: QueryEngine, condition: str) ->
         engine.execute(f"SELECT id FROM t WHERE {condition}").read_all()
 
 
+HALF_PAST = "whole >= TIMESTAMP '2024-02-29 23:59:59.5'"
 FINE = "CAST(u.whole AS TIMESTAMP) >= TIMESTAMP '2024-02-29 23:59:59.5'"
 
 
@@ -235,6 +236,18 @@ def test_no_fraction_is_lost_elsewhere(engine: QueryEngine) -> None:
         f"SELECT (SELECT count(*) FROM t u WHERE {FINE} AND u.id = t.id) FROM t",
         f"SELECT id FROM t WHERE EXISTS (SELECT 1 FROM t u WHERE {FINE} AND u.id = t.id)",
         f"SELECT id FROM t WHERE id IN (SELECT u.id FROM t u WHERE {FINE})",
+        # What the bindings hide.
+        f"SELECT count(*) FILTER (WHERE {HALF_PAST}) FROM t",
+        "SELECT count(*) FILTER (WHERE nullif(whole, half) IS NULL) FROM t",
+        f"SELECT g, count(*) FROM t GROUP BY g HAVING count(*) FILTER (WHERE {HALF_PAST}) > 1",
+        f"SELECT count(DISTINCT g) FILTER (WHERE {HALF_PAST}) OVER w FROM t WINDOW w AS (PARTITION BY g)",
+        f"SELECT array_agg(id ORDER BY id DESC NULLS LAST, {HALF_PAST}) FROM t",
+        f"SELECT (SELECT count(*) FILTER (WHERE {HALF_PAST}) FROM t)",
+        # Fractions of intervals.
+        "SELECT whole + INTERVAL '500 milliseconds' FROM t",
+        "SELECT id FROM t WHERE half - INTERVAL '1 microsecond' > TIMESTAMP '2024-02-29 23:59:59'",
+        "SELECT sum(id) OVER (ORDER BY whole RANGE INTERVAL '0.5 seconds' PRECEDING) FROM t",
+        "SELECT sum(id) OVER w FROM t WINDOW w AS (ORDER BY whole DESC RANGE INTERVAL '5 ms' PRECEDING)",
     ):
         with pytest.raises(UnsupportedError, match="to_timestamp_nanos"):
             engine.execute(sql).read_all()
@@ -292,6 +305,21 @@ def test_subqueries_beside_instants_are_read_to_their_end(engine: QueryEngine) -
     assert rows.to_pylist() == [{"m": None}]
     rows = engine.execute("SELECT (SELECT u.whole FROM t u WHERE FALSE) AS m FROM t LIMIT 1").read_all()
     assert rows.to_pylist() == [{"m": None}]
+
+
+def test_hidden_operands_that_lose_nothing_are_answered(
+    engine: QueryEngine, judge: duckdb.DuckDBPyConnection
+) -> None:
+    for item in (
+        "count(*) FILTER (WHERE whole >= TIMESTAMP '2024-02-29 23:59:59')",
+        "array_agg(id ORDER BY g DESC NULLS LAST, whole, id) FILTER (WHERE n > 1)",
+        "sum(n) FILTER (WHERE half = TIMESTAMP '2024-02-29 23:59:59.5') OVER (PARTITION BY g)",
+        "sum(id) OVER (ORDER BY whole, id RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)",
+        "sum(n) OVER (ORDER BY whole RANGE BETWEEN INTERVAL '5 s' PRECEDING AND INTERVAL '9 s' FOLLOWING)",
+        "whole + INTERVAL '5 seconds'",
+        "CAST(half AS TIMESTAMP) - INTERVAL '1 microsecond' > TIMESTAMP '2024-02-29 23:59:59'",
+    ):
+        assert_judged(engine, judge, f"SELECT {item} AS c FROM t")
 
 
 def test_what_is_written_instead_is_right(engine: QueryEngine) -> None:
