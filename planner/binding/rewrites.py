@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from planner.binding.distance_operators import DISTANCE_WORDS, find_called_distances, rewrite_distances
+from planner.sql.rewrites.cast_keys import rewrite_cast_keys
 from planner.sql.rewrites.clauses import rewrite_fetch, rewrite_like_escapes, rewrite_recursive_columns
 from planner.sql.rewrites.computed_lists import compute_lists_by_row
 from planner.sql.rewrites.extremes import mended_extremes
@@ -87,6 +88,7 @@ REWRITES: Final = (
         DISTANCE_WORDS,
         _rewrite_distances,
     ),
+    Rewrite(frozenset({"GROUP"}), lambda text, _: rewrite_cast_keys(text)),
     Rewrite(frozenset({"EXISTS"}), lambda text, _: rewrite_exists_of_one_row(text)),
     Rewrite(frozenset({NESTED}), lambda text, _: rewrite_nullable_subqueries(text)),
     Rewrite(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -144,6 +144,13 @@ class SqlText:
             if depth == 0:
                 return i
         return len(self.words) - 1
+
+    def level(self, first: int) -> Iterator[int]:
+        """Yield the tokens from one on that are in no bracket behind it, up to the end of its own bracket."""
+        i = first
+        while i < len(self.words) and self.words[i] != ")":
+            yield i
+            i = self.closing(i) + 1 if self.words[i] == "(" else i + 1
 
     def error(self, index: int, message: str) -> InvalidInputError:
         """Return a syntax error at a token, with an excerpt."""

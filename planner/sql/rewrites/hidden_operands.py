@@ -75,7 +75,7 @@ def _show_bounds(text: SqlText, i: int) -> Iterator[Edit]:
     """Yield the intervals of a RANGE, added to the order of the window whose bracket is a token."""
     if text.words[i] != "(":
         return
-    own = list(_own_tokens(text, i))
+    own = list(text.level(i + 1))
     frame = next((k for k in own if text.words[k] == "RANGE"), None)
     order = next((k for k in own if text.words[k] == "ORDER"), None)
     if frame is None or order is None or order > frame:
@@ -98,7 +98,7 @@ def _read_keys(text: SqlText, opening: int) -> list[str]:
 def _find_keys(text: SqlText, opening: int) -> Iterator[range]:
     """Yield the tokens of each key of an ORDER BY that stands in a bracket."""
     words, is_ordered, first = text.words, False, -1
-    for i in (*_own_tokens(text, opening), text.closing(opening)):
+    for i in (*text.level(opening + 1), text.closing(opening)):
         if words[i] == "ORDER" and words[i + 1] == "BY":
             is_ordered, first = True, i + 2
         elif 0 <= first < i and words[i] in _BEHIND_KEYS:
@@ -106,11 +106,3 @@ def _find_keys(text: SqlText, opening: int) -> Iterator[range]:
             first = -1
         if is_ordered and words[i] == ",":
             first = i + 1
-
-
-def _own_tokens(text: SqlText, opening: int) -> Iterator[int]:
-    """Yield the tokens of a bracket that are in no bracket within it."""
-    i = opening + 1
-    while i < text.closing(opening):
-        yield i
-        i = text.closing(i) + 1 if text.words[i] == "(" else i + 1

@@ -211,9 +211,7 @@ def rewrite_exists_of_one_row(text: SqlText) -> Iterator[Edit]:
         if condition is None:
             continue
         first, end = text.start(i), text.end(text.closing(i + 1))
-        source = next(
-            k for k in _own_tokens(text, i + 1) if words[k] == "FROM" and words[k - 1] != "DISTINCT"
-        )
+        source = next(k for k in text.level(i + 2) if words[k] == "FROM" and words[k - 1] != "DISTINCT")
         stop = condition.start - 1 if condition else text.closing(i + 1)
         wanted: Piece | Copy = Piece("TRUE", first, verbatim=False)
         if condition:
@@ -226,14 +224,6 @@ def rewrite_exists_of_one_row(text: SqlText) -> Iterator[Edit]:
             Piece("), FALSE)", end, verbatim=False),
         ]
         yield Edit(first, end, pieces)
-
-
-def _own_tokens(text: SqlText, opening: int) -> Iterator[int]:
-    """Yield the tokens of a bracket that are in no bracket within it."""
-    i = opening + 1
-    while i < text.closing(opening):
-        yield i
-        i = text.closing(i) + 1 if text.words[i] == "(" else i + 1
 
 
 def _move_condition(text: SqlText, item: range, condition: range) -> Iterator[Edit]:
@@ -274,7 +264,7 @@ def find_condition_of_one_row(text: SqlText, opening: int) -> range | None:
     if words[opening + 1] != "SELECT":
         return None
     clauses: dict[str, int] = {}
-    for i in _own_tokens(text, opening):
+    for i in text.level(opening + 1):
         is_operator = words[i] == "FROM" and words[i - 1] == "DISTINCT"
         if words[i] in _CLAUSES and words[i - 1] != "." and not is_operator:
             clauses.setdefault(words[i], i)
