@@ -255,7 +255,8 @@ def test_parameters_of_the_address_are_session_options(program: Callable[..., Fa
 def test_an_error_has_a_status_and_says_why(database: Facts, name: str, status: str, said: str) -> None:
     failure = database.failure(name)
     assert failure.kind == status
-    assert said in failure.text
+    # The gateway and the driver write the end of a deadline with other capitals, and either may be first.
+    assert said.casefold() in failure.text.casefold()
     assert "Traceback" not in failure.text
 
 
