@@ -36,7 +36,8 @@ class Subqueries:
             return self.scalar(scope, family, depth)
         inner = self._inner()
         where = self._condition(inner, depth, scope, correlated=0.5)
-        select = Select(items=(Item(Literal(Family.INTEGER, 1), "one"),), source=inner.node, where=where)
+        item = Item(Literal(Family.INTEGER, 1), "one")
+        select = Select(items=(item,), source=inner.node, where=where, having=self._having(inner))
         found = Expression(Family.TRUTH, ("EXISTS (", select, ")"))
         return found if self.rng.random() < 0.6 else Expression(Family.TRUTH, ("(NOT ", found, ")"))
 
@@ -50,7 +51,8 @@ class Subqueries:
         subject = self.expressions.leaf(scope, column.family)
         operator = self.rng.choice((" IN (", " IN (", " = ANY (", _NotIn(), _NotIn()))
         where = self._condition(inner, depth, scope, correlated=0.4)
-        select = Select(items=(Item(column, "one"),), source=inner.node, where=where)
+        total = self._total(inner, column.family) if self.rng.random() < 0.2 else None
+        select = Select(items=(Item(total or column, "one"),), source=inner.node, where=where)
         return Expression(Family.TRUTH, ("(", subject, operator, select, "))"))
 
     def scalar(self, scope: Scope, family: Family, depth: int) -> Expression | None:
@@ -58,15 +60,29 @@ class Subqueries:
         if family is Family.TRUTH:
             return None
         inner = self._inner()
+        total = self._total(inner, family)
+        if total is None:
+            return None
+        where = self._condition(inner, depth, scope, correlated=0.5)
+        select = Select(
+            items=(Item(total, "one"),), source=inner.node, where=where, having=self._having(inner)
+        )
+        return Expression(family, ("(", select, ")"))
+
+    def _total(self, inner: Source, family: Family) -> Expression | None:
+        """An aggregate of the family, without subqueries; None where none comes to mind."""
         subquery, self.expressions.subquery = self.expressions.subquery, None
         aggregate = self.expressions.aggregate(inner.scope, family)
         self.expressions.subquery = subquery
-        if aggregate.family is not family:
+        return aggregate if aggregate.family is family else None
+
+    def _having(self, inner: Source) -> Expression | None:
+        """Rarely a condition on all rows, which no rows may meet."""
+        total = self._total(inner, Family.INTEGER) if self.rng.random() < 0.15 else None
+        if total is None:
             return None
-        where = self._condition(inner, depth, scope, correlated=0.5)
-        return Expression(
-            family, ("(", Select(items=(Item(aggregate, "one"),), source=inner.node, where=where), ")")
-        )
+        wanted = self.rng.choice((" = 0)", " < 2)", " IS NULL)", " > 1)", " >= 0)"))
+        return Expression(Family.TRUTH, ("(", total, wanted))
 
     def _inner(self) -> Source:
         return self.sources.named(self.rng.choice(self.sources.shapes))
