@@ -17,6 +17,7 @@ from planner.binding.distance_operators import DISTANCE_WORDS, find_called_dista
 from planner.sql.rewrites.cast_keys import rewrite_cast_keys
 from planner.sql.rewrites.clauses import rewrite_fetch, rewrite_like_escapes, rewrite_recursive_columns
 from planner.sql.rewrites.computed_lists import compute_lists_by_row
+from planner.sql.rewrites.constant_sides import OPPOSITES, exchange_constant_sides
 from planner.sql.rewrites.extremes import mended_extremes
 from planner.sql.rewrites.quantified_comparisons import rewrite_quantified_comparisons
 from planner.sql.rewrites.scalar_subqueries import (
@@ -99,4 +100,6 @@ REWRITES: Final = (
         frozenset({"MIN", "MAX", "COUNT", "SUM"}),
         lambda text, names: mended_extremes(text, names.find_number_columns),
     ),
+    # Last, so that what stands around an operand moves with it.
+    Rewrite(frozenset(OPPOSITES), lambda text, _: exchange_constant_sides(text)),
 )

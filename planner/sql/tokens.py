@@ -374,8 +374,9 @@ def splice(sql: str, edits: Sequence[Edit]) -> list[Piece | Slot]:
     Raises:
         ValueError: two edits change the same characters.
     """
-    # Insertions before a token come before its replacement.
-    return _splice_range(sql, sorted(edits, key=lambda edit: edit.span), 0, len(sql))
+    # Insertions before a token come first, then what replaces the most.
+    in_order = sorted(edits, key=lambda edit: (edit.begin, edit.end > edit.begin, -edit.end))
+    return _splice_range(sql, in_order, 0, len(sql))
 
 
 def apply_edits(sql: str, edits: Iterable[Edit]) -> str:

@@ -163,13 +163,13 @@ def _list_chain(plan: LogicalPlan) -> Iterator[LogicalPlan]:
 
 
 def _literal_columns(nodes: Sequence[LogicalPlan]) -> AbstractSet[str | None]:
-    """The columns that are, as far as names tell, literals; of nodes from the top down."""
+    """The columns that are, as far as names tell, made of no columns; of nodes from the top down."""
     literals: set[str | None] = set()
     for one in reversed(nodes):
         node = one.to_variant()
         for output in node.projections() if isinstance(node, Projection) else ():
             source = strip_aliases(output)
-            if source.variant_name() == "Literal" or output_name(source) in literals:
+            if not _reads_columns(source) or output_name(source) in literals:
                 literals.add(output_name(output))
     return literals
 
@@ -220,8 +220,14 @@ def _aggregates(plan: LogicalPlan, *, is_deep: bool) -> Mapping[tuple[str, ...],
         if _is_empty(source):
             below.empty += 1
         else:
-            inner = (each.to_variant() for each in every_node(source))
-            below.conditions += sum(map(_reads_nothing, chain.from_iterable(map(_conditions, inner))))
+            # What several conditions share is computed below them, under a name.
+            inner = list(every_node(source))
+            literals = _literal_columns(inner)
+            conditions = chain.from_iterable(_conditions(each.to_variant()) for each in inner)
+            below.conditions += sum(
+                _reads_nothing(one) or (_reads_columns(one) and _columns(one) <= literals)
+                for one in conditions
+            )
     return found
 
 

@@ -8,7 +8,11 @@ right input has a namesake of, goes down to a filter or a union in that input, a
     SELECT x.k, y.id FROM (SELECT id, 7 AS k FROM t) x FULL JOIN u y ON x.id = y.id ORDER BY x.k
 
 What is constant in the left input of a RIGHT or FULL join is taken for constant in the result, where it is
-NULL too: such keys of ORDER BY and of windows are dropped, and groups by them are closed too early.
+NULL too: such keys of ORDER BY and of windows are dropped, and groups by them are closed too early. So is
+what a condition makes constant in the right input of a LEFT or FULL join.
+
+    SELECT x.k, y.g FROM x LEFT JOIN (SELECT id, g FROM u ORDER BY n LIMIT 9) y ON y.g = 1 AND x.id = y.id
+    ORDER BY y.g, x.k
 
     SELECT id FROM t WHERE id NOT IN (SELECT k FROM u WHERE g < n)
 
@@ -79,6 +83,7 @@ _MOST: Final = frozenset({"<", "<="})
 _OPPOSITE: Final = MappingProxyType(
     {">": "<", "<": ">", ">=": "<=", "<=": ">="} | {one: one for one in _EQUALITIES}
 )
+_OUTER: Final = frozenset({"Left", "Right", "Full"})
 _OF_RIGHT_ROWS: Final = frozenset({"RightSemi", "RightAnti", "RightMark"})
 
 
@@ -186,7 +191,7 @@ def _is_kept(expression: Expression) -> bool:
 
 
 def _check(kind: str, left: LogicalPlan, right: LogicalPlan, above: _Above) -> None:
-    if kind not in {"Right", "Full"}:
+    if kind not in _OUTER:
         return
     if kind == "Right" and not all(isinstance(one.to_variant(), _NEVER_FILTER) for one in every_node(right)):
         shared = _shared(_without_relation(above.misled), _all_names(right))
@@ -197,13 +202,21 @@ def _check(kind: str, left: LogicalPlan, right: LogicalPlan, above: _Above) -> N
                 "write LEFT JOIN with the sides exchanged, or give the columns different names"
             )
             raise UnsupportedError(msg)
-    constants = _constants(left)
-    for key in above.keys:
+    if kind != "Left":
+        advice = "constant in its left side: exchange the sides, and write LEFT JOIN for RIGHT JOIN"
+        _check_keys(kind, above.keys, _constants(left), advice)
+    if kind != "Right":
+        advice = "constant in its right side by a condition: leave it out of the order, or out of the groups"
+        _check_keys(kind, above.keys, _fixed(right), advice)
+
+
+def _check_keys(kind: str, keys: Iterable[_Columns], constants: _Columns, advice: str) -> None:
+    for key in keys:
         if _is_all_constant(key, constants):
             name = "a column" if _ANY in key | constants else min(name for _, name in key)
             msg = (
                 f"An order or groups by {name} above a {kind.upper()} JOIN is not offered where {name} "
-                "is constant in its left side: exchange the sides, and write LEFT JOIN for RIGHT JOIN"
+                f"is {advice}"
             )
             raise UnsupportedError(msg)
 
@@ -287,8 +300,9 @@ def _constants(plan: LogicalPlan) -> _Columns:
     node = plan.to_variant()
     inputs = plan.inputs()
     if isinstance(node, Join):
-        # What is constant on the right is forgotten.
-        return _constants(inputs[str(node.join_type()) in _OF_RIGHT_ROWS])
+        # Of what is constant on the right, only what conditions make so is remembered.
+        kept, other = inputs if str(node.join_type()) not in _OF_RIGHT_ROWS else inputs[::-1]
+        return _constants(kept) | _fixed(other)
     each = [_constants(one) for one in inputs]
     if isinstance(node, Union):
         return _without_relation(each[0]) if all(each) else _NONE
@@ -307,6 +321,25 @@ def _constants(plan: LogicalPlan) -> _Columns:
         case WindowExpr():
             windows = [one for one in node.get_window_expr() if not _window_keys(node, one)]
             return below | frozenset((None, output_name(window)) for window in windows)
+        case Filter():
+            return _constants_of(list(split_conjuncts(node.predicate())), below)
+    return below
+
+
+def _fixed(plan: LogicalPlan) -> _Columns:
+    """Columns of a plan's result that conditions make constant, and that physical plans never forget."""
+    node = plan.to_variant()
+    below = _NONE.union(*map(_fixed, plan.inputs()))
+    match node:
+        case Projection():
+            named = ((_output(one), _read([one])) for one in node.projections())
+            return frozenset(output for output, columns in named if _is_all_constant(columns, below))
+        case SubqueryAlias():
+            return below if _ANY in below else frozenset((node.alias(), name) for _, name in below)
+        case Aggregate():
+            return below if node.group_by_exprs() else _NONE
+        case Union():
+            return _without_relation(below)
         case Filter():
             return _constants_of(list(split_conjuncts(node.predicate())), below)
     return below
