@@ -341,11 +341,19 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A replacement of the characters from `begin` to `end`; an insertion if both are equal."""
+    """A replacement of the characters from `begin` to `end`; an insertion if both are equal.
+
+    Attributes:
+        begin: first character.
+        end: the one behind the last.
+        pieces: what stands in their place.
+        other: of one of two insertions around an operand, the place of the other one.
+    """
 
     begin: int
     end: int
     pieces: Sequence[Piece | Slot | Copy]
+    other: int | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.begin <= self.end:
@@ -362,6 +370,13 @@ class Edit:
         """Return an edit that inserts a text before a character."""
         return Edit.replace(place, place, text)
 
+    @staticmethod
+    def wrap(begin: int, end: int, before: str, after: str, *, mend: bool = False) -> tuple[Edit, Edit]:
+        """Return the two insertions around an operand; those around a smaller one come inside of them."""
+        opening = [Piece(before, begin, verbatim=False, mend=mend)]
+        closing = [Piece(after, end, verbatim=False, mend=mend)]
+        return Edit(begin, begin, opening, other=end), Edit(end, end, closing, other=begin)
+
     @property
     def span(self) -> tuple[int, int]:
         """Return the first character, and the one behind the last."""
@@ -374,9 +389,20 @@ def splice(sql: str, edits: Sequence[Edit]) -> list[Piece | Slot]:
     Raises:
         ValueError: two edits change the same characters.
     """
-    # Insertions before a token come first, then what replaces the most.
-    in_order = sorted(edits, key=lambda edit: (edit.begin, edit.end > edit.begin, -edit.end))
+    numbered = enumerate(edits)
+    in_order = [edit for _, edit in sorted(numbered, key=lambda each: _order_of(*each))]
     return _splice_range(sql, in_order, 0, len(sql))
+
+
+def _order_of(number: int, edit: Edit) -> tuple[int, int, int, int]:
+    """Return the order of an edit: at one place, what closes, other insertions, what opens, replacements."""
+    if edit.end > edit.begin:
+        return edit.begin, 3, -edit.end, number
+    if edit.other is None:
+        return edit.begin, 1, 0, number
+    if edit.other <= edit.begin:
+        return edit.begin, 0, -edit.other, -number
+    return edit.begin, 2, -edit.other, number
 
 
 def apply_edits(sql: str, edits: Iterable[Edit]) -> str:

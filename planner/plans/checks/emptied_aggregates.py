@@ -224,10 +224,7 @@ def _aggregates(plan: LogicalPlan, *, is_deep: bool) -> Mapping[tuple[str, ...],
             inner = list(every_node(source))
             literals = _literal_columns(inner)
             conditions = chain.from_iterable(_conditions(each.to_variant()) for each in inner)
-            below.conditions += sum(
-                _reads_nothing(one) or (_reads_columns(one) and _columns(one) <= literals)
-                for one in conditions
-            )
+            below.conditions += sum(_reads_nothing(one, literals) for one in conditions)
     return found
 
 
@@ -267,17 +264,19 @@ def _conditions(node: object) -> Iterator[Expression]:
             yield from node.filters()
 
 
-def _reads_nothing(expression: Expression) -> bool:
-    """Whether a condition reads no column, as far as can be told, and is no literal."""
-    return expression.variant_name() != "Literal" and not _reads_columns(expression)
+def _reads_nothing(expression: Expression, literals: AbstractSet[str | None] = frozenset()) -> bool:
+    """Whether a condition reads no column but literals, as far as can be told, and is no literal."""
+    return expression.variant_name() != "Literal" and not _reads_columns(expression, literals)
 
 
 def _is_never_true(expression: Expression) -> bool:
     return expression.variant_name() == "Literal" and literal_value(expression) is not True
 
 
-def _reads_columns(expression: Expression) -> bool:
+def _reads_columns(expression: Expression, literals: AbstractSet[str | None] = frozenset()) -> bool:
+    if expression.variant_name() == "Column":
+        return output_name(expression) not in literals
     try:
-        return expression.variant_name() == "Column" or any(map(_reads_columns, operands(expression)))
+        return any(_reads_columns(operand, literals) for operand in operands(expression))
     except ValueError:
         return False  # a subquery: one that read columns of the row around it would be a join by now

@@ -67,9 +67,9 @@ def _compute_one_by_row(text: SqlText, place: int, elements: list[Part]) -> Iter
         reads_columns |= bool(own)
         usable |= _find_columns(text.sql[text.start(subject.start) : text.end(last)])[1]
         if usable and has_all_columns:
-            yield Edit.insert(begin, "array_element(make_array(")
             length = f"array_length(make_array(struct({', '.join(usable)})))"
-            yield Edit.insert(end, f"), CAST({length} AS BIGINT))")
+            after = f"), CAST({length} AS BIGINT))"
+            yield from Edit.wrap(begin, end, "array_element(make_array(", after)
             return
     if reads_columns:
         msg = (

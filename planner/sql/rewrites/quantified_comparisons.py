@@ -225,11 +225,9 @@ def _rewrite_membership(text: SqlText, membership: _Membership, subject: int, pl
         yield Edit(closing, closing, pieces)
         return
     if plan is _Plan.NULL_AWARE_JOIN:
-        yield Edit.insert(begin, "nullif(nullif(")
-        yield Edit.insert(end, ", NULL), NULL)")
+        yield from Edit.wrap(begin, end, "nullif(nullif(", ", NULL), NULL)")
     elif plan is _Plan.JOIN and reads_no_columns(text, range(subject, membership.first)):
-        yield Edit.insert(begin, "CASE WHEN random() < 2 THEN ")
-        yield Edit.insert(end, " END")
+        yield from Edit.wrap(begin, end, "CASE WHEN random() < 2 THEN ", " END")
     if text.words[membership.first : membership.last + 1] != tuple(operator.split()):
         yield Edit.replace(first, last, f" {operator} ")
 

@@ -62,8 +62,7 @@ def separate_lists(text: SqlText, nulls: Collection[str] = ()) -> Iterator[Edit]
         if own > _MOST:
             raise UnsupportedError(f"More than {_MOST} lists with NULL or computed values are not offered")
         begin, end = text.start(first), text.end(last)
-        yield Edit.insert(begin, "nullif(" * own)
-        yield Edit.insert(end, ", NULL)" * own)
+        yield from Edit.wrap(begin, end, "nullif(" * own, ", NULL)" * own)
 
 
 def apply_separate_lists(sql: str, nulls: Collection[str] = ()) -> str:
