@@ -38,9 +38,9 @@ class Statement:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether the order of rows is known: all output columns are sorted by."""
+        """Whether the order of rows is known: all output columns are sorted by, none of which is inexact."""
         query = self.query
-        if query is None or not query.order:
+        if query is None or not query.order or self.is_inexact:
             return False
         block: Node | None = query
         while isinstance(block, SetOperation):
