@@ -56,7 +56,7 @@ from planner.bridge.plan_reading import (
     split_conjuncts,
 )
 
-__all__ = ["refuse_misplanned_joins"]
+__all__ = ["refuse_constant_sides", "refuse_misplanned_joins"]
 
 _Column = tuple[str | None, str]
 """The relation that a column belongs to, None for any, and its name."""
@@ -85,6 +85,28 @@ _OPPOSITE: Final = MappingProxyType(
 )
 _OUTER: Final = frozenset({"Left", "Right", "Full"})
 _OF_RIGHT_ROWS: Final = frozenset({"RightSemi", "RightAnti", "RightMark"})
+
+
+def refuse_constant_sides(plan: LogicalPlan) -> None:
+    """Look for conditions of joins with a constant on the left, which `constant_sides` has left or not seen.
+
+    Args:
+        plan: as it is written.
+
+    Raises:
+        UnsupportedError: there is one.
+    """
+    for one in every_node(plan):
+        node = one.to_variant()
+        condition = node.filter() if isinstance(node, Join) else None
+        for conjunct in [] if condition is None else split_conjuncts(condition):
+            if conjunct.variant_name() != "BinaryExpr":
+                continue
+            comparison = conjunct.to_variant()
+            sides = comparison.left().variant_name(), comparison.right().variant_name()
+            if sides == ("Literal", "Column") and comparison.op() in _LEAST | _MOST | {"="}:
+                msg = "A comparison in a condition of a join has a constant on the left: exchange its sides"
+                raise UnsupportedError(msg)
 
 
 def refuse_misplanned_joins(plan: LogicalPlan) -> None:

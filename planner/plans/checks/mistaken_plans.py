@@ -22,7 +22,7 @@ from planner.plans.checks.dropped_keys import refuse_dropped_keys
 from planner.plans.checks.emptied_aggregates import EMPTIED, empties_aggregates, may_empty_aggregates
 from planner.plans.checks.grouping_sets import refuse_mistaken_keys
 from planner.plans.checks.misleading_names import refuse_misleading_names
-from planner.plans.checks.misplanned_joins import refuse_misplanned_joins
+from planner.plans.checks.misplanned_joins import refuse_constant_sides, refuse_misplanned_joins
 from planner.sql.rewrites.hidden_operands import show_hidden_operands
 
 __all__ = ["MOVING_RULE", "SUSPECT", "TOTALS", "check_plan"]
@@ -49,6 +49,7 @@ _CHECKS: Final[tuple[tuple[re.Pattern[str], _Check], ...]] = (
         _words(r"\b(?:left|right|full)\b|\bselect\b.*\bselect\b"),
         lambda frame, _, __: refuse_misplanned_joins(frame.optimized_logical_plan()),
     ),
+    (_words(r"\bjoin\b"), lambda frame, _, __: refuse_constant_sides(frame.logical_plan())),
     (
         TOTALS,
         lambda frame, _, __: refuse_mistaken_keys(frame.optimized_logical_plan()),

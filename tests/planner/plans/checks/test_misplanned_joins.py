@@ -69,6 +69,7 @@ CONSTANT = "(SELECT id, 7 AS k, c FROM u WHERE id < 20)"
 LOWERED = "(SELECT id, a, c FROM t WHERE lower(c) <> 'x')"
 UNITED = "(SELECT id, a, c FROM t WHERE id < 5 UNION ALL SELECT id, a, c FROM u WHERE a > 3)"
 NOTHING = "(SELECT count(*) AS n FROM t WHERE 1 = 2)"
+PAIRS = "(VALUES (2, 7), (4, 7)) v (i, k)"
 COUNTED = "(SELECT count(*) AS n, max(id) AS m FROM t)"
 
 REFUSED = {
@@ -111,6 +112,10 @@ REFUSED = {
             "SELECT y.id, row_number() OVER (PARTITION BY x.k ORDER BY y.id) AS n "
             f"FROM t y LEFT JOIN {CONSTANT} x ON x.id = y.id"
         ),
+    ),
+    "an order by what a condition makes constant on the right": (
+        f"SELECT t.id, v.k FROM t LEFT JOIN {PAIRS} ON v.k = 7 AND t.id = v.i ORDER BY k, id",
+        f"SELECT t.id, v.k FROM t LEFT JOIN {PAIRS} ON t.id = v.i ORDER BY k, id",
     ),
     "a condition that is never true above an aggregate": (
         f"SELECT x.id, s.n FROM u x LEFT JOIN {COUNTED} s ON x.id = s.m AND 1 = 0",
@@ -210,7 +215,9 @@ def test_what_is_planned_wrongly_is_refused(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["RIGHT", "FULL"])
+@pytest.mark.parametrize(
+    "join", ["{x} x RIGHT JOIN t y", "{x} x FULL JOIN t y", "t y LEFT JOIN {x} x", "t y FULL JOIN {x} x"]
+)
 @pytest.mark.parametrize("key", ["id", "a", "k", "l"])
 @pytest.mark.parametrize(
     "condition",
@@ -224,10 +231,10 @@ def test_what_is_planned_wrongly_is_refused(
     ],
 )
 def test_keys_are_constant_by_conditions(
-    answered: Callable[[str], tuple[Rows, Rows]], condition: str, key: str, kind: str
+    answered: Callable[[str], tuple[Rows, Rows]], condition: str, key: str, join: str
 ) -> None:
     rows = "SELECT id, a, 7 AS k, lower(c) AS l FROM u ORDER BY id LIMIT 30"
-    join = f"(SELECT * FROM ({rows}) WHERE {condition}) x {kind} JOIN t y ON x.id = y.id"
+    join = join.format(x=f"(SELECT * FROM ({rows}) WHERE {condition})") + " ON x.id = y.id"
     for sql in (
         f"SELECT x.{key}, y.id FROM {join} ORDER BY x.{key}, y.id LIMIT 9",
         f"SELECT x.{key}, count(*) FROM {join} GROUP BY x.{key}",
@@ -272,6 +279,16 @@ def test_keys_are_constant_by_conditions(
         "SELECT b FROM (SELECT n b, 7 AS x FROM (SELECT max(id) n FROM t WHERE id > 2)) WHERE x + 1 <> 8",
         "SELECT id FROM u WHERE (SELECT count(*) FROM t WHERE t.a = u.a AND FALSE) NOT IN (NULL, -2)",
         "SELECT id FROM u WHERE (SELECT count(*) FROM t WHERE t.a = u.a AND FALSE) NOT IN (3, -2)",
+        "SELECT m FROM (SELECT min(id) AS m FROM t) WHERE EXISTS (SELECT 1 FROM u HAVING sum(id) < 0)",
+        "SELECT m FROM (SELECT min(id) AS m FROM t) WHERE coalesce((SELECT max(id) < 0 FROM u), FALSE)",
+        (
+            "SELECT m FROM (SELECT min(id) AS m FROM t) WHERE CASE WHEN (SELECT max(id) FROM u) < 2 "
+            "THEN (SELECT max(id) FROM u) > 3 ELSE (SELECT min(id) FROM u) > 7 END"
+        ),
+        (
+            "SELECT a FROM (SELECT a FROM t GROUP BY CUBE (a)) "
+            "WHERE ((SELECT max(id) FROM u) NOT BETWEEN 1 AND 2) IS NULL"
+        ),
     ],
 )
 def test_conditions_without_columns_stay_above_aggregates(
