@@ -185,6 +185,11 @@ def bindable_type(data_type: pa.DataType, types: TypeSet) -> pa.DataType:
     return data_type if data_type == pa.uint64() else plain_type(data_type, types)
 
 
+def bindable_schema(parameters: pa.Schema, types: TypeSet) -> pa.Schema:
+    """Return the parameters of a statement in the types in which clients bind them."""
+    return pa.schema([pa.field(one.name, bindable_type(one.type, types)) for one in parameters])
+
+
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return the rows of `batch` with exactly `schema`; columns are matched by position.
 
