@@ -31,8 +31,7 @@ from memwal.writing.options import OwnershipPolicy, WriteOptions
 from memwal.writing.region.claim import OwnTail
 from memwal.writing.region.region_writer import RegionWriter
 from memwal.writing.region.requests import Request, run_requests
-from memwal.writing.table.open_table import OpenTable, Part, split_changes
-from memwal.writing.table.watch import read_newest_version
+from memwal.writing.table.open_table import OpenTable, Part, read_newest_version, split_changes
 
 _log = logging.getLogger(__name__)
 _THREADS = 16

@@ -1,10 +1,12 @@
-"""A table version as writers use it: columns, key, regions, and identity."""
+"""A table version as writers use it: columns, key, regions, and whether it is still the one that is there."""
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -16,11 +18,77 @@ from memwal.base.table_mark import mark_table, read_table_mark
 from memwal.creating.columns import TABLE_ID, list_key_columns, list_not_null_columns
 from memwal.errors import InvalidInputError, NotFoundError, PreconditionError, UnavailableError
 from memwal.regions.region_ids import detect_bucket_hash
-from memwal.storage.files import Storage
+from memwal.storage.files import VERSIONS, FileIdentity, Storage, base_manifest_paths
 from memwal.stored_fields import FIELD_ID, TOMBSTONE
-from memwal.writing.changes import Changes
+from memwal.writing.changes import Changes, cast_column, conform_rows
 from memwal.writing.table.regions import Regions, RoutedRows
-from memwal.writing.table.watch import LOOKS, Watch, identify_versions_directory, read_newest_details
+
+_LOOKS = 4
+
+
+@dataclass(eq=False)
+class Watch:
+    """Detects that a table was dropped or replaced, or lost its MemWAL; safe to share between threads.
+
+    Attributes:
+        name: of the table, for messages.
+        storage: its directory.
+        dataset: a `lance.LanceDataset` of it.
+        mark: by which the table is known.
+        details: the MemWAL index when it was opened.
+        version: newest base version that was looked at.
+        directory: of versions, before that was found to be the newest; None where there are no directories.
+        looked_at: monotonic time.
+        lock: one looks for all who wait.
+    """
+
+    name: str
+    storage: Storage
+    dataset: Any
+    mark: FileIdentity
+    details: MemWalIndexDetails
+    version: int
+    directory: FileIdentity | None
+    looked_at: float
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def is_same(self) -> bool:
+        """Return whether the table is the one that was opened and still has its MemWAL.
+
+        It may have been dropped, made anew, or overwritten. Costs little; on S3 it is asked once a second.
+
+        Raises:
+            UnavailableError: storage failed to answer.
+        """
+        trusted = self.storage.backend.identity_seconds
+        if not trusted:
+            # While nothing came to the directory, no version was committed. The time of a directory is
+            # coarse, so the next version is looked for by its names as well.
+            found = self.storage.identities(VERSIONS, *base_manifest_paths(self.version + 1))
+            is_unchanged = self.directory is not None and found == (self.directory, None, None)
+            return is_unchanged or self._has_same_mark()
+        with self.lock:
+            now = time.monotonic()
+            if now - self.looked_at < trusted:
+                return True
+            if not self._has_same_mark():
+                return False
+            self.looked_at = now
+            return True
+
+    def _has_same_mark(self) -> bool:
+        """Return whether the table has the same mark and its newest version the same region specs."""
+        directory = _identify_versions_directory(self.storage)
+        if read_table_mark(self.storage) != self.mark:
+            return False
+        newest = read_newest_version(self.name, self.dataset)
+        if newest != self.version:
+            found = _find_newest_details(self.name, self.storage, self.dataset)
+            if found is None or found.region_specs != self.details.region_specs:
+                return False
+        self.version, self.directory = newest, directory
+        return True
+
 
 Part = tuple[pa.Table | None, pa.Table | None]
 """Rows and keys of one region; None for none."""
@@ -64,8 +132,8 @@ class OpenTable:
             UnavailableError: storage failed to answer.
         """
         mark = read_table_mark(storage)
-        for _ in range(LOOKS):
-            began, directory = time.monotonic(), identify_versions_directory(storage)
+        for _ in range(_LOOKS):
+            began, directory = time.monotonic(), _identify_versions_directory(storage)
             dataset = _open_newest_dataset(name, storage, session)
             details = read_index_details(storage, dataset.version)
             if details is None:
@@ -227,7 +295,7 @@ def _combine_chunks(rows: pa.Table) -> pa.Table:
 
 
 def _read_newest_details(name: str, storage: Storage, dataset: Any) -> MemWalIndexDetails:  # noqa: ANN401
-    details = read_newest_details(name, storage, dataset)
+    details = _find_newest_details(name, storage, dataset)
     if details is None:
         raise _no_mem_wal_error(name)
     return details
@@ -240,6 +308,38 @@ def _no_mem_wal_error(name: str) -> PreconditionError:
     )
 
 
+def read_newest_version(name: str, dataset: Any) -> int:  # noqa: ANN401 - lance types
+    """Return the number of the newest version of a base table.
+
+    Raises:
+        UnavailableError: storage failed to answer.
+    """
+    try:
+        newest: int = dataset.latest_version
+    except (OSError, ValueError) as error:
+        msg = f"table {name!r}: its newest version can't be found: {error}"
+        raise UnavailableError(msg) from error
+    return newest
+
+
+def _find_newest_details(name: str, storage: Storage, dataset: Any) -> MemWalIndexDetails | None:  # noqa: ANN401
+    """Return the MemWAL index of the newest version of a base table; None if it has none.
+
+    Raises:
+        UnavailableError: storage failed to answer.
+    """
+    for _ in range(_LOOKS):
+        with suppress(NotFoundError):  # Cleaned up just now: there is a newer one.
+            return read_index_details(storage, read_newest_version(name, dataset))
+    msg = f"table {name!r}: versions are cleaned up as fast as they are found; retry"
+    raise UnavailableError(msg)
+
+
+def _identify_versions_directory(storage: Storage) -> FileIdentity | None:
+    """Return the identity of the versions directory; it changes with every commit. None on object stores."""
+    return None if storage.backend.identity_seconds else storage.identity(VERSIONS)
+
+
 def _open_newest_dataset(name: str, storage: Storage, session: Any) -> Any:  # noqa: ANN401 - lance types
     try:
         return lance.dataset(storage.uri, session=session, storage_options=dict(storage.options) or None)
@@ -249,67 +349,6 @@ def _open_newest_dataset(name: str, storage: Storage, session: Any) -> Any:  # n
             raise NotFoundError(msg) from error
         msg = f"table {name!r} can't be opened for writing: {error}"
         raise UnavailableError(msg) from error
-
-
-def conform_rows(
-    rows: pa.Table, schema: pa.Schema, required: Collection[str], table: str, *, fill: bool = False
-) -> pa.Table:
-    """Return rows with exactly the columns and types of a schema.
-
-    Args:
-        rows: with columns of these names, in any order.
-        schema: of the table, or of its key.
-        required: columns in which NULL is refused.
-        table: name, for messages.
-        fill: whether columns that are missing become NULL: they came into being after the rows did.
-
-    Raises:
-        InvalidInputError: a column is missing, unknown, of a type that doesn't fit, or NULL and required.
-    """
-    if not rows.schema.equals(schema):
-        rows = _match_columns(rows, schema, table, fill=fill)
-    for name in required:
-        if nulls := rows.column(name).null_count:
-            msg = (
-                f"table {table!r}: column {name!r} can't be NULL, but {nulls} of {rows.num_rows} rows have "
-                "no value there: give one"
-            )
-            raise InvalidInputError(msg)
-    return rows
-
-
-def _match_columns(rows: pa.Table, schema: pa.Schema, table: str, *, fill: bool) -> pa.Table:
-    names = set(rows.column_names)
-    missing = [field.name for field in schema if field.name not in names]
-    unknown = [name for name in rows.column_names if schema.get_field_index(name) < 0]
-    if (missing and not fill) or unknown or len(names) != rows.num_columns:
-        msg = (
-            f"table {table!r} has the columns {', '.join(schema.names)}; the rows have "
-            f"{', '.join(rows.column_names)}"
-        )
-        raise InvalidInputError(msg)
-    columns = []
-    for field in schema:
-        if field.name not in names:
-            columns.append(pa.chunked_array([pa.nulls(rows.num_rows, field.type)]))
-            continue
-        columns.append(cast_column(rows.column(field.name), field.type, field.name, table))
-    return pa.Table.from_arrays(columns, schema=schema)
-
-
-def cast_column(column: pa.ChunkedArray, kind: pa.DataType, name: str, table: str) -> pa.ChunkedArray:
-    """Cast a column to the table's type.
-
-    Raises:
-        InvalidInputError: they don't fit it.
-    """
-    if column.type == kind:
-        return column
-    try:
-        return column.cast(kind)
-    except pa.ArrowException as error:
-        msg = f"table {table!r}: column {name!r} is {kind}, not {column.type}: {error}"
-        raise InvalidInputError(msg) from error
 
 
 def build_entry_schema(schema: pa.Schema, field_ids: Sequence[int], *, keyed: bool) -> pa.Schema:
