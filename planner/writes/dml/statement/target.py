@@ -150,6 +150,11 @@ def resolve_table_name(parts: Sequence[str]) -> str:
     return name
 
 
+def has_table(engine: QueryPlanner, name: str, access: Access) -> bool:
+    """Return whether a table exists for the principal, who may not be allowed to write it."""
+    return access.of(name) is not None and engine.catalog.has_table(name)
+
+
 def check_may_write(engine: QueryPlanner, name: str, access: Access) -> TableAccess:
     """Check that the principal may write to a table, change it or drop it.
 
