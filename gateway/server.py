@@ -14,8 +14,7 @@ from pyarrow import flight
 from gateway.auth.calls import NO_HEADERS, CallHeaders, CallMiddleware, RpcObserver, Security
 from gateway.execution.cancellation import Cancellation
 from gateway.execution.endpoints import Endpoints
-from gateway.execution.preparation import Preparation
-from gateway.execution.running_queries import Queries, QueryObserver
+from gateway.execution.running_queries import Preparation, Queries, QueryObserver
 from gateway.execution.streams import CallObserver, Streams, ignore_call
 from gateway.execution.updates import Updates
 from gateway.metadata.listings import XdbcTypes

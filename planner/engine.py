@@ -11,9 +11,10 @@ from types import MappingProxyType
 from cachetools import LRUCache
 
 from memwal.errors import LanceGatewayError
-from memwal.storage.files import LocalBackend, Storage
+from memwal.storage.files import Storage
 from planner.access.rights import FULL_ACCESS, Access
-from planner.plans.errors import describe_panics, schema_changed_error
+from planner.bridge.run_control import describe_panics
+from planner.plans.errors import schema_changed_error
 from planner.plans.prepared_query import Constant, PreparedQuery
 from planner.plans.query_planner import MAX_PLANS, CreateQuery, QueryPlanner, StatementKey
 from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
@@ -232,7 +233,6 @@ class QueryEngine(QueryPlanner):
     ) -> None:
         super().__init__(catalog, partitions=partitions, memory_bytes=memory_bytes, create_query=create_query)
         self._writes = WriteCache(MAX_PLANS)
-        self._is_remote = catalog.storage.backend.scheme != LocalBackend.scheme
 
     def prepare_statement(
         self,
@@ -267,31 +267,6 @@ class QueryEngine(QueryPlanner):
     def storage(self) -> Storage:
         """Return the directory of all tables."""
         return self.catalog.storage
-
-    @property
-    def is_remote(self) -> bool:
-        """Whether the tables are in an object store, which is asked over a network."""
-        return self._is_remote
-
-    def find_kept(
-        self,
-        statement: str | bytes,
-        settings: SessionSettings,
-        access: Access,
-        promised: bytes | None,
-    ) -> PreparedQuery | None:
-        """Return the plan of a query if it is kept and still valid; None leaves the question open.
-
-        Nothing is asked of an object store, which may keep the caller waiting.
-
-        Args:
-            statement: SQL, or a serialized substrait.Plan.
-            settings: of the session.
-            access: rights of the principal.
-            promised: digest of the result schema that a client has.
-        """
-        key = StatementKey(statement, settings, access)
-        return self._plans.get_at_once(key, promised) if self.is_remote else self._plans.get(key, promised)
 
     def close(self) -> None:
         """Flush rows that were written, and stop background threads."""

@@ -31,9 +31,8 @@ from gateway.protocol.commands import (
 )
 from gateway.protocol.sql_types import describe_result_schema
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
-from planner.bridge.run_control import RunControl
+from planner.bridge.run_control import RunControl, describe_panics
 from planner.engine import PreparedWrite, SessionSettings, WriteResult
-from planner.plans.errors import describe_panics
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
 from protos.flight_sql import pack

@@ -16,16 +16,16 @@ from google.protobuf.message import DecodeError
 from pyarrow import flight
 
 from gateway.execution.batches import encode_rows, read_batches, read_schema
-from gateway.execution.cancellation import Kill
 from gateway.execution.endpoints import Endpoints
+from gateway.execution.kill import Kill
 from gateway.execution.parameters import (
     Bindings,
     decode_parameters,
     read_parameters,
     read_typed_parts,
 )
-from gateway.execution.preparation import Preparation
 from gateway.execution.query import Query
+from gateway.execution.running_queries import Preparation
 from gateway.execution.streams import Streams
 from gateway.execution.updates import (
     Updates,
@@ -234,7 +234,7 @@ class PreparedStatements:
         handle = _decode_handle(command.prepared_statement_handle)
         plan = self._prepare_query(handle, call)
         if isinstance(plan, Kill):
-            return encode_update_result(plan.run(self._streams.queries, call).num_rows)
+            return encode_update_result(plan.run(self._streams.queries.cancel, call).num_rows)
         if isinstance(plan, PreparedQuery):
             raise query_as_update_error(plan.sql)
         settings, write = self._prepare_write(handle, plan, call)

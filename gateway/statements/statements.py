@@ -9,9 +9,9 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError
 from pyarrow import flight
 
-from gateway.execution.cancellation import Kill
 from gateway.execution.endpoints import Endpoints
-from gateway.execution.preparation import Preparation
+from gateway.execution.kill import Kill
+from gateway.execution.running_queries import Preparation
 from gateway.execution.streams import Streams
 from gateway.execution.updates import (
     Updates,
@@ -105,7 +105,7 @@ class Statements:
     ) -> bytes | None:
         plan = self._preparation.prepare(command.query, call.settings, call)
         if isinstance(plan, Kill):
-            return encode_update_result(plan.run(self._streams.queries, call).num_rows)
+            return encode_update_result(plan.run(self._streams.queries.cancel, call).num_rows)
         if isinstance(plan, PreparedQuery):
             raise query_as_update_error(plan.sql)
         result = self._updates.run(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -18,10 +18,10 @@ from planner.binding.bound_statement import BoundStatement
 from planner.binding.substrait import Bound
 from planner.bridge.plain_types import conform
 from planner.bridge.plan_shape import find_direct_shape
-from planner.bridge.run_control import RunControl, stream_batches
+from planner.bridge.run_control import RunControl, describe_panics, stream_batches
 from planner.plans.checked_query import Task
 from planner.plans.dataframes import Frames
-from planner.plans.errors import describe_panics, schema_changed_error, translate_error
+from planner.plans.errors import schema_changed_error, translate_error
 from planner.plans.scan_parts import DividedQuery, read_direct_scan
 from planner.plans.system_leaf import plain_system_rows
 from planner.scans.explain import explain_plans
@@ -29,12 +29,14 @@ from planner.scans.query_run import QueryRun
 from planner.scans.settings import SessionSettings, Shortcut
 from planner.search.search_scan import DirectSearch, build_search_leaf, read_direct_search
 from planner.sql.search_call import SearchCall
-from planner.tables.sources.base_table import BaseTable
-from planner.tables.state.snapshots import retry_if_files_vanish
+from planner.tables.sources.base_table import BaseTable, FilesVanishedError
+from planner.tables.sources.generations import GenerationVanishedError
 
 MAX_CONSTANT_BYTES = 1 << 16
 MAX_PLAN_SECONDS = 1.0
 """Plans are not reused for longer, since `now()` is a constant in them."""
+RUN_ATTEMPTS = 8
+"""Merges may remove files that a slow reader is about to open, several times in a row."""
 _UNPLANNED = "physical_plan_error"
 """The type of plan that EXPLAIN gives if physical planning failed."""
 
@@ -163,13 +165,12 @@ class PreparedQuery(DividedQuery):
             self.constant = Constant(pa.Table.from_batches([first]), first.nbytes)
 
     def _start(self, task: Task) -> Iterator[pa.RecordBatch]:
-        """Plan the statement, and return its lazy batches."""
-        batches = self._look_up_keys(task)
-        if batches is None:
-            batches = self._search_without_plan(task)
-        if batches is None:
-            batches = self._read_batches(*self._plan(task), task)
-        return batches
+        """Look up the statement's keys, or run it; return its lazy batches."""
+        return self._look_up_keys(task) or self._run(task)
+
+    def _run(self, task: Task) -> Iterator[pa.RecordBatch]:
+        """Plan the statement, unless it is only a search, and return its lazy batches."""
+        return self._search_without_plan(task) or self._read_batches(*self._plan(task), task)
 
     def _look_up_keys(self, task: Task) -> Iterator[pa.RecordBatch] | None:
         """Look up keys without DataFusion; return None if the statement is more than a point lookup."""
@@ -193,8 +194,9 @@ class PreparedQuery(DividedQuery):
             self._checked = base
         if not keys.num_rows:
             return iter(())
+        key_set = KeySet(keys)
         run = QueryRun(task.settings, self._frames.visibility, task.control)
-        scan = run.add_scan(table, base, columns, keys=KeySet(keys))
+        scan = run.add_scan(table, base, columns, keys=key_set)
         return (conform(batch, self.schema) for batch in scan.batches(0))
 
     def _search_without_plan(self, task: Task) -> Iterator[pa.RecordBatch] | None:
@@ -313,3 +315,24 @@ class PreparedQuery(DividedQuery):
             raise translate_error(error, self._bound, run.control.error or run.failure) from error
         table = explain_plans(plans, run, self._frames.partitions)
         return pa.RecordBatchReader.from_batches(self.schema, table.to_batches())
+
+
+def retry_if_files_vanish(
+    batches: Iterator[pa.RecordBatch], restart: Callable[[], Iterator[pa.RecordBatch]]
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches; restart on a new snapshot if files vanish before the first batch.
+
+    Files vanish because they were merged or compacted, so the new snapshot has their rows elsewhere.
+    """
+    for attempt in range(RUN_ATTEMPTS):
+        try:
+            first = next(batches, None)
+        except (FilesVanishedError, GenerationVanishedError):
+            if attempt == RUN_ATTEMPTS - 1:
+                raise
+            batches = restart()
+            continue
+        if first is not None:
+            yield first
+            yield from batches
+        return

@@ -13,21 +13,21 @@ import pyarrow as pa
 
 from execnodes import KeySet
 from memwal.errors import InvalidInputError, LanceGatewayError
+from memwal.storage.files import LocalBackend
 from planner.access.rights import FULL_ACCESS, Access
 from planner.access.visible_catalog import SecuredTable, SystemTable, VisibleCatalog
 from planner.binding.bind import bind
 from planner.binding.substrait import Bound, bind_plan
 from planner.bridge import compatibility
-from planner.bridge.run_control import RunControl
+from planner.bridge.run_control import RunControl, describe_panics
 from planner.plans.dataframes import Frames
-from planner.plans.errors import describe_panics, schema_changed_error
-from planner.plans.prepared_query import PreparedQuery
+from planner.plans.errors import schema_changed_error
+from planner.plans.prepared_query import PreparedQuery, retry_if_files_vanish
 from planner.scans.query_run import QueryRun
 from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
 from planner.sql.dialects.translate import NATIVE, note_translation, to_native
 from planner.system.catalog import list_system_tables
 from planner.tables.state.catalog import Catalog
-from planner.tables.state.snapshots import retry_if_files_vanish
 
 __all__ = ["MAX_PLANS", "QueryPlanner"]
 
@@ -153,10 +153,36 @@ class QueryPlanner:
     ) -> None:
         compatibility.check()
         self.catalog = catalog
+        self._is_remote = catalog.storage.backend.scheme != LocalBackend.scheme
         self._create_query = create_query
         self._frames = Frames(catalog, partitions, memory_bytes)
         self._plans = PlanCache(MAX_PLANS)
         self._system_tables = {table.name: table for table in list_system_tables(catalog)}
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the tables are in an object store, which is asked over a network."""
+        return self._is_remote
+
+    def find_kept(
+        self,
+        statement: str | bytes,
+        settings: SessionSettings,
+        access: Access,
+        promised: bytes | None,
+    ) -> PreparedQuery | None:
+        """Return the plan of a query if it is kept and still valid; None leaves the question open.
+
+        Nothing is asked of an object store, which may keep the caller waiting.
+
+        Args:
+            statement: SQL, or a serialized substrait.Plan.
+            settings: of the session.
+            access: rights of the principal.
+            promised: digest of the result schema that a client has.
+        """
+        key = StatementKey(statement, settings, access)
+        return self._plans.get_at_once(key, promised) if self.is_remote else self._plans.get(key, promised)
 
     def prepare(
         self,

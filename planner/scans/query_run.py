@@ -318,7 +318,6 @@ class TableScan:
         """Plan the tree that produces rows as they are stored."""
         snapshot = self.run.take_snapshot(self.table)
         base = snapshot.base
-        row_filter = self.conditions.below
         self._check_columns(base, columns)
         division = self.run.division
         keys = self._keys
@@ -331,7 +330,7 @@ class TableScan:
                 frozenset(self.needed_regions),
                 keys,
                 columns,
-                row_filter,
+                self.conditions.below,
                 self.table.cache,
                 self.table.columns,
                 self.table.places,
@@ -340,7 +339,7 @@ class TableScan:
             snapshot,
             self.kept_regions if division is None else division.scanned_regions,
             columns,
-            row_filter,
+            self.conditions.below,
             self.partitions if division is None else division.count,
             self.run.visibility,
             self.table.columns,

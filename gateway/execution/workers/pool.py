@@ -102,7 +102,7 @@ class WorkerPool:
                 self._retire(worker)
 
     def call(self, function: Callable[..., Any], arguments: tuple[Any, ...], control: RunControl) -> Any:  # noqa: ANN401 - of the function
-        """Call a function in a worker; see `planner.bridge.isolation`.
+        """Call a function in a worker; see `planner.bridge.run_control`.
 
         Raises:
             LanceGatewayError: it fails, or is stopped.

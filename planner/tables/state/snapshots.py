@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-
-import pyarrow as pa
 
 from execnodes.storage.data_files import Place
 from memwal.base.index_details import MemWalIndexDetails, RegionSpec
@@ -35,7 +33,7 @@ from memwal.regions.region_ids import (
 from memwal.regions.region_snapshots import read_region_snapshots
 from memwal.storage.files import Storage
 from planner.predicates.pruning import RegionAssignments
-from planner.tables.sources.base_table import BaseTable, FilesVanishedError
+from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.generations import GenerationDataset, GenerationVanishedError, open_generation
 from planner.tables.sources.region_log import RegionLog
@@ -44,8 +42,6 @@ from planner.tables.state.log_reader import LogReader
 from planner.tables.state.table_state import Newest, RememberedRegions, TableState
 
 SNAPSHOT_ATTEMPTS = 4
-RUN_ATTEMPTS = 8
-"""Merges may remove files that a slow reader is about to open, several times in a row."""
 OPEN_GENERATION_BYTES = 1 << 16
 """What an open dataset is booked at in the cache."""
 
@@ -88,23 +84,23 @@ class Snapshots:
         state = self._newest.state
         if consistency == "snapshot":
             return self._read_remembered(state, base).assignments
-        recorded_state = state.recorded_state
+        recorded_state, specs = state.recorded_state, details.region_specs
         region_ids = list_regions(self._storage)
-        source, specs, assigned = state.assigned
-        is_same = source is recorded_state and specs == details.region_specs
+        source, source_specs, assigned = state.assigned
+        is_same = source is recorded_state and source_specs == specs
         if is_same and assigned.region_ids == region_ids:
             return assigned
         known = {region_id: state.manifests.get(region_id) for region_id in region_ids}
-        known |= self._read_newest_manifests(
-            state, [region_id for region_id, one in known.items() if one is None]
-        )
+        unread = [region_id for region_id, manifest in known.items() if manifest is None]
+        known |= self._read_newest_manifests(state, unread)
         present = [manifest for manifest in known.values() if manifest is not None]
         if not is_same or assigned.region_ids != tuple(one.region_id for one in present):
-            specs = details.region_specs
-            assigned = RegionAssignments.of(
-                present, specs, find_named_values(self._storage, state, specs, present)
-            )
-            state.assigned = recorded_state, specs, assigned
+            values = find_named_values(self._storage, state, specs, present)
+            assigned = RegionAssignments.of(present, specs, values)
+            # Reading has changed the state. What others changed meanwhile is read by the next who asks.
+            recorded_state = state.recorded_state
+            is_newest = all(state.manifests.get(one) is manifest for one, manifest in known.items())
+            state.assigned = recorded_state if is_newest else None, specs, assigned
         return assigned
 
     def take(self, needed: Sequence[str], consistency: Consistency, after: float) -> TableSnapshot:
@@ -269,27 +265,6 @@ class Snapshots:
             )
 
         return tuple(open_cached(one.generation, one.path) for one in flushed)
-
-
-def retry_if_files_vanish(
-    batches: Iterator[pa.RecordBatch], restart: Callable[[], Iterator[pa.RecordBatch]]
-) -> Iterator[pa.RecordBatch]:
-    """Yield batches; restart on a new snapshot if files vanish before the first batch.
-
-    Files vanish because they were merged or compacted, so the new snapshot has their rows elsewhere.
-    """
-    for attempt in range(RUN_ATTEMPTS):
-        try:
-            first = next(batches, None)
-        except (FilesVanishedError, GenerationVanishedError):
-            if attempt == RUN_ATTEMPTS - 1:
-                raise
-            batches = restart()
-            continue
-        if first is not None:
-            yield first
-            yield from batches
-        return
 
 
 def keep_last(state: TableState, consistency: Consistency, taken_at: float, taken: TableSnapshot) -> None:

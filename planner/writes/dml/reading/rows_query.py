@@ -12,11 +12,10 @@ from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, U
 from planner.binding.bind import BoundStatement, bind
 from planner.binding.names import TableColumns
 from planner.bridge.distance_functions import register_distances
-from planner.bridge.isolation import run_isolated
 from planner.bridge.parameter_types import infer_parameter_types
 from planner.bridge.plain_types import TypeSet, bind_values, normalize_schema, refuse_untyped
 from planner.bridge.row_expressions import policy_context
-from planner.bridge.run_control import RunControl
+from planner.bridge.run_control import RunControl, run_isolated
 from planner.plans.checks.coarse_instants import instants_of, may_lose_fractions, refuse_lost_fractions
 from planner.plans.errors import translate_error
 from planner.scans.settings import SessionSettings
