@@ -1,8 +1,8 @@
-"""Changes to a table, rows in its columns, receipts, and the errors of writes."""
+"""Changes to a table, their receipts, and the errors of writes."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import ClassVar
@@ -43,67 +43,6 @@ class Changes:
     def nbytes(self) -> int:
         """Bytes of rows and keys."""
         return sum(0 if part is None else int(part.nbytes) for part in (self.upserts, self.deletes))
-
-
-def conform_rows(
-    rows: pa.Table, schema: pa.Schema, required: Collection[str], table: str, *, fill: bool = False
-) -> pa.Table:
-    """Return rows with exactly the columns and types of a schema.
-
-    Args:
-        rows: with columns of these names, in any order.
-        schema: of the table, or of its key.
-        required: columns in which NULL is refused.
-        table: name, for messages.
-        fill: whether columns that are missing become NULL: they came into being after the rows did.
-
-    Raises:
-        InvalidInputError: a column is missing, unknown, of a type that doesn't fit, or NULL and required.
-    """
-    if not rows.schema.equals(schema):
-        rows = _match_columns(rows, schema, table, fill=fill)
-    for name in required:
-        if nulls := rows.column(name).null_count:
-            msg = (
-                f"table {table!r}: column {name!r} can't be NULL, but {nulls} of {rows.num_rows} rows have "
-                "no value there: give one"
-            )
-            raise InvalidInputError(msg)
-    return rows
-
-
-def _match_columns(rows: pa.Table, schema: pa.Schema, table: str, *, fill: bool) -> pa.Table:
-    names = set(rows.column_names)
-    missing = [name for name in schema.names if name not in names]
-    unknown = [name for name in rows.column_names if schema.get_field_index(name) < 0]
-    if (missing and not fill) or unknown or len(names) != rows.num_columns:
-        msg = (
-            f"table {table!r} has the columns {', '.join(schema.names)}; the rows have "
-            f"{', '.join(rows.column_names)}"
-        )
-        raise InvalidInputError(msg)
-    columns = []
-    for one in schema:
-        if one.name in names:
-            columns.append(cast_column(rows.column(one.name), one.type, one.name, table))
-        else:
-            columns.append(pa.chunked_array([pa.nulls(rows.num_rows, one.type)]))
-    return pa.Table.from_arrays(columns, schema=schema)
-
-
-def cast_column(column: pa.ChunkedArray, kind: pa.DataType, name: str, table: str) -> pa.ChunkedArray:
-    """Cast a column to the table's type.
-
-    Raises:
-        InvalidInputError: they don't fit it.
-    """
-    if column.type == kind:
-        return column
-    try:
-        return column.cast(kind)
-    except pa.ArrowException as error:
-        msg = f"table {table!r}: column {name!r} is {kind}, not {column.type}: {error}"
-        raise InvalidInputError(msg) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,17 +12,22 @@ from typing import Any
 import lance
 import pyarrow as pa
 
-from memwal.base.index_details import MemWalIndexDetails, read_index_details
+from memwal.base.index_details import (
+    MemWalIndexDetails,
+    find_newest_details,
+    read_index_details,
+    read_newest_version,
+)
 from memwal.base.table_mark import mark_table, read_table_mark
 from memwal.creating.columns import TABLE_ID, list_key_columns, list_not_null_columns
 from memwal.errors import InvalidInputError, NotFoundError, PreconditionError, UnavailableError
 from memwal.regions.region_ids import detect_bucket_hash
 from memwal.storage.files import VERSIONS, FileIdentity, Storage, base_manifest_paths
 from memwal.stored_fields import FIELD_ID, TOMBSTONE
-from memwal.writing.changes import Changes, cast_column, conform_rows
+from memwal.writing.changes import Changes
 from memwal.writing.table.regions import Regions, RoutedRows
 
-_LOOKS = 4
+_ATTEMPTS = 4
 
 
 @dataclass(eq=False)
@@ -83,7 +87,7 @@ class Watch:
             return False
         newest = read_newest_version(self.name, self.dataset)
         if newest != self.version:
-            found = _find_newest_details(self.name, self.storage, self.dataset)
+            found = find_newest_details(self.name, self.storage, self.dataset)
             if found is None or found.region_specs != self.details.region_specs:
                 return False
         self.version, self.directory = newest, directory
@@ -132,7 +136,7 @@ class OpenTable:
             UnavailableError: storage failed to answer.
         """
         mark = read_table_mark(storage)
-        for _ in range(_LOOKS):
+        for _ in range(_ATTEMPTS):
             began, directory = time.monotonic(), _identify_versions_directory(storage)
             dataset = _open_newest_dataset(name, storage, session)
             details = read_index_details(storage, dataset.version)
@@ -210,7 +214,7 @@ class OpenTable:
         Raises:
             InvalidInputError: they don't fit the table's columns.
         """
-        return conform_rows(rows, self.schema, self.required, self.name, fill=fill)
+        return _conform_rows(rows, self.schema, self.required, self.name, fill=fill)
 
     def conform_deletes(self, rows: pa.Table) -> pa.Table:
         """Return keys with the columns and types of the primary key.
@@ -226,7 +230,7 @@ class OpenTable:
         if missing:
             msg = f"deleting from table {self.name!r} needs key columns {', '.join(self.key)}"
             raise InvalidInputError(msg)
-        return conform_rows(rows.select(list(self.key)), self.key_schema, self.key, self.name)
+        return _conform_rows(rows.select(list(self.key)), self.key_schema, self.key, self.name)
 
     def route(self, rows: pa.Table) -> RoutedRows:
         """Return the regions of rows, or of keys.
@@ -251,7 +255,7 @@ class OpenTable:
             kind = self.schema.field(name).type
             if column.type != kind:
                 # The hash of a value is another in another type.
-                column = cast_column(column, kind, name, self.name)
+                column = _cast_column(column, kind, name, self.name)
             columns[source] = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
         return self.regions.route(columns, rows.num_rows)
 
@@ -295,7 +299,7 @@ def _combine_chunks(rows: pa.Table) -> pa.Table:
 
 
 def _read_newest_details(name: str, storage: Storage, dataset: Any) -> MemWalIndexDetails:  # noqa: ANN401
-    details = _find_newest_details(name, storage, dataset)
+    details = find_newest_details(name, storage, dataset)
     if details is None:
         raise _no_mem_wal_error(name)
     return details
@@ -306,33 +310,6 @@ def _no_mem_wal_error(name: str) -> PreconditionError:
         f"table {name!r} has no MemWAL, so it takes no streaming writes: "
         f"ALTER TABLE {name} SET (memwal = true, region_by = '...') gives it one"
     )
-
-
-def read_newest_version(name: str, dataset: Any) -> int:  # noqa: ANN401 - lance types
-    """Return the number of the newest version of a base table.
-
-    Raises:
-        UnavailableError: storage failed to answer.
-    """
-    try:
-        newest: int = dataset.latest_version
-    except (OSError, ValueError) as error:
-        msg = f"table {name!r}: its newest version can't be found: {error}"
-        raise UnavailableError(msg) from error
-    return newest
-
-
-def _find_newest_details(name: str, storage: Storage, dataset: Any) -> MemWalIndexDetails | None:  # noqa: ANN401
-    """Return the MemWAL index of the newest version of a base table; None if it has none.
-
-    Raises:
-        UnavailableError: storage failed to answer.
-    """
-    for _ in range(_LOOKS):
-        with suppress(NotFoundError):  # Cleaned up just now: there is a newer one.
-            return read_index_details(storage, read_newest_version(name, dataset))
-    msg = f"table {name!r}: versions are cleaned up as fast as they are found; retry"
-    raise UnavailableError(msg)
 
 
 def _identify_versions_directory(storage: Storage) -> FileIdentity | None:
@@ -349,6 +326,67 @@ def _open_newest_dataset(name: str, storage: Storage, session: Any) -> Any:  # n
             raise NotFoundError(msg) from error
         msg = f"table {name!r} can't be opened for writing: {error}"
         raise UnavailableError(msg) from error
+
+
+def _conform_rows(
+    rows: pa.Table, schema: pa.Schema, required: Collection[str], table: str, *, fill: bool = False
+) -> pa.Table:
+    """Return rows with exactly the columns and types of a schema.
+
+    Args:
+        rows: with columns of these names, in any order.
+        schema: of the table, or of its key.
+        required: columns in which NULL is refused.
+        table: name, for messages.
+        fill: whether columns that are missing become NULL: they came into being after the rows did.
+
+    Raises:
+        InvalidInputError: a column is missing, unknown, of a type that doesn't fit, or NULL and required.
+    """
+    if not rows.schema.equals(schema):
+        rows = _match_columns(rows, schema, table, fill=fill)
+    for name in required:
+        if nulls := rows.column(name).null_count:
+            msg = (
+                f"table {table!r}: column {name!r} can't be NULL, but {nulls} of {rows.num_rows} rows have "
+                "no value there: give one"
+            )
+            raise InvalidInputError(msg)
+    return rows
+
+
+def _match_columns(rows: pa.Table, schema: pa.Schema, table: str, *, fill: bool) -> pa.Table:
+    names = set(rows.column_names)
+    missing = [name for name in schema.names if name not in names]
+    unknown = [name for name in rows.column_names if schema.get_field_index(name) < 0]
+    if (missing and not fill) or unknown or len(names) != rows.num_columns:
+        msg = (
+            f"table {table!r} has the columns {', '.join(schema.names)}; the rows have "
+            f"{', '.join(rows.column_names)}"
+        )
+        raise InvalidInputError(msg)
+    columns = []
+    for one in schema:
+        if one.name in names:
+            columns.append(_cast_column(rows.column(one.name), one.type, one.name, table))
+        else:
+            columns.append(pa.chunked_array([pa.nulls(rows.num_rows, one.type)]))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _cast_column(column: pa.ChunkedArray, kind: pa.DataType, name: str, table: str) -> pa.ChunkedArray:
+    """Cast a column to the table's type.
+
+    Raises:
+        InvalidInputError: they don't fit it.
+    """
+    if column.type == kind:
+        return column
+    try:
+        return column.cast(kind)
+    except pa.ArrowException as error:
+        msg = f"table {table!r}: column {name!r} is {kind}, not {column.type}: {error}"
+        raise InvalidInputError(msg) from error
 
 
 def build_entry_schema(schema: pa.Schema, field_ids: Sequence[int], *, keyed: bool) -> pa.Schema:
