@@ -131,15 +131,17 @@ class Ingestion:
         self, command: sql.CommandStatementIngest, reader: flight.MetadataRecordBatchReader, call: Call
     ) -> bytes:
         target = read_target(command)
-        schema = derive_columns(read_schema(reader, call))
+        received = read_schema(reader, call)
 
         def step(query: Query) -> WriteResult:
+            creates = self._must_create(target, call)
+            schema = derive_columns(received)
             batches = decode_batches(
                 query.relay_each(read_batches(reader, call, query)), schema, self._limits
             )
-            if self._must_create(target, call):
-                if target.mode != "skip":
-                    return self._create_filled(target, schema, batches, query.control)
+            if creates and target.mode != "skip":
+                return self._create_filled(target, schema, batches, query.control)
+            if creates:
                 self._create(target, schema)
             rows = prepare_ingest(self._engine, target.table, schema, call.settings, call.access)
             return rows.execute(batches, query.control)

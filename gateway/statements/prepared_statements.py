@@ -30,7 +30,7 @@ from gateway.execution.streams import Streams
 from gateway.execution.updates import (
     Updates,
     encode_update_result,
-    execute_writes,
+    execute_write,
     query_as_update_error,
     update_by_ticket_error,
 )
@@ -241,7 +241,7 @@ class PreparedStatements:
 
         def step(query: Query) -> WriteResult:
             parts = query.relay(lambda: self._read_bound_parts(handle, write, reader, call, query))
-            return execute_writes(write, None if parts is None else query.relay_each(parts), query.control)
+            return execute_write(write, None if parts is None else query.relay_each(parts), query.control)
 
         return encode_update_result(self._updates.run(write.sql, write.target, settings, call, step).affected)
 

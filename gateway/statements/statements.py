@@ -16,6 +16,7 @@ from gateway.execution.streams import Streams
 from gateway.execution.updates import (
     Updates,
     encode_update_result,
+    execute_write,
     query_as_update_error,
     update_by_ticket_error,
 )
@@ -109,7 +110,7 @@ class Statements:
         if isinstance(plan, PreparedQuery):
             raise query_as_update_error(plan.sql)
         result = self._updates.run(
-            plan.sql, plan.target, call.settings, call, lambda query: plan.execute((), query.control)
+            plan.sql, plan.target, call.settings, call, lambda query: execute_write(plan, None, query.control)
         )
         return encode_update_result(result.affected)
 

@@ -69,7 +69,6 @@ def write_parts(write: Write, parts: Iterator[pa.Table], control: RunControl) ->
     if first is None:
         return WriteReceipt()
     second = next(parts, None)
-    control.check()
     if second is None:
         return write(first)
     written = _WrittenParts()
@@ -170,7 +169,7 @@ class PreparedIngest:
             return writer.write(Changes(rows), durable=durable)
 
         def write(rows: pa.Table) -> WriteReceipt:
-            return retry_if_fenced(lambda: write_once(rows), control, self.target)
+            return retry_if_fenced(lambda: write_once(rows), self.target)
 
         receipt = write_parts(write, split_into_parts(self._read_rows(batches)), control)
         return WriteResult(receipt.num_rows, is_durable=receipt.is_durable and durable)
@@ -181,8 +180,11 @@ class PreparedIngest:
         kinds = [schema.field(name).type for name in self.columns]
         missing = [field.type for field in schema if field.name not in self.columns]
         for batch in batches:
-            # A row of the table may be much wider than one of the stream, as that of a vector that is NULL.
-            for piece in split_batch(batch, kinds, PART_BYTES, row_bytes=MAX_MEASURED, missing=missing):
+            pieces = iter((batch,))
+            if missing or batch.schema.types != kinds:
+                # A row of the table may be much wider than one of the stream, as that of a NULL vector.
+                pieces = split_batch(batch, kinds, PART_BYTES, row_bytes=MAX_MEASURED, missing=missing)
+            for piece in pieces:
                 yield fill_batch(self.write_target, self.columns, piece, row)
                 row += piece.num_rows
 

@@ -202,7 +202,7 @@ class PreparedInsert(PreparedRows):
             return receipt
 
         def write(rows: pa.Table) -> WriteReceipt:
-            return retry_if_fenced(lambda: write_once(rows), control, self.target)
+            return retry_if_fenced(lambda: write_once(rows), self.target)
 
         receipt = write_parts(write, split_into_parts(self._read_rows(columns, sets, control)), control)
         answer = self.returning.execute(pa.concat_tables(shown), scalars, control)
