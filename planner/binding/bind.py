@@ -28,7 +28,7 @@ from planner.binding.key_query import KeyQuery, find_key_query
 from planner.binding.names import INFORMATION_SCHEMA, Meaning, NameResolver, StatementNames, ViewTrail
 from planner.binding.rewrites import NESTED, REWRITES, Names
 from planner.sql.dialects.names import NamedTable
-from planner.sql.limits import SHALLOW_WORDS, check_depth, check_literal_sizes, find_sizes, may_grow
+from planner.sql.limits import SHALLOW_WORDS, SIZE_WORDS, check_depth, check_literal_sizes, find_sizes
 from planner.sql.references import MAX_RELATIONS, FunctionSite, References, TableSite, find_references
 from planner.sql.rewrites.misread_clauses import MISREAD, refuse_misread
 from planner.sql.search_call import (
@@ -70,7 +70,7 @@ def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: st
         UnsupportedError: the statement is not supported.
     """
     text = tokenize(sql)
-    grows = may_grow(text)
+    grows = text.has_any(SIZE_WORDS)
     if grows:
         check_literal_sizes(text)
     kind, start = classify_statement(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -25,18 +25,15 @@ from planner.plans.errors import schema_changed_error, translate_error
 from planner.plans.scan_parts import DividedQuery, read_direct_scan
 from planner.plans.system_leaf import plain_system_rows
 from planner.scans.explain import explain_plans
-from planner.scans.query_run import QueryRun
+from planner.scans.query_run import QueryRun, retry_if_files_vanish
 from planner.scans.settings import SessionSettings, Shortcut
 from planner.search.search_scan import DirectSearch, build_search_leaf, read_direct_search
 from planner.sql.search_call import SearchCall
-from planner.tables.sources.base_table import BaseTable, FilesVanishedError
-from planner.tables.sources.generations import GenerationVanishedError
+from planner.tables.sources.base_table import BaseTable
 
 MAX_CONSTANT_BYTES = 1 << 16
 MAX_PLAN_SECONDS = 1.0
 """Plans are not reused for longer, since `now()` is a constant in them."""
-RUN_ATTEMPTS = 8
-"""Merges may remove files that a slow reader is about to open, several times in a row."""
 _UNPLANNED = "physical_plan_error"
 """The type of plan that EXPLAIN gives if physical planning failed."""
 
@@ -315,24 +312,3 @@ class PreparedQuery(DividedQuery):
             raise translate_error(error, self._bound, run.control.error or run.failure) from error
         table = explain_plans(plans, run, self._frames.partitions)
         return pa.RecordBatchReader.from_batches(self.schema, table.to_batches())
-
-
-def retry_if_files_vanish(
-    batches: Iterator[pa.RecordBatch], restart: Callable[[], Iterator[pa.RecordBatch]]
-) -> Iterator[pa.RecordBatch]:
-    """Yield batches; restart on a new snapshot if files vanish before the first batch.
-
-    Files vanish because they were merged or compacted, so the new snapshot has their rows elsewhere.
-    """
-    for attempt in range(RUN_ATTEMPTS):
-        try:
-            first = next(batches, None)
-        except (FilesVanishedError, GenerationVanishedError):
-            if attempt == RUN_ATTEMPTS - 1:
-                raise
-            batches = restart()
-            continue
-        if first is not None:
-            yield first
-            yield from batches
-        return

@@ -22,8 +22,8 @@ from planner.bridge import compatibility
 from planner.bridge.run_control import RunControl, describe_panics
 from planner.plans.dataframes import Frames
 from planner.plans.errors import schema_changed_error
-from planner.plans.prepared_query import PreparedQuery, retry_if_files_vanish
-from planner.scans.query_run import QueryRun
+from planner.plans.prepared_query import PreparedQuery
+from planner.scans.query_run import QueryRun, retry_if_files_vanish
 from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
 from planner.sql.dialects.translate import NATIVE, note_translation, to_native
 from planner.system.catalog import list_system_tables

@@ -33,12 +33,12 @@ __all__ = [
     "MAX_LEVELS",
     "MAX_WIDTH",
     "SHALLOW_WORDS",
+    "SIZE_WORDS",
     "check_bound_size",
     "check_depth",
     "check_literal_sizes",
     "find_makers",
     "find_sizes",
-    "may_grow",
 ]
 
 MAX_LENGTH = 10_000_000
@@ -73,18 +73,12 @@ _NUMBERS = frozenset({"0", "-", "?", "$"})
 _CASTS = frozenset({"ARROW_CAST", "ARROW_TRY_CAST"})
 _SKETCHES = frozenset({"APPROX_PERCENTILE_CONT", "APPROX_PERCENTILE_CONT_WITH_WEIGHT"})
 _FIXED = frozenset({"BINARY", "VARBINARY"})
-_CHECKED = _GROWING | _SERIES | _CASTS | _SKETCHES | _FIXED
+SIZE_WORDS = _GROWING | _SERIES | _CASTS | _SKETCHES | _FIXED
+"""Words whose arguments `check_literal_sizes` and `find_sizes` look at, in quotes or without."""
 _CALLED = re.compile(r'(\w+)"?\s*\(')
 _DIGITS = re.compile(r"\d+")
 # Words before the name of a table function, which gives its rows in batches.
 _TABLE_FUNCTION = frozenset({"FROM", "JOIN", "LATERAL"})
-
-
-def may_grow(text: SqlText) -> bool:
-    """Return whether a statement has a word that `check_literal_sizes` looks for, in quotes or without."""
-    if not _CHECKED.isdisjoint(text.words):
-        return True
-    return QUOTED in text.words and any(name.upper() in _CHECKED for name in text.names.values())
 
 
 def find_makers(sql: str) -> tuple[str, ...]:
@@ -168,7 +162,7 @@ def _find_calls(text: SqlText) -> Iterator[tuple[str, range]]:
         if words[i + 1] != "(":
             continue
         word = text.names[i].upper() if bare == QUOTED else bare
-        if word not in _CHECKED:
+        if word not in SIZE_WORDS:
             continue
         if word in _SERIES and words[i - 1] in _TABLE_FUNCTION:
             continue

@@ -36,7 +36,7 @@ from planner.predicates.pruning import RegionAssignments
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.generations import GenerationDataset, GenerationVanishedError, open_generation
-from planner.tables.sources.region_log import RegionLog
+from planner.tables.sources.log_tail import RegionLog
 from planner.tables.sources.snapshot import Consistency, RegionSnapshot, TableSnapshot
 from planner.tables.state.log_reader import LogReader
 from planner.tables.state.table_state import Newest, RememberedRegions, TableState
@@ -164,7 +164,7 @@ class Snapshots:
         merged = base.merged_generations
         if consistency != "snapshot":
             try:
-                given_up = check_generations(self._storage, present, merged)
+                given_up = self._find_given_up(state, base, present)
             except RegionMismatchError:
                 if self._newest.find() is base:
                     raise
@@ -196,6 +196,20 @@ class Snapshots:
             found = {region_id: manifests.get(region_id) for region_id in needed}
             check_ids(self._name, state, base.details, found, unflushed)
         return _reuse_last(last, base, regions)
+
+    def _find_given_up(
+        self, state: TableState, base: BaseTable, manifests: Sequence[RegionManifest]
+    ) -> frozenset[str]:
+        """Return the ids of regions that were given up; what was checked last is not checked again.
+
+        Raises:
+            RegionMismatchError: generations of a region don't agree with the base version.
+        """
+        checked_base, checked, given_up = state.checked
+        if checked_base is not base or checked != manifests:
+            given_up = check_generations(self._storage, manifests, base.merged_generations)
+            state.checked = base, manifests, given_up
+        return given_up
 
     def _read_remembered(self, state: TableState, base: BaseTable) -> RememberedRegions:
         """Read the regions that the MemWAL index remembers, once for each version of it."""
