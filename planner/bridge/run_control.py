@@ -131,7 +131,7 @@ class RunControl:
     @property
     def reads(self) -> tuple[TableRead, ...]:
         """Return what was read so far."""
-        return tuple(read for scan in self.scans if (read := scan.read) is not None)
+        return _list_reads(self.scans)
 
     def end(self, *, keeps_error: bool = False) -> tuple[tuple[TableRead, ...], tuple[RunningScan, ...]]:
         """Release snapshots and the traceback of an error; return what was read, and the scans.
@@ -139,11 +139,12 @@ class RunControl:
         Args:
             keeps_error: where a thread is still at work, which has to stop; it ends the control again.
         """
-        result = self.reads, self.scans
+        scans = self.scans
+        reads = _list_reads(scans)
         self.runs = []
         if not keeps_error:
             self.error = None
-        return result
+        return reads, scans
 
     def begin_writing(self) -> None:
         """Say that the execution writes from now on.
@@ -259,6 +260,10 @@ class RunControl:
                 yield item
         finally:
             iterators.clear()
+
+
+def _list_reads(scans: Sequence[RunningScan]) -> tuple[TableRead, ...]:
+    return tuple(read for scan in scans if (read := scan.read) is not None)
 
 
 def _raise_in(thread_id: int, kind: type[BaseException] | None) -> None:

@@ -205,8 +205,8 @@ def prepare_ingest(
         LanceGatewayError: the table can't be written, or the columns don't fit it.
     """
     target = find_target(ReadSession(engine, settings, access), (table,))
-    columns = tuple(schema.names)
-    unknown = [name for name in columns if not target.has_column(name)]
+    columns, known = tuple(schema.names), frozenset(target.schema.names)
+    unknown = [name for name in columns if name not in known]
     if unknown:
         near = difflib.get_close_matches(unknown[0], target.schema.names, n=3)
         hint = (
