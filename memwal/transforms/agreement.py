@@ -28,8 +28,6 @@ import pyarrow as pa
 from memwal.base.index_details import RegionField
 from memwal.transforms.transforms import DatePart, Expression, Transform, Truncate
 
-__all__ = ["Row", "is_trusted", "list_reading_types", "list_readings"]
-
 Row: TypeAlias = tuple[pa.Scalar, ...]
 """Values of a field's source columns."""
 

@@ -20,11 +20,10 @@ from planner.access.visible_catalog import SYSTEM_SCHEMA
 from planner.binding.bound_statement import (
     BoundStatement,
     StatementKind,
-    TableReference,
     VectorsStatement,
 )
 from planner.binding.distance_operators import SPLIT_OPERATORS, find_vector_names
-from planner.binding.key_query import KeyQuery, find_key_query
+from planner.binding.key_query import find_key_query
 from planner.binding.names import INFORMATION_SCHEMA, Meaning, NameResolver, StatementNames, ViewTrail
 from planner.binding.rewrites import NESTED, REWRITES, Names
 from planner.sql.dialects.names import NamedTable
@@ -57,8 +56,6 @@ from planner.sql.tokens import (
     splice,
     tokenize,
 )
-
-__all__ = ["BoundStatement", "KeyQuery", "NameResolver", "StatementKind", "TableReference", "bind"]
 
 
 def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: str = "main") -> BoundStatement:

@@ -20,15 +20,6 @@ from planner.sql.limits import check_bound_size
 from planner.sql.search_call import QueryVectors, SearchCall
 from planner.sql.tokens import VECTOR, Piece, Slot, at_position
 
-__all__ = [
-    "BoundStatement",
-    "StatementKind",
-    "TableReference",
-    "VectorsStatement",
-    "check_vectors",
-    "read_query_vectors",
-]
-
 MAX_QUERIES = 10_000
 """The number of vectors that one subquery may give."""
 # A call has parentheses, unless the name of the function begins with one of these words.

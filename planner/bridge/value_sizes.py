@@ -17,16 +17,6 @@ import pyarrow as pa
 from memwal.errors import InvalidInputError
 from planner.bridge.plain_types import find_runs, list_children, plain_type, to_numbers
 
-__all__ = [
-    "MAX_MEASURED",
-    "PIECE_ROWS",
-    "check_rows",
-    "is_expanding",
-    "measure",
-    "shorten_type",
-    "split_batch",
-]
-
 PIECE_ROWS = 65_536
 """The largest number of rows of a piece that `split_batch` makes."""
 

@@ -14,8 +14,7 @@ from datafusion import DataFrame
 from memwal.errors import InvalidInputError
 from planner.access.rights import Access
 from planner.access.visible_catalog import VisibleCatalog
-from planner.binding.bind import StatementKind
-from planner.binding.bound_statement import BoundStatement
+from planner.binding.bound_statement import BoundStatement, StatementKind
 from planner.binding.substrait import Bound
 from planner.bridge.parameter_types import infer_parameter_types
 from planner.bridge.plain_types import bind_values, bindable_schema, normalize_schema, refuse_untyped

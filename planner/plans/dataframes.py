@@ -13,8 +13,14 @@ from datafusion import DataFrame, RuntimeEnvBuilder, SessionConfig, SessionConte
 from datafusion.plan import LogicalPlan
 
 from planner.access.visible_catalog import VisibleCatalog
-from planner.binding.bind import StatementKind, bind
-from planner.binding.bound_statement import BoundStatement, TableReference, check_vectors, read_query_vectors
+from planner.binding.bind import bind
+from planner.binding.bound_statement import (
+    BoundStatement,
+    StatementKind,
+    TableReference,
+    check_vectors,
+    read_query_vectors,
+)
 from planner.binding.substrait import Bound, BoundPlan
 from planner.bridge.distance_functions import register_distances
 from planner.bridge.plain_types import normalize_schema

@@ -13,8 +13,7 @@ from datafusion import DataFrame
 from execnodes import KeySet, MetricsSet
 from memwal.errors import LanceGatewayError
 from planner.access.visible_catalog import VisibleCatalog
-from planner.binding.bind import StatementKind
-from planner.binding.bound_statement import BoundStatement
+from planner.binding.bound_statement import BoundStatement, StatementKind
 from planner.binding.substrait import Bound
 from planner.bridge.plain_types import conform
 from planner.bridge.plan_shape import find_direct_shape

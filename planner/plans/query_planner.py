@@ -29,8 +29,6 @@ from planner.sql.dialects.translate import NATIVE, note_translation, to_native
 from planner.system.catalog import list_system_tables
 from planner.tables.state.catalog import Catalog
 
-__all__ = ["MAX_PLANS", "QueryPlanner"]
-
 
 @dataclass(frozen=True, slots=True)
 class StatementKey:

@@ -34,17 +34,6 @@ from planner.predicates.predicate import Predicate, describe
 from planner.predicates.region_fields import FieldSet, SpecField, decode_recorded_keys
 from planner.predicates.value_sets import find_boxes
 
-__all__ = [
-    "Keys",
-    "Outcome",
-    "Pruning",
-    "RecordedValues",
-    "RegionAssignment",
-    "RegionAssignments",
-    "RegionOutcome",
-    "prune_regions",
-]
-
 Keys: TypeAlias = tuple[Any, ...]
 """What a recorded value may stand for, as `order_key`s: one as a rule, none where that is unknown."""
 

@@ -25,8 +25,6 @@ from memwal.transforms.transforms import BucketHash, DatePart, Identity, Transfo
 from planner.predicates.predicate import format_value
 from planner.predicates.value_sets import Bound, Box, ColumnSet, order_key
 
-__all__ = ["FieldSet", "SpecField", "decode_recorded_keys"]
-
 _MAX_ROWS: Final = 20_000
 _MAX_ROWS_PER_BOX: Final = 2_000
 _STEPS: Final = {"month": 24 * 3600, "day": 24 * 3600, "hour": 3600}

@@ -25,8 +25,6 @@ from planner.search.search_request import Search
 from planner.search.search_scan import SearchLeaf, SearchScan
 from planner.tables.sources.base_table import BaseTable
 
-__all__ = ["NearestLeaf"]
-
 _ENTRY_BYTES = 256
 
 

@@ -26,21 +26,6 @@ import pyarrow as pa
 from memwal.errors import InvalidInputError
 from planner.sql.tokens import QUOTED, STRING, SqlText
 
-__all__ = [
-    "MAX_CENTROIDS",
-    "MAX_DEPTH",
-    "MAX_LENGTH",
-    "MAX_LEVELS",
-    "MAX_WIDTH",
-    "SHALLOW_WORDS",
-    "SIZE_WORDS",
-    "check_bound_size",
-    "check_depth",
-    "check_literal_sizes",
-    "find_makers",
-    "find_sizes",
-]
-
 MAX_LENGTH = 10_000_000
 """The largest number of characters or elements of a value that a literal may request."""
 

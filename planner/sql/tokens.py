@@ -25,24 +25,6 @@ from sqlglot.tokenizer_core import Token, TokenType
 from memwal.errors import InvalidInputError, UnsupportedError
 from memwal.transforms.determinism import list_functions
 
-__all__ = [
-    "QUOTED",
-    "STRING",
-    "VECTOR",
-    "Copy",
-    "Edit",
-    "Piece",
-    "Slot",
-    "SqlText",
-    "apply_edits",
-    "at_position",
-    "fold",
-    "number_parameters",
-    "quote",
-    "splice",
-    "tokenize",
-]
-
 QUOTED = '"'
 STRING = "'"
 VECTOR = "vector_"

@@ -34,8 +34,6 @@ from planner.bridge.plan_reading import (
     subquery_plans,
 )
 
-__all__ = ["instants_of", "may_lose_fractions", "refuse_lost_fractions"]
-
 _UNITS: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _NANOSECONDS = re.compile(r"\.\d{7}")
 _BY_PLACE = re.compile(r"\b(?:union|except|intersect|using|natural)\b", re.IGNORECASE)

@@ -41,8 +41,6 @@ from memwal.errors import UnsupportedError
 from planner.bridge.plan_reading import Expression, every_node, output_name, strip_aliases
 from planner.sql.tokens import SqlText, tokenize
 
-__all__ = ["refuse_dropped_keys"]
-
 _ENDS: Final = frozenset(
     {"", ";", "HAVING", "WINDOW", "QUALIFY", "ORDER", "LIMIT", "OFFSET", "FETCH", "UNION", "EXCEPT"}
     | {"INTERSECT", "MINUS"}

@@ -45,8 +45,6 @@ from planner.bridge.plan_reading import (
     subquery_plans,
 )
 
-__all__ = ["EMPTIED", "empties_aggregates", "may_empty_aggregates"]
-
 EMPTIED: Final = (
     "A condition that reads no columns, above an aggregate without GROUP BY, is not offered beside joins and "
     "searches, as in LEFT JOIN (SELECT count(*) ..) ON FALSE: leave it out, or add GROUP BY"

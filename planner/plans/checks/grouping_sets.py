@@ -27,8 +27,6 @@ from planner.bridge.plan_reading import (
     split_conjuncts,
 )
 
-__all__ = ["refuse_mistaken_keys"]
-
 _GROUPING_ID: Final = "__grouping_id"
 _BOUNDS: Final = frozenset({"=", "<", ">", "<=", ">="})
 

@@ -16,8 +16,6 @@ from datafusion.plan import LogicalPlan
 from memwal.errors import UnsupportedError
 from planner.bridge.plan_reading import Expression, every_node, output_name, strip_aliases
 
-__all__ = ["refuse_misleading_names"]
-
 
 def refuse_misleading_names(written: LogicalPlan) -> None:
     """Look for names of columns that are the texts of other expressions.

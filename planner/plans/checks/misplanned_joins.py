@@ -52,8 +52,6 @@ from planner.bridge.plan_reading import (
     split_conjuncts,
 )
 
-__all__ = ["refuse_misplanned_joins"]
-
 _Column = tuple[str | None, str]
 """The relation that a column belongs to, None for any, and its name."""
 _Columns = frozenset[_Column]

@@ -25,8 +25,6 @@ from planner.plans.checks.misleading_names import refuse_misleading_names
 from planner.plans.checks.misplanned_joins import refuse_misplanned_joins
 from planner.sql.rewrites.hidden_operands import show_hidden_operands
 
-__all__ = ["MOVING_RULE", "SUSPECT", "TOTALS", "check_plan"]
-
 MOVING_RULE = "push_down_filter"
 """The rule that moves conditions below other operators."""
 

@@ -41,8 +41,6 @@ from planner.bridge.plan_reading import (
 from planner.bridge.row_expressions import policy_context, run_on_own_thread
 from planner.sql.tokens import quote
 
-__all__ = ["PlannedCondition", "find_residual_conditions", "plan_condition", "refuse_subqueries"]
-
 _SAFE_VARIANTS = frozenset(
     {"Alias", "Between", "Case", "Column", "InList", "Like", "Literal", "Not", "TryCast"}
     | {"IsFalse", "IsNotFalse", "IsNotNull", "IsNotTrue", "IsNotUnknown", "IsNull", "IsTrue", "IsUnknown"}

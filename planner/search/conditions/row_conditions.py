@@ -26,8 +26,6 @@ from planner.bridge.row_expressions import match_rows
 from planner.predicates.predicate import And, conjunction, decode
 from planner.predicates.row_filter import PredicateFilter, find_columns, is_understood
 
-__all__ = ["Condition", "PolicedCondition", "SqlCondition", "StoredCondition", "build_policy_condition"]
-
 
 @dataclass(frozen=True, slots=True)
 class SearchConditions:

@@ -24,8 +24,6 @@ from planner.sql.rewrites.truth_position import find_subject_start
 from planner.sql.statement_reader import Part, StatementReader
 from planner.sql.tokens import Edit, SqlText
 
-__all__ = ["compute_lists_by_row"]
-
 _CONDITIONAL: Final = frozenset({"CASE", "COALESCE", "NVL", "NVL2", "IFNULL", "SELECT"})
 _QUERIES: Final = frozenset({"SELECT", "WITH", "VALUES", "TABLE"})
 _GROUPING: Final = frozenset({"GROUP", "HAVING"})

@@ -21,8 +21,6 @@ from planner.writes.dml.statement.target import Target, find_target
 from planner.writes.dml.statement.text import ReadSession, replace_message
 from planner.writes.dml.values.assignment import check_assignable, check_required_columns, fill_batch
 
-__all__ = ["PART_BYTES", "PART_ROWS", "PreparedIngest", "prepare_ingest", "split_into_parts", "write_parts"]
-
 PART_ROWS = 65_536
 PART_BYTES = 32 << 20
 _SHOWN_REGIONS = 8

@@ -47,8 +47,6 @@ from planner.writes.dml.values.assignment import (
 )
 from planner.writes.dml.values.values_rows import ValuesRows, prepare_values_rows, read_values_rows
 
-__all__ = ["PreparedInsert", "prepare_insert"]
-
 _ENDS = (("ON", "CONFLICT"), ("ON", "DUPLICATE"), ("RETURNING",))
 _QUERY = frozenset({"SELECT", "WITH", "FROM", "(", "TABLE"})
 

@@ -9,7 +9,8 @@ import pyarrow as pa
 from datafusion import DataFrame
 
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError
-from planner.binding.bind import BoundStatement, bind
+from planner.binding.bind import bind
+from planner.binding.bound_statement import BoundStatement
 from planner.binding.names import TableColumns
 from planner.bridge.distance_functions import register_distances
 from planner.bridge.parameter_types import infer_parameter_types
@@ -23,8 +24,6 @@ from planner.sql.statement_reader import NO_PART, Part, StatementReader
 from planner.sql.tokens import quote
 from planner.writes.dml.statement.target import Target
 from planner.writes.dml.statement.text import Splice, SplicedQuery, WriteText
-
-__all__ = ["NO_COLUMNS", "Returning", "RowsQuery", "prepare_returning", "read_returning"]
 
 NO_COLUMNS = pa.schema([])
 

@@ -26,8 +26,6 @@ from planner.tables.state.catalog import CATALOG, SCHEMA
 from planner.tables.state.table import Table
 from planner.writes.dml.statement.text import ReadSession
 
-__all__ = ["Target", "check_may_write", "find_target", "resolve_table_name"]
-
 _NOT_WRITABLE = frozenset({SYSTEM_SCHEMA, "information_schema"})
 
 

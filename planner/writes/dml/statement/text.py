@@ -25,18 +25,6 @@ from planner.sql.limits import SIZE_WORDS, check_literal_sizes
 from planner.sql.statement_reader import Part, StatementReader
 from planner.sql.tokens import SqlText, at_position, number_parameters, quote, tokenize
 
-__all__ = [
-    "ComputedValues",
-    "ReadSession",
-    "SourceQuery",
-    "Splice",
-    "SplicedQuery",
-    "WriteText",
-    "prepare_computed_values",
-    "read_statement",
-    "replace_message",
-]
-
 _AT_ONCE = 256
 """Expressions in one SELECT: DataFusion's planning grows faster than their number."""
 T = TypeVar("T")
