@@ -6,6 +6,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from types import MappingProxyType
 
 from cachetools import LRUCache
@@ -16,10 +17,9 @@ from planner.access.rights import FULL_ACCESS, Access
 from planner.bridge.run_control import describe_panics
 from planner.plans.errors import schema_changed_error
 from planner.plans.prepared_query import Constant, PreparedQuery
-from planner.plans.query_planner import MAX_PLANS, CreateQuery, QueryPlanner, StatementKey
+from planner.plans.query_planner import MAX_PLANS, QueryPlanner, StatementKey
 from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
 from planner.sql.dialects.translate import NATIVE
-from planner.tables.state.catalog import Catalog
 from planner.writes.ddl.alter import prepare_alter
 from planner.writes.ddl.create import prepare_create
 from planner.writes.ddl.drop import prepare_drop
@@ -211,28 +211,11 @@ def _is_current(engine: QueryPlanner, write: PreparedRows, access: Access) -> bo
 
 
 class QueryEngine(QueryPlanner):
-    """Prepares and runs statements of all kinds; safe to share between threads.
+    """Prepares and runs statements of all kinds; safe to share between threads."""
 
-    Args:
-        catalog: tables and views.
-        partitions: of every scan, by default one per core.
-        memory_bytes: memory of one statement before it spills to disk; None for no limit.
-        create_query: plans queries; by default in this process.
-
-    Raises:
-        PreconditionError: the installed pylance and datafusion don't match.
-    """
-
-    def __init__(
-        self,
-        catalog: Catalog,
-        *,
-        partitions: int | None = None,
-        memory_bytes: int | None = None,
-        create_query: CreateQuery = PreparedQuery,
-    ) -> None:
-        super().__init__(catalog, partitions=partitions, memory_bytes=memory_bytes, create_query=create_query)
-        self._writes = WriteCache(MAX_PLANS)
+    @cached_property
+    def _writes(self) -> WriteCache:
+        return WriteCache(MAX_PLANS)
 
     def prepare_statement(
         self,

@@ -374,7 +374,7 @@ class Preparation:
         """Return the plan of a serialized substrait.Plan.
 
         Raises:
-            LanceGatewayError: see `QueryEngine.prepare_plan`; or it was stopped.
+            LanceGatewayError: see `QueryEngine.prepare`; or it was stopped.
         """
         engine, access = self._engine, call.access
         kept = engine.find_kept(plan, settings, access, promised)
@@ -384,7 +384,7 @@ class Preparation:
             f"substrait.Plan of {len(plan)} bytes",
             settings,
             call,
-            lambda: engine.prepare_plan(plan, settings, access, promised=promised),
+            lambda: engine.prepare(plan, settings, access, promised=promised),
         )
 
 

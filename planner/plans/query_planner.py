@@ -184,7 +184,7 @@ class QueryPlanner:
 
     def prepare(
         self,
-        sql: str,
+        statement: str | bytes,
         settings: SessionSettings = DEFAULT_SETTINGS,
         access: Access = FULL_ACCESS,
         *,
@@ -193,7 +193,7 @@ class QueryPlanner:
         """Check syntax, names and types of a statement, or return a plan that is kept.
 
         Args:
-            sql: the statement.
+            statement: SQL, or a serialized substrait.Plan.
             settings: of the session.
             access: what the principal may see.
             promised: `PreparedQuery.digest` of the schema that the client got when it prepared the statement.
@@ -201,28 +201,10 @@ class QueryPlanner:
         Raises:
             InvalidInputError: the statement is not valid; the message has the place.
             NotFoundError: a table or view doesn't exist.
-            UnsupportedError: the statement is not a query.
+            UnsupportedError: the statement is not a query, or its plan uses what DataFusion does not support.
             PreconditionError: the result has other columns than were promised.
         """
-        key = StatementKey(sql, settings, access)
-        return self._plans.get(key, promised) or self._prepare_and_keep(key, promised)
-
-    def prepare_plan(
-        self,
-        plan: bytes,
-        settings: SessionSettings = DEFAULT_SETTINGS,
-        access: Access = FULL_ACCESS,
-        *,
-        promised: bytes | None = None,
-    ) -> PreparedQuery:
-        """Check a serialized substrait.Plan as `prepare` checks a statement.
-
-        Raises:
-            InvalidInputError: the bytes are no plan, or the plan does not fit its tables.
-            UnsupportedError: the plan uses a feature that DataFusion does not support.
-            LanceGatewayError: as `prepare`.
-        """
-        key = StatementKey(plan, settings, access)
+        key = StatementKey(statement, settings, access)
         return self._plans.get(key, promised) or self._prepare_and_keep(key, promised)
 
     def _prepare_and_keep(self, key: StatementKey, promised: bytes | None) -> PreparedQuery:
