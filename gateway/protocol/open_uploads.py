@@ -151,7 +151,11 @@ class OpenUploads:
     def list_busy_peers(self) -> set[Peer]:
         """Return where streams come from on which the gateway works."""
         with self._lock:
-            return {one.peer for one in self._open if one.peer is not None and one.waiting_since is None}
+            return {
+                upload.peer
+                for upload in self._open
+                if upload.peer is not None and upload.waiting_since is None
+            }
 
     def _resume(self, upload: OpenUpload) -> None:
         if upload.waiting_since is None:

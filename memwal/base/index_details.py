@@ -63,7 +63,7 @@ class RegionSpec:
     fields: tuple[RegionField, ...]
 
     def __post_init__(self) -> None:
-        names = [one.field_id for one in self.fields]
+        names = [field.field_id for field in self.fields]
         if self.spec_id < 1 or len(set(names)) != len(names):
             msg = f"Region spec {self.spec_id} with fields {names}: ids start at 1 and fields differ in name"
             raise InvalidInputError(msg)
@@ -256,8 +256,8 @@ def read_base_manifest(table: Storage, version: int) -> BaseManifest:
         )
         raise CorruptDataError(msg) from error
     digest = hashlib.blake2b(data, digest_size=16).digest()
-    names = frozenset(one.name for one in section.indices) - {MEM_WAL_INDEX}
-    index = next((one for one in section.indices if one.name == MEM_WAL_INDEX), None)
+    names = frozenset(entry.name for entry in section.indices) - {MEM_WAL_INDEX}
+    index = next((entry for entry in section.indices if entry.name == MEM_WAL_INDEX), None)
     if index is None:
         return BaseManifest(None, digest, path, None, names)
     details = MemWalIndexDetails.decode(index.index_details.value, source=source)

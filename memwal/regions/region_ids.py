@@ -361,7 +361,7 @@ def detect_bucket_hash(storage: Storage, spec: RegionSpec | None) -> BucketHash:
         columns = read_sample_rows(storage, manifest, sources) if values else None
         if columns is None or not sources <= columns.keys():
             continue
-        possible = [one for one in possible if _matches_values(one, buckets, values, columns)]
+        possible = [reading for reading in possible if _matches_values(reading, buckets, values, columns)]
         if not possible:
             msg = (
                 f"{storage.uri}: region {manifest.region_id} has rows of other buckets than it records, by "

@@ -185,7 +185,9 @@ def bindable_type(data_type: pa.DataType, types: TypeSet) -> pa.DataType:
 
 def bindable_schema(parameters: pa.Schema, types: TypeSet) -> pa.Schema:
     """Return the parameters of a statement in the types in which clients bind them."""
-    return pa.schema([pa.field(one.name, bindable_type(one.type, types)) for one in parameters])
+    return pa.schema(
+        [pa.field(parameter.name, bindable_type(parameter.type, types)) for parameter in parameters]
+    )
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -264,7 +264,7 @@ def check_depth(text: SqlText) -> None:
             level.chain += _OPERATOR_DEPTH * (word == "[")
             is_common_table = word == "(" and text.words[i - 1] in {"AS", "MATERIALIZED"}
             levels.append(_Level(_OPENING[word], is_common_table))
-        elif word in _CLOSING and any(one.closing == word for one in levels):
+        elif word in _CLOSING and any(level.closing == word for level in levels):
             while (closed := levels.pop()).closing != word:
                 pass
             _close(levels[-1], closed)

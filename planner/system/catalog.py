@@ -180,9 +180,9 @@ class Generations(OfTables):
         if details is None:
             return
         listed = [
-            (manifest.region_id, one)
+            (manifest.region_id, flushed_generation)
             for manifest in table.read_manifests()
-            for one in manifest.flushed_generations
+            for flushed_generation in manifest.flushed_generations
         ]
         opened = table.storage.each(lambda one: _open_generation(table, *one), listed)
         now = datetime.now(UTC)
@@ -235,7 +235,7 @@ def _describe_spec(spec: RegionSpec, base: BaseTable) -> str:
 
 def _list_values(spec_id: int, values: Mapping[str, bytes], details: MemWalIndexDetails) -> Iterator[str]:
     spec = details.specs.get(spec_id)
-    fields = {} if spec is None else {one.field_id: one for one in spec.fields}
+    fields = {} if spec is None else {field.field_id: field for field in spec.fields}
     for field_id, raw in values.items():
         field = fields.get(field_id)
         yield f"{field_id}={raw.hex() if field is None else format_recorded_value(field, raw)}"

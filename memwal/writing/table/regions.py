@@ -295,8 +295,8 @@ class Regions:
         now, trusted = time.monotonic(), self._storage.backend.identity_seconds
         asked = {
             named
-            for one in region_ids
-            if (named := self._elsewhere.get(one)) is not None
+            for region_id in region_ids
+            if (named := self._elsewhere.get(region_id)) is not None
             and now - self._looked_elsewhere.get(named, float("-inf")) >= trusted
         }
         if any(self._storage.exists(*(manifest_path(one, 1) for one in asked))):

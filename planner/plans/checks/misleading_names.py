@@ -42,7 +42,7 @@ def refuse_misleading_names(written: LogicalPlan) -> None:
 
 
 def _expressions(plan: LogicalPlan) -> Iterator[Expression]:
-    for node in (one.to_variant() for one in every_node(plan)):
+    for node in (node.to_variant() for node in every_node(plan)):
         match node:
             case Projection():
                 yield from node.projections()

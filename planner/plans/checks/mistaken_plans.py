@@ -109,7 +109,7 @@ def check_plan(
     plan = frame.optimized_logical_plan()
     if not empties_aggregates(written, plan, sql, lambda: without(MOVING_RULE)):
         return False
-    if is_fixed or any(isinstance(one.to_variant(), Join) for one in every_node(plan)):
+    if is_fixed or any(isinstance(node.to_variant(), Join) for node in every_node(plan)):
         # DataFusion then takes columns of one side of a join for those of the other.
         raise UnsupportedError(EMPTIED)
     return True

@@ -217,8 +217,8 @@ def find_residual_conditions(
     """
     for one in (plan, *subqueries):
         _refuse_selecting_joins(one, searches)
-    for one in subqueries:
-        if any(chain.table in searches for chain in find_chains_filtered_by_subquery(one)):
+    for subquery in subqueries:
+        if any(chain.table in searches for chain in find_chains_filtered_by_subquery(subquery)):
             raise _build_subquery_error()
     found: dict[str, tuple[PlannedCondition, ...]] = {}
     for chain in (chain for one in (plan, *subqueries) for chain in find_chains(one)):
@@ -316,7 +316,7 @@ def _refuse_selecting_joins(plan: LogicalPlan, searches: Mapping[str, AbstractSe
         chains = (
             _find_joined_chains(below, _find_compared_relations(join, side)) if chain is None else [chain]
         )
-        if any(one.table in searches for one in chains):
+        if any(chain.table in searches for chain in chains):
             raise _build_subquery_error()
 
 

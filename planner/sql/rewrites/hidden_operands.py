@@ -64,7 +64,9 @@ def _show_operands(text: SqlText, i: int) -> Iterator[Edit]:
         end = text.closing(last + 2) if words[last + 2] == "(" else last + 2
         window = " " + text.sql[text.start(last + 1) : text.end(end)]
         last = end
-    shown = [f"bool_or({one}){window}" for one in conditions] + [f"count({key}){window} < 0" for key in keys]
+    shown = [f"bool_or({condition}){window}" for condition in conditions] + [
+        f"count({key}){window} < 0" for key in keys
+    ]
     yield Edit.insert(text.start(i), f"CASE WHEN {' OR '.join(shown)} THEN ")
     yield Edit.insert(text.end(last), " END")
 

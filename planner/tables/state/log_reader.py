@@ -85,7 +85,7 @@ class LogReader:
             FileNotFoundError: entries were flushed and removed since a manifest was read.
             LanceGatewayError: one can't be read.
         """
-        tails = self.own_tails([one.region_id for one in manifests])
+        tails = self.own_tails([manifest.region_id for manifest in manifests])
         logs: dict[str, RegionLog] = {}
         following: dict[str, int] = {}
         others: list[tuple[RegionManifest, OwnTail | None, int]] = []
@@ -105,7 +105,11 @@ class LogReader:
         if following:
             are_there = self.storage.exists(*map(wal_entry_path, following.keys(), following.values()))
             grown = {one for one, is_there in zip(following, are_there, strict=True) if is_there}
-            others += [(one, None, following[one.region_id]) for one in manifests if one.region_id in grown]
+            others += [
+                (manifest, None, following[manifest.region_id])
+                for manifest in manifests
+                if manifest.region_id in grown
+            ]
         if others:
             read = self.storage.each(lambda other: self._read_log(state, *other), others)
             logs |= {log.region_id: log for log in read}
@@ -215,7 +219,7 @@ class LogReader:
             # What came between the query before and the flush; it may be gone already.
             looked_at = log.last
             last = find_last_wal_position(self.storage, region_id, after=looked_at)
-            entries = [self.read_entry(state, region_id, one) for one in range(looked_at + 1, last + 1)]
+            entries = [self.read_entry(state, region_id, number) for number in range(looked_at + 1, last + 1)]
             log.advance(entries, last)
             log.tail(base, lambda position: self.read_entry(state, region_id, position))
         except FileNotFoundError:

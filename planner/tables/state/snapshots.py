@@ -224,7 +224,9 @@ class Snapshots:
     ) -> dict[str, RegionManifest | None]:
         """Return the manifests that the index remembers; the newest manifest if it only has the region id."""
         remembered = self._read_remembered(state, self._newest.find()).manifests
-        named = [one for one in region_ids if one in remembered and remembered[one] is None]
+        named = [
+            region_id for region_id in region_ids if region_id in remembered and remembered[region_id] is None
+        ]
         return {**remembered, **self._read_newest_manifests(state, named)}
 
     def _open_unmerged(
@@ -278,7 +280,7 @@ class Snapshots:
                 lambda _: OPEN_GENERATION_BYTES,
             )
 
-        return tuple(open_cached(one.generation, one.path) for one in flushed)
+        return tuple(open_cached(generation.generation, generation.path) for generation in flushed)
 
 
 def keep_last(state: TableState, consistency: Consistency, taken_at: float, taken: TableSnapshot) -> None:
@@ -308,7 +310,7 @@ def find_named_values(
     Raises:
         LanceGatewayError: a region can't be read.
     """
-    by_id = {one.spec_id: one for one in specs}
+    by_id = {spec.spec_id: spec for spec in specs}
     asked = [
         (spec, manifest)
         for manifest in manifests

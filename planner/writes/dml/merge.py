@@ -269,7 +269,7 @@ def splice_join(
     """
     alias = quote(name)
     splice.add(" SELECT ")
-    splice.add(", ".join(f"{alias}.{quote(one)} AS {quote(TARGET + one)}" for one in target.schema.names))
+    splice.add(", ".join(f"{alias}.{quote(name)} AS {quote(TARGET + name)}" for name in target.schema.names))
     splice.add(", CASE")
     for clause in clauses:
         splice.add(" WHEN ")
