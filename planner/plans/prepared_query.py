@@ -6,20 +6,18 @@ import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import pyarrow as pa
 from datafusion import DataFrame
 
 from execnodes import KeySet, MetricsSet
 from memwal.errors import LanceGatewayError
-from planner.access.visible_catalog import VisibleCatalog
 from planner.binding.bound_statement import BoundStatement, StatementKind
-from planner.binding.substrait import Bound
 from planner.bridge.plain_types import conform
 from planner.bridge.plan_shape import find_direct_shape
 from planner.bridge.run_control import RunControl, describe_panics, stream_batches
 from planner.plans.checked_query import Task
-from planner.plans.dataframes import Frames
 from planner.plans.errors import schema_changed_error, translate_error
 from planner.plans.scan_parts import DividedQuery, read_direct_scan
 from planner.plans.system_leaf import plain_system_rows
@@ -55,31 +53,18 @@ class Constant:
 
 
 class PreparedQuery(DividedQuery):
-    """A checked statement that can run any number of times.
+    """A checked statement that can run any number of times; see `CheckedQuery` for what it is made of."""
 
-    Attributes:
-        constant: the whole result, if it is small and the same for every run; set by the first run.
+    constant: Constant | None = None
+    """The whole result, if it is small and the same for every run; set by the first run."""
+    _checked: BaseTable | None = None
+    """The last base version that was checked for the advertised columns."""
+    _search: DirectSearch | None = None
+    """The statement as a search without a plan, if an earlier run has found that it is one."""
 
-    Args:
-        frames: plans the statement.
-        bound: the statement.
-        settings: of its session.
-        catalog: with which its names were resolved.
-
-    Raises:
-        LanceGatewayError: DataFusion refuses the statement.
-    """
-
-    def __init__(
-        self, frames: Frames, bound: Bound, settings: SessionSettings, catalog: VisibleCatalog
-    ) -> None:
-        super().__init__(frames, bound, settings, catalog)
-        self._checked: BaseTable | None = None
-        """The last base version that was checked for the advertised columns."""
-        self._search: DirectSearch | None = None
-        """The statement as a search without a plan, if an earlier run has found that it is one."""
-        self.constant: Constant | None = None
-        self._explains = bound.kind in (StatementKind.EXPLAIN, StatementKind.EXPLAIN_ANALYZE)
+    @cached_property
+    def _explains(self) -> bool:
+        return self._bound.kind in (StatementKind.EXPLAIN, StatementKind.EXPLAIN_ANALYZE)
 
     def find_matching_regions(
         self,
