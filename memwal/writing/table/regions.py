@@ -32,8 +32,9 @@ from memwal.regions.region_ids import (
     is_drained,
 )
 from memwal.storage.files import Storage
+from memwal.transforms.buckets import BucketHash
 from memwal.transforms.raw_values import parse_result_type
-from memwal.transforms.transforms import BucketHash, build_transform, encode_region_value
+from memwal.transforms.transforms import build_transform, encode_region_value
 
 _REMEMBERED = 100_000
 
