@@ -37,7 +37,7 @@ _GAUGES = (
 )
 
 
-class WriteEvents:
+class WriteEvents(WriteObserver):
     """Forwards events of writers to observers, which are created after the writers."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class WriteEvents:
             listener.on_forward(table, region_id, url, rows, seconds)
 
 
-class WriteMetrics(Collector):
+class WriteMetrics(Collector, WriteObserver):
     """Measures durations of writes and sizes of groups; writers keep the plain counts.
 
     Args:
@@ -126,9 +126,6 @@ class WriteMetrics(Collector):
         """Measure a claim."""
         self._measured.add(table)
         self._claim_seconds.labels(table).observe(seconds)
-
-    def on_fenced(self, table: str, region_id: str, epoch: int) -> None:
-        """Do nothing: the writer counts it."""
 
     def on_forward(self, table: str, region_id: str, url: str, rows: int, seconds: float) -> None:  # noqa: ARG002
         """Measure a forward."""

@@ -28,8 +28,6 @@ from planner.sql.rewrites.scalar_subqueries import (
 from planner.sql.rewrites.separate_lists import separate_lists
 from planner.sql.tokens import Edit, SqlText
 
-__all__ = ["NESTED", "REWRITES", "Names", "Rewrite"]
-
 NESTED: Final = "SELECT .. SELECT"
 """Among the words of a text that has several SELECTs."""
 

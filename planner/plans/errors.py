@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import ClassVar
 
-from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError, is_panic
+from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
 from planner.binding.substrait import Bound
-from planner.sql.limits import find_makers
 
 _PRIVATE_NAME = re.compile(r'"([^"]+)#\d+"|\b(\w+)#\d+\b')
 # How the bindings quote an exception that was raised in Python; clients get only its message.
@@ -49,8 +46,6 @@ _WRAPPERS = re.compile(
 )
 
 
-# What Rust's own libraries say when they are asked for more memory than there can be.
-_TOO_LARGE = re.compile(r"capacity overflow|LayoutError|with overflow|offset overflow")
 # Functions of numbers that are called with lists of lists, and max and min of what has no order.
 _WRONG_TYPE = re.compile(r"Internal error: could not cast array of type (.+?) to arrow_array")
 _UNORDERED = re.compile(r"Internal error: Uncomparable values")
@@ -72,31 +67,6 @@ def schema_changed_error(sql: str) -> PreconditionError:
     """Return the error for a statement whose result has other columns than when it was prepared."""
     msg = "the result of this statement has changed since it was prepared, because a table was altered"
     return PreconditionError(f"{msg}: prepare it again: {sql}")
-
-
-@contextmanager
-def describe_panics(sql: str) -> Iterator[None]:
-    """Turn a panic of DataFusion that is the statement's fault into an error of the statement.
-
-    That are those about the size of a value, in a statement that calls functions which make values of a given
-    length. Any other panic passes: nothing in it says whose fault it is.
-
-    Args:
-        sql: the statement.
-
-    Raises:
-        InvalidInputError: in place of the panic.
-    """
-    try:
-        yield
-    except BaseException as error:
-        makers = find_makers(sql) if is_panic(error) and _TOO_LARGE.search(str(error)) else ()
-        if not makers:
-            raise
-        names = " or ".join(map(repr, makers))
-        raise InvalidInputError(
-            f"the function {names} was asked for a value larger than any can be: ask for a smaller one"
-        ) from error
 
 
 def translate_error(

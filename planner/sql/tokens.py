@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -23,24 +24,6 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from memwal.errors import InvalidInputError, UnsupportedError
 from memwal.transforms.determinism import list_functions
-
-__all__ = [
-    "QUOTED",
-    "STRING",
-    "VECTOR",
-    "Copy",
-    "Edit",
-    "Piece",
-    "Slot",
-    "SqlText",
-    "apply_edits",
-    "at_position",
-    "fold",
-    "number_parameters",
-    "quote",
-    "splice",
-    "tokenize",
-]
 
 QUOTED = '"'
 STRING = "'"
@@ -119,6 +102,12 @@ class SqlText:
     tokens: tuple[Token, ...]
     words: tuple[str, ...]
     names: Mapping[int, str]
+
+    def has_any(self, words: AbstractSet[str]) -> bool:
+        """Return whether it has one of some words, in upper case, in quotes or without."""
+        if not words.isdisjoint(self.words):
+            return True
+        return QUOTED in self.words and any(name.upper() in words for name in self.names.values())
 
     def is_name(self, index: int) -> bool:
         """Return whether a token can be an identifier."""

@@ -46,9 +46,8 @@ from gateway.execution.workers.segments import INLINE_BYTES, SegmentWriter, Trim
 from memwal.errors import LanceGatewayError, UnavailableError, is_panic
 from planner.access.rights import Access
 from planner.access.visible_catalog import SystemTable, VisibleCatalog
-from planner.bridge.run_control import RunControl
+from planner.bridge.run_control import RunControl, describe_panics
 from planner.plans.dataframes import Frames
-from planner.plans.errors import describe_panics
 from planner.plans.prepared_query import PreparedQuery
 from planner.plans.query_planner import MAX_PLANS
 from planner.tables.sources.snapshot import SnapshotDescription

@@ -45,8 +45,6 @@ from planner.bridge.plan_reading import (
     subquery_plans,
 )
 
-__all__ = ["EMPTIED", "empties_aggregates", "may_empty_aggregates"]
-
 EMPTIED: Final = (
     "A condition that reads no columns, above an aggregate without GROUP BY, is not offered beside joins and "
     "searches, as in LEFT JOIN (SELECT count(*) ..) ON FALSE: leave it out, or add GROUP BY"
@@ -129,7 +127,7 @@ def _one_rows(plan: LogicalPlan, *, is_deep: bool = False) -> int:
 
 
 def _empty_relations(plan: LogicalPlan) -> int:
-    nodes = (one.to_variant() for one in every_node(plan))
+    nodes = (node.to_variant() for node in every_node(plan))
     return sum(isinstance(node, EmptyRelation) and not node.produce_one_row() for node in nodes)
 
 
@@ -151,7 +149,7 @@ def _stands_above_a_row(plan: LogicalPlan) -> bool:
             return False
     if not any(_is_constant(conjunct, literals) for conjunct in split_conjuncts(condition)):
         return False
-    return any(_one_rows(one) or any(map(_is_whole, every_node(one))) for one in plan.inputs())
+    return any(_one_rows(child) or any(map(_is_whole, every_node(child))) for child in plan.inputs())
 
 
 def _list_chain(plan: LogicalPlan) -> Iterator[LogicalPlan]:

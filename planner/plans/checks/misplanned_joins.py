@@ -56,8 +56,6 @@ from planner.bridge.plan_reading import (
     split_conjuncts,
 )
 
-__all__ = ["refuse_constant_sides", "refuse_misplanned_joins"]
-
 _Column = tuple[str | None, str]
 """The relation that a column belongs to, None for any, and its name."""
 _Columns = frozenset[_Column]
@@ -215,7 +213,9 @@ def _is_kept(expression: Expression) -> bool:
 def _check(kind: str, left: LogicalPlan, right: LogicalPlan, above: _Above) -> None:
     if kind not in _OUTER:
         return
-    if kind == "Right" and not all(isinstance(one.to_variant(), _NEVER_FILTER) for one in every_node(right)):
+    if kind == "Right" and not all(
+        isinstance(node.to_variant(), _NEVER_FILTER) for node in every_node(right)
+    ):
         shared = _shared(_without_relation(above.misled), _all_names(right))
         if shared is not None:
             msg = (
@@ -245,7 +245,7 @@ def _check_keys(kind: str, keys: Iterable[_Columns], constants: _Columns, advice
 
 def _constant(scan: TableScan) -> list[Expression]:
     """Conditions of a scan that read no column and are not TRUE."""
-    return [one for one in scan.filters() if not _read([one]) and not _is_true(one)]
+    return [condition for condition in scan.filters() if not _read([condition]) and not _is_true(condition)]
 
 
 def _is_true(expression: Expression) -> bool:
@@ -289,7 +289,9 @@ def _without_relation(columns: _Columns) -> _Columns:
 
 
 def _keys_of_windows(node: WindowExpr) -> frozenset[_Columns]:
-    return frozenset(_read([key]) for one in node.get_window_expr() for key in _window_keys(node, one) or [])
+    return frozenset(
+        _read([key]) for window in node.get_window_expr() for key in _window_keys(node, window) or []
+    )
 
 
 def _window_keys(node: WindowExpr, function: Expression) -> list[Expression] | None:
@@ -341,7 +343,7 @@ def _constants(plan: LogicalPlan) -> _Columns:
                 return below
             return frozenset((None, output_name(expr)) for expr in node.aggregate_exprs())
         case WindowExpr():
-            windows = [one for one in node.get_window_expr() if not _window_keys(node, one)]
+            windows = [window for window in node.get_window_expr() if not _window_keys(node, window)]
             return below | frozenset((None, output_name(window)) for window in windows)
         case Filter():
             return _constants_of(list(split_conjuncts(node.predicate())), below)

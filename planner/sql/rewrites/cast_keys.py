@@ -13,8 +13,6 @@ from collections.abc import Iterator
 
 from planner.sql.tokens import Edit, SqlText
 
-__all__ = ["rewrite_cast_keys"]
-
 _CASTS = frozenset({"CAST", "TRY_CAST"})
 
 

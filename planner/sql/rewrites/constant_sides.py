@@ -17,8 +17,6 @@ from typing import Final
 from planner.sql.rewrites.truth_position import find_subject_start
 from planner.sql.tokens import QUOTED, STRING, Copy, Edit, Piece, SqlText
 
-__all__ = ["OPPOSITES", "exchange_constant_sides", "reads_no_columns"]
-
 OPPOSITES: Final = MappingProxyType({"=": "=", "<": ">", ">": "<", "<=": ">=", ">=": "<="})
 """The comparisons that are combined, each with the one that means the same of exchanged sides."""
 _OPENING: Final = MappingProxyType({"(": ")", "[": "]", "{": "}", "CASE": "END"})

@@ -16,8 +16,6 @@ from collections.abc import Iterator
 
 from planner.sql.tokens import Copy, Edit, Piece, SqlText, apply_edits, tokenize
 
-__all__ = ["show_hidden_operands"]
-
 _BEHIND_KEYS = frozenset({"ASC", "DESC", "NULLS", ",", ")", "RANGE", "ROWS", "GROUPS"})
 _BEHIND_ARGUMENTS = frozenset({",", "ORDER", "IGNORE", "RESPECT"})
 _NULLS = frozenset({"IGNORE", "RESPECT"})

@@ -42,8 +42,6 @@ from planner.sql.rewrites.scalar_subqueries import find_condition_of_one_row, is
 from planner.sql.rewrites.truth_position import TruthPosition, find_subject_start, find_truth_position
 from planner.sql.tokens import QUOTED, STRING, Copy, Edit, Piece, SqlText, at_position
 
-__all__ = ["rewrite_quantified_comparisons"]
-
 _SUBQUERIES = frozenset({"SELECT", "WITH"})
 _ANY = frozenset({"ANY", "SOME"})
 _UNEQUAL = frozenset({"<>", "!="})

@@ -28,15 +28,6 @@ from collections.abc import Iterator
 
 from planner.sql.tokens import Copy, Edit, Piece, SqlText, apply_edits, tokenize
 
-__all__ = [
-    "find_condition_of_one_row",
-    "is_quantified",
-    "keep_conditions_in_place",
-    "rewrite_exists_of_one_row",
-    "rewrite_nullable_subqueries",
-    "rewrite_scalar_totals",
-]
-
 _OF_ROWS = frozenset(
     {"FROM", "JOIN", "IN", "EXISTS", "ANY", "SOME", "ALL", "AS", "UNION", "EXCEPT", "INTERSECT", "UNNEST"}
 )

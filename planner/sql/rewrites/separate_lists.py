@@ -19,8 +19,6 @@ from memwal.errors import UnsupportedError
 from planner.sql.rewrites.truth_position import TruthPosition, find_subject_start, find_truth_position
 from planner.sql.tokens import Edit, SqlText, apply_edits, tokenize
 
-__all__ = ["apply_separate_lists", "separate_lists"]
-
 _MOST = 100
 _OF_ROWS = frozenset(TruthPosition) - {TruthPosition.OUTPUT, TruthPosition.VALUE}
 _PLAIN = frozenset({"TRUE", "FALSE", "CAST", "TRY_CAST", "AS"})

@@ -6,8 +6,9 @@ import pytest
 from datafusion import SessionContext
 
 from memwal.errors import InvalidInputError, is_panic
+from planner.bridge.run_control import describe_panics
 from planner.engine import QueryEngine
-from planner.plans.errors import describe_panics, translate_error
+from planner.plans.errors import translate_error
 from planner.tables.state.catalog import Catalog
 from tests.planner.names import ORDERS, bound
 
