@@ -38,7 +38,11 @@ from enum import Enum
 from memwal.errors import UnsupportedError
 from memwal.transforms.determinism import has_unstable_call
 from planner.sql.rewrites.constant_sides import reads_no_columns
-from planner.sql.rewrites.scalar_subqueries import find_condition_of_one_row, is_quantified
+from planner.sql.rewrites.scalar_subqueries import (
+    find_condition_of_one_row,
+    is_in_value_list,
+    is_quantified,
+)
 from planner.sql.rewrites.truth_position import TruthPosition, find_subject_start, find_truth_position
 from planner.sql.tokens import QUOTED, STRING, Copy, Edit, Piece, SqlText, at_position
 
@@ -298,18 +302,20 @@ def _find_relations(text: SqlText, relations: Collection[str], tokens: Collectio
         for i in tokens
         if text.is_name(i)
         and text.words[i + 1] != "."
-        and not _is_qualified_column(text.words, i)
+        and not _is_qualified_column(text, i)
         and not _has_alias(text, i)
         and (name := text.name(i)) in relations
     }
 
 
-def _is_qualified_column(words: tuple[str, ...], i: int) -> bool:
+def _is_qualified_column(text: SqlText, i: int) -> bool:
     """Return whether a name is certainly that of a column, as in `t.n`, and not of `schema.table`."""
-    first = i
+    words, first = text.words, i
     while words[first - 1] == "." and first > 1:
         first -= 2
-    return first < i and words[first - 1] not in _BEFORE_RELATIONS
+    before = words[first - 1]
+    is_column = is_in_value_list(text, first - 1) if before == "," else before not in _BEFORE_RELATIONS
+    return first < i and is_column
 
 
 def _has_alias(text: SqlText, i: int) -> bool:

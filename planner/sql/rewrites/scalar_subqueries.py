@@ -133,14 +133,14 @@ def _is_value(text: SqlText, opening: int) -> bool:
         return False
     before = words[outer - 1]
     if before == ",":
-        return _is_in_value_list(text, outer - 1)
+        return is_in_value_list(text, outer - 1)
     if before == "FROM":
         return words[outer - 2] == "DISTINCT" and words[outer - 3] in {"IS", "NOT"}
     is_argument = outer < opening and text.is_name(outer - 1) and before not in _OF_ROWS
     return is_argument or before in _BEFORE_VALUES
 
 
-def _is_in_value_list(text: SqlText, comma: int) -> bool:
+def is_in_value_list(text: SqlText, comma: int) -> bool:
     """Return whether a comma separates values, not relations."""
     words = text.words
     depth = 0
