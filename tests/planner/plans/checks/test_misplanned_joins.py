@@ -69,7 +69,6 @@ CONSTANT = "(SELECT id, 7 AS k, c FROM u WHERE id < 20)"
 LOWERED = "(SELECT id, a, c FROM t WHERE lower(c) <> 'x')"
 UNITED = "(SELECT id, a, c FROM t WHERE id < 5 UNION ALL SELECT id, a, c FROM u WHERE a > 3)"
 NOTHING = "(SELECT count(*) AS n FROM t WHERE 1 = 2)"
-PAIRS = "(VALUES (2, 7), (4, 7)) v (i, k)"
 COUNTED = "(SELECT count(*) AS n, max(id) AS m FROM t)"
 
 REFUSED = {
@@ -112,10 +111,6 @@ REFUSED = {
             "SELECT y.id, row_number() OVER (PARTITION BY x.k ORDER BY y.id) AS n "
             f"FROM t y LEFT JOIN {CONSTANT} x ON x.id = y.id"
         ),
-    ),
-    "an order by what a condition makes constant on the right": (
-        f"SELECT t.id, v.k FROM t LEFT JOIN {PAIRS} ON v.k = 7 AND t.id = v.i ORDER BY k, id",
-        f"SELECT t.id, v.k FROM t LEFT JOIN {PAIRS} ON t.id = v.i ORDER BY k, id",
     ),
     "a condition that is never true above an aggregate": (
         f"SELECT x.id, s.n FROM u x LEFT JOIN {COUNTED} s ON x.id = s.m AND 1 = 0",

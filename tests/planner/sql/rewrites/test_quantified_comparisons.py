@@ -91,7 +91,7 @@ def test_lists_are_compared_as_ever(engine: QueryEngine) -> None:
 def test_a_column_is_called_like_a_relation(engine: QueryEngine, condition: str) -> None:
     sql = (
         "WITH qty AS (SELECT id, qty FROM orders) SELECT o.id FROM qty o WHERE o.qty NOT IN "
-        f"(SELECT p.id FROM orders p WHERE p.id = o.qty AND {condition})"
+        f"(SELECT p.id AS one FROM orders p WHERE p.id = o.qty AND {condition})"
     )
     plain = sql.replace("WITH qty", "WITH amounts").replace("FROM qty", "FROM amounts")
     assert ids(engine, sql) == ids(engine, plain)
