@@ -48,6 +48,7 @@ _WRAPPERS = re.compile(
 
 # Functions of numbers that are called with lists of lists, and max and min of what has no order.
 _WRONG_TYPE = re.compile(r"Internal error: could not cast array of type (.+?) to arrow_array")
+_NO_RANGE = re.compile(r"Internal error: Cannot run range queries on datatype: (.+)\.\n")
 _UNORDERED = re.compile(r"Internal error: Uncomparable values")
 
 
@@ -95,6 +96,12 @@ def translate_error(
     wrong = _WRONG_TYPE.match(short)
     if wrong is not None:
         return InvalidInputError(f"a function of this statement does not take values of type {wrong[1]}")
+    unranged = _NO_RANGE.match(short)
+    if unranged is not None:
+        return InvalidInputError(
+            f"a window with ORDER BY values of type {unranged[1]} has no RANGE: give its frame in ROWS, as in "
+            "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+        )
     if _UNORDERED.match(short):
         return InvalidInputError("max and min take no values of this nested type, which have no order")
     if _EXHAUSTED in text:

@@ -120,7 +120,7 @@ class Fuzzer:
                     asking = _Asking(self, report, process, number, root, stack)
                     asking.ask(min(left, self.per_lake), begin + seconds)
                 except Refused as refused:
-                    # Rights over a table whose values they can't be computed for.
+                    # Rights that can't be computed for the values of a table, or a view that can't be read.
                     if known_refusal(str(refused)) is None:
                         raise
                     report.tally.add("lakes given up")

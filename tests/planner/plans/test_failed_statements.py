@@ -70,6 +70,10 @@ def test_a_value_larger_than_any_is_the_statements_fault(tmp_path: Path, sql: st
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
+        (
+            "SELECT count(*) OVER (ORDER BY arrow_cast(item, 'Binary')) FROM orders",
+            "^a window with ORDER BY values of type Binary has no RANGE: give its frame in ROWS",
+        ),
         ("SELECT array_normalize([[1], [NULL]])", r"does not take values of type List\(Float64\)$"),
         (
             "SELECT max(a) FROM (VALUES ([[1]]), ([[2]])) AS t(a)",
