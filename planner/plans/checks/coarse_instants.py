@@ -26,8 +26,8 @@ from datafusion.plan import LogicalPlan
 from memwal.errors import UnsupportedError
 from memwal.transforms.determinism import is_deterministic
 from planner.bridge.plan_reading import (
-    WRONG_RULES,
     KEEPS_SUBQUERIES,
+    WRONG_RULES,
     Expression,
     columns_of,
     every_node,
