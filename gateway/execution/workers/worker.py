@@ -51,6 +51,7 @@ from planner.plans.dataframes import Frames
 from planner.plans.errors import describe_panics
 from planner.plans.prepared_query import PreparedQuery
 from planner.plans.query_planner import MAX_PLANS
+from planner.tables.shared.cache import SharedCache
 from planner.tables.sources.snapshot import SnapshotDescription
 from planner.tables.state.catalog import Catalog
 
@@ -92,6 +93,8 @@ class Worker:
             cache_bytes=options.cache_bytes,
             writing=None,
             limits=options.storage_limits,
+            # The front process has opened the directory before: what changed since must not end workers.
+            shared=SharedCache.open(options.shared_directory, options.shared_bytes, is_required=False),
         )
         self.options = options
         self.catalog = catalog
