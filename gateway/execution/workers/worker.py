@@ -20,6 +20,7 @@ from cachetools import LRUCache
 
 from gateway.execution.streams import slice_batch
 from gateway.execution.workers.channel import Channel, ChannelClosedError
+from gateway.execution.workers.idle_memory import IdleMemory
 from gateway.execution.workers.messages import (
     Answered,
     CallFunction,
@@ -97,6 +98,7 @@ class Worker:
             shared=SharedCache.open(options.shared_directory, options.shared_bytes, is_required=False),
         )
         self.options = options
+        self.memory = IdleMemory()
         self.catalog = catalog
         self._control = control
         self._frames = Frames(catalog, options.partitions, options.query_memory_bytes)
@@ -210,7 +212,8 @@ class _Conversation:
     def _answer_all(self) -> None:
         with suppress(ChannelClosedError):
             while (asked := self._requests.get()) is not None:
-                answer = self._answer(*asked)
+                with self._worker.memory.work():
+                    answer = self._answer(*asked)
                 del asked
                 trimmed = self._segments.trim()
                 if trimmed:
@@ -308,6 +311,8 @@ def run_worker(options: WorkerOptions, control: socket.socket) -> None:
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:  # noqa: PTH123 - no file
         score.write(_FIRST_TO_DIE)
     limit_memory(options.memory_bytes)
+    # What it frees can be given back to the system, whichever thread has freed it.
+    pa.set_memory_pool(pa.system_memory_pool())
     try:
         Worker(options, Channel(control)).serve()
     except ChannelClosedError:

@@ -42,6 +42,22 @@ class _BaseMaskFile:
 
 
 @dataclass(frozen=True, slots=True)
+class _RegionFile:
+    """Name of the file of the visible rows of the generations of a region, oldest first."""
+
+    key: Columns
+    generations: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class LayerRows:
+    """Visible rows of a generation: one flag per live row, in the order of its keys, and the mask."""
+
+    rows: np.ndarray
+    mask: RowMask
+
+
+@dataclass(frozen=True, slots=True)
 class _SupersededFile:
     """Name of the file of the rows of some fragments whose key a generation has as well."""
 
@@ -120,6 +136,37 @@ class SharedMasks:
                 values = [np.ascontiguousarray(one, np.uint32).tobytes() for one in offsets]
                 self._shared.files.put(name.name, pa.record_batch({"": pa.array(values, pa.large_binary())}))
 
+    def name_region(self, base: BaseTable, generations: Sequence[GenerationDataset]) -> FileName | None:
+        """Return the name of the file of the visible rows of a region; None if they are not shared."""
+        if self._shared.files is None or sum(one.rows for one in generations) < SHARED_BYTES:
+            return None
+        sources = [one.source(base) for one in generations]
+        names = tuple([name for one in sources if (name := self._shared.name_dataset(one)) is not None])
+        if len(names) < len(sources):
+            return None
+        return self._shared.build_name(
+            _RegionFile(base.key, names), [(one, one.fragments.all) for one in sources]
+        )
+
+    def load_region(
+        self, holder: Holder, keys: Sequence[Hashable], name: FileName | None
+    ) -> list[LayerRows] | None:
+        """Return the visible rows of each generation, and keep them in a cache; None without a file."""
+        if name is None or self._shared.files is None:
+            return None
+        batch = self._shared.files.get(name.name)
+        if batch is None or batch.num_rows != len(keys):
+            return None
+        layers = _decode_region(batch)
+        for key, layer in zip(keys, layers, strict=True):
+            self._shared.hold(holder, key, name, layer)
+        return layers
+
+    def store_region(self, name: FileName | None, layers: Sequence[LayerRows]) -> None:
+        """Write the visible rows of each generation to a file."""
+        if name is not None and self._shared.files is not None and name.is_certain():
+            self._shared.files.put(name.name, _encode_region(layers))
+
     def _pays(self, base: BaseTable) -> bool:
         """Return whether a mask of the table is worth a file."""
         return self._shared.files is not None and base.physical_rows >= SHARED_BYTES * 8
@@ -172,6 +219,25 @@ def _decode_row_mask(batch: pa.RecordBatch) -> RowMask:
         visible = pa.Array.from_buffers(pa.bool_(), count, [None, value.as_buffer()])
         fragments[number] = FragmentMask(visible, hides_deleted)
     return RowMask(fragments)
+
+
+def _encode_region(layers: Sequence[LayerRows]) -> pa.RecordBatch:
+    shown = [np.ascontiguousarray(one.rows, np.bool_).tobytes() for one in layers]
+    masks = [_encode_row_mask(one.mask).to_struct_array() for one in layers]
+    lengths = np.cumsum([0, *map(len, masks)])
+    lists = pa.LargeListArray.from_arrays(pa.array(lengths, pa.int64()), pa.concat_arrays(masks))
+    return pa.record_batch({"shown": pa.array(shown, pa.large_binary()), "mask": lists})
+
+
+def _decode_region(batch: pa.RecordBatch) -> list[LayerRows]:
+    shown, masks = batch.columns
+    return [
+        LayerRows(
+            np.frombuffer(rows.as_buffer(), np.bool_),
+            _decode_row_mask(pa.RecordBatch.from_struct_array(mask.values)),
+        )
+        for rows, mask in zip(shown, masks, strict=True)
+    ]
 
 
 LAYER_KEYS = Encoding(_encode_layer_keys, _decode_layer_keys)

@@ -39,7 +39,7 @@ from planner.tables.sources.snapshot import TableSnapshot
 from planner.tables.visibility.key_probe import KeyProbe
 from planner.tables.visibility.key_search import KeySearch
 from planner.tables.visibility.newest import find_newest, find_newest_in_layers
-from planner.tables.visibility.shared_masks import ROW_MASK, SharedMasks
+from planner.tables.visibility.shared_masks import ROW_MASK, LayerRows, SharedMasks
 
 _LOCKS = 32
 
@@ -104,14 +104,6 @@ class _LayerName:
 
     key: Columns
     generations: tuple[Place, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class _LayerRows:
-    """Visible rows of a generation: one flag per live row, in the order of its keys, and the mask."""
-
-    rows: np.ndarray
-    mask: RowMask
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,11 +197,15 @@ class Visibility:
         It depends on the later ones only: a merge, which removes the oldest, leaves it as it is.
         """
         names = _name_layers(base, generations)
-        layers: list[_LayerRows | None] = self._cache.get_many(names)
+        layers: list[LayerRows | None] = self._cache.get_many(names)
         found = [one for one in layers if one is not None]
-        if len(found) < len(generations):
+        if len(found) == len(generations):
+            return {one.path: layer.mask for one, layer in zip(generations, found, strict=True)}
+        file = self._files.name_region(base, generations)
+        loaded = self._files.load_region(self._cache, names, file)
+        if loaded is None:
             found = [
-                _LayerRows(
+                LayerRows(
                     rows, build_mask(self.search.read_keys(base, one).addresses[rows], one.fragment_rows)
                 )
                 for one, rows in zip(generations, self._compute_visible_rows(base, generations), strict=True)
@@ -220,13 +216,16 @@ class Visibility:
                     for name, layer in zip(names, found, strict=True)
                 ]
             )
+            self._files.store_region(file, found)
+        else:
+            found = loaded
         return {one.path: layer.mask for one, layer in zip(generations, found, strict=True)}
 
     def _compute_visible_rows(
         self, base: BaseTable, generations: Sequence[GenerationDataset]
     ) -> tuple[np.ndarray, ...]:
         *earlier, last = generations
-        before: list[_LayerRows | None] = self._cache.get_many(_name_layers(base, earlier))
+        before: list[LayerRows | None] = self._cache.get_many(_name_layers(base, earlier))
         hidden = None
         if all(one is not None for one in before):
             hidden = self.search.recall_superseded(base, last, earlier)
