@@ -13,7 +13,7 @@ import pyarrow as pa
 from execnodes.rows.keys import KeySet
 from execnodes.rows.row_mask import FragmentMask, RowMask
 from execnodes.storage.data_files import Deletions, FragmentFiles, Place, StoredFragments
-from memwal.stored_fields import TOMBSTONE
+from memwal.stored_fields import TOMBSTONE, read_dataset_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +113,16 @@ class LanceSource:
         types = dataset.schema
         fields = dataset.lance_schema.fields()
         return {field.name(): (field.id(), types.field(field.name()).type) for field in fields}
+
+    @cached_property
+    def nested_ids(self) -> Mapping[int, tuple[int, ...]]:
+        """Field ids below a stored column, by its own; columns without any are absent."""
+        fields = read_dataset_fields(self.dataset)
+        return {
+            field.field_id: tuple([one.field_id for one in field.walk()])
+            for field in fields
+            if field.children
+        }
 
     @cached_property
     def fragments(self) -> StoredFragments:

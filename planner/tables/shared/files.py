@@ -80,7 +80,8 @@ class SharedFiles:
         self._state = os.open(_STATE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=self._directory)
         with self._locked():
             totals = self.read_totals()
-            self._write_totals(totals._replace(nbytes=self._evict(self.max_bytes)))
+            nbytes = self._evict(self.max_bytes)
+            self._write_totals(totals._replace(nbytes=nbytes, evictions=totals.evictions + 1))
 
     def read_totals(self) -> Totals:
         """Return what all processes have done."""

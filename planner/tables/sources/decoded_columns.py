@@ -72,11 +72,13 @@ class _ColumnFile:
     Attributes:
         rows: name of the stored rows.
         field_id: of the column.
+        nested_ids: of the fields in the column; () where there are none.
         type: as which it is read.
     """
 
     rows: bytes
     field_id: int
+    nested_ids: tuple[int, ...]
     type: pa.DataType
 
 
@@ -337,7 +339,9 @@ class _FragmentChunks:
             stored_rows = self._shared.name_rows(self._source, self._fragment)
             if stored_rows is None:
                 return None
-            column = digest(_ColumnFile(stored_rows, key.column.field_id, key.column.type))
+            field_id, kind = key.column.field_id, key.column.type
+            nested = self._source.nested_ids.get(field_id, ()) if pa.types.is_nested(kind) else ()
+            column = digest(_ColumnFile(stored_rows, field_id, nested, kind))
             self._columns[key.column] = column
         return self._shared.build_name(
             _ChunkFile(column, key.number, key.visible), [(self._source, (self._fragment,))]
