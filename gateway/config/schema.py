@@ -208,8 +208,10 @@ class CacheSection(Section):
 
     directory: str = Field(
         default="auto",
-        description="Directory of decoded columns, keys and masks of local tables, for this user alone; auto "
-        "takes one in memory, below `$XDG_RUNTIME_DIR` or /dev/shm; none lets each process keep its own.",
+        min_length=1,
+        description="Directory of decoded columns, keys and masks of local tables, for this user alone. auto "
+        "takes one in memory with room for them, below `$XDG_RUNTIME_DIR` or /dev/shm; with none, each "
+        "process keeps its own.",
     )
     shared_bytes: Size = Field(
         default=0,

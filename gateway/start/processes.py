@@ -12,7 +12,7 @@ from gateway.execution.workers.pool import MAX_DEFAULT_WORKERS
 from gateway.observability import statements
 from gateway.start.machine import count_cores, read_memory_bytes
 from gateway.start.opening import read_storage_limits
-from planner.tables.shared.directory import find_default_directory
+from planner.tables.shared.directory import find_default_directory, measure_room
 
 _LEAST_OWN_SHARE = 8
 """One part in so many of the cache is for what processes don't share, whatever the configuration says."""
@@ -40,10 +40,14 @@ class SharedDirectory:
         # Files of an object store can't be told from others without asking for each of them.
         if name == "none" or urlsplit(config.root).scheme not in ("", "file"):
             return SharedDirectory(None, 0, is_named=False)
-        if name == "auto":
-            found = find_default_directory()
-            return SharedDirectory(found, 0 if found is None else nbytes, is_named=False)
-        return SharedDirectory(Path(name), nbytes, is_named=True)
+        if name != "auto":
+            directory = Path(name).absolute()
+            return SharedDirectory(directory, min(nbytes, measure_room(directory)), is_named=True)
+        found = find_default_directory()
+        # Containers may have very little of such memory: then each process had better keep its own.
+        if found is None or measure_room(found) < nbytes:
+            return SharedDirectory(None, 0, is_named=False)
+        return SharedDirectory(found, nbytes, is_named=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,13 @@ def find_default_directory() -> Path | None:
     return memory / f"lance-gateway-{os.geteuid()}" if memory.is_dir() else None
 
 
+def measure_room(path: Path) -> int:
+    """Return the bytes that may be used of the file system of a directory, there or not: half of it."""
+    existing = next(one for one in (path, *path.parents) if one.is_dir())
+    space = os.statvfs(existing)
+    return space.f_blocks * space.f_frsize // 2
+
+
 def _refuse(path: Path, reason: str) -> PreconditionError:
     return PreconditionError(
         f"cache.directory {str(path)!r} can't be used: {reason}. Rows of tables are kept there, so it "

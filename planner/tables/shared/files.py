@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from planner.tables.shared.directory import open_directory
+from planner.tables.shared.directory import measure_room, open_directory
 from planner.tables.shared.file_format import encode, map_file
 
 logger = logging.getLogger(__name__)
@@ -71,8 +71,7 @@ class SharedFiles:
 
     def __init__(self, directory: Path, max_bytes: int) -> None:
         self._directory = open_directory(directory)
-        space = os.fstatvfs(self._directory)
-        self.max_bytes = min(max_bytes, space.f_blocks * space.f_frsize // 2)
+        self.max_bytes = min(max_bytes, measure_room(directory))
         self.hits = self.misses = self.damaged = 0
         self._told = (0, 0)
         self._lock = threading.Lock()
