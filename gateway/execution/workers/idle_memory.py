@@ -14,6 +14,7 @@ import pyarrow as pa
 
 _LOOK_SECONDS = 0.5
 _IDLE_SECONDS = 1.0
+_M_ARENA_MAX = -8
 
 
 class IdleMemory:
@@ -48,6 +49,18 @@ class IdleMemory:
                     self._is_dirty = False
             if is_due:
                 release_memory()
+
+
+def prepare_allocators(arenas: int) -> None:
+    """Let what is freed be given back later; call it before the process has threads.
+
+    Args:
+        arenas: parts of the heap; each thread takes one, and what is free in one serves no other.
+    """
+    pa.set_memory_pool(pa.system_memory_pool())  # Arrow's usual one keeps what threads have freed.
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
+    if set_option is not None:
+        set_option(_M_ARENA_MAX, arenas)
 
 
 def release_memory() -> None:

@@ -20,7 +20,7 @@ from cachetools import LRUCache
 
 from gateway.execution.streams import slice_batch
 from gateway.execution.workers.channel import Channel, ChannelClosedError
-from gateway.execution.workers.idle_memory import IdleMemory
+from gateway.execution.workers.idle_memory import IdleMemory, prepare_allocators
 from gateway.execution.workers.messages import (
     Answered,
     CallFunction,
@@ -311,8 +311,7 @@ def run_worker(options: WorkerOptions, control: socket.socket) -> None:
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:  # noqa: PTH123 - no file
         score.write(_FIRST_TO_DIE)
     limit_memory(options.memory_bytes)
-    # What it frees can be given back to the system, whichever thread has freed it.
-    pa.set_memory_pool(pa.system_memory_pool())
+    prepare_allocators(max(options.partitions or 1, 2))
     try:
         Worker(options, Channel(control)).serve()
     except ChannelClosedError:
