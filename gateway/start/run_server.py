@@ -33,11 +33,12 @@ from gateway.server import GatewayServer
 from gateway.start.machine import count_cores
 from gateway.start.observability import Observability, choose_http_port
 from gateway.start.opening import Writing, open_catalog, open_security, open_writing
-from gateway.start.processes import Processes, plan_processes
+from gateway.start.processes import Processes, SharedDirectory, plan_processes
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
 from planner.bridge import compatibility, isolation
 from planner.plans.prepared_query import PreparedQuery
 from planner.tables.shared.cache import SharedCache
+from planner.tables.shared.directory import open_directory
 from planner.tables.state.catalog import Catalog
 
 
@@ -247,6 +248,7 @@ def find_problems(loaded: Loaded) -> list[str]:
         checks += [
             lambda: open_security(config.tls, config.auth, host=config.server.host),
             lambda: open_writing(config),
+            lambda: _check_shared_directory(config),
             lambda: _check_root(config),
         ]
     for check in checks:
@@ -266,6 +268,12 @@ def _find_missing_files(loaded: Loaded) -> Iterator[str]:
             value = getattr(value, part)
         if isinstance(value, Path) and not value.is_file():
             yield f"{loaded.sources[key]}: {key} = {str(value)!r}: there is no such file"
+
+
+def _check_shared_directory(config: GatewayConfig) -> None:
+    shared = SharedDirectory.choose(config)
+    if shared.is_named and shared.directory is not None and shared.directory.exists():
+        os.close(open_directory(shared.directory))
 
 
 def _check_root(config: GatewayConfig) -> None:

@@ -206,12 +206,12 @@ class SharedCache:
         read = [(source, tuple(fragments)) for source, fragments in sources]
 
         def is_certain() -> bool:
-            return all(
-                source.origin is not None
-                and source.origin.name_rows(fragment.files) == self._rows.get(fragment.files)
-                for source, fragments in read
-                for fragment in fragments
-            )
+            for source, fragments in read:
+                for fragment in fragments:
+                    name = None if source.origin is None else source.origin.name_rows(fragment.files)
+                    if name is None or name != self._rows.get(fragment.files):
+                        return False
+            return True
 
         return FileName(digest(key), is_certain)
 

@@ -55,7 +55,8 @@ def find_default_directory() -> Path | None:
 
 def measure_room(path: Path) -> int:
     """Return the bytes that may be used of the file system of a directory, there or not: half of it."""
-    existing = next(one for one in (path, *path.parents) if one.is_dir())
+    # Of a directory that may not be looked into, nothing is raised here: opening it tells.
+    existing = next(one for one in (path, *path.parents) if os.path.isdir(one))  # noqa: PTH112
     space = os.statvfs(existing)
     return space.f_blocks * space.f_frsize // 2
 

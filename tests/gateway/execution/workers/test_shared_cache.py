@@ -196,20 +196,24 @@ def test_writes_of_the_gateway_itself_are_seen_by_all_workers(
     assert lance.dataset(table.path).count_rows() == ROWS
 
 
-def test_a_directory_that_others_may_enter_is_refused(root: Path, place: Path) -> None:
+@pytest.mark.parametrize("command", [("serve", "--port", "0"), ("config", "check")], ids=" ".join)
+def test_a_directory_that_others_may_enter_is_refused(
+    command: tuple[str, ...], root: Path, place: Path
+) -> None:
     place.mkdir()
     place.chmod(0o755)
     program = str(Path(sys.executable).with_name("lance-gateway"))
     run = subprocess.run(
-        [program, "serve", "--root", str(root), "--port", "0", "--set", f"cache.directory={place}"],
+        [program, *command, "--root", str(root), "--set", f"cache.directory={place}"],
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
-    assert run.returncode == 1
-    assert "others may enter it (mode 755)" in run.stderr
+    assert run.returncode != 0
+    assert "others may enter it (mode 755)" in run.stderr + run.stdout
     assert "Traceback" not in run.stderr
+    assert not list(place.iterdir())
 
 
 def test_it_can_be_switched_off(root: Path, serve: Callable[..., GatewayProcess], tmp_path: Path) -> None:
