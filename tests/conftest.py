@@ -22,6 +22,14 @@ BUCKET = "tables"
 COMMITS = "commits"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_runtime_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Gateways keep what their processes share in a directory of the session, and not of the user."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def own_logging() -> Iterator[None]:
     """What a test says of logging (commands do so) ends with it: its streams are closed then."""

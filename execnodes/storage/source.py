@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from execnodes.rows.keys import KeySet
 from execnodes.rows.row_mask import FragmentMask, RowMask
-from execnodes.storage.data_files import Place, StoredFragments
-from memwal.stored_fields import TOMBSTONE
+from execnodes.storage.data_files import Deletions, FragmentFiles, Place, StoredFragments
+from memwal.stored_fields import TOMBSTONE, read_dataset_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,16 @@ def combine_chunks(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
 
 
+class Origin(Protocol):
+    """Where the files of a dataset lie: names them so that other processes know them, and later ones."""
+
+    def name_rows(self, files: FragmentFiles) -> bytes | None:
+        """Return a name that no other stored rows ever have; None if that is not certain."""
+
+    def name_deletions(self, deletions: Deletions) -> bytes | None:
+        """Return a name that no other deletions ever have; None if that is not certain."""
+
+
 @dataclass(frozen=True, eq=False)
 class LanceSource:
     """A Lance dataset at one version: the base table (generation 0) or a flushed generation.
@@ -92,6 +102,7 @@ class LanceSource:
         schema: the table's schema, by whose names and types all callers speak.
         stored: table column -> stored column; columns that the dataset never had are absent.
         place: names the dataset in caches; without it, nothing that was read of others is used.
+        origin: names its files for other processes; None where what was read of them is not shared.
     """
 
     label: str
@@ -99,6 +110,7 @@ class LanceSource:
     schema: pa.Schema
     stored: Mapping[str, StoredColumn]
     place: Place = field(default_factory=Place.unknown)
+    origin: Origin | None = None
 
     @cached_property
     def stored_names(self) -> Mapping[str, str]:
@@ -121,6 +133,16 @@ class LanceSource:
         types = dataset.schema
         fields = dataset.lance_schema.fields()
         return {field.name(): (field.id(), types.field(field.name()).type) for field in fields}
+
+    @cached_property
+    def nested_ids(self) -> Mapping[int, tuple[int, ...]]:
+        """Field ids below a stored column, by its own; columns without any are absent."""
+        fields = read_dataset_fields(self.dataset)
+        return {
+            field.field_id: tuple([one.field_id for one in field.walk()])
+            for field in fields
+            if field.children
+        }
 
     @cached_property
     def fragments(self) -> StoredFragments:

@@ -197,7 +197,26 @@ class LimitsSection(Section):
         "else goes on over it; 0 waits forever.",
     )
     cache_bytes: Size = Field(
-        default=512 << 20, gt=0, description="Cache of fresh rows, keys and masks, of all tables together."
+        default=512 << 20,
+        gt=0,
+        description="Cache of rows, keys and masks, of all tables and all processes together.",
+    )
+
+
+class CacheSection(Section):
+    """What all processes of a gateway keep together, in files that survive them."""
+
+    directory: str = Field(
+        default="auto",
+        min_length=1,
+        description="Directory of decoded columns, keys and masks of local tables, for this user alone. auto "
+        "takes one in memory with room for them, below `$XDG_RUNTIME_DIR` or /dev/shm; with none, each "
+        "process keeps its own.",
+    )
+    shared_bytes: Size = Field(
+        default=0,
+        description="What these files may take of `limits.cache_bytes`; the processes divide the rest. 0 "
+        "takes half of it.",
     )
 
 
@@ -357,6 +376,7 @@ class GatewayConfig(BaseSettings):
     tls: TlsSection = TlsSection()
     auth: AuthSection = AuthSection()
     limits: LimitsSection = LimitsSection()
+    cache: CacheSection = CacheSection()
     writes: WritesSection = WritesSection()
     observability: ObservabilitySection = ObservabilitySection()
 

@@ -219,6 +219,13 @@ class Gauges(Collector):
             lookups.add_metric((name, "hit"), cache.hits)
             lookups.add_metric((name, "miss"), cache.misses)
         size.add_metric(("lance",), self.catalog.lance_cache_bytes)
+        shared = self.catalog.shared.files
+        if shared is not None:
+            totals = shared.read_totals()
+            size.add_metric(("shared",), totals.nbytes)
+            limit.add_metric(("shared",), shared.max_bytes)
+            lookups.add_metric(("shared", "hit"), totals.hits)
+            lookups.add_metric(("shared", "miss"), totals.misses)
         yield from (size, limit, lookups)
 
     def _collect_tables(self) -> Iterator[Metric]:

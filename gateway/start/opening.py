@@ -27,11 +27,15 @@ from memwal.storage.time_limits import StorageLimits
 from memwal.writing import OwnershipPolicy, WriteOptions
 from memwal.writing.observing import WriteObserver
 from planner.access.rights import Access
+from planner.tables.shared.cache import SharedCache
 from planner.tables.state.catalog import Catalog
 
 
 def open_catalog(
-    config: GatewayConfig, writing: WriteOptions | None = None, cache_bytes: int | None = None
+    config: GatewayConfig,
+    writing: WriteOptions | None = None,
+    cache_bytes: int | None = None,
+    shared: SharedCache | None = None,
 ) -> Catalog:
     """Open the root of a configuration.
 
@@ -39,6 +43,7 @@ def open_catalog(
         config: all of it.
         writing: how tables are written; None where they are only read.
         cache_bytes: of the cache; None as the configuration says.
+        shared: what is kept for other processes as well; None where nothing is shared.
 
     Raises:
         LanceGatewayError: there is no such root, or storage did not serve it.
@@ -49,6 +54,7 @@ def open_catalog(
         cache_bytes=cache_bytes or config.limits.cache_bytes,
         writing=writing,
         limits=read_storage_limits(config),
+        shared=shared,
     )
 
 

@@ -22,8 +22,7 @@ from gateway.auth.files import read_text
 from gateway.auth.policy import find_misfits, parse_policy
 from gateway.config.loader import Loaded, list_fields
 from gateway.config.schema import GatewayConfig
-from gateway.execution.workers.messages import WorkerOptions
-from gateway.execution.workers.pool import MAX_DEFAULT_WORKERS, WorkerPool
+from gateway.execution.workers.pool import WorkerPool
 from gateway.execution.workers.remote_query import RemoteQuery
 from gateway.observability import statements
 from gateway.observability.gauges import WriteEvents
@@ -31,12 +30,15 @@ from gateway.observability.system_tables import SystemSettings, SystemWorkers
 from gateway.peers.forwarding import ForwardedRows
 from gateway.protocol.limits import Limits
 from gateway.server import GatewayServer
-from gateway.start.machine import count_cores, read_memory_bytes
+from gateway.start.machine import count_cores
 from gateway.start.observability import Observability, choose_http_port
-from gateway.start.opening import Writing, open_catalog, open_security, open_writing, read_storage_limits
+from gateway.start.opening import Writing, open_catalog, open_security, open_writing
+from gateway.start.processes import Processes, SharedDirectory, plan_processes
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
 from planner.bridge import compatibility, run_control
 from planner.plans.prepared_query import PreparedQuery
+from planner.tables.shared.cache import SharedCache
+from planner.tables.shared.directory import open_directory
 from planner.tables.state.catalog import Catalog
 
 
@@ -83,7 +85,8 @@ def serve(loaded: Loaded) -> None:
     with ExitStack() as stack:
         stack.callback(writing.close)
         plan = plan_processes(config)
-        catalog = open_catalog(config, writing.options, plan.cache_bytes)
+        shared = SharedCache.open(plan.shared.directory, plan.shared.nbytes, is_required=plan.shared.is_named)
+        catalog = open_catalog(config, writing.options, plan.cache_bytes, shared)
         stack.callback(catalog.close)
         observability = Observability(config.observability, catalog, config.server.port, events)
         stack.callback(observability.close)
@@ -136,55 +139,6 @@ def find_listening_problem(host: str, port: int) -> str | None:
     except OSError as error:
         return error.strerror
     return None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Processes:
-    """How the processes of a gateway share the memory.
-
-    Attributes:
-        workers: number of worker processes.
-        worker: what each of them gets; None where there are none.
-        cache_bytes: of the cache of the server's own process.
-        query_memory_bytes: of one statement before it spills to disk.
-    """
-
-    workers: int
-    worker: WorkerOptions | None
-    cache_bytes: int
-    query_memory_bytes: int
-
-
-def plan_processes(config: GatewayConfig, memory_bytes: int | None = None) -> Processes:
-    """Divide the memory among the processes of a gateway.
-
-    Args:
-        config: what the operator chose.
-        memory_bytes: what all of them may use; None for what this machine or container has.
-    """
-    limits, server, watching = config.limits, config.server, config.observability
-    memory = read_memory_bytes() if memory_bytes is None else memory_bytes
-    # Workers need anonymous files in memory, which only Linux has.
-    usual = min(count_cores(), MAX_DEFAULT_WORKERS) if sys.platform == "linux" else 0
-    workers = usual if server.workers == "auto" else server.workers
-    if not workers:
-        # What a statement does not find in half of the memory, it should not look for.
-        return Processes(0, None, limits.cache_bytes, limits.query_memory_bytes or memory // 2)
-    cache_bytes = limits.cache_bytes // (workers + 1)
-    worker_bytes = limits.worker_memory_bytes or memory * 3 // 4 // workers
-    query_bytes = limits.query_memory_bytes or worker_bytes // 2
-    options = WorkerOptions(
-        root=config.root,
-        storage_options=config.storage_options,
-        storage_limits=read_storage_limits(config),
-        cache_bytes=cache_bytes,
-        partitions=server.partitions or count_cores(),
-        query_memory_bytes=query_bytes,
-        memory_bytes=worker_bytes,
-        max_batch_bytes=limits.max_batch_bytes,
-        configure_logging=partial(statements.configure, watching.log_format, watching.log_level),
-    )
-    return Processes(workers, options, cache_bytes, query_bytes)
 
 
 def _start(
@@ -294,6 +248,7 @@ def find_problems(loaded: Loaded) -> list[str]:
         checks += [
             lambda: open_security(config.tls, config.auth, host=config.server.host),
             lambda: open_writing(config),
+            lambda: _check_shared_directory(config),
             lambda: _check_root(config),
         ]
     for check in checks:
@@ -313,6 +268,12 @@ def _find_missing_files(loaded: Loaded) -> Iterator[str]:
             value = getattr(value, part)
         if isinstance(value, Path) and not value.is_file():
             yield f"{loaded.sources[key]}: {key} = {str(value)!r}: there is no such file"
+
+
+def _check_shared_directory(config: GatewayConfig) -> None:
+    shared = SharedDirectory.choose(config)
+    if shared.is_named and shared.directory is not None and shared.directory.exists():
+        os.close(open_directory(shared.directory))
 
 
 def _check_root(config: GatewayConfig) -> None:

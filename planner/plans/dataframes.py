@@ -104,7 +104,7 @@ class Frames:
         self.catalog = catalog
         self._memory_bytes = memory_bytes
         self.partitions = partitions or os.cpu_count() or 1
-        self.visibility = Visibility(catalog.cache, catalog.executor)
+        self.visibility = Visibility(catalog.cache, catalog.executor, catalog.shared)
         self._schema_reader = SessionContext()
         """Only used to read the schemas of plans."""
 

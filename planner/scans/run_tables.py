@@ -20,7 +20,8 @@ from memwal.writing import OwnTail
 from planner.predicates.pruning import RegionAssignments
 from planner.scans.settings import Shortcut, Shortcuts
 from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.caches import ByteCache, DecodedColumns
+from planner.tables.sources.caches import ByteCache
+from planner.tables.sources.decoded_columns import DecodedColumns
 from planner.tables.sources.generations import GenerationDataset, LayerKeys
 from planner.tables.sources.keys import KeyPlaces, read_physical_keys
 from planner.tables.sources.snapshot import Consistency, TableSnapshot

@@ -30,7 +30,7 @@ from execnodes import (
 from execnodes.node import coalesce_batches, rows_without_columns
 from execnodes.rows.row_mask import build_fragment_mask
 from memwal.bloom import build_key_filter
-from planner.tables.sources.caches import DecodedColumns
+from planner.tables.sources.decoded_columns import DecodedColumns
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
 

@@ -10,6 +10,7 @@ process hands over the sockets of statements' channels.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -42,6 +43,8 @@ class WorkerOptions:
         memory_bytes: that the process may have; what allocates more ends with it.
         max_batch_bytes: size of a batch on the wire.
         configure_logging: sets up the log of the process.
+        shared_directory: of what all processes keep together; None where each keeps its own.
+        shared_bytes: budget of the directory.
     """
 
     root: str
@@ -53,6 +56,8 @@ class WorkerOptions:
     memory_bytes: int
     max_batch_bytes: int
     configure_logging: Callable[[], None] | None = None
+    shared_directory: Path | None = None
+    shared_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from cachetools import LRUCache
 
 from gateway.execution.streams import slice_batch
 from gateway.execution.workers.channel import Channel, ChannelClosedError
+from gateway.execution.workers.idle_memory import IdleMemory, prepare_allocators
 from gateway.execution.workers.messages import (
     Answered,
     CallFunction,
@@ -50,6 +51,7 @@ from planner.bridge.run_control import RunControl, describe_panics
 from planner.plans.dataframes import Frames
 from planner.plans.prepared_query import PreparedQuery
 from planner.plans.query_planner import MAX_PLANS
+from planner.tables.shared.cache import SharedCache
 from planner.tables.sources.snapshot import SnapshotDescription
 from planner.tables.state.catalog import Catalog
 
@@ -91,8 +93,11 @@ class Worker:
             cache_bytes=options.cache_bytes,
             writing=None,
             limits=options.storage_limits,
+            # The front process has opened the directory before: what changed since must not end workers.
+            shared=SharedCache.open(options.shared_directory, options.shared_bytes, is_required=False),
         )
         self.options = options
+        self.memory = IdleMemory()
         self.catalog = catalog
         self._control = control
         self._frames = Frames(catalog, options.partitions, options.query_memory_bytes)
@@ -206,7 +211,8 @@ class _Conversation:
     def _answer_all(self) -> None:
         with suppress(ChannelClosedError):
             while (asked := self._requests.get()) is not None:
-                answer = self._answer(*asked)
+                with self._worker.memory.work():
+                    answer = self._answer(*asked)
                 del asked
                 trimmed = self._segments.trim()
                 if trimmed:
@@ -304,6 +310,7 @@ def run_worker(options: WorkerOptions, control: socket.socket) -> None:
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:  # noqa: PTH123 - no file
         score.write(_FIRST_TO_DIE)
     limit_memory(options.memory_bytes)
+    prepare_allocators(max(options.partitions or 1, 2))
     try:
         Worker(options, Channel(control)).serve()
     except ChannelClosedError:

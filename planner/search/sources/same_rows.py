@@ -14,7 +14,7 @@ from execnodes.storage.source import LanceSource, combine_chunks, convert_column
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.generations import GenerationDataset, LayerKeys, build_generation_error
 from planner.tables.sources.keys import read_physical_keys
-from planner.tables.visibility.visibility import find_newest
+from planner.tables.visibility.newest import find_newest
 
 _INTEGERS = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 

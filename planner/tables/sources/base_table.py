@@ -33,6 +33,7 @@ from memwal.errors import (
 )
 from memwal.storage.files import FileIdentity, Storage, base_manifest_paths
 from memwal.stored_fields import StoredField, read_dataset_fields
+from planner.tables.shared.names import LocalOrigin
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +217,21 @@ class BaseTable:
     def source(self) -> LanceSource:
         """The base table as a source of rows."""
         stored = {field.name: StoredColumn(field.name, field.type) for field in self.schema}
-        return LanceSource(f"{self.name} base v{self.version}", self.dataset, self.schema, stored, self.place)
+        label = f"{self.name} base v{self.version}"
+        return LanceSource(
+            label, self.dataset, self.schema, stored, self.place, self.find_origin(self.storage)
+        )
+
+    def find_origin(self, directory: Storage) -> LocalOrigin | None:
+        """Return the origin of a dataset of the table; None if its files can't be told from others.
+
+        Args:
+            directory: of the dataset: the table's, or one below it.
+        """
+        manifest = self.manifest
+        return LocalOrigin.of(
+            directory, None if manifest is None else lambda: manifest.is_there(self.storage)
+        )
 
     @cached_property
     def generation_sources(self) -> dict[Hashable, LanceSource]:

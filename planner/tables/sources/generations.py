@@ -114,7 +114,12 @@ class GenerationDataset:
             return known
         label = f"region {self.region_id[:8]} gen {self.generation}"
         source = LanceSource(
-            label, self.dataset, base.schema, base.map_stored_columns(self.fields), self.place
+            label,
+            self.dataset,
+            base.schema,
+            base.map_stored_columns(self.fields),
+            self.place,
+            base.find_origin(base.storage.child(self.path)),
         )
         base.generation_sources[self.place] = source
         return source

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from execnodes import KeySet
 from execnodes.storage.data_files import Columns, FragmentFiles, StoredFragment
+from planner.tables.shared.cache import Encoding, FileName, SharedCache
 from planner.tables.sources.base_table import BaseTable, BaseVersion
 from planner.tables.sources.caches import ByteCache
 
@@ -211,6 +212,51 @@ class FragmentKeys:
         return np.sort(places if self.offsets is None else self.offsets[places])
 
 
+@dataclass(frozen=True, slots=True)
+class FragmentKeysFile:
+    """Name of the file of the keys of a fragment: what stored rows they are of, and which columns."""
+
+    rows: bytes
+    key: Columns
+
+
+def name_fragment_keys(shared: SharedCache, base: BaseTable, fragment: StoredFragment) -> FileName | None:
+    """Return the name of the file of the keys of a fragment; None if they are not shared."""
+    rows = shared.name_rows(base.source, fragment)
+    if rows is None:
+        return None
+    return shared.build_name(FragmentKeysFile(rows, base.key), [(base.source, (fragment,))])
+
+
+def compute_fragment_keys(
+    cache: ByteCache, shared: SharedCache, base: BaseTable, fragment: StoredFragment
+) -> FragmentKeys:
+    """Return the sorted integer keys of a fragment, from a cache, a file or the table."""
+    return shared.compute(
+        cache,
+        FragmentKeysName(fragment.files, base.key),
+        lambda: name_fragment_keys(shared, base, fragment),
+        _FRAGMENT_KEYS,
+        lambda: FragmentKeys.of(read_physical_keys(base, fragment)),
+        lambda found: found.nbytes,
+    )
+
+
+def _encode_fragment_keys(keys: FragmentKeys) -> pa.RecordBatch:
+    columns = {"keys": pa.array(keys.keys)}
+    if keys.offsets is not None:
+        columns["offsets"] = pa.array(keys.offsets)
+    return pa.record_batch(columns)
+
+
+def _decode_fragment_keys(batch: pa.RecordBatch) -> FragmentKeys:
+    columns = [column.to_numpy() for column in batch.columns]
+    return FragmentKeys(columns[0], columns[1] if len(columns) > 1 else None)
+
+
+_FRAGMENT_KEYS = Encoding(_encode_fragment_keys, _decode_fragment_keys)
+
+
 @dataclass(frozen=True, eq=False)
 class KeyRanges:
     """Lowest and highest key of each fragment of one version of a table.
@@ -251,11 +297,13 @@ class KeyPlaces:
     Args:
         cache: keeps the keys of fragments.
         executor: reads them.
+        shared: keeps them for other processes as well; None where nothing is shared.
     """
 
-    def __init__(self, cache: ByteCache, executor: Executor) -> None:
+    def __init__(self, cache: ByteCache, executor: Executor, shared: SharedCache | None = None) -> None:
         self._cache = cache
         self._executor = executor
+        self._shared = shared or SharedCache()
         self._lock = threading.Lock()
         self._lookups: Counter[str] = Counter()
         self._started: dict[str, BaseVersion] = {}
@@ -305,7 +353,8 @@ class KeyPlaces:
             self._lookups[uri] = 1
 
     def _is_eligible(self, base: BaseTable) -> bool:
-        if len(base.primary_key) != 1 or base.physical_rows * 12 * LARGEST_SHARE > self._cache.max_bytes:
+        room = self._shared.find_room(base.source, self._cache)
+        if len(base.primary_key) != 1 or base.physical_rows * 12 * LARGEST_SHARE > room:
             return False
         return bool(pa.types.is_signed_integer(base.schema.field(base.primary_key[0]).type))
 
@@ -320,11 +369,7 @@ class KeyPlaces:
 
     def _read_fragments(self, base: BaseTable) -> None:
         for fragment in base.fragments:
-            self._cache.compute(
-                FragmentKeysName(fragment.files, base.key),
-                lambda one=fragment: FragmentKeys.of(read_physical_keys(base, one)),  # type: ignore[misc]
-                lambda found: found.nbytes,
-            )
+            compute_fragment_keys(self._cache, self._shared, base, fragment)
 
 
 @dataclass(frozen=True, eq=False)

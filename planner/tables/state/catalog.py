@@ -14,7 +14,9 @@ from memwal.errors import CorruptDataError, InvalidInputError, NotFoundError
 from memwal.storage.files import VERSIONS, Storage
 from memwal.storage.time_limits import DEFAULT_LIMITS, StorageLimits
 from memwal.writing import WriteOptions
-from planner.tables.sources.caches import ByteCache, DecodedColumns
+from planner.tables.shared.cache import SharedCache
+from planner.tables.sources.caches import ByteCache
+from planner.tables.sources.decoded_columns import DecodedColumns
 from planner.tables.sources.keys import KeyPlaces
 from planner.tables.state.past_tables import PastTables
 from planner.tables.state.table import Table
@@ -32,6 +34,8 @@ _IN_URLS = frozenset("%?#")
 CACHE_BYTES = 512 << 20
 INDEX_CACHE_BYTES = 512 << 20
 METADATA_CACHE_BYTES = 256 << 20
+_PRIVATE_COLUMNS_SHARE = 4
+"""Where columns are shared, those that are not take one part in so many of a process's own cache."""
 READERS = 8
 """Threads that read regions and fragments; they mostly wait for storage or run outside the GIL."""
 
@@ -43,18 +47,27 @@ class Catalog:
         storage: the root directory.
         cache_bytes: budget for keys, visibility masks and columns of fresh rows, of all tables together.
         writing: how tables are written; None where they are only read.
+        shared: what is kept for other processes as well; None where nothing is shared.
     """
 
     def __init__(
-        self, storage: Storage, *, cache_bytes: int = CACHE_BYTES, writing: WriteOptions | None = WRITING
+        self,
+        storage: Storage,
+        *,
+        cache_bytes: int = CACHE_BYTES,
+        writing: WriteOptions | None = WRITING,
+        shared: SharedCache | None = None,
     ) -> None:
         self.storage = storage
         self.writing = writing
-        # Masks cost more to make than columns cost to read: neither may push the other out.
-        self.cache = ByteCache(cache_bytes // 2)
-        self._columns = DecodedColumns(cache_bytes // 2)
+        self.shared = shared or SharedCache()
+        # Masks cost more to make than columns cost to read: neither may push the other out. Columns that are
+        # shared have a budget of their own.
+        columns = max(cache_bytes // (2 if self.shared.files is None else _PRIVATE_COLUMNS_SHARE), 1)
+        self.cache = ByteCache(cache_bytes - columns)
+        self._columns = DecodedColumns(columns, self.shared)
         self.executor = ThreadPoolExecutor(READERS, thread_name_prefix="reader")
-        self._places = KeyPlaces(self.cache, self.executor)
+        self._places = KeyPlaces(self.cache, self.executor, self.shared)
         self._session = lance.Session(
             index_cache_size_bytes=INDEX_CACHE_BYTES, metadata_cache_size_bytes=METADATA_CACHE_BYTES
         )
@@ -71,6 +84,7 @@ class Catalog:
         cache_bytes: int = CACHE_BYTES,
         writing: WriteOptions | None = WRITING,
         limits: StorageLimits = DEFAULT_LIMITS,
+        shared: SharedCache | None = None,
     ) -> Catalog:
         """Open a root directory.
 
@@ -80,6 +94,7 @@ class Catalog:
             cache_bytes: of keys, masks and rows.
             writing: how tables are written; None where they are only read.
             limits: of requests to an object store.
+            shared: what is kept for other processes as well; None where nothing is shared.
 
         Raises:
             NotFoundError: there is no such directory.
@@ -88,7 +103,7 @@ class Catalog:
         if not storage.exists("")[0] and not storage.list():
             msg = f"root {root!r} does not exist: give a directory (or s3:// prefix) of <name>.lance tables"
             raise NotFoundError(msg)
-        return Catalog(storage, cache_bytes=cache_bytes, writing=writing)
+        return Catalog(storage, cache_bytes=cache_bytes, writing=writing, shared=shared)
 
     @property
     def caches(self) -> Mapping[str, ByteCache]:
@@ -124,6 +139,7 @@ class Catalog:
             if regions:
                 left[table.name] = regions
         self.executor.shutdown(wait=False, cancel_futures=True)
+        self.shared.close()
         return left
 
     def table_names(self) -> tuple[str, ...]:

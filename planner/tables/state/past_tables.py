@@ -27,7 +27,7 @@ from planner.bridge.run_control import run_isolated
 from planner.predicates.pruning import RegionAssignments
 from planner.sql.as_of import AsOf, format_moment, to_microseconds
 from planner.tables.sources.base_table import BaseTable, BaseVersion, open_base_table
-from planner.tables.sources.caches import DecodedColumns
+from planner.tables.sources.decoded_columns import DecodedColumns
 from planner.tables.sources.generations import GenerationVanishedError
 from planner.tables.sources.keys import KeyPlaces
 from planner.tables.sources.snapshot import Consistency, RegionSnapshot, TableSnapshot

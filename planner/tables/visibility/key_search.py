@@ -18,19 +18,21 @@ import pyarrow.compute as pc
 from execnodes.rows import lance_filter
 from execnodes.rows.row_mask import group_by_fragment
 from execnodes.storage.data_files import Columns, Place, StoredFragment
-from memwal.errors import InvalidInputError
+from planner.tables.shared.cache import Encoding, SharedCache
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.caches import ENTRY_OVERHEAD, ByteCache
 from planner.tables.sources.generations import GenerationDataset, LayerKeys
-from planner.tables.sources.keys import FragmentKeys, FragmentKeysName, read_physical_keys
+from planner.tables.sources.keys import (
+    FragmentKeys,
+    FragmentKeysName,
+    compute_fragment_keys,
+    name_fragment_keys,
+    read_physical_keys,
+)
 from planner.tables.sources.log_tail import TailRows
 from planner.tables.state.log_reader import FlushedGenerationName, FlushedRows
-
-MAX_SLOTS_PER_ROW = 16
-"""Integer keys whose span is at most so many times their number are found through a table of offsets."""
-
-_NONE = np.empty(0, dtype=np.uint32)
-_ABSENT = -1
+from planner.tables.visibility.key_probe import KeyProbe
+from planner.tables.visibility.shared_masks import LAYER_KEYS, name_generation_keys
 
 INDEX_PROBE_KEYS = 2_000
 """Up to so many keys, looking each up in the base table's BTREE index beats reading its key column."""
@@ -39,118 +41,6 @@ LARGEST_SHARE = 4
 INTEGER_BYTES = 12
 OTHER_BYTES = 48
 """What a kept key is taken for before it is read."""
-
-
-class KeyProbe:
-    """Search of several sets of keys in one column.
-
-    Args:
-        layers: keys of each set; a key may repeat within a set and between sets.
-    """
-
-    def __init__(self, layers: Sequence[pa.Array]) -> None:
-        if not layers:
-            raise InvalidInputError("KeyProbe was given no set of keys: it needs at least one")
-        self._layers = layers
-        self._sorted: list[np.ndarray] | None = None
-        self._hashed: _HashedLayers | None = None
-        if pa.types.is_signed_integer(layers[0].type):
-            self._sorted = [_drop_repeats(np.sort(layer.to_numpy().astype(np.int64))) for layer in layers]
-
-    def search(self, keys: pa.Array) -> list[np.ndarray]:
-        """Return, for each set, the ascending positions (uint32) in `keys` whose key is in the set."""
-        if not len(keys):
-            return [_NONE for _ in self._layers]
-        if self._sorted is not None:
-            values = keys.to_numpy().astype(np.int64, copy=False)
-            if (values[1:] > values[:-1]).all():
-                return [_search_ascending(values, wanted) for wanted in self._sorted]
-            offsets = _OffsetTable.of(values)
-            if offsets is not None:
-                return [offsets.find(wanted) for wanted in self._sorted]
-        if self._hashed is None:
-            self._hashed = _HashedLayers(self._layers)
-        return self._hashed.search(keys)
-
-
-def _search_ascending(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Return positions of wanted keys in a column; both are ascending and distinct."""
-    first = np.searchsorted(wanted, keys[0])
-    last = np.searchsorted(wanted, keys[-1], side="right")
-    possible = wanted[first:last]
-    if int(keys[-1]) - int(keys[0]) + 1 == len(keys):
-        found: np.ndarray = possible - keys[0]  # no key between the first and the last is missing
-    else:
-        positions = np.searchsorted(keys, possible)
-        found = positions[keys[positions] == possible]
-    return found.astype(np.uint32)
-
-
-class _OffsetTable:
-    """Positions of integer keys within a narrow range, without repeated keys."""
-
-    def __init__(self, lowest: int, table: np.ndarray) -> None:
-        self._lowest = lowest
-        self._table = table
-
-    @staticmethod
-    def of(keys: np.ndarray) -> _OffsetTable | None:
-        """Build the table; return None if the range is too wide or a key repeats."""
-        lowest, highest = int(keys.min()), int(keys.max())
-        span = highest - lowest + 1
-        if span > MAX_SLOTS_PER_ROW * max(len(keys), 1 << 16):
-            return None
-        slots = keys - lowest
-        positions = np.arange(len(keys), dtype=np.int32)
-        table = np.full(span, _ABSENT, dtype=np.int32)
-        table[slots] = positions
-        # A repeated key kept only its last position.
-        return _OffsetTable(lowest, table) if np.array_equal(table[slots], positions) else None
-
-    def find(self, wanted: np.ndarray) -> np.ndarray:
-        """Return ascending positions of wanted keys, which are ascending and distinct."""
-        first = np.searchsorted(wanted, self._lowest)
-        last = np.searchsorted(wanted, self._lowest + len(self._table) - 1, side="right")
-        found: np.ndarray = self._table[wanted[first:last] - self._lowest]
-        found = found[found != _ABSENT]
-        found.sort()
-        return found.astype(np.uint32)
-
-
-class _HashedLayers:
-    """Sets of wanted keys in one hash table, for keys of any type."""
-
-    def __init__(self, layers: Sequence[pa.Array]) -> None:
-        self._layers = len(layers)
-        encoded = pc.dictionary_encode(pa.concat_arrays(layers))
-        self._wanted = encoded.dictionary
-        codes = encoded.indices.to_numpy()
-        layer_of = np.repeat(np.arange(self._layers, dtype=np.int32), [len(layer) for layer in layers])
-        self._layer_of = layer_of[np.argsort(codes)]
-        self._counts = np.bincount(codes)
-        self._starts = np.cumsum(self._counts) - self._counts
-
-    def search(self, keys: pa.Array) -> list[np.ndarray]:
-        """Search the keys; see `KeyProbe.search`."""
-        codes = pc.index_in(keys, value_set=self._wanted)
-        positions = np.flatnonzero(codes.is_valid().to_numpy(zero_copy_only=False)).astype(np.uint32)
-        if self._layers == 1:
-            return [positions]
-        found = codes.drop_null().to_numpy()
-        counts = self._counts[found]
-        rows = np.repeat(positions, counts)
-        within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-        layers = self._layer_of[np.repeat(self._starts[found], counts) + within]
-        order = np.argsort(layers, kind="stable")
-        cuts = np.cumsum(np.bincount(layers, minlength=self._layers))[:-1]
-        # The stable sort left the positions of a layer ascending.
-        return [_drop_repeats(part) for part in np.split(rows[order], cuts)]
-
-
-def _drop_repeats(ascending: np.ndarray) -> np.ndarray:
-    if len(ascending) < 2:
-        return ascending
-    return ascending[np.concatenate(([True], ascending[1:] != ascending[:-1]))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,6 +69,12 @@ class LayerPlaces:
         return np.flatnonzero(pc.is_in(self.keys, value_set=wanted).to_numpy(zero_copy_only=False))
 
 
+LAYER_PLACES = Encoding(
+    lambda places: pa.record_batch([places.keys], names=["keys"]), lambda batch: LayerPlaces(batch.column(0))
+)
+"""In files the keys lie alone."""
+
+
 @dataclass(frozen=True, slots=True)
 class _GenerationKeysName:
     """Cache key of the keys of a generation."""
@@ -201,11 +97,13 @@ class KeySearch:
     Args:
         cache: keeps keys, and where sources have them.
         executor: reads several fragments at a time.
+        shared: keeps both for other processes as well; None where nothing is shared.
     """
 
-    def __init__(self, cache: ByteCache, executor: Executor) -> None:
+    def __init__(self, cache: ByteCache, executor: Executor, shared: SharedCache | None = None) -> None:
         self._cache = cache
         self._executor = executor
+        self._shared = shared or SharedCache()
 
     def read_keys(self, base: BaseTable, generation: GenerationDataset) -> LayerKeys:
         """Read the keys of a generation, or take them from the cache.
@@ -213,8 +111,11 @@ class KeySearch:
         Raises:
             GenerationVanishedError: its files are gone.
         """
-        return self._cache.compute(
+        return self._shared.compute(
+            self._cache,
             _GenerationKeysName(base.key, generation.place),
+            lambda: name_generation_keys(self._shared, base, generation),
+            LAYER_KEYS,
             lambda: generation.read_keys(base),
             lambda keys: keys.nbytes + ENTRY_OVERHEAD,
         )
@@ -344,7 +245,7 @@ class KeySearch:
         if not is_integer and base.key_index:
             return False
         size = INTEGER_BYTES if is_integer else OTHER_BYTES
-        return base.physical_rows * size * LARGEST_SHARE <= self._cache.max_bytes
+        return base.physical_rows * size * LARGEST_SHARE <= self._shared.find_room(base.source, self._cache)
 
     def read(self, base: BaseTable, fragments: Sequence[StoredFragment]) -> None:
         """Read the keys of fragments into the cache."""
@@ -377,11 +278,16 @@ class KeySearch:
         return found
 
     def _read_fragment_keys(self, base: BaseTable, fragment: StoredFragment) -> FragmentKeys | LayerPlaces:
-        make = FragmentKeys.of if self._has_integer_key(base) else LayerPlaces
-        found: FragmentKeys | LayerPlaces = self._cache.compute(
-            FragmentKeysName(fragment.files, base.key), lambda: make(read_physical_keys(base, fragment))
+        if self._has_integer_key(base):
+            return compute_fragment_keys(self._cache, self._shared, base, fragment)
+        return self._shared.compute(
+            self._cache,
+            FragmentKeysName(fragment.files, base.key),
+            lambda: name_fragment_keys(self._shared, base, fragment),
+            LAYER_PLACES,
+            lambda: LayerPlaces(read_physical_keys(base, fragment)),
+            lambda found: found.nbytes,
         )
-        return found
 
     def _has_integer_key(self, base: BaseTable) -> bool:
         if len(base.primary_key) != 1:

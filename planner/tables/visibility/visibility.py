@@ -27,16 +27,19 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from execnodes.rows.row_mask import FragmentMask, RowMask, build_mask, group_by_fragment
 from execnodes.storage.data_files import Columns, FragmentFiles, Place, StoredFragment
+from planner.tables.shared.cache import SharedCache
 from planner.tables.sources.base_table import BaseTable, BaseVersion
 from planner.tables.sources.caches import ENTRY_OVERHEAD, ByteCache
-from planner.tables.sources.generations import GenerationDataset, LayerKeys
+from planner.tables.sources.generations import GenerationDataset
 from planner.tables.sources.keys import read_physical_keys
 from planner.tables.sources.snapshot import TableSnapshot
-from planner.tables.visibility.key_search import KeyProbe, KeySearch
+from planner.tables.visibility.key_probe import KeyProbe
+from planner.tables.visibility.key_search import KeySearch
+from planner.tables.visibility.newest import find_newest, find_newest_in_layers
+from planner.tables.visibility.shared_masks import ROW_MASK, LayerRows, SharedMasks
 
 _LOCKS = 32
 
@@ -103,14 +106,6 @@ class _LayerName:
     generations: tuple[Place, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class _LayerRows:
-    """Visible rows of a generation: one flag per live row, in the order of its keys, and the mask."""
-
-    rows: np.ndarray
-    mask: RowMask
-
-
 @dataclass(frozen=True, slots=True)
 class _BaseMaskName:
     """Cache key of the mask of a base version below generations.
@@ -145,12 +140,15 @@ class Visibility:
     Args:
         cache: holds everything that is kept, within its budget.
         executor: see there.
+        shared: what is kept for other processes as well; None where nothing is shared.
     """
 
-    def __init__(self, cache: ByteCache, executor: Executor) -> None:
+    def __init__(self, cache: ByteCache, executor: Executor, shared: SharedCache | None = None) -> None:
         self.executor = executor
-        self.search = KeySearch(cache, executor)
+        self.search = KeySearch(cache, executor, shared)
         self._cache = cache
+        self._shared = shared or SharedCache()
+        self._files = SharedMasks(self._shared)
         self._locks = tuple(threading.Lock() for _ in range(_LOCKS))
 
     def compute_masks(self, snapshot: TableSnapshot) -> SnapshotMasks:
@@ -199,11 +197,15 @@ class Visibility:
         It depends on the later ones only: a merge, which removes the oldest, leaves it as it is.
         """
         names = _name_layers(base, generations)
-        layers: list[_LayerRows | None] = self._cache.get_many(names)
-        found = [layer for layer in layers if layer is not None]
-        if len(found) < len(generations):
+        layers: list[LayerRows | None] = self._cache.get_many(names)
+        found = [one for one in layers if one is not None]
+        if len(found) == len(generations):
+            return {one.path: layer.mask for one, layer in zip(generations, found, strict=True)}
+        file = self._files.name_region(base, generations)
+        loaded = self._files.load_region(self._cache, names, file)
+        if loaded is None:
             found = [
-                _LayerRows(
+                LayerRows(
                     rows, build_mask(self.search.read_keys(base, one).addresses[rows], one.fragment_rows)
                 )
                 for one, rows in zip(generations, self._compute_visible_rows(base, generations), strict=True)
@@ -214,13 +216,16 @@ class Visibility:
                     for name, layer in zip(names, found, strict=True)
                 ]
             )
+            self._files.store_region(file, found)
+        else:
+            found = loaded
         return {one.path: layer.mask for one, layer in zip(generations, found, strict=True)}
 
     def _compute_visible_rows(
         self, base: BaseTable, generations: Sequence[GenerationDataset]
     ) -> tuple[np.ndarray, ...]:
         *earlier, last = generations
-        before: list[_LayerRows | None] = self._cache.get_many(_name_layers(base, earlier))
+        before: list[LayerRows | None] = self._cache.get_many(_name_layers(base, earlier))
         hidden = None
         if all(one is not None for one in before):
             hidden = self.search.recall_superseded(base, last, earlier)
@@ -239,8 +244,11 @@ class Visibility:
     # 2. The base table without what any generation supersedes
 
     def _compute_base_mask(self, base: BaseTable, generations: Sequence[GenerationDataset]) -> RowMask:
-        return self._cache.compute(
+        return self._shared.compute(
+            self._cache,
             _BaseMaskName(base.version_id, base.key, frozenset(_list_places(generations))),
+            lambda: self._files.name_base_mask(base, generations),
+            ROW_MASK,
             lambda: RowMask({}).without(self._find_superseded(base, generations), base.fragment_rows),
             lambda mask: mask.nbytes + ENTRY_OVERHEAD,
         )
@@ -258,9 +266,9 @@ class Visibility:
                 missing.setdefault(unresolved, []).append(at)
         for numbers, places in missing.items():
             unresolved_generations = [generations[number] for number in numbers]
-            probed = self._probe_fragments(base, unresolved_generations, [fragments[at] for at in places])
-            for at, layers in zip(places, probed, strict=True):
-                for number, offsets in zip(numbers, layers, strict=True):
+            probed = self._load_or_probe(base, unresolved_generations, [fragments[at] for at in places])
+            for number, of_generation in zip(numbers, probed, strict=True):
+                for at, offsets in zip(places, of_generation, strict=True):
                     found[number][at] = offsets
         return {
             fragment.fragment_id: np.concatenate(parts)
@@ -281,20 +289,40 @@ class Visibility:
                 found[at] = offsets
         return found
 
+    def _load_or_probe(
+        self,
+        base: BaseTable,
+        generations: Sequence[GenerationDataset],
+        fragments: Sequence[StoredFragment],
+    ) -> list[Sequence[np.ndarray]]:
+        """Find, for each generation and fragment, the rows whose key the generation has."""
+        names = [self._files.name_superseded(base, one, fragments) for one in generations]
+        found: list[Sequence[np.ndarray] | None] = [
+            self._files.load_superseded(self._cache, _name_superseded(base, generation, fragments), name)
+            for generation, name in zip(generations, names, strict=True)
+        ]
+        missing = [number for number, offsets in enumerate(found) if offsets is None]
+        if missing:
+            unknown = [generations[number] for number in missing]
+            probed = self._probe_fragments(base, unknown, fragments)
+            for number, offsets in zip(missing, probed, strict=True):
+                found[number] = offsets
+                self._keep(base, generations[number], fragments, offsets)
+            self._files.store_superseded([(names[number], found[number]) for number in missing])
+        return [offsets for offsets in found if offsets is not None]
+
     def _probe_fragments(
         self,
         base: BaseTable,
         generations: Sequence[GenerationDataset],
         fragments: Sequence[StoredFragment],
-    ) -> list[list[np.ndarray]]:
-        """Search, in each fragment, the rows whose key each generation has."""
-        probe = KeyProbe([self.search.read_keys(base, generation).keys for generation in generations])
-        found = list(
-            self.executor.map(lambda fragment: probe.search(read_physical_keys(base, fragment)), fragments)
+    ) -> list[tuple[np.ndarray, ...]]:
+        """Search, for each generation, the rows of each fragment whose key it has."""
+        probe = KeyProbe([self.search.read_keys(base, one).keys for one in generations])
+        found = self.executor.map(
+            lambda fragment: probe.search(read_physical_keys(base, fragment)), fragments
         )
-        for generation, offsets in zip(generations, zip(*found, strict=True), strict=True):
-            self._keep(base, generation, fragments, offsets)
-        return found
+        return list(zip(*found, strict=True))
 
     def _keep(
         self,
@@ -348,57 +376,3 @@ def _name_superseded(
     base: BaseTable, generation: GenerationDataset, fragments: Iterable[StoredFragment]
 ) -> list[_SupersededName]:
     return [_SupersededName(fragment.files, base.key, generation.place) for fragment in fragments]
-
-
-# Of rows of one region, oldest first
-
-
-def find_newest(layer: LayerKeys) -> np.ndarray:
-    """Flag the rows of one layer that are the last of their key and no tombstone."""
-    return find_newest_in_layers([layer])[0]
-
-
-def find_newest_in_layers(layers: Sequence[LayerKeys]) -> tuple[np.ndarray, ...]:
-    """Flag, for each layer, oldest first, the rows that are the last of their key and no tombstone."""
-    if not layers:
-        return ()
-    visible = find_last_of_each(pa.concat_arrays([layer.keys for layer in layers]))
-    visible &= ~np.concatenate([layer.dead for layer in layers])
-    cuts = np.cumsum([len(layer.keys) for layer in layers])[:-1]
-    return tuple(np.split(visible, cuts))
-
-
-def find_last_of_each(keys: pa.Array) -> np.ndarray:
-    """Flag the rows that are the last of their key."""
-    narrow = _last_of_narrow_integers(keys)
-    if narrow is not None:
-        return narrow
-    codes = pc.dictionary_encode(keys)
-    indices = codes.indices.to_numpy()
-    rows = np.arange(len(indices))
-    last = np.empty(len(codes.dictionary), dtype=np.int64)
-    last[indices] = rows  # of repeated indices the last assignment stays
-    visible: np.ndarray = last[indices] == rows
-    return visible
-
-
-def _last_of_narrow_integers(keys: pa.Array) -> np.ndarray | None:
-    """Flag the rows that are the last of their key by sorting integers of key and row, or return None.
-
-    None where key and row don't fit into 63 bits together.
-    """
-    count = len(keys)
-    if not count or not pa.types.is_signed_integer(keys.type):
-        return None
-    values = keys.to_numpy().astype(np.int64, copy=False)
-    lowest = int(values.min())
-    if (int(values.max()) - lowest + 1) * count >= 1 << 63:
-        return None
-    packed = (values - lowest) * count + np.arange(count)
-    packed.sort()
-    sorted_keys = packed // count
-    is_last = np.ones(count, dtype=np.bool_)
-    np.not_equal(sorted_keys[1:], sorted_keys[:-1], out=is_last[:-1])
-    visible = np.zeros(count, dtype=np.bool_)
-    visible[packed[is_last] % count] = True
-    return visible

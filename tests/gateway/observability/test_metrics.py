@@ -12,6 +12,7 @@ from pyarrow import flight
 
 from gateway.protocol.errors import find_status, to_client_error
 from memwal.errors import LanceGatewayError
+from planner.tables.shared.files import SharedFiles
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.observability.conftest import Watch, Watched
@@ -80,6 +81,21 @@ def test_a_statement_that_runs_is_seen(watched: Watched, client: flight.FlightCl
     reader.read_chunk()
     assert watched.sample("queries_running") == 1
     reader.cancel()
+
+
+def test_files_of_all_processes_are_told(watched: Watched, tmp_path: Path) -> None:
+    assert watched.sample("cache_max_bytes", cache="shared") == 0
+    files = SharedFiles(tmp_path / "shared", 1 << 20)
+    watched.observability.catalog.shared.files = files
+    files.put(bytes(24), pa.record_batch({"v": [1]}))
+    other = SharedFiles(tmp_path / "shared", 1 << 20)  # as another process opens it
+    for name in (bytes(24), bytes(24), b"x" * 24):
+        other.get(name)
+    other.tell_lookups()
+    assert watched.sample("cache_max_bytes", cache="shared") == 1 << 20
+    assert watched.sample("cache_bytes", cache="shared") == 4096
+    assert watched.sample("cache_lookups_total", cache="shared", result="hit") == 2
+    assert watched.sample("cache_lookups_total", cache="shared", result="miss") == 1
 
 
 def test_caches_sessions_and_the_process_are_told(watched: Watched, client: flight.FlightClient) -> None:

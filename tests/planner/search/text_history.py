@@ -20,7 +20,8 @@ from execnodes.text.query.query import TextQuery, convert_to_lance_query
 from memwal.stored_fields import TOMBSTONE
 from planner.search.plan_search import plan_text
 from planner.search.sources.source_texts import SourceTexts
-from planner.tables.sources.caches import ByteCache, DecodedColumns
+from planner.tables.sources.caches import ByteCache
+from planner.tables.sources.decoded_columns import DecodedColumns
 
 Document = str | None
 Rows = Mapping[int, tuple[Document, ...]]

@@ -8,7 +8,7 @@ import pytest
 
 from memwal.errors import InvalidInputError
 from planner.tables.sources.keys import KeyHistory, to_hashable
-from planner.tables.visibility.key_search import MAX_SLOTS_PER_ROW, KeyProbe, _OffsetTable
+from planner.tables.visibility.key_probe import MAX_SLOTS_PER_ROW, KeyProbe, _OffsetTable
 
 FAR = MAX_SLOTS_PER_ROW << 16
 STORED: dict[str, list[int]] = {

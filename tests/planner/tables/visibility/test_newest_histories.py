@@ -17,7 +17,8 @@ from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.generations import GenerationVanishedError, open_generation
 from planner.tables.sources.snapshot import TableSnapshot
 from planner.tables.visibility import key_search, visibility
-from planner.tables.visibility.visibility import SnapshotMasks, Visibility, find_newest
+from planner.tables.visibility.newest import find_newest
+from planner.tables.visibility.visibility import SnapshotMasks, Visibility
 from tests.support.merging import merge_generations
 from tests.support.results import rows_of
 from tests.support.tables import LsmTable, bucketed, key_field

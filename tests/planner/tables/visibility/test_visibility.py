@@ -19,11 +19,12 @@ from execnodes.rows.row_mask import (
     build_mask,
     group_by_fragment,
 )
-from planner.tables.sources.caches import ByteCache, DecodedColumns
+from planner.tables.sources.caches import ByteCache
+from planner.tables.sources.decoded_columns import DecodedColumns
 from planner.tables.sources.generations import LayerKeys
 from planner.tables.sources.keys import combine_key_columns
-from planner.tables.visibility.key_search import KeyProbe
-from planner.tables.visibility.visibility import find_newest_in_layers
+from planner.tables.visibility.key_probe import KeyProbe
+from planner.tables.visibility.newest import find_newest_in_layers
 
 NARROW, WIDE = st.integers(0, 20), st.sampled_from([0, 1, 2**31, 2**62, 2**63 - 1])
 

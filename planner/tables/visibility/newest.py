@@ -1,0 +1,62 @@
+"""The newest row of each key, among rows of one region."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from planner.tables.sources.generations import LayerKeys
+
+
+def find_newest(layer: LayerKeys) -> np.ndarray:
+    """Flag the rows of one layer that are the last of their key and no tombstone."""
+    return find_newest_in_layers([layer])[0]
+
+
+def find_newest_in_layers(layers: Sequence[LayerKeys]) -> tuple[np.ndarray, ...]:
+    """Flag, for each layer, oldest first, the rows that are the last of their key and no tombstone."""
+    if not layers:
+        return ()
+    visible = find_last_of_each(pa.concat_arrays([layer.keys for layer in layers]))
+    visible &= ~np.concatenate([layer.dead for layer in layers])
+    cuts = np.cumsum([len(layer.keys) for layer in layers])[:-1]
+    return tuple(np.split(visible, cuts))
+
+
+def find_last_of_each(keys: pa.Array) -> np.ndarray:
+    """Flag the rows that are the last of their key."""
+    narrow = _last_of_narrow_integers(keys)
+    if narrow is not None:
+        return narrow
+    codes = pc.dictionary_encode(keys)
+    indices = codes.indices.to_numpy()
+    rows = np.arange(len(indices))
+    last = np.empty(len(codes.dictionary), dtype=np.int64)
+    last[indices] = rows  # of repeated indices the last assignment stays
+    visible: np.ndarray = last[indices] == rows
+    return visible
+
+
+def _last_of_narrow_integers(keys: pa.Array) -> np.ndarray | None:
+    """Flag the rows that are the last of their key by sorting integers of key and row, or return None.
+
+    None where key and row don't fit into 63 bits together.
+    """
+    count = len(keys)
+    if not count or not pa.types.is_signed_integer(keys.type):
+        return None
+    values = keys.to_numpy().astype(np.int64, copy=False)
+    lowest = int(values.min())
+    if (int(values.max()) - lowest + 1) * count >= 1 << 63:
+        return None
+    packed = (values - lowest) * count + np.arange(count)
+    packed.sort()
+    sorted_keys = packed // count
+    is_last = np.ones(count, dtype=np.bool_)
+    np.not_equal(sorted_keys[1:], sorted_keys[:-1], out=is_last[:-1])
+    visible = np.zeros(count, dtype=np.bool_)
+    visible[packed[is_last] % count] = True
+    return visible
