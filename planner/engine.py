@@ -13,9 +13,17 @@ from cachetools import LRUCache
 from memwal.errors import LanceGatewayError
 from memwal.storage.files import LocalBackend, Storage
 from planner.access.rights import FULL_ACCESS, Access
+from planner.bridge.isolation import run_isolated
 from planner.plans.errors import describe_panics, schema_changed_error
 from planner.plans.prepared_query import Constant, PreparedQuery
-from planner.plans.query_planner import MAX_PLANS, CreateQuery, QueryPlanner, StatementKey
+from planner.plans.query_planner import (
+    LONG_STATEMENT,
+    MAX_PLANS,
+    CreateQuery,
+    CreateUnbound,
+    QueryPlanner,
+    StatementKey,
+)
 from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
 from planner.sql.dialects.translate import NATIVE
 from planner.tables.state.catalog import Catalog
@@ -80,10 +88,24 @@ def _prepare_after_with(
     """Prepare the statement behind WITH; return None if it is a query."""
     if _WRITES.search(sql) is None:
         return None
-    reader = read_statement(sql).reader()
-    reader.common_tables()
-    family = _STATEMENTS.get(reader.word)
+    family = _STATEMENTS.get(_find_word(sql))
     return None if family is None else family(engine, sql, settings, access)
+
+
+def _find_word(sql: str) -> str:
+    """Return the first word of a statement behind its common table expressions.
+
+    Raises:
+        LanceGatewayError: it has syntax errors before that word.
+    """
+    return run_isolated(None, _read_word, sql) if len(sql) > LONG_STATEMENT else _read_word(sql)
+
+
+def _read_word(sql: str) -> str:
+    reader = read_statement(sql).reader()
+    if reader.word == "WITH":
+        reader.common_tables()
+    return reader.word
 
 
 def _prepare_after_explain(
@@ -95,8 +117,8 @@ def _prepare_after_explain(
     text, analyzes = split_explain(sql)
     if not text:
         return None
-    word = read_statement(text).reader().word
-    family = _prepare_after_with if word == "WITH" else _STATEMENTS.get(word)
+    word = _find_word(text)
+    family = _STATEMENTS.get(word)
     statement = None if family is None else family(engine, text, settings, access)
     if statement is None:
         return None
@@ -217,6 +239,7 @@ class QueryEngine(QueryPlanner):
         partitions: of every scan, by default one per core.
         memory_bytes: memory of one statement before it spills to disk; None for no limit.
         create_query: plans queries; by default in this process.
+        create_unbound: binds and plans long statements; None binds all of them in this process.
 
     Raises:
         PreconditionError: the installed pylance and datafusion don't match.
@@ -229,8 +252,15 @@ class QueryEngine(QueryPlanner):
         partitions: int | None = None,
         memory_bytes: int | None = None,
         create_query: CreateQuery = PreparedQuery,
+        create_unbound: CreateUnbound | None = None,
     ) -> None:
-        super().__init__(catalog, partitions=partitions, memory_bytes=memory_bytes, create_query=create_query)
+        super().__init__(
+            catalog,
+            partitions=partitions,
+            memory_bytes=memory_bytes,
+            create_query=create_query,
+            create_unbound=create_unbound,
+        )
         self._writes = WriteCache(MAX_PLANS)
         self._is_remote = catalog.storage.backend.scheme != LocalBackend.scheme
 

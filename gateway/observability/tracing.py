@@ -25,7 +25,7 @@ from gateway.execution.query import Query, QueryState, current_statement
 from gateway.execution.running_queries import QueryObserver
 from gateway.observability.statements import shorten_session_id, shorten_statement
 from planner.engine import PreparedQuery, QueryEngine
-from planner.plans.query_planner import CreateQuery, StatementKey
+from planner.plans.query_planner import CreateQuery, CreateUnbound, StatementKey
 from planner.tables.state.catalog import Catalog
 
 _SERVICE = "lance-gateway"
@@ -216,6 +216,7 @@ class TracedEngine(QueryEngine):
         partitions: of every scan, by default one per core.
         memory_bytes: what one statement may use before it spills to disk; None for no limit.
         create_query: plans queries; by default in this process.
+        create_unbound: binds and plans long statements; None binds all of them in this process.
     """
 
     def __init__(
@@ -226,8 +227,15 @@ class TracedEngine(QueryEngine):
         partitions: int | None = None,
         memory_bytes: int | None = None,
         create_query: CreateQuery = PreparedQuery,
+        create_unbound: CreateUnbound | None = None,
     ) -> None:
-        super().__init__(catalog, partitions=partitions, memory_bytes=memory_bytes, create_query=create_query)
+        super().__init__(
+            catalog,
+            partitions=partitions,
+            memory_bytes=memory_bytes,
+            create_query=create_query,
+            create_unbound=create_unbound,
+        )
         self._tracing = tracing
 
     def _prepare_and_keep(self, key: StatementKey, promised: bytes | None) -> PreparedQuery:

@@ -24,7 +24,7 @@ from gateway.config.loader import Loaded, list_fields
 from gateway.config.schema import GatewayConfig
 from gateway.execution.workers.messages import WorkerOptions
 from gateway.execution.workers.pool import MAX_DEFAULT_WORKERS, WorkerPool
-from gateway.execution.workers.remote_query import RemoteQuery
+from gateway.execution.workers.remote_query import RemoteQuery, bind_in_worker
 from gateway.observability import statements
 from gateway.observability.gauges import WriteEvents
 from gateway.observability.system_tables import SystemSettings, SystemWorkers
@@ -203,8 +203,9 @@ def _start(
         )
         forwarded = ForwardedRows(observability.catalog, config.writes.claim_timeout)
     create_query = PreparedQuery if pool is None else partial(RemoteQuery, pool)
+    create_unbound = None if pool is None else partial(bind_in_worker, pool)
     engine = observability.create_engine(
-        config.server.partitions or count_cores(), plan.query_memory_bytes, create_query
+        config.server.partitions or count_cores(), plan.query_memory_bytes, create_query, create_unbound
     )
     engine.add_system_tables(SystemSettings(loaded))
     if pool is not None:

@@ -18,6 +18,7 @@ from gateway.execution.workers.segments import StoredBatch, Trimmed
 from memwal.errors import LanceGatewayError
 from memwal.storage.time_limits import StorageLimits
 from planner.access.rights import Access
+from planner.access.visible_catalog import FoundNames
 from planner.binding.substrait import Bound
 from planner.bridge.run_control import TableRead
 from planner.plans.scan_parts import ScanPart
@@ -56,17 +57,24 @@ class WorkerOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class Unbound:
+    """A long statement whose names the worker resolves: SQL, or a serialized substrait.Plan."""
+
+    statement: str | bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Definition:
     """A statement, in all that its plan depends on.
 
     Attributes:
-        bound: with resolved names.
+        bound: with resolved names, or a long one without.
         settings: of its session.
         access: of its principal.
         system_tables: name -> columns of the system tables that it may read.
     """
 
-    bound: Bound
+    bound: Bound | Unbound
     settings: SessionSettings
     access: Access
     system_tables: Mapping[str, pa.Schema]
@@ -109,10 +117,19 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The schemas of a statement's result and parameters."""
+    """The schemas of a statement's result and parameters.
+
+    Attributes:
+        schema: of the result.
+        parameter_schema: one field per parameter.
+        bound: the statement without its text, if the worker has bound it.
+        found: what the names in it mean, likewise.
+    """
 
     schema: pa.Schema
     parameter_schema: pa.Schema
+    bound: Bound | None = None
+    found: FoundNames | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ from gateway.execution.workers.messages import (
     Started,
     Statement,
     SystemRows,
+    Unbound,
     Unknown,
     WorkerOptions,
 )
@@ -50,7 +51,7 @@ from planner.bridge.run_control import RunControl
 from planner.plans.dataframes import Frames
 from planner.plans.errors import describe_panics
 from planner.plans.prepared_query import PreparedQuery
-from planner.plans.query_planner import MAX_PLANS
+from planner.plans.query_planner import MAX_PLANS, bind_and_create
 from planner.tables.sources.snapshot import SnapshotDescription
 from planner.tables.state.catalog import Catalog
 
@@ -62,6 +63,14 @@ _FIRST_TO_DIE = "500"
 
 class _NotDefinedError(Exception):
     """The worker does not know a statement."""
+
+
+class _BoundHere(PreparedQuery):
+    """A statement that this process has bound."""
+
+    def describe(self) -> Checked:
+        """Return what the front process must know of the statement."""
+        return Checked(self.schema, self.parameter_schema, self._bound.without_text(), self.catalog.found)
 
 
 @dataclass(frozen=True)
@@ -168,8 +177,11 @@ class Worker:
             for name, schema in definition.system_tables.items()
         }
         visible = VisibleCatalog(self.catalog, definition.access, system)
-        with describe_panics(definition.bound.sql):
-            return PreparedQuery(self._frames, definition.bound, definition.settings, visible)
+        bound, settings = definition.bound, definition.settings
+        if isinstance(bound, Unbound):
+            return bind_and_create(_BoundHere, self._frames, bound.statement, settings, visible)
+        with describe_panics(bound.sql):
+            return PreparedQuery(self._frames, bound, settings, visible)
 
 
 class _Conversation:
@@ -235,6 +247,8 @@ class _Conversation:
             return request.function(*request.arguments)
         query = self._worker.find_query(request.statement)
         if isinstance(request, Check):
+            if isinstance(query, _BoundHere):
+                return query.describe()
             return Checked(query.schema, query.parameter_schema)
         run = request.run
         self._worker.note_writes(run.written_at)
