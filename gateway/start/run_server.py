@@ -24,7 +24,7 @@ from gateway.config.loader import Loaded, list_fields
 from gateway.config.schema import GatewayConfig
 from gateway.execution.workers.messages import WorkerOptions
 from gateway.execution.workers.pool import MAX_DEFAULT_WORKERS, WorkerPool
-from gateway.execution.workers.remote_query import RemoteQuery, bind_in_worker
+from gateway.execution.workers.remote_query import RemoteQuery, bind_in_worker, read_write_in_worker
 from gateway.observability import statements
 from gateway.observability.gauges import WriteEvents
 from gateway.observability.system_tables import SystemSettings, SystemWorkers
@@ -182,6 +182,7 @@ def plan_processes(config: GatewayConfig, memory_bytes: int | None = None) -> Pr
         query_memory_bytes=query_bytes,
         memory_bytes=worker_bytes,
         max_batch_bytes=limits.max_batch_bytes,
+        writes=config.writes.enabled,
         configure_logging=partial(statements.configure, watching.log_format, watching.log_level),
     )
     return Processes(workers, options, cache_bytes, query_bytes)
@@ -209,6 +210,7 @@ def _start(
     )
     engine.add_system_tables(SystemSettings(loaded))
     if pool is not None:
+        engine.read_long_write = partial(read_write_in_worker, pool)
         engine.add_system_tables(SystemWorkers(pool))
     host, port = config.server.host, config.server.port
     try:

@@ -42,6 +42,7 @@ class WorkerOptions:
         query_memory_bytes: memory of one statement before it spills to disk.
         memory_bytes: that the process may have; what allocates more ends with it.
         max_batch_bytes: size of a batch on the wire.
+        writes: whether the front process writes.
         configure_logging: sets up the log of the process.
     """
 
@@ -53,6 +54,7 @@ class WorkerOptions:
     query_memory_bytes: int | None
     memory_bytes: int
     max_batch_bytes: int
+    writes: bool = True
     configure_logging: Callable[[], None] | None = None
 
 
@@ -160,6 +162,23 @@ class Divide:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadWrite:
+    """Check a long statement that writes; the answer is a `LongInsert` or None.
+
+    Attributes:
+        sql: the statement.
+        settings: of its session.
+        access: of its principal.
+        system_tables: name -> columns of the system tables that it may read.
+    """
+
+    sql: str
+    settings: SessionSettings
+    access: Access
+    system_tables: Mapping[str, pa.Schema]
+
+
+@dataclass(frozen=True, slots=True)
 class CallFunction:
     """Call a function; the answer is what it returns."""
 
@@ -167,7 +186,7 @@ class CallFunction:
     arguments: tuple[Any, ...]
 
 
-Request: TypeAlias = Check | Execute | FindRegions | Divide | CallFunction
+Request: TypeAlias = Check | Execute | FindRegions | Divide | ReadWrite | CallFunction
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from typing import Any
 
 from gateway.execution.workers.channel import encode
-from gateway.execution.workers.messages import Answered, CallFunction, Failed, WorkerOptions
+from gateway.execution.workers.messages import Answered, CallFunction, Failed, ReadWrite, WorkerOptions
 from gateway.execution.workers.process import Lease, WorkerEndedError, WorkerLostError, WorkerProcess
 from gateway.execution.workers.suspects import Suspects
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnavailableError
@@ -108,7 +108,15 @@ class WorkerPool:
             LanceGatewayError: it fails, or is stopped.
             WorkerFailedError: something went wrong that nobody expected.
         """
-        request = CallFunction(function, arguments)
+        return self.ask(CallFunction(function, arguments), control)
+
+    def ask(self, request: CallFunction | ReadWrite, control: RunControl) -> Any:  # noqa: ANN401 - depends on the request
+        """Return the answer to a request that is about no statement that workers know.
+
+        Raises:
+            LanceGatewayError: it fails, or is stopped.
+            WorkerFailedError: something went wrong that nobody expected.
+        """
         with self.lease(blake2b(encode(request), digest_size=16).digest()) as (_, lease):
             for answer in lease.ask(request, control):
                 if isinstance(answer, Failed):

@@ -14,6 +14,7 @@ from gateway.execution.workers.messages import (
     Execute,
     FindRegions,
     InlineBatch,
+    ReadWrite,
     RunRequest,
     Started,
     Statement,
@@ -21,7 +22,7 @@ from gateway.execution.workers.messages import (
 )
 from gateway.execution.workers.pool import WorkerPool
 from gateway.execution.workers.process import WorkerLostError, WorkerProcess
-from gateway.execution.workers.remote_statement import ATTEMPTS, RemoteStatement
+from gateway.execution.workers.remote_statement import ATTEMPTS, RemoteStatement, find_control
 from gateway.execution.workers.segments import StoredBatch
 from memwal.errors import UnavailableError
 from planner.access.visible_catalog import VisibleCatalog
@@ -32,6 +33,7 @@ from planner.plans.dataframes import Frames
 from planner.plans.prepared_query import PreparedQuery
 from planner.plans.scan_parts import OfferedParts, ScanPart
 from planner.scans.settings import SessionSettings
+from planner.writes.dml.values.long_values import LongInsert
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +213,23 @@ def bind_in_worker(
     raise UnavailableError("the tables or views of the statement change all the time: send it again")
 
 
+def read_write_in_worker(
+    pool: WorkerPool, sql: str, settings: SessionSettings, catalog: VisibleCatalog
+) -> LongInsert | None:
+    """Have a worker check a long statement that writes; see `planner.engine.read_long_write`.
+
+    Raises:
+        LanceGatewayError: the statement is not valid.
+    """
+    request = ReadWrite(sql, settings, catalog.access, _list_system_tables(catalog))
+    read: LongInsert | None = pool.ask(request, find_control())
+    return read
+
+
+def _list_system_tables(catalog: VisibleCatalog) -> dict[str, pa.Schema]:
+    return {name: catalog.system_table(name).schema for name in catalog.system_tables()}
+
+
 def _define(bound: Bound | Unbound, settings: SessionSettings, catalog: VisibleCatalog) -> Definition:
     """Return all that the plan of a statement depends on."""
     if not isinstance(bound, BoundPlan | Unbound) and bound.key_query is not None:
@@ -218,7 +237,7 @@ def _define(bound: Bound | Unbound, settings: SessionSettings, catalog: VisibleC
         bound = replace(bound, key_query=None)
     system: dict[str, pa.Schema] = {}
     if isinstance(bound, Unbound) or bound.system_tables or bound.lists_tables:
-        system = {name: catalog.system_table(name).schema for name in catalog.system_tables()}
+        system = _list_system_tables(catalog)
     return Definition(bound, settings, catalog.access, system)
 
 

@@ -26,6 +26,12 @@ ATTEMPTS = 3
 """How often a statement is run until its worker is not lost."""
 
 
+def find_control() -> RunControl:
+    """Return the control of the statement that the calling thread serves, or one that nobody uses."""
+    serving = current_statement()
+    return RunControl() if serving is None else serving.control
+
+
 class RemoteStatement:
     """A statement of one principal; safe to share between threads.
 
@@ -60,8 +66,7 @@ class RemoteStatement:
             LanceGatewayError: it is not valid, or was stopped.
         """
         if self._checked is None:
-            serving = current_statement()
-            self._checked = self.ask_for_value(Check, RunControl() if serving is None else serving.control)
+            self._checked = self.ask_for_value(Check, find_control())
         return self._checked
 
     def ask_for_value(self, create: Callable[[Statement], Request], control: RunControl) -> Any:  # noqa: ANN401 - depends on the request

@@ -9,7 +9,7 @@ import signal
 import socket
 import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
@@ -34,6 +34,7 @@ from gateway.execution.workers.messages import (
     InlineBatch,
     OpenChannel,
     ReadSystemTable,
+    ReadWrite,
     Ready,
     Request,
     Started,
@@ -45,15 +46,18 @@ from gateway.execution.workers.messages import (
 )
 from gateway.execution.workers.segments import INLINE_BYTES, SegmentWriter, Trimmed
 from memwal.errors import LanceGatewayError, UnavailableError, is_panic
+from memwal.writing import WriteOptions
 from planner.access.rights import Access
 from planner.access.visible_catalog import SystemTable, VisibleCatalog
 from planner.bridge.run_control import RunControl
+from planner.engine import read_long_write
 from planner.plans.dataframes import Frames
 from planner.plans.errors import describe_panics
 from planner.plans.prepared_query import PreparedQuery
-from planner.plans.query_planner import MAX_PLANS, bind_and_create
+from planner.plans.query_planner import MAX_PLANS, QueryPlanner, bind_and_create
 from planner.tables.sources.snapshot import SnapshotDescription
 from planner.tables.state.catalog import Catalog
+from planner.writes.dml.values.long_values import LongInsert
 
 logger = logging.getLogger(__name__)
 
@@ -99,7 +103,8 @@ class Worker:
             options.root,
             options.storage_options,
             cache_bytes=options.cache_bytes,
-            writing=None,
+            # To check statements; nothing is written here.
+            writing=WriteOptions() if options.writes else None,
             limits=options.storage_limits,
         )
         self.options = options
@@ -171,11 +176,21 @@ class Worker:
         with self._lock:
             self._snapshots[description] = snapshot
 
+    def read_write(self, request: ReadWrite) -> LongInsert | None:
+        """Check a long statement that writes.
+
+        Raises:
+            LanceGatewayError: it is not valid.
+        """
+        planner = QueryPlanner(self.catalog, partitions=self.options.partitions)
+        planner.add_system_tables(*self._list_system_tables(0, request.system_tables))
+        return read_long_write(planner, request.sql, request.settings, request.access)
+
+    def _list_system_tables(self, statement: int, schemas: Mapping[str, pa.Schema]) -> Iterator[SystemTable]:
+        return (_RemoteSystemTable(name, schema, statement, self) for name, schema in schemas.items())
+
     def _prepare(self, number: int, definition: Definition) -> PreparedQuery:
-        system: dict[str, SystemTable] = {
-            name: _RemoteSystemTable(name, schema, number, self)
-            for name, schema in definition.system_tables.items()
-        }
+        system = {one.name: one for one in self._list_system_tables(number, definition.system_tables)}
         visible = VisibleCatalog(self.catalog, definition.access, system)
         bound, settings = definition.bound, definition.settings
         if isinstance(bound, Unbound):
@@ -245,6 +260,8 @@ class _Conversation:
     def _do(self, request: Request, control: RunControl) -> object:
         if isinstance(request, CallFunction):
             return request.function(*request.arguments)
+        if isinstance(request, ReadWrite):
+            return self._worker.read_write(request)
         query = self._worker.find_query(request.statement)
         if isinstance(request, Check):
             if isinstance(query, _BoundHere):
