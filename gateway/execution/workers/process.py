@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from multiprocessing import get_context
+from multiprocessing import get_context, process
 from pathlib import Path
 from types import ModuleType
 
@@ -107,6 +107,8 @@ class WorkerProcess:
         self._process = _CONTEXT.Process(target=run_worker, args=(options, theirs), daemon=True)
         with _STARTING, _hide_main_module():
             self._process.start()
+            # The next start would ask for the exit code of this process, which can be read once.
+            process._children.discard(self._process)  # type: ignore[attr-defined]  # noqa: SLF001
         theirs.close()
         self._listener = threading.Thread(target=self._listen, name="worker", daemon=True)
         self._listener.start()
