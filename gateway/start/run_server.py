@@ -26,7 +26,7 @@ from gateway.execution.workers.messages import WorkerOptions
 from gateway.execution.workers.pool import MAX_DEFAULT_WORKERS, WorkerPool
 from gateway.execution.workers.remote_query import RemoteQuery, bind_in_worker, read_write_in_worker
 from gateway.observability import statements
-from gateway.observability.gauges import WriteEvents
+from gateway.observability.gauges import WorkerCounts, WriteEvents
 from gateway.observability.system_tables import SystemSettings, SystemWorkers
 from gateway.peers.forwarding import ForwardedRows
 from gateway.protocol.limits import Limits
@@ -212,6 +212,7 @@ def _start(
     if pool is not None:
         engine.read_long_write = partial(read_write_in_worker, pool)
         engine.add_system_tables(SystemWorkers(pool))
+        observability.metrics.registry.register(WorkerCounts(pool))
     host, port = config.server.host, config.server.port
     try:
         server = GatewayServer(

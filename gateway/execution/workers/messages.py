@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from execnodes import MeasuredNode, MetricsSet
 from gateway.execution.workers.segments import StoredBatch, Trimmed
 from memwal.errors import LanceGatewayError
 from memwal.storage.time_limits import StorageLimits
@@ -103,11 +104,13 @@ class RunRequest:
         parameters: one array of one value per parameter.
         settings: of the run.
         written_at: table -> when the front process wrote rows of it last, in seconds of the monotonic clock.
+        is_measured: whether the exec nodes are measured.
     """
 
     parameters: tuple[pa.Array, ...]
     settings: SessionSettings
     written_at: Mapping[str, float]
+    is_measured: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +138,21 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True)
+class RemoteScan:
+    """What a worker read for one table reference: a `RunningScan` for the front process."""
+
+    read: TableRead | None
+    measured: MeasuredNode | None = None
+    planned_tree: None = None
+
+    def measure(self, metrics: MetricsSet) -> MeasuredNode | None:  # noqa: ARG002 - measured in the worker
+        """See `RunningScan.measure`."""
+        return self.measured
+
+
+@dataclass(frozen=True, slots=True)
 class Execute:
-    """Run a statement, or one part of its result, and send its batches."""
+    """Run a statement, or one part of its result, and send its batches; the answer is its `RemoteScan`s."""
 
     statement: Statement
     run: RunRequest

@@ -12,7 +12,13 @@ from typing import Any
 
 from gateway.execution.workers.channel import encode
 from gateway.execution.workers.messages import Answered, CallFunction, Failed, ReadWrite, WorkerOptions
-from gateway.execution.workers.process import Lease, WorkerEndedError, WorkerLostError, WorkerProcess
+from gateway.execution.workers.process import (
+    Lease,
+    WorkerEnd,
+    WorkerEndedError,
+    WorkerLostError,
+    WorkerProcess,
+)
 from gateway.execution.workers.suspects import Suspects
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnavailableError
 from planner.bridge.run_control import RunControl
@@ -45,8 +51,10 @@ class WorkerPool:
         self.suspects = Suspects()
         self.statements: weakref.WeakValueDictionary[int, PreparedQuery] = weakref.WeakValueDictionary()
         """By number, those that workers may know."""
-        self.deaths = 0
-        """Workers that have ended unasked."""
+        self.deaths = dict.fromkeys(WorkerEnd, 0)
+        """Workers that have ended unasked, by reason."""
+        self.replacements = 0
+        """Workers that were started in the place of others."""
         self._count = count
         self._numbers = itertools.count(1)
         self._changed = threading.Condition()
@@ -200,7 +208,7 @@ class WorkerPool:
         victims = worker.find_victims()
         if is_known or worker.was_retired:
             return
-        self.deaths += 1
+        self.deaths[worker.end] += 1
         logger.error("worker %d has ended (%s) with %d requests", worker.pid, worker.exit_text, len(victims))
         for lease in victims:
             was_alone = len(victims) == 1 and not worker.was_killed_by_others
@@ -213,9 +221,13 @@ class WorkerPool:
                 return
             self._workers.remove(worker)
         worker.retire()
+        self._start_another()
+
+    def _start_another(self) -> None:
         replacement = self._start()
         with self._changed:
             self._workers.append(replacement)
+            self.replacements += 1
 
     def _note_death(self, worker: WorkerProcess) -> None:
         self._accuse(worker)
@@ -228,9 +240,7 @@ class WorkerPool:
             self._closed.wait(pause)  # One that fails at its start must not fail all the time.
         self._failed_at = time.monotonic()
         if not self._closed.is_set():
-            replacement = self._start()
-            with self._changed:
-                self._workers.append(replacement)
+            self._start_another()
 
     def _watch(self) -> None:
         """Look after abandoned statements, memory, and workers that hang."""
@@ -248,7 +258,9 @@ class WorkerPool:
         limit = self.options.memory_bytes
         used = worker.read_memory_bytes()
         if used > limit:
-            worker.kill(f"{used >> 20} MiB of memory, of {limit >> 20} MiB that it may have")
+            worker.kill(
+                WorkerEnd.MEMORY, f"{used >> 20} MiB of memory, of {limit >> 20} MiB that it may have"
+            )
             return
         if not hanging:
             worker.condemned_at = None
@@ -261,4 +273,4 @@ class WorkerPool:
             logger.warning("worker %d does not stop a statement", worker.pid)
         others = [one for one in list(worker.running.values()) if one.abandoned_at is None]
         if not others or now - worker.condemned_at > _LAST_SECONDS:
-            worker.kill("a statement that could not be stopped")
+            worker.kill(WorkerEnd.HANG, "a statement that could not be stopped")

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from enum import Enum
 from multiprocessing import get_context, process
 from pathlib import Path
 from types import ModuleType
@@ -48,6 +49,19 @@ _IDLE_SHARE = 0.2
 
 ReadSystem = Callable[[int, str], object]
 """Returns the rows of a system table for a statement, or the error."""
+
+
+class WorkerEnd(Enum):
+    """Why a worker ended unasked."""
+
+    MEMORY = "memory"
+    """It had more memory than it may have."""
+    HANG = "hang"
+    """It did not stop a statement."""
+    CRASH = "crash"
+    """By itself."""
+    KILLED = "killed"
+    """Somebody else killed it, such as the kernel for want of memory."""
 
 
 class WorkerLostError(UnavailableError):
@@ -93,6 +107,7 @@ class WorkerProcess:
         self.is_ready = False
         self.condemned_at: float | None = None
         self.why = ""
+        self._killed_for: WorkerEnd | None = None
         self.was_retired = False
         self.resting_at: float | None = None
         self._cpu_before: float | None = None
@@ -127,6 +142,13 @@ class WorkerProcess:
     def was_killed_by_others(self) -> bool:
         """Return whether somebody else killed the process, such as the kernel for want of memory."""
         return not self.why and self._exit_code == -signal.SIGKILL
+
+    @property
+    def end(self) -> WorkerEnd:
+        """Return why the process has ended, if it was not retired."""
+        if self._killed_for is not None:
+            return self._killed_for
+        return WorkerEnd.KILLED if self.was_killed_by_others else WorkerEnd.CRASH
 
     @property
     def exit_text(self) -> str:
@@ -187,10 +209,11 @@ class WorkerProcess:
             self.resting_at = None
         return is_idle
 
-    def kill(self, why: str) -> None:
+    def kill(self, end: WorkerEnd, why: str) -> None:
         """End the process at once, unless it has ended by itself."""
         if self.is_alive:
             self.why = self.why or why
+            self._killed_for = self._killed_for or end
             self._process.kill()
 
     def retire(self) -> None:

@@ -15,6 +15,7 @@ from gateway.execution.workers.messages import (
     FindRegions,
     InlineBatch,
     ReadWrite,
+    RemoteScan,
     RunRequest,
     Started,
     Statement,
@@ -27,7 +28,7 @@ from gateway.execution.workers.segments import StoredBatch
 from memwal.errors import UnavailableError
 from planner.access.visible_catalog import VisibleCatalog
 from planner.binding.substrait import Bound, BoundPlan
-from planner.bridge.run_control import RunControl, TableRead
+from planner.bridge.run_control import RunControl
 from planner.plans.checked_query import Task
 from planner.plans.dataframes import Frames
 from planner.plans.prepared_query import PreparedQuery
@@ -36,19 +37,11 @@ from planner.scans.settings import SessionSettings
 from planner.writes.dml.values.long_values import LongInsert
 
 
-@dataclass(frozen=True, slots=True)
-class _RemoteScan:
-    """What a worker reads of one table."""
-
-    read: TableRead
-    planned_tree: None = None
-
-
 @dataclass(slots=True)
 class _RemoteRun:
     """The scans of a run in a worker."""
 
-    scans: Sequence[_RemoteScan] = ()
+    scans: Sequence[RemoteScan] = ()
 
 
 class RemoteQuery(PreparedQuery):
@@ -158,17 +151,18 @@ class RemoteQuery(PreparedQuery):
         for answer, lease in self._remote.ask(create, control, is_bound=part is not None):
             match answer:
                 case Started(reads):
-                    run.scans = tuple(map(_RemoteScan, reads))
+                    run.scans = tuple(map(RemoteScan, reads))
                 case InlineBatch(data):
                     yield pa.ipc.read_record_batch(pa.py_buffer(data), self.schema)
                 case StoredBatch():
                     yield lease.read(answer, self.schema)
-                case Answered(reads):
-                    run.scans = tuple(map(_RemoteScan, reads))
+                case Answered(scans):
+                    run.scans = scans
 
     def _describe_run(self, task: Task) -> RunRequest:
         values = tuple(pa.repeat(value, 1) for value in task.parameters)
-        return RunRequest(values, task.settings, self._settle(task.catalog))
+        is_measured = task.control.metrics is not None
+        return RunRequest(values, task.settings, self._settle(task.catalog), is_measured)
 
     def _settle(self, catalog: VisibleCatalog) -> Mapping[str, float]:
         """Wait until workers read what was acknowledged here; return when tables were written last."""

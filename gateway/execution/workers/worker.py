@@ -18,6 +18,7 @@ from pathlib import Path
 import pyarrow as pa
 from cachetools import LRUCache
 
+from execnodes import MetricsSet
 from gateway.execution.streams import slice_batch
 from gateway.execution.workers.channel import Channel, ChannelClosedError
 from gateway.execution.workers.messages import (
@@ -36,6 +37,7 @@ from gateway.execution.workers.messages import (
     ReadSystemTable,
     ReadWrite,
     Ready,
+    RemoteScan,
     Request,
     Started,
     Statement,
@@ -270,6 +272,7 @@ class _Conversation:
         run = request.run
         self._worker.note_writes(run.written_at)
         parameters = [array[0] for array in run.parameters]
+        control.metrics = MetricsSet() if run.is_measured else None
         control.check()
         if isinstance(request, FindRegions):
             return query.find_matching_regions(request.table, parameters, run.settings, control)
@@ -301,7 +304,9 @@ class _Conversation:
                 for part in slice_batch(batch, self._worker.options.max_batch_bytes):
                     control.check()
                     self._send_batch(part, schema_bytes, control)
-        return control.end()[0]
+        metrics = control.metrics
+        scans = control.end()[1]
+        return tuple(RemoteScan(one.read, one.measure(metrics) if metrics else None) for one in scans)
 
     def _send_batch(self, batch: pa.RecordBatch, schema_bytes: int, control: RunControl) -> None:
         if pa.ipc.get_record_batch_size(batch) <= INLINE_BYTES:
