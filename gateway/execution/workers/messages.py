@@ -4,6 +4,8 @@ On the channel of a statement, the front process asks, and the worker answers wi
 `StoredBatch`, `InlineBatch` and `Trimmed`, and then with one of `Answered`, `Failed` and `Unknown`. While it
 waits, the front process may say `Cancel`.
 
+The messages have no slots, with which pickling takes several times as long.
+
 On the control channel of a worker, the worker says `Ready` and asks for rows of system tables, and the front
 process hands over the sockets of statements' channels.
 """
@@ -30,7 +32,7 @@ class WorkerFailedError(Exception):
     """A worker met an error that is neither in the statement nor in the data."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WorkerOptions:
     """What a worker needs to know to serve statements.
 
@@ -59,14 +61,14 @@ class WorkerOptions:
     configure_logging: Callable[[], None] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Unbound:
     """A long statement whose names the worker resolves: SQL, or a serialized substrait.Plan."""
 
     statement: str | bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Definition:
     """A statement, in all that its plan depends on.
 
@@ -83,7 +85,7 @@ class Definition:
     system_tables: Mapping[str, pa.Schema]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Statement:
     """A statement that a worker may know already.
 
@@ -96,31 +98,31 @@ class Statement:
     definition: Definition | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunRequest:
     """The values and settings of one run.
 
     Attributes:
         parameters: one array of one value per parameter.
-        settings: of the run.
+        settings: of the run; None where they are those of the statement.
         written_at: table -> when the front process wrote rows of it last, in seconds of the monotonic clock.
         is_measured: whether the exec nodes are measured.
     """
 
     parameters: tuple[pa.Array, ...]
-    settings: SessionSettings
+    settings: SessionSettings | None
     written_at: Mapping[str, float]
     is_measured: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Check:
     """Check a statement; the answer is a `Checked`."""
 
     statement: Statement
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Checked:
     """The schemas of a statement's result and parameters.
 
@@ -137,7 +139,7 @@ class Checked:
     found: FoundNames | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RemoteScan:
     """What a worker read for one table reference: a `RunningScan` for the front process."""
 
@@ -150,7 +152,7 @@ class RemoteScan:
         return self.measured
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Execute:
     """Run a statement, or one part of its result, and send its batches; the answer is its `RemoteScan`s."""
 
@@ -159,16 +161,17 @@ class Execute:
     part: ScanPart | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FindRegions:
     """Find the regions of a table that a statement would read; the answer is a set of their ids."""
 
     statement: Statement
     run: RunRequest
     table: str
+    settings: SessionSettings
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Divide:
     """Divide the result of a statement; the answer is None, or the parts and their number of rows."""
 
@@ -177,7 +180,7 @@ class Divide:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReadWrite:
     """Check a long statement that writes; the answer is a `LongInsert` or None.
 
@@ -194,7 +197,7 @@ class ReadWrite:
     system_tables: Mapping[str, pa.Schema]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CallFunction:
     """Call a function; the answer is what it returns."""
 
@@ -205,35 +208,41 @@ class CallFunction:
 Request: TypeAlias = Check | Execute | FindRegions | Divide | ReadWrite | CallFunction
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Cancel:
     """Stop what is being done, with this error."""
 
     error: LanceGatewayError
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Started:
-    """The tables that a run reads, before its first batch."""
+    """The tables that a run reads, before its first batch if that is large."""
 
     reads: tuple[TableRead, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class InlineBatch:
-    """A small batch, as an encapsulated IPC message."""
+    """A small batch, as an encapsulated IPC message.
+
+    Attributes:
+        data: the message.
+        reads: the tables that the run reads, with its first batch.
+    """
 
     data: bytes
+    reads: tuple[TableRead, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Answered:
     """The end of a request that succeeded, with its answer."""
 
     value: Any = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Failed:
     """The end of a request that failed.
 
@@ -250,7 +259,7 @@ class Failed:
         return self.error or WorkerFailedError(self.text)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Unknown:
     """The end of a request about a statement that the worker does not know: it must be defined."""
 
@@ -259,17 +268,17 @@ Answer: TypeAlias = Started | StoredBatch | InlineBatch | Trimmed | Answered | F
 FINAL = (Answered, Failed, Unknown)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ready:
     """The worker takes statements."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OpenChannel:
     """The socket of a channel comes with this message."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReadSystemTable:
     """Ask for the rows of a system table that the principal of a statement may see.
 
@@ -284,7 +293,7 @@ class ReadSystemTable:
     table: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SystemRows:
     """The answer to `ReadSystemTable`: rows, or an error."""
 

@@ -19,9 +19,11 @@ from gateway.execution.workers.channel import Channel, ChannelClosedError
 from gateway.execution.workers.messages import (
     FINAL,
     Answer,
+    CallFunction,
     Cancel,
     OpenChannel,
     ReadSystemTable,
+    ReadWrite,
     Ready,
     Request,
     SystemRows,
@@ -315,6 +317,7 @@ class Lease:
         self._number = number
         self.channel, self.segments = worker.open_channel()
         self._is_over = True
+        self._grace = _GRACE_SECONDS
         self.abandoned_at: float | None = None
         worker.running[number] = self
 
@@ -325,6 +328,8 @@ class Lease:
             LanceGatewayError: the control was cancelled, or the worker has died.
         """
         self._is_over = False
+        # Neither looks whether it was stopped: there is nothing to wait for.
+        self._grace = 0.0 if isinstance(request, CallFunction | ReadWrite) else _GRACE_SECONDS
         cancelled_at: float | None = None
         try:
             self.channel.send(request)
@@ -384,7 +389,7 @@ class Lease:
         if cancelled_at is None:
             self.channel.send(Cancel(control.error))
             self._worker.rest()
-            return now
-        if now - cancelled_at > _GRACE_SECONDS:
+            cancelled_at = now
+        if now - cancelled_at >= self._grace:
             raise control.error
         return cancelled_at

@@ -93,7 +93,7 @@ class RemoteQuery(PreparedQuery):
         """See `PreparedQuery.find_matching_regions`."""
         run = self._describe_run(self._make_task(parameters, settings, control))
         found: frozenset[str] = self._remote.ask_for_value(
-            lambda statement: FindRegions(statement, run, table), control
+            lambda statement: FindRegions(statement, run, table, settings), control
         )
         return found
 
@@ -152,7 +152,9 @@ class RemoteQuery(PreparedQuery):
             match answer:
                 case Started(reads):
                     run.scans = tuple(map(RemoteScan, reads))
-                case InlineBatch(data):
+                case InlineBatch(data, reads):
+                    if reads is not None:
+                        run.scans = tuple(map(RemoteScan, reads))
                     yield pa.ipc.read_record_batch(pa.py_buffer(data), self.schema)
                 case StoredBatch():
                     yield lease.read(answer, self.schema)
@@ -162,7 +164,8 @@ class RemoteQuery(PreparedQuery):
     def _describe_run(self, task: Task) -> RunRequest:
         values = tuple(pa.repeat(value, 1) for value in task.parameters)
         is_measured = task.control.metrics is not None
-        return RunRequest(values, task.settings, self._settle(task.catalog), is_measured)
+        settings = None if task.settings == self._settings else task.settings
+        return RunRequest(values, settings, self._settle(task.catalog), is_measured)
 
     def _settle(self, catalog: VisibleCatalog) -> Mapping[str, float]:
         """Wait until workers read what was acknowledged here; return when tables were written last."""

@@ -31,6 +31,7 @@ class Suspects:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
+        self._has_any = False
         self._records: TTLCache[bytes, _Record] = TTLCache(_MAX_SUSPECTS, _SUSPECT_SECONDS, clock)
 
     def accuse(self, statement: bytes, why: str, *, was_alone: bool) -> None:
@@ -47,6 +48,7 @@ class Suspects:
             # Who was one of several is only suspected, however often that happens.
             deaths = deaths + 1 if was_alone else max(deaths, 1)
             self._records[statement] = _Record(deaths, self._clock(), why)
+            self._has_any = True
 
     def must_be_alone(self, statement: bytes) -> bool:
         """Return whether a statement must run in a process of its own.
@@ -54,6 +56,8 @@ class Suspects:
         Raises:
             InvalidInputError: it has ended two processes, and is refused for a while.
         """
+        if not self._has_any:
+            return False
         with self._lock:
             record = self._records.get(statement)
         if record is None:

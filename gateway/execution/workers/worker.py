@@ -275,7 +275,7 @@ class _Conversation:
         control.metrics = MetricsSet() if run.is_measured else None
         control.check()
         if isinstance(request, FindRegions):
-            return query.find_matching_regions(request.table, parameters, run.settings, control)
+            return query.find_matching_regions(request.table, parameters, request.settings, control)
         if isinstance(request, Divide):
             offer = query.parts(request.count, parameters, run.settings)
             if offer is None:
@@ -295,23 +295,26 @@ class _Conversation:
             self._worker.keep_snapshot(request.part.snapshot, snapshot)
             reader = query.execute_part(request.part, parameters, settings, control, snapshot)
         schema_bytes = len(query.serialized_schema)
-        is_started = False
+        is_first = True
         with reader:
             for batch in reader:
-                if not is_started:
-                    self._channel.send(Started(control.reads))
-                    is_started = True
                 for part in slice_batch(batch, self._worker.options.max_batch_bytes):
                     control.check()
-                    self._send_batch(part, schema_bytes, control)
+                    self._send_batch(part, schema_bytes, control, is_first=is_first)
+                    is_first = False
         metrics = control.metrics
         scans = control.end()[1]
         return tuple(RemoteScan(one.read, one.measure(metrics) if metrics else None) for one in scans)
 
-    def _send_batch(self, batch: pa.RecordBatch, schema_bytes: int, control: RunControl) -> None:
+    def _send_batch(
+        self, batch: pa.RecordBatch, schema_bytes: int, control: RunControl, *, is_first: bool
+    ) -> None:
+        reads = control.reads if is_first else None
         if pa.ipc.get_record_batch_size(batch) <= INLINE_BYTES:
-            self._channel.send(InlineBatch(batch.serialize().to_pybytes()))
+            self._channel.send(InlineBatch(batch.serialize().to_pybytes(), reads))
             return
+        if reads is not None:
+            self._channel.send(Started(reads))
         stored, descriptor = self._segments.write(batch, schema_bytes, control.check)
         if descriptor is None:
             self._channel.send(stored)
