@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
+from unittest.mock import Mock
 from typing import Any
 
 import pytest
@@ -49,7 +49,7 @@ def exposed(root: Path) -> dict[str, set[str]]:
     catalog = Catalog.open(str(root))
     metrics.registry.register(Gauges(queries, (), (), catalog))
     metrics.registry.register(WriteGauges(catalog))
-    pool: Any = SimpleNamespace(deaths=dict.fromkeys(WorkerEnd, 0), replacements=0)
+    pool = Mock(deaths=dict.fromkeys(WorkerEnd, 0), replacements=0)
     metrics.registry.register(WorkerCounts(pool))
     writes = WriteMetrics(metrics.registry, lambda: ["orders"])
     writes.on_group("orders", "region", 1, 1, 8, 0.001)
