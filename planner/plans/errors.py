@@ -54,6 +54,7 @@ _TOO_LARGE = re.compile(r"capacity overflow|LayoutError|with overflow|offset ove
 # Functions of numbers that are called with lists of lists, and max and min of what has no order.
 _WRONG_TYPE = re.compile(r"Internal error: could not cast array of type (.+?) to arrow_array")
 _UNORDERED = re.compile(r"Internal error: Uncomparable values")
+_NEGATIVE_SIZE = re.compile(r"Internal error: array_resize: failed to convert size")
 
 
 class QueryFailedError(LanceGatewayError):
@@ -127,6 +128,8 @@ def translate_error(
         return InvalidInputError(f"a function of this statement does not take values of type {wrong[1]}")
     if _UNORDERED.match(short):
         return InvalidInputError("max and min take no values of this nested type, which have no order")
+    if _NEGATIVE_SIZE.match(short):
+        return InvalidInputError("array_resize takes sizes from 0 on, and got a negative one")
     if _EXHAUSTED in text:
         return ResourcesExhaustedError(_describe_exhaustion(short))
     if _PANIC not in text and any(mark in text for mark in (*_PLANNING, *_DATA)):

@@ -39,7 +39,8 @@ _CLIENTS = 3
 _AT_ONCE = 200
 # What clients see as INTERNAL and is none: pyarrow has no other status for it.
 _EXHAUSTED = re.compile(r"has ended the process|RESOURCE_EXHAUSTED|of memory that one statement may hold")
-_LIMIT_SECONDS = 0.1
+_LOOK_SECONDS = 0.1
+_PAUSE_SECONDS = 1.0
 
 
 @dataclass(slots=True)
@@ -51,12 +52,14 @@ class Verdicts:
         surprises: statements with an outcome that none may have, and what it was.
         slowest: seconds of the statement that took longest.
         peak_bytes: of memory, the whole group together.
+        paused: seconds in which this process did not run either, so that nothing can be said of others.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
     surprises: list[tuple[str, str]] = field(default_factory=list)
     slowest: float = 0.0
     peak_bytes: int = 0
+    paused: float = 0.0
 
     def note(self, statement: str, outcome: str, text: str, seconds: float) -> None:
         """Count one statement."""
@@ -83,6 +86,8 @@ class Group:
         )
         self.uri = self.server.uri
         self._front = psutil.Process(self.server.pid)
+        with flight.FlightClient(self.uri) as client:  # waits for the workers
+            assert send(client, "SELECT 1 + 1") == ("rows", "")
 
     def is_alive(self) -> bool:
         """Return whether the front process is still the one that was started."""
@@ -109,7 +114,11 @@ def watch_memory(group: Group, verdicts: Verdicts) -> Iterator[None]:
     over = threading.Event()
 
     def watch() -> None:
-        while not over.wait(_LIMIT_SECONDS):
+        looked_at = time.monotonic()
+        while not over.wait(_LOOK_SECONDS):
+            now = time.monotonic()
+            verdicts.paused += now - looked_at if now - looked_at > _PAUSE_SECONDS else 0.0
+            looked_at = now
             verdicts.peak_bytes = max(verdicts.peak_bytes, group.read_memory_bytes())
             if verdicts.peak_bytes > GROUP_BYTES:
                 group.kill()
@@ -158,10 +167,11 @@ def sweep(group: Group, statements: Iterable[str], verdicts: Verdicts, ends_at: 
                 if not batch:
                     return
                 for statement in batch:
-                    began = time.monotonic()
+                    began, paused = time.monotonic(), verdicts.paused
                     outcome, text = send(client, statement)
+                    seconds = time.monotonic() - began - (verdicts.paused - paused)
                     with lock:
-                        verdicts.note(statement, outcome, text, time.monotonic() - began)
+                        verdicts.note(statement, outcome, text, seconds)
                     if time.monotonic() > ends_at:
                         return
 
@@ -218,7 +228,7 @@ def main() -> int:
         sys.stdout.write(f"{statement}\n    {what}\n")
     sys.stdout.write(
         f"{verdicts.counts.total()} statements: {dict(verdicts.counts)}; slowest {verdicts.slowest:.1f} s, "
-        f"at most {verdicts.peak_bytes >> 20} MiB\n"
+        f"at most {verdicts.peak_bytes >> 20} MiB; paused for {verdicts.paused:.0f} s\n"
     )
     return 1 if verdicts.surprises else 0
 
