@@ -5,8 +5,8 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from unittest.mock import Mock
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import yaml
