@@ -29,6 +29,7 @@ _CLIENT_COUNTS = (8, 32)
 _ATTACKED_ROUNDS = 10
 """Rounds of attacks are so many times as long as others: each attack must have its turn."""
 _CONDITION = f"SELECT count(*) AS n, sum(price) AS total FROM {TABLE_NAME} WHERE id < "
+_BETWEEN_DEATHS_SECONDS = 2.0
 _WRITTEN = WriteShape(10_000, regions=1)
 
 
@@ -185,6 +186,8 @@ def _measure_replacement(context: BenchContext) -> Finding:
         cursor = stack.enter_context(connection.cursor())
         seconds = []
         for number in range(max(3, context.settings.rounds)):
+            # One that ends at once after another has ended is not replaced at once.
+            time.sleep(_BETWEEN_DEATHS_SECONDS)
             # By a text of its own: what needs no worker would be answered at once.
             usual = time_call(lambda number=number: _fetch(cursor, f"SELECT 1 + {number}"))  # type: ignore[misc]
             ((pid,),) = _fetch(cursor, "SELECT pid FROM system.workers WHERE state = 'ready'")
