@@ -79,7 +79,7 @@ class LanceScanExec(ScanExec):
 
     def describe(self) -> str:
         """Return source, projection, filter and fragments."""
-        fragments = {one.fragment_id for group in self.row_ranges for one in group}
+        fragments = {part.fragment_id for group in self.row_ranges for part in group}
         fragments.update(fragment_id for group in self.fragment_groups for fragment_id in group)
         return self.format_description(self.source.label, f"fragments={len(fragments)}")
 

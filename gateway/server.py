@@ -14,8 +14,7 @@ from pyarrow import flight
 from gateway.auth.calls import NO_HEADERS, CallHeaders, CallMiddleware, RpcObserver, Security
 from gateway.execution.cancellation import Cancellation
 from gateway.execution.endpoints import Endpoints
-from gateway.execution.preparation import Preparation
-from gateway.execution.running_queries import Queries, QueryObserver
+from gateway.execution.running_queries import Preparation, Queries, QueryObserver
 from gateway.execution.streams import CallObserver, Streams, ignore_call
 from gateway.execution.updates import Updates
 from gateway.metadata.listings import XdbcTypes
@@ -25,11 +24,10 @@ from gateway.observability.system_tables import SystemQueries, SystemSessions
 from gateway.peers.forwarding import ForwardedRows
 from gateway.peers.peer_identity import NO_ACCESS, PEER
 from gateway.protocol.commands import Action, Call, Command, Exchange, Family, Ticket, Transactions, Upload
-from gateway.protocol.connections import Peer, parse_peer
 from gateway.protocol.errors import find_status, translate_error
 from gateway.protocol.identity import ANONYMOUS
 from gateway.protocol.limits import Limits
-from gateway.protocol.open_uploads import OpenUploads, UploadWatch
+from gateway.protocol.open_uploads import OpenUploads, Peer, UploadWatch, parse_peer
 from gateway.protocol.places import Places
 from gateway.protocol.wire import decode, unpack
 from gateway.sessions import DEFAULTS, Sessions

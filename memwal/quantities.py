@@ -1,4 +1,4 @@
-"""Parse durations and sizes such as `30s` and `512MiB`."""
+"""Parse durations and sizes such as `30s` and `512MiB`, truth values and numbers."""
 
 from __future__ import annotations
 
@@ -39,6 +39,33 @@ def parse_size(value: object) -> object:
         ValueError: the text is no size.
     """
     return int(_parse_amount(value.lower(), _BYTES, "size")) if isinstance(value, str) else value
+
+
+def parse_truth(text: str) -> bool:
+    """Parse true or false, or what else people write for them.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    folded = text.strip().lower()
+    if folded not in {"true", "on", "yes", "1", "false", "off", "no", "0"}:
+        raise ValueError("true or false")
+    return folded in {"true", "on", "yes", "1"}
+
+
+def parse_count(text: str) -> int:
+    """Parse a whole number from 1 on.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise ValueError("a number from 1 on")
+    return value
 
 
 def _parse_amount(text: str, units: Mapping[str, float], quantity: str) -> float:

@@ -103,7 +103,7 @@ def refresh_hints(
     Returns:
         Region id -> manifest that was written. A region whose manifest changed meanwhile is left alone.
     """
-    open_regions = [one for one in manifests if not one.sealed]
+    open_regions = [manifest for manifest in manifests if not manifest.sealed]
     if not entries or not open_regions:
         return {}
     is_far = storage.exists(

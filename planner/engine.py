@@ -6,34 +6,26 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import TypeAlias
 
 from cachetools import LRUCache
 
 from memwal.errors import LanceGatewayError
-from memwal.storage.files import LocalBackend, Storage
+from memwal.storage.files import Storage
 from planner.access.rights import FULL_ACCESS, Access
 from planner.access.visible_catalog import VisibleCatalog
-from planner.bridge.isolation import run_isolated
-from planner.plans.errors import describe_panics, schema_changed_error
+from planner.bridge.run_control import describe_panics, run_isolated
+from planner.plans.errors import schema_changed_error
 from planner.plans.prepared_query import Constant, PreparedQuery
-from planner.plans.query_planner import (
-    LONG_STATEMENT,
-    MAX_PLANS,
-    CreateQuery,
-    CreateUnbound,
-    QueryPlanner,
-    StatementKey,
-)
+from planner.plans.query_planner import LONG_STATEMENT, MAX_PLANS, QueryPlanner, StatementKey
 from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
 from planner.sql.dialects.translate import NATIVE
-from planner.tables.state.catalog import Catalog
 from planner.writes.ddl.alter import prepare_alter
 from planner.writes.ddl.create import prepare_create
 from planner.writes.ddl.drop import prepare_drop
 from planner.writes.ddl.maintenance import prepare_analyze, prepare_optimize
-from planner.writes.ddl.statement import PreparedDefinition
 from planner.writes.dml.explain import PreparedExplain, analyze_error, split_explain
 from planner.writes.dml.insert import (
     PreparedInsert,
@@ -56,36 +48,22 @@ __all__ = [
     "PreparedWrite",
     "QueryEngine",
     "SessionSettings",
-    "WriteCache",
     "WriteResult",
     "first_word",
 ]
-
-DDL: Mapping[str, Callable[[QueryPlanner, str, SessionSettings, Access], PreparedDefinition]] = (
-    MappingProxyType(
-        {
-            "create": prepare_create,
-            "drop": prepare_drop,
-            "alter": prepare_alter,
-            "optimize": prepare_optimize,
-            "analyze": prepare_analyze,
-        }
-    )
-)
-
 
 Prepare = Callable[[QueryPlanner, str, SessionSettings, Access], PreparedWrite | None]
 """Checks a statement that begins with one word; returns None if it is a query."""
 
 _WRITES = re.compile(r"\b(?:insert|replace|update|delete|merge)\b", re.IGNORECASE)
-_STATEMENTS: Mapping[str, Prepare] = MappingProxyType(
+_OF_ROWS: Mapping[str, Prepare] = MappingProxyType(
     {
-        "INSERT": prepare_insert,
-        "REPLACE": prepare_insert,
-        "UPDATE": prepare_update,
-        "DELETE": prepare_delete,
-        "MERGE": prepare_merge,
-        "TRUNCATE": prepare_truncate,
+        "insert": prepare_insert,
+        "replace": prepare_insert,
+        "update": prepare_update,
+        "delete": prepare_delete,
+        "merge": prepare_merge,
+        "truncate": prepare_truncate,
     }
 )
 
@@ -96,7 +74,7 @@ def _prepare_after_with(
     """Prepare the statement behind WITH; return None if it is a query."""
     if _WRITES.search(sql) is None:
         return None
-    family = _STATEMENTS.get(_find_word(sql))
+    family = _OF_ROWS.get(_find_word(sql))
     return None if family is None else family(engine, sql, settings, access)
 
 
@@ -113,7 +91,7 @@ def _read_word(sql: str) -> str:
     reader = read_statement(sql).reader()
     if reader.word == "WITH":
         reader.common_tables()
-    return reader.word
+    return reader.word.lower()
 
 
 def _prepare_after_explain(
@@ -127,28 +105,32 @@ def _prepare_after_explain(
     if not text:
         return None
     word = _find_word(text)
-    family = _STATEMENTS.get(word)
+    family = _OF_ROWS.get(word)
     statement = None if family is None else family(engine, text, settings, access)
     if statement is None:
         return None
     if analyzes:
-        raise analyze_error(word)
+        raise analyze_error(word.upper())
     assert isinstance(statement, PreparedRows)  # noqa: S101 - what these families make
     return PreparedExplain(sql, statement, engine, settings, access)
 
 
-DML: Mapping[str, Prepare] = MappingProxyType(
+_FAMILIES: Mapping[str, Prepare] = MappingProxyType(
     {
-        **{word.lower(): prepare for word, prepare in _STATEMENTS.items()},
+        **_OF_ROWS,
         "with": _prepare_after_with,
         "explain": _prepare_after_explain,
+        "create": prepare_create,
+        "drop": prepare_drop,
+        "alter": prepare_alter,
+        "optimize": prepare_optimize,
+        "analyze": prepare_analyze,
     }
 )
 
 
 # Atomic and possessive, so that many comments in a row don't cause exponential backtracking.
 _FIRST_WORD = re.compile(r"(?>\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*+([A-Za-z]+)", re.DOTALL)
-_FAMILIES: Mapping[str, Prepare] = MappingProxyType({**DML, **DDL})
 _CHANGES = frozenset(_FAMILIES) - {"with", "explain"}
 """First words of statements that change something in any case."""
 
@@ -217,32 +199,27 @@ class WriteCache:
         self._repeatable: LRUCache[StatementKey, PreparedRows] = LRUCache(capacity)
         self._one_time: LRUCache[StatementKey, PreparedRows] = LRUCache(_MAX_ONE_TIME_STATEMENTS)
 
-    def get(
-        self, engine: QueryPlanner, sql: str, settings: SessionSettings, access: Access
-    ) -> PreparedWrite | None:
+    def get(self, key: StatementKey, engine: QueryPlanner) -> PreparedWrite | None:
         """Return the prepared statement if preparing it now would give the same one."""
-        key = StatementKey(sql, settings, access)
         with self._lock:
             write = self._repeatable.get(key) or self._one_time.pop(key, None)
         if write is None:
             return None
         try:
-            return write if _is_current(engine, write, access) else None
+            return write if _is_current(engine, write, key.access) else None
         except LanceGatewayError:
             # The caller prepares the statement again, which raises the error that fits.
             return None
 
-    def put(self, sql: str, settings: SessionSettings, access: Access, write: PreparedWrite) -> None:
+    def put(self, key: StatementKey, write: PreparedWrite) -> None:
         """Keep a statement; an INSERT of constants is kept until drivers that prepare it execute it."""
-        if not isinstance(write, PreparedRows) or len(sql) > _MAX_LENGTH:
+        if not isinstance(write, PreparedRows) or len(key.statement) > _MAX_LENGTH:
             return
         is_repeatable = (
             len(write.parameter_schema) or write.source_queries or not isinstance(write, PreparedInsert)
         )
         with self._lock:
-            (self._repeatable if is_repeatable else self._one_time)[StatementKey(sql, settings, access)] = (
-                write
-            )
+            (self._repeatable if is_repeatable else self._one_time)[key] = write
 
 
 def _is_current(engine: QueryPlanner, write: PreparedRows, access: Access) -> bool:
@@ -261,39 +238,14 @@ def _is_current(engine: QueryPlanner, write: PreparedRows, access: Access) -> bo
 
 
 class QueryEngine(QueryPlanner):
-    """Prepares and runs statements of all kinds; safe to share between threads.
+    """Prepares and runs statements of all kinds; safe to share between threads."""
 
-    Args:
-        catalog: tables and views.
-        partitions: of every scan, by default one per core.
-        memory_bytes: memory of one statement before it spills to disk; None for no limit.
-        create_query: plans queries; by default in this process.
-        create_unbound: binds and plans long statements; None binds all of them in this process.
+    read_long_write: ReadLongWrite | None = None
+    """Reads long statements that write; None reads all of them in this process."""
 
-    Raises:
-        PreconditionError: the installed pylance and datafusion don't match.
-    """
-
-    def __init__(
-        self,
-        catalog: Catalog,
-        *,
-        partitions: int | None = None,
-        memory_bytes: int | None = None,
-        create_query: CreateQuery = PreparedQuery,
-        create_unbound: CreateUnbound | None = None,
-    ) -> None:
-        super().__init__(
-            catalog,
-            partitions=partitions,
-            memory_bytes=memory_bytes,
-            create_query=create_query,
-            create_unbound=create_unbound,
-        )
-        self.read_long_write: ReadLongWrite | None = None
-        """Reads long statements that write; None reads all of them in this process."""
-        self._writes = WriteCache(MAX_PLANS)
-        self._is_remote = catalog.storage.backend.scheme != LocalBackend.scheme
+    @cached_property
+    def _writes(self) -> WriteCache:
+        return WriteCache(MAX_PLANS)
 
     def prepare_statement(
         self,
@@ -312,13 +264,13 @@ class QueryEngine(QueryPlanner):
         plan = self._plans.get(key, promised)
         if plan is not None:
             return plan
-        write = self._writes.get(self, sql, settings, access)
+        write = self._writes.get(key, self)
         if write is None:
             write = self._prepare_write(sql, settings, access)
             if write is None:
                 return self._prepare_and_keep(key, promised)
             if Shortcut.KEPT_WRITES in settings.shortcuts:
-                self._writes.put(sql, settings, access, write)
+                self._writes.put(key, write)
         if promised is not None and promised != write.digest:
             raise schema_changed_error(sql)
         return write
@@ -339,31 +291,6 @@ class QueryEngine(QueryPlanner):
     def storage(self) -> Storage:
         """Return the directory of all tables."""
         return self.catalog.storage
-
-    @property
-    def is_remote(self) -> bool:
-        """Whether the tables are in an object store, which is asked over a network."""
-        return self._is_remote
-
-    def find_kept(
-        self,
-        statement: str | bytes,
-        settings: SessionSettings,
-        access: Access,
-        promised: bytes | None,
-    ) -> PreparedQuery | None:
-        """Return the plan of a query if it is kept and still valid; None leaves the question open.
-
-        Nothing is asked of an object store, which may keep the caller waiting.
-
-        Args:
-            statement: SQL, or a serialized substrait.Plan.
-            settings: of the session.
-            access: rights of the principal.
-            promised: digest of the result schema that a client has.
-        """
-        key = StatementKey(statement, settings, access)
-        return self._plans.get_at_once(key, promised) if self.is_remote else self._plans.get(key, promised)
 
     def close(self) -> None:
         """Flush rows that were written, and stop background threads."""

@@ -113,7 +113,7 @@ class RowMask:
 
     def digests(self, fragment_ids: Iterable[int]) -> ShownRows:
         """Return the digests of the visible rows of fragments."""
-        masks = ((one, self.fragments.get(one)) for one in fragment_ids)
+        masks = ((fragment_id, self.fragments.get(fragment_id)) for fragment_id in fragment_ids)
         return tuple((one, None if mask is None else mask.digests) for one, mask in masks)
 
     def without(self, hidden: Mapping[int, np.ndarray], physical_rows: Mapping[int, int]) -> RowMask:

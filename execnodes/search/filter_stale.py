@@ -184,7 +184,7 @@ class _Ranking:
             possible = [one for one in left.tolist() if keys[one] in named]
             if confirm and possible:
                 confirmed = layer.confirm(KeySet(table.take(pa.array(possible))), context)
-                possible = [one for one in possible if keys[one] in confirmed]
+                possible = [reading for reading in possible if keys[reading] in confirmed]
             stale[possible] = True
         return stale
 

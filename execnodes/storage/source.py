@@ -57,6 +57,26 @@ def convert_columns(
     return arrays
 
 
+def convert_entry(rows: pa.Table, schema: pa.Schema, stored: Mapping[str, StoredColumn]) -> pa.Table:
+    """Convert the rows of a WAL entry to the table's columns.
+
+    Args:
+        rows: as they are in the log.
+        schema: the table's columns and `_tombstone`.
+        stored: where the entry has the table's columns.
+    """
+    *columns, _ = schema
+    batches = []
+    for batch in rows.to_batches():
+        arrays = convert_columns(batch, columns, stored)
+        if TOMBSTONE in batch.schema.names:
+            arrays.append(batch.column(TOMBSTONE))
+        else:
+            arrays.append(pa.array(np.zeros(batch.num_rows, dtype=np.bool_)))
+        batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
+    return pa.Table.from_batches(batches, schema=schema)
+
+
 def combine_chunks(column: pa.ChunkedArray) -> pa.Array:
     """Return a column as one array; copy only if it has several chunks."""
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)

@@ -139,16 +139,14 @@ class _ObservedCall(CallHeaders):
         method: str,
         headers: Headers,
         observers: Sequence[RpcObserver],
-        call_headers: CallHeaders | None = None,
+        credentials: Credentials | None = None,
+        session: SessionHeaders | None = None,
+        *,
+        is_peer: bool = False,
+        upload: OpenUpload | None = None,
         token: str | None = None,
     ) -> None:
-        call_headers = call_headers or NO_HEADERS
-        super().__init__(
-            call_headers.credentials,
-            call_headers.session,
-            is_peer=call_headers.is_peer,
-            upload=call_headers.upload,
-        )
+        super().__init__(credentials, session, is_peer=is_peer, upload=upload)
         self._method = method
         self._observers = observers
         self._token = token
@@ -305,13 +303,14 @@ class CallMiddleware(flight.ServerMiddlewareFactory):
         session = None
         if not TELLING_HEADERS.isdisjoint(headers) or is_jdbc(*headers.get("user-agent", ())):
             session = read_session(headers)
-        call_headers = None
-        if credentials is not None or session is not None or upload is not None:
-            call_headers = CallHeaders(credentials, session, is_peer=is_peer, upload=upload)
         observers = self._observers.get(method, ())
         if observers or upload is not None:
-            return _ObservedCall(METHODS[method], headers, observers, call_headers)
-        return call_headers
+            return _ObservedCall(
+                METHODS[method], headers, observers, credentials, session, is_peer=is_peer, upload=upload
+            )
+        if credentials is None and session is None:
+            return None
+        return CallHeaders(credentials, session, is_peer=is_peer)
 
     def _open_upload(
         self, method: flight.FlightMethod, credentials: Credentials | None, *, is_peer: bool

@@ -209,7 +209,7 @@ def _find_similar_key(key: str, keys: Sequence[str]) -> str | None:
     matches = difflib.get_close_matches(key, keys, n=1, cutoff=0.7)
     if not matches:
         last = key.rpartition(".")[2]
-        ends = {one.rpartition(".")[2]: one for one in keys}
+        ends = {key.rpartition(".")[2]: key for key in keys}
         matches = [ends[match] for match in difflib.get_close_matches(last, ends, n=1, cutoff=0.75)]
     return matches[0] if matches else None
 
@@ -229,10 +229,12 @@ def _format_problem(error: ErrorDetails, sources: Mapping[str, str]) -> str:
     where = sources.get(key) or sources.get(".".join(parts)) or "the defaults"
     if error["type"] == "extra_forbidden":
         section = key.rpartition(".")[0]
-        siblings = [one for one in fields if one.rpartition(".")[0] == section] if section else _SECTIONS
+        siblings = (
+            [field for field in fields if field.rpartition(".")[0] == section] if section else _SECTIONS
+        )
         close = _find_similar_key(key, siblings) or _find_similar_key(key, list(fields))
         hint = f"did you mean {close}?" if close else f"there are: {', '.join(siblings)}"
-        if any(one.startswith(f"{key}.") for one in sources):
+        if any(source.startswith(f"{key}.") for source in sources):
             where = next(source for one, source in sources.items() if one.startswith(f"{key}."))
         return f"{where}: the key {key} does not exist: {hint}"
     value = error["input"]

@@ -17,8 +17,9 @@ from pyarrow import flight
 from gateway.execution.query import Query
 from gateway.protocol.commands import Call
 from gateway.protocol.errors import QueryCancelledError
+from gateway.protocol.open_uploads import wait_for_client
 from memwal.errors import InvalidInputError
-from planner.bridge.value_sizes import check_types
+from planner.bridge.plain_types import check_types
 
 # Of the widest values that there are.
 _ALIGNMENT = 16
@@ -30,7 +31,7 @@ def read_batches(
     """Yield the batches that have rows, validated, but not aligned yet: see `align_batch`.
 
     Args:
-        reader: of the stream.
+        reader: of the stream, whose schema was read by `read_schema`.
         call: that it belongs to.
         query: which waits for it, if one does: others take its place while its client is slow.
 
@@ -38,13 +39,12 @@ def read_batches(
         InvalidInputError: what came is no Arrow data.
         QueryCancelledError: the client went away before the end.
     """
-    schema = read_schema(reader, call)
     number = 1
     while True:
         try:
             if query is not None:
                 query.sending_since = time.monotonic()
-            with call.wait_for_client():
+            with wait_for_client(call.upload):
                 batch = reader.read_chunk().data
             if query is not None:
                 query.sending_since = None
@@ -67,7 +67,7 @@ def read_batches(
             if call.is_cancelled():
                 raise _client_left_error() from None
             raise InvalidInputError(f"batch {number} of the stream cannot be read: {error}") from None
-        if batch.num_rows or not len(schema):
+        if batch.num_rows or not batch.num_columns:
             yield batch
 
 
@@ -101,7 +101,7 @@ def read_schema(reader: flight.MetadataRecordBatchReader, call: Call) -> pa.Sche
         QueryCancelledError: the client went away before.
     """
     try:
-        with call.wait_for_client():
+        with wait_for_client(call.upload):
             schema = reader.schema
     except (pa.ArrowException, flight.FlightError, OSError) as error:
         if call.is_cancelled():

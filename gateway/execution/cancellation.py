@@ -1,23 +1,15 @@
-"""Cancellation of statements: CancelFlightInfo, CancelQuery for older clients, and `KILL QUERY 'id'`.
+"""Cancellation of statements: CancelFlightInfo, and CancelQuery for older clients.
 
 A client sends back a FlightInfo, whose tickets name their statement. A ticket that was not redeemed yet
 becomes invalid; a running statement is stopped within about a second. CancelFlightInfo's messages are bare,
 those of CancelQuery packed in Any.
-
-KILL takes an id of `system.queries`. It returns one row like a query, so that every client can send it, but
-it does not wait in the queue of statements. It takes effect when it is executed, not when it is prepared.
 """
 
 import logging
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from hashlib import blake2b
 from types import MappingProxyType
 from typing import TypeAlias, get_args
 
-import pyarrow as pa
 from google.protobuf.any_pb2 import Any
 
 from gateway.execution.query import QueryState
@@ -32,66 +24,6 @@ from protos import gateway_pb2 as own
 from protos.flight_sql import pack
 
 logger = logging.getLogger(__name__)
-
-# Atomic and possessive: many comments in a row have one reading, and trying others takes forever.
-_COMMENTS = r"(?>\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*+"
-_KILL = re.compile(
-    rf"{_COMMENTS}KILL\s+QUERY\s+'(?P<id>[^']*)'{_COMMENTS};?{_COMMENTS}", re.IGNORECASE | re.DOTALL
-)
-
-
-@dataclass(frozen=True)
-class Kill:
-    """A parsed KILL statement."""
-
-    sql: str
-    query_id: str
-
-    schema = pa.schema([pa.field("query_id", pa.string()), pa.field("killed", pa.bool_())])
-    parameter_schema = pa.schema([])
-
-    @cached_property
-    def serialized_parameter_schema(self) -> bytes:
-        """No parameters, as an encapsulated IPC message."""
-        return bytes(self.parameter_schema.serialize())
-
-    @cached_property
-    def digest(self) -> bytes:
-        """8 bytes that identify the result's schema."""
-        return blake2b(bytes(self.schema.serialize()), digest_size=8).digest()
-
-    def run(self, queries: Queries, call: Call) -> pa.RecordBatch:
-        """Cancel the statement; return one row.
-
-        Raises:
-            NotFoundError: there is no such statement under way that the caller may stop.
-        """
-        user = None if call.access.is_admin else call.identity.name
-        error = QueryCancelledError(f"the statement was killed by user {call.identity.name!r}")
-        if not queries.cancel(self.query_id, error, user):
-            whose = "" if user is None else f" of user {user!r}"
-            raise NotFoundError(
-                f"no query {self.query_id!r}{whose} waits or runs on this gateway: "
-                "system.queries shows those that do"
-            )
-        logger.info("user %r killed query %s", call.identity.name, self.query_id)
-        return pa.RecordBatch.from_pylist([{"query_id": self.query_id, "killed": True}], self.schema)
-
-
-def parse_kill(sql: str) -> Kill:
-    """Return a statement whose first word is KILL.
-
-    >>> parse_kill("kill query '0af1' ;").query_id
-    '0af1'
-
-    Raises:
-        InvalidInputError: it does not go on like one.
-    """
-    match = _KILL.fullmatch(sql)
-    if match is None:
-        raise InvalidInputError("KILL is written KILL QUERY '<query_id>', with an id of system.queries")
-    return Kill(sql, match["id"])
-
 
 _Named: TypeAlias = own.PreparedTicket | own.PlanTicket | own.PartTicket | own.WriteTicket
 """Tickets that name their statement."""

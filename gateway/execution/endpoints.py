@@ -17,8 +17,8 @@ from pyarrow import flight
 
 from gateway.execution.batches import encode_rows
 from gateway.execution.parameters import decode_parameters, iterate_rows
-from gateway.execution.preparation import Preparation
 from gateway.execution.query import Query
+from gateway.execution.running_queries import Preparation
 from gateway.execution.streams import Streams
 from gateway.protocol.commands import (
     STATEMENT_ID_BYTES,

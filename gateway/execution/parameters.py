@@ -17,7 +17,7 @@ from gateway.protocol.commands import Call
 from gateway.protocol.limits import ExpiringCache, Limits
 from memwal.errors import InvalidInputError, NotFoundError
 from planner.bridge.distance_functions import is_vector_type
-from planner.bridge.plain_types import TypeSet, are_comparable, bindable_type, normalize_layout, plain_type
+from planner.bridge.plain_types import are_comparable, normalize_layout, plain_type
 from planner.bridge.value_sizes import (
     MAX_MEASURED,
     PIECE_ROWS,
@@ -198,38 +198,31 @@ _PART_ROWS = PIECE_ROWS
 _PART_BYTES = 16 << 20
 
 
-def encode_parameter_schema(schema: pa.Schema, types: TypeSet) -> bytes:
-    """Return the parameter schema for the client, in the types of the session, as an IPC message."""
-    fields = [pa.field(field.name, bindable_type(field.type, types)) for field in schema]
-    return bytes(pa.schema(fields).serialize())
-
-
-def refuse_rows(reader: flight.MetadataRecordBatchReader, call: Call, query: Query) -> None:
-    """Read the stream of a statement without parameters, which may have at most one row and no values.
-
-    Raises:
-        InvalidInputError: there are values, or it is not clear how often the statement is to be executed.
-    """
-    check_count(read_schema(reader, call), pa.schema([]))
-    rows = sum(batch.num_rows for batch in read_batches(reader, call, query))
-    if rows > 1:
-        raise InvalidInputError(
-            f"{rows} rows were bound to a statement without parameters: execute it as often as it is meant"
-        )
-
-
 def read_typed_parts(
-    reader: flight.MetadataRecordBatchReader, call: Call, query: Query, schema: pa.Schema, limits: Limits
+    reader: flight.MetadataRecordBatchReader,
+    bound: pa.Schema,
+    call: Call,
+    query: Query,
+    schema: pa.Schema,
+    limits: Limits,
 ) -> Iterator[pa.Table]:
     """Read bound parameters in parts, cast to the types of the statement; every part has rows.
 
     The next part is read from the network when the one before it is done with. A batch that is too large for
     a part is cut.
 
+    Args:
+        reader: of the stream.
+        bound: schema of the stream.
+        call: that it belongs to.
+        query: which waits for it.
+        schema: one field for each parameter.
+        limits: of the server.
+
     Raises:
         InvalidInputError: see `cast_parameters`; or one row is larger than all that may be bound at once.
     """
-    check_count(read_schema(reader, call), schema)
+    check_count(bound, schema)
     pending: list[pa.Table] = []
     rows = size = 0
     for batch in read_batches(reader, call, query):

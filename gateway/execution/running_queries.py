@@ -1,4 +1,4 @@
-"""The statements of a server: admission, states, history and cancellation."""
+"""The statements of a server: preparation, admission, states, history and cancellation."""
 
 import itertools
 import threading
@@ -10,12 +10,13 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from gateway.execution.detached import DetachedSteps
+from gateway.execution.kill import Kill, parse_kill
 from gateway.execution.query import Query, QueryState, serve_in_this_thread, stop_serving
 from gateway.protocol.commands import Call, new_statement_id
 from gateway.protocol.errors import QueryCancelledError, QueryTimeoutError
 from gateway.protocol.limits import Limits
-from memwal.errors import LanceGatewayError, NotFoundError, UnavailableError
-from planner.engine import SessionSettings
+from memwal.errors import LanceGatewayError, NotFoundError, PreconditionError, UnavailableError
+from planner.engine import PreparedQuery, PreparedWrite, QueryEngine, SessionSettings, first_word
 
 T = TypeVar("T")
 
@@ -98,13 +99,12 @@ class Queries:
         Raises:
             NotFoundError: the ticket was used, or its statement was cancelled.
         """
-        query = Query(statement_id.hex(), sql, settings, call)
         if not self.withdraw(statement_id):
             raise NotFoundError(
-                f"the ticket of statement {query.id} was used, or the statement was cancelled: a ticket "
-                "is good for one DoGet; send the statement to GetFlightInfo again"
+                f"the ticket of statement {statement_id.hex()} was used, or the statement was cancelled: a "
+                "ticket is good for one DoGet; send the statement to GetFlightInfo again"
             )
-        return query
+        return Query(statement_id.hex(), sql, settings, call)
 
     def redeem_part(
         self, statement_id: bytes, number: int, sql: str, settings: SessionSettings, call: Call
@@ -333,6 +333,59 @@ class Queries:
                             "query_timeout_ms as far as the server's own limit allows"
                         )
                     )
+
+
+class Preparation:
+    """Prepares statements. What takes time is listed in `system.queries`, and ends when it is stopped.
+
+    Args:
+        engine: prepares them.
+        queries: the statements of the server.
+    """
+
+    def __init__(self, engine: QueryEngine, queries: Queries) -> None:
+        self._engine = engine
+        self._queries = queries
+
+    def prepare(
+        self, sql: str, settings: SessionSettings, call: Call, promised: bytes | None = None
+    ) -> PreparedQuery | PreparedWrite | Kill:
+        """Return the plan of a statement: a `Kill`, or the engine's.
+
+        Raises:
+            LanceGatewayError: see `QueryEngine.prepare_statement`; or it was stopped.
+        """
+        engine, access = self._engine, call.access
+        kept = engine.find_kept(sql, settings, access, promised)
+        if kept is not None:
+            return kept
+        if first_word(sql) == "kill":
+            kill = parse_kill(sql)
+            if promised is not None and promised != kill.digest:
+                raise PreconditionError(f"{sql!r} has another result than was promised: prepare it again")
+            return kill
+        return self._queries.plan(
+            sql, settings, call, lambda: engine.prepare_statement(sql, settings, access, promised=promised)
+        )
+
+    def prepare_plan(
+        self, plan: bytes, settings: SessionSettings, call: Call, promised: bytes | None = None
+    ) -> PreparedQuery:
+        """Return the plan of a serialized substrait.Plan.
+
+        Raises:
+            LanceGatewayError: see `QueryEngine.prepare`; or it was stopped.
+        """
+        engine, access = self._engine, call.access
+        kept = engine.find_kept(plan, settings, access, promised)
+        if kept is not None:
+            return kept
+        return self._queries.plan(
+            f"substrait.Plan of {len(plan)} bytes",
+            settings,
+            call,
+            lambda: engine.prepare(plan, settings, access, promised=promised),
+        )
 
 
 def _find_listeners(observers: Sequence[QueryObserver], event: str) -> tuple[Callable[[Query], None], ...]:

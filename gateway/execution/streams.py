@@ -13,7 +13,7 @@ from typing import TypeAlias
 import pyarrow as pa
 from pyarrow import flight
 
-from gateway.execution.cancellation import Kill
+from gateway.execution.kill import Kill
 from gateway.execution.parameters import iterate_rows
 from gateway.execution.query import Query
 from gateway.execution.running_queries import Queries
@@ -107,7 +107,7 @@ class Streams:
         """
         query = self.queries.redeem(statement_id, plan.sql, settings, call)
         if isinstance(plan, Kill):
-            return self.send_listing(plan.run(self.queries, call))
+            return self.send_listing(plan.run(self.queries.cancel, call))
         query.is_exempt = plan.reads_only_system
 
         def readers(query: Query) -> Iterator[pa.RecordBatchReader]:

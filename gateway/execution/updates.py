@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 import pyarrow as pa
 from pyarrow import flight
@@ -31,9 +32,8 @@ from gateway.protocol.commands import (
 )
 from gateway.protocol.sql_types import describe_result_schema
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
-from planner.bridge.run_control import RunControl
+from planner.bridge.run_control import RunControl, describe_panics
 from planner.engine import PreparedWrite, SessionSettings, WriteResult
-from planner.plans.errors import describe_panics
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
 from protos.flight_sql import pack
@@ -125,35 +125,35 @@ def update_by_ticket_error(statement: str) -> InvalidInputError:
     return InvalidInputError(f"a ticket cannot execute {statement!r}: send the statement to GetFlightInfo")
 
 
-def execute_writes(
-    write: PreparedWrite, parts: Iterator[pa.Table] | None, control: RunControl
-) -> WriteResult:
+def execute_write(write: PreparedWrite, parts: Iterator[pa.Table] | None, control: RunControl) -> WriteResult:
     """Execute a statement once for each row of its parameters.
 
     Args:
         write: the statement.
-        parts: rows, in order; None where it has no parameters.
+        parts: rows, in order; None where it has no parameters. One part if rows are returned.
         control: may stop it between two parts.
     """
-    if parts is None:
-        return write.execute((), control)
-    rows, affected, is_durable = 0, 0, True
-    try:
-        for part in parts:
-            control.check()
-            if part.num_rows == 1:
-                (values,) = iterate_rows(part)
-                result = write.execute(values, control)
-            else:
-                result = write.execute_many(part, control)
-            rows += part.num_rows
-            affected += max(result.affected, 0)
-            is_durable &= result.is_durable
-    except LanceGatewayError as error:
-        if rows:
-            error.args = (f"{error}; the {rows} rows of parameters before these were executed",)
-        raise
-    return WriteResult(affected, is_durable=is_durable)
+    with describe_panics(write.sql):
+        if parts is None:
+            return write.execute((), control)
+        done, affected, is_durable, returned = 0, 0, True, None
+        try:
+            for part in parts:
+                control.check()
+                if part.num_rows == 1:
+                    (values,) = iterate_rows(part)
+                    result = write.execute(values, control)
+                else:
+                    result = write.execute_many(part, control)
+                done += part.num_rows
+                affected += max(result.affected, 0)
+                is_durable &= result.is_durable
+                returned = result.rows
+        except LanceGatewayError as error:
+            if done:
+                error.args = (f"{error}; the {done} rows of parameters before these were executed",)
+            raise
+        return WriteResult(affected, returned, is_durable)
 
 
 class Updates:
@@ -193,8 +193,7 @@ class Updates:
         query.target = target
         queries = self._streams.queries
         with queries.run(query):
-            with describe_panics(statement):
-                result = queries.work(query, lambda: step(query))
+            result = queries.work(query, partial(step, query))
             query.affected = None if result.affected < 0 else result.affected
         if not result.is_durable:
             call.add_header(DURABLE_HEADER, "false")
@@ -218,10 +217,7 @@ class Updates:
         statement_id = new_statement_id()
 
         def step(query: Query) -> WriteResult:
-            if parameters is None or parameters.num_rows == 1:
-                (values,) = iterate_rows(parameters)
-                return write.execute(values, query.control)
-            return write.execute_many(parameters, query.control)
+            return execute_write(write, None if parameters is None else iter((parameters,)), query.control)
 
         result = self.run(write.sql, write.target, settings, call, step, statement_id)
         schema = describe_result_schema(write)

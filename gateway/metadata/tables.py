@@ -5,11 +5,13 @@ lists the same. Lance does not enforce primary keys, and has no foreign ones.
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from types import MappingProxyType
 
 import pyarrow as pa
+from datafusion import SessionConfig, SessionContext
 
 from gateway.execution.streams import Streams
 from gateway.metadata.listings import Listing, Listings, Row, is_matched, is_named, parse_schema
@@ -17,7 +19,8 @@ from gateway.protocol.commands import Call
 from gateway.protocol.sql_types import describe_table_schema, read_remarks
 from memwal.errors import LanceGatewayError, NotFoundError
 from planner.access.visible_catalog import SYSTEM_SCHEMA, VisibleCatalog
-from planner.bridge.plain_types import INFORMATION_SCHEMA, TypeSet, information_schema_tables, plain_schema
+from planner.binding.names import INFORMATION_SCHEMA
+from planner.bridge.plain_types import TypeSet, plain_schema
 from planner.engine import QueryEngine
 from planner.sql.tokens import quote
 from planner.tables.state.catalog import CATALOG, SCHEMA
@@ -136,7 +139,7 @@ class Metadata(Listings):
 
     def _list_relations(self, db_schema: str, call: Call) -> Iterator[_Relation]:
         if db_schema == INFORMATION_SCHEMA:
-            for name, schema in information_schema_tables().items():
+            for name, schema in _list_information_schema().items():
                 yield _Relation(name, SYSTEM_TABLE, partial(_return_schema, schema))
             return
         catalog = self._engine.visible_catalog(call.access)
@@ -194,3 +197,16 @@ def _encode_schema(db_schema: str, relation: _Relation, types: TypeSet) -> bytes
 
 def _return_schema(schema: pa.Schema) -> pa.Schema:
     return schema
+
+
+@cache
+def _list_information_schema() -> Mapping[str, pa.Schema]:
+    """Return table name -> schema of DataFusion's information_schema."""
+    context = SessionContext(SessionConfig().with_information_schema(enabled=True))
+    listed = context.sql(
+        f"SELECT table_name FROM {INFORMATION_SCHEMA}.tables "  # noqa: S608 - a constant
+        f"WHERE table_schema = '{INFORMATION_SCHEMA}' ORDER BY table_name"
+    )
+    names = [name for batch in listed.collect() for name in batch.column(0).to_pylist()]
+    schemas = {name: context.sql(f"SELECT * FROM {INFORMATION_SCHEMA}.{name}").schema() for name in names}  # noqa: S608 - its own names
+    return MappingProxyType({name: plain_schema(schema) for name, schema in schemas.items()})

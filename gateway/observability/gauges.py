@@ -38,7 +38,7 @@ _GAUGES = (
 )
 
 
-class WriteEvents:
+class WriteEvents(WriteObserver):
     """Forwards events of writers to observers, which are created after the writers."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class WriteEvents:
             listener.on_forward(table, region_id, url, rows, seconds)
 
 
-class WriteMetrics(Collector):
+class WriteMetrics(Collector, WriteObserver):
     """Measures durations of writes and sizes of groups; writers keep the plain counts.
 
     Args:
@@ -127,9 +127,6 @@ class WriteMetrics(Collector):
         """Measure a claim."""
         self._measured.add(table)
         self._claim_seconds.labels(table).observe(seconds)
-
-    def on_fenced(self, table: str, region_id: str, epoch: int) -> None:
-        """Do nothing: the writer counts it."""
 
     def on_forward(self, table: str, region_id: str, url: str, rows: int, seconds: float) -> None:  # noqa: ARG002
         """Measure a forward."""

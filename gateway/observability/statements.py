@@ -301,8 +301,7 @@ class QueryLog(QueryObserver):
 
 
 def _add_query(record: logging.LogRecord) -> bool:
-    query = current_statement()
-    if query is not None and not hasattr(record, "query_id"):
+    if not hasattr(record, "query_id") and (query := current_statement()) is not None:
         vars(record).update(_build_fields(query))
     return True
 

@@ -24,6 +24,7 @@ from gateway.auth.calls import RpcObserver
 from gateway.execution.query import Query, QueryState, current_statement
 from gateway.execution.running_queries import QueryObserver
 from gateway.observability.statements import shorten_session_id, shorten_statement
+from memwal.writing.observing import WriteObserver
 from planner.engine import PreparedQuery, QueryEngine
 from planner.plans.query_planner import CreateQuery, CreateUnbound, StatementKey
 from planner.tables.state.catalog import Catalog
@@ -35,7 +36,7 @@ _EXPORT_SECONDS = 3.0
 _HEADERS = ("traceparent", "tracestate")
 
 
-class Tracing(QueryObserver, RpcObserver):
+class Tracing(QueryObserver, RpcObserver, WriteObserver):
     """Observes calls, statements and writers, and exports spans.
 
     Args:

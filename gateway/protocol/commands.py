@@ -11,7 +11,6 @@ are visible when it returns.
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache, partial
@@ -117,10 +116,6 @@ class Call:
     add_header: Callable[[str, str], None]
     is_cancelled: Callable[[], bool]
     upload: OpenUpload | None = None
-
-    def wait_for_client(self) -> AbstractContextManager[None]:
-        """Wait in this block for what the client sends next."""
-        return nullcontext() if self.upload is None else self.upload.waiting()
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from gateway.protocol.identity import Identity
 from memwal.errors import InvalidInputError, PreconditionError
 from memwal.storage.time_limits import StorageLimits
 from memwal.writing import OwnershipPolicy, WriteOptions
-from memwal.writing.observing import SilentObserver, WriteObserver
+from memwal.writing.observing import WriteObserver
 from planner.access.rights import Access
 from planner.tables.state.catalog import Catalog
 
@@ -246,7 +246,7 @@ def open_writing(config: GatewayConfig, observer: WriteObserver | None = None) -
         idle_close_seconds=writes.idle_close,
         url=writes.advertise_url,
         forwarder=forwarding,
-        observer=observer or SilentObserver(),
+        observer=observer or WriteObserver(),
     )
     # Others can't forward rows to a gateway without an address.
     return Writing(options, forwarding, token if writes.advertise_url else None)

@@ -35,7 +35,7 @@ from gateway.start.machine import count_cores, read_memory_bytes
 from gateway.start.observability import Observability, choose_http_port
 from gateway.start.opening import Writing, open_catalog, open_security, open_writing, read_storage_limits
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
-from planner.bridge import compatibility, isolation
+from planner.bridge import compatibility, run_control
 from planner.plans.prepared_query import PreparedQuery
 from planner.tables.state.catalog import Catalog
 
@@ -90,7 +90,7 @@ def serve(loaded: Loaded) -> None:
         pool = None if plan.worker is None else WorkerPool(plan.workers, plan.worker)
         if pool is not None:
             stack.callback(pool.close)
-            isolation.set_runner(pool.call)
+            run_control.set_runner(pool.call)
         server = _start(loaded, security, observability, writing, plan, pool)
         stop = _stop_on_signals()
         scheme = "grpc+tls" if security.tls else "grpc"

@@ -30,7 +30,7 @@ from planner.writes.ddl.create_table import create_table
 from planner.writes.ddl.options import read_table_options
 from planner.writes.ddl.statement import check_may_create
 from planner.writes.dml.ingest import PART_BYTES, prepare_ingest
-from planner.writes.dml.statement.target import check_may_write, check_writable
+from planner.writes.dml.statement.target import check_may_write, check_writable, has_table
 from protos import flight_sql_pb2 as sql
 
 _Mode: TypeAlias = Literal["fail", "skip", "replace"]
@@ -131,35 +131,36 @@ class Ingestion:
         self, command: sql.CommandStatementIngest, reader: flight.MetadataRecordBatchReader, call: Call
     ) -> bytes:
         target = read_target(command)
-        schema = derive_columns(read_schema(reader, call))
+        received = read_schema(reader, call)
 
         def step(query: Query) -> WriteResult:
-            control = query.control
+            creates = self._must_create(target, call)
+            schema = derive_columns(received)
             batches = decode_batches(
                 query.relay_each(read_batches(reader, call, query)), schema, self._limits
             )
-            exists = self._check(target, call)
-            if target.mode == "replace" or (target.mode == "fail" and not exists):
-                return self._create_filled(target, schema, batches, control)
-            if not exists:
+            if creates and target.mode != "skip":
+                return self._create_filled(target, schema, batches, query.control)
+            if creates:
                 self._create(target, schema)
             rows = prepare_ingest(self._engine, target.table, schema, call.settings, call.access)
-            return rows.execute(batches, control)
+            return rows.execute(batches, query.control)
 
         return encode_update_result(
             self._updates.run(target.statement, target.table, call.settings, call, step).affected
         )
 
-    def _check(self, target: Target, call: Call) -> bool:
-        """Return whether the table is there.
+    def _must_create(self, target: Target, call: Call) -> bool:
+        """Return whether a table is made, since there is none or it is replaced.
 
         Raises:
-            LanceGatewayError: the caller may not do with it what is wanted.
+            LanceGatewayError: the caller may not make it.
         """
         name, access = target.table, call.access
-        exists = self._engine.visible_catalog(access).has_table(name)
-        if not exists and target.makes:
+        if target.makes and not has_table(self._engine, name, access):
             check_may_create(self._engine, name, access)
+            return True
+        if target.mode == "skip":
             return False
         check_may_write(self._engine, name, access)
         check_writable(self._engine, name)

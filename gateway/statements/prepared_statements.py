@@ -15,24 +15,22 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError
 from pyarrow import flight
 
-from gateway.execution.batches import encode_rows, read_schema
-from gateway.execution.cancellation import Kill
+from gateway.execution.batches import encode_rows, read_batches, read_schema
 from gateway.execution.endpoints import Endpoints
+from gateway.execution.kill import Kill
 from gateway.execution.parameters import (
     Bindings,
     decode_parameters,
-    encode_parameter_schema,
     read_parameters,
     read_typed_parts,
-    refuse_rows,
 )
-from gateway.execution.preparation import Preparation
 from gateway.execution.query import Query
+from gateway.execution.running_queries import Preparation
 from gateway.execution.streams import Streams
 from gateway.execution.updates import (
     Updates,
     encode_update_result,
-    execute_writes,
+    execute_write,
     query_as_update_error,
     update_by_ticket_error,
 )
@@ -52,6 +50,7 @@ from gateway.protocol.commands import (
 )
 from gateway.protocol.sql_types import describe_result_schema, encode_result_schema
 from memwal.errors import InvalidInputError, NotFoundError
+from planner.bridge.plain_types import bindable_schema
 from planner.engine import PreparedQuery, PreparedWrite, SessionSettings, WriteResult
 from planner.scans.settings import Shortcuts
 from protos import flight_sql_pb2 as sql
@@ -132,15 +131,16 @@ class PreparedStatements:
         handle.settings = encode_settings(call.settings)
         handle.schema_digest = query.digest
         created = sql.ActionCreatePreparedStatementResult(
-            prepared_statement_handle=handle.SerializeToString(), dataset_schema=encode_result_schema(query)
+            prepared_statement_handle=handle.SerializeToString()
         )
         if isinstance(query, PreparedQuery | Kill):
             created.parameter_schema = query.serialized_parameter_schema
         else:
-            created.parameter_schema = encode_parameter_schema(query.parameter_schema, call.settings.type_set)
+            parameters = bindable_schema(query.parameter_schema, call.settings.type_set)
+            created.parameter_schema = bytes(parameters.serialize())
             created.is_update = not len(query.schema)
-            if created.is_update:
-                created.ClearField("dataset_schema")
+        if not created.is_update:
+            created.dataset_schema = encode_result_schema(query)
         return pack(created)
 
     def _close(self, request: sql.ActionClosePreparedStatementRequest, _call: Call) -> None:
@@ -234,14 +234,14 @@ class PreparedStatements:
         handle = _decode_handle(command.prepared_statement_handle)
         plan = self._prepare_query(handle, call)
         if isinstance(plan, Kill):
-            return encode_update_result(plan.run(self._streams.queries, call).num_rows)
+            return encode_update_result(plan.run(self._streams.queries.cancel, call).num_rows)
         if isinstance(plan, PreparedQuery):
             raise query_as_update_error(plan.sql)
         settings, write = self._prepare_write(handle, plan, call)
 
         def step(query: Query) -> WriteResult:
             parts = query.relay(lambda: self._read_bound_parts(handle, write, reader, call, query))
-            return execute_writes(write, None if parts is None else query.relay_each(parts), query.control)
+            return execute_write(write, None if parts is None else query.relay_each(parts), query.control)
 
         return encode_update_result(self._updates.run(write.sql, write.target, settings, call, step).affected)
 
@@ -253,18 +253,27 @@ class PreparedStatements:
         call: Call,
         query: Query,
     ) -> Iterator[pa.Table] | None:
-        """Return the parameters of the executions of an update; None where there are none."""
-        if not len(write.parameter_schema):
-            refuse_rows(reader, call, query)
-            return None
-        if len(read_schema(reader, call)):
-            return read_typed_parts(reader, call, query, write.parameter_schema, self._limits)
-        # Nothing comes along: what was bound before counts.
-        number = self._bindings.current_number(handle.id)
-        if not handle.parameters and not number:
-            return read_typed_parts(reader, call, query, write.parameter_schema, self._limits)
-        bound = self._find_parameters(own.PreparedTicket(handle=handle, binding_id=number), write)
-        return None if bound is None else iter((bound,))
+        """Return the parameters of the executions of an update; None where there are none.
+
+        Raises:
+            InvalidInputError: it is not clear how often a statement without parameters is to be executed.
+        """
+        bound, needed = read_schema(reader, call), write.parameter_schema
+        if len(needed) and not len(bound):
+            # Nothing comes along: what was bound before counts.
+            number = self._bindings.current_number(handle.id)
+            if handle.parameters or number:
+                before = self._find_parameters(own.PreparedTicket(handle=handle, binding_id=number), write)
+                return None if before is None else iter((before,))
+        if len(needed) or len(bound):
+            return read_typed_parts(reader, bound, call, query, needed, self._limits)
+        rows = sum(batch.num_rows for batch in read_batches(reader, call, query))
+        if rows > 1:
+            raise InvalidInputError(
+                f"{rows} rows were bound to a statement without parameters: execute it as often as it is "
+                "meant"
+            )
+        return None
 
     def _prepare_write(
         self, handle: own.PreparedHandle, write: PreparedWrite, call: Call

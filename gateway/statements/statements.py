@@ -9,13 +9,14 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError
 from pyarrow import flight
 
-from gateway.execution.cancellation import Kill
 from gateway.execution.endpoints import Endpoints
-from gateway.execution.preparation import Preparation
+from gateway.execution.kill import Kill
+from gateway.execution.running_queries import Preparation
 from gateway.execution.streams import Streams
 from gateway.execution.updates import (
     Updates,
     encode_update_result,
+    execute_write,
     query_as_update_error,
     update_by_ticket_error,
 )
@@ -105,11 +106,11 @@ class Statements:
     ) -> bytes | None:
         plan = self._preparation.prepare(command.query, call.settings, call)
         if isinstance(plan, Kill):
-            return encode_update_result(plan.run(self._streams.queries, call).num_rows)
+            return encode_update_result(plan.run(self._streams.queries.cancel, call).num_rows)
         if isinstance(plan, PreparedQuery):
             raise query_as_update_error(plan.sql)
         result = self._updates.run(
-            plan.sql, plan.target, call.settings, call, lambda query: plan.execute((), query.control)
+            plan.sql, plan.target, call.settings, call, lambda query: execute_write(plan, None, query.control)
         )
         return encode_update_result(result.affected)
 

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import lance
 from google.protobuf.message import DecodeError
 
-from memwal.errors import CorruptDataError, InvalidInputError, NotFoundError
+from memwal.errors import CorruptDataError, InvalidInputError, NotFoundError, UnavailableError
 from memwal.storage.files import Storage, base_manifest_paths
 from protos import mem_wal_pb2
 
@@ -26,6 +26,7 @@ _MAGIC: Final = b"LANC"
 # Position of the Manifest message, format version (major, minor), magic.
 _FOOTER: Final = struct.Struct("<QHH4s")
 _LENGTH: Final = struct.Struct("<I")
+_ATTEMPTS: Final = 4
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class RegionSpec:
     fields: tuple[RegionField, ...]
 
     def __post_init__(self) -> None:
-        names = [one.field_id for one in self.fields]
+        names = [field.field_id for field in self.fields]
         if self.spec_id < 1 or len(set(names)) != len(names):
             msg = f"Region spec {self.spec_id} with fields {names}: ids start at 1 and fields differ in name"
             raise InvalidInputError(msg)
@@ -209,6 +210,33 @@ def read_index_details(table: Storage, version: int) -> MemWalIndexDetails | Non
     return read_base_manifest(table, version).details
 
 
+def read_newest_version(name: str, dataset: Any) -> int:  # noqa: ANN401 - lance types
+    """Return the number of the newest version of a base table.
+
+    Raises:
+        UnavailableError: storage failed to answer.
+    """
+    try:
+        newest: int = dataset.latest_version
+    except (OSError, ValueError) as error:
+        msg = f"table {name!r}: its newest version can't be found: {error}"
+        raise UnavailableError(msg) from error
+    return newest
+
+
+def find_newest_details(name: str, storage: Storage, dataset: Any) -> MemWalIndexDetails | None:  # noqa: ANN401
+    """Return the MemWAL index of the newest version of a base table; None if it has none.
+
+    Raises:
+        UnavailableError: storage failed to answer.
+    """
+    for _ in range(_ATTEMPTS):
+        with suppress(NotFoundError):  # Cleaned up just now: there is a newer one.
+            return read_index_details(storage, read_newest_version(name, dataset))
+    msg = f"table {name!r}: versions are cleaned up as fast as they are found; retry"
+    raise UnavailableError(msg)
+
+
 def read_base_manifest(table: Storage, version: int) -> BaseManifest:
     """Read the manifest file of one version of a base table.
 
@@ -228,8 +256,8 @@ def read_base_manifest(table: Storage, version: int) -> BaseManifest:
         )
         raise CorruptDataError(msg) from error
     digest = hashlib.blake2b(data, digest_size=16).digest()
-    names = frozenset(one.name for one in section.indices) - {MEM_WAL_INDEX}
-    index = next((one for one in section.indices if one.name == MEM_WAL_INDEX), None)
+    names = frozenset(entry.name for entry in section.indices) - {MEM_WAL_INDEX}
+    index = next((entry for entry in section.indices if entry.name == MEM_WAL_INDEX), None)
     if index is None:
         return BaseManifest(None, digest, path, None, names)
     details = MemWalIndexDetails.decode(index.index_details.value, source=source)

@@ -4,6 +4,7 @@
 - `region_by`: region specs as text, such as ``bucket(user_id, 16)``.
 - `tables`: creation and deletion of tables; regions that an earlier MemWAL left behind.
 - `fields`: schemas with explicit field ids.
+- `index_types`: types of indexes, and the text of their parameters.
 """
 
 from memwal.creating.columns import (

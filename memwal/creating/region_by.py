@@ -99,7 +99,7 @@ def parse_region_fields(text: str, ids: Mapping[str, int], schema: pa.Schema) ->
 
 def list_region_columns(spec: RegionSpec | None) -> frozenset[int]:
     """Return the Lance field ids of the columns that determine the region."""
-    return frozenset(source for one in (spec.fields if spec else ()) for source in one.source_ids)
+    return frozenset(source for field in (spec.fields if spec else ()) for source in field.source_ids)
 
 
 def _parse_calls(text: str) -> Iterator[_Call]:

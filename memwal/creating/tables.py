@@ -145,7 +145,7 @@ def build_mem_wal_index(
     spec = RegionSpec(given_up.spec_id + 1, parse_region_fields(options.region_by, ids, dataset.schema))
     if not options.keys_never_move:
         _check_region_columns(spec, list_key_columns(dataset.schema), {at: name for name, at in ids.items()})
-    buckets = [one.parameters.get("num_buckets") for one in spec.fields]
+    buckets = [field.parameters.get("num_buckets") for field in spec.fields]
     count = int(buckets[0] or 0) if len(buckets) == 1 else 0
     details = MemWalIndexDetails(
         num_regions=1 if spec.fields[0].transform == "unsharded" else count,
@@ -184,7 +184,7 @@ def delete_table(storage: Storage, keep: Iterable[str] = ()) -> None:
         # First: writers must not take what is made after a drop that is cut short for it (ADR 33).
         unmark_table(storage)
     for _ in range(_SWEEPS):
-        manifests = [one.name for one in storage.list(VERSIONS) if one.name.endswith(_MANIFEST)]
+        manifests = [entry.name for entry in storage.list(VERSIONS) if entry.name.endswith(_MANIFEST)]
         if not manifests:
             break
         if storage.committed_by:
@@ -232,7 +232,8 @@ def give_up_regions(table: Storage, region_ids: Iterable[str]) -> GivenUpRegions
     """
     sealed = table.each(lambda one: _seal_region(table, one), tuple(region_ids))
     return GivenUpRegions(
-        tuple(one.region_id for one in sealed), max((one.region_spec_id for one in sealed), default=0)
+        tuple(manifest.region_id for manifest in sealed),
+        max((manifest.region_spec_id for manifest in sealed), default=0),
     )
 
 

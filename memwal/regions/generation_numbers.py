@@ -133,10 +133,10 @@ def check_listed(table: Storage, manifest: RegionManifest, merged: int) -> None:
     if not flushed:
         return
     unmerged = manifest.unmerged_generations(merged) if merged else manifest.flushed_generations
-    listed = [one.generation for one in unmerged]
+    listed = [generation.generation for generation in unmerged]
     if len(listed) >= len(flushed):
         return
-    gone = ", ".join(str(one) for one in flushed if one not in listed)
+    gone = ", ".join(str(generation) for generation in flushed if generation not in listed)
     msg = (
         f"{table.uri}: the base table contains generations up to {merged} of region {manifest.region_id}, "
         f"and generations {gone} are gone. If a version of the base table was restored from before they were "

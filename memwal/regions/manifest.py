@@ -69,6 +69,10 @@ class ReplayStart:
     after: int
     generation: int
 
+    def is_behind(self, other: "ReplayStart") -> bool:
+        """Return whether another start calls entries flushed that this one does not."""
+        return other.after > self.after or other.generation > self.generation
+
     def is_unflushed(self, position: int, generation: int | None) -> bool:
         """Return whether no flushed generation covers a WAL entry.
 

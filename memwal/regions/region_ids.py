@@ -24,9 +24,9 @@ from memwal.regions.manifest import RegionManifest, list_regions, read_latest_ma
 from memwal.regions.wal import find_last_wal_position, has_unflushed_rows, read_wal_entry
 from memwal.storage.files import Storage, generation_directory
 from memwal.stored_fields import StoredField, read_dataset_fields, read_entry_fields
+from memwal.transforms.buckets import BucketHash
 from memwal.transforms.raw_values import parse_result_type
 from memwal.transforms.transforms import (
-    BucketHash,
     build_transform,
     compute_region_values,
     decode_region_value,
@@ -361,7 +361,7 @@ def detect_bucket_hash(storage: Storage, spec: RegionSpec | None) -> BucketHash:
         columns = read_sample_rows(storage, manifest, sources) if values else None
         if columns is None or not sources <= columns.keys():
             continue
-        possible = [one for one in possible if _matches_values(one, buckets, values, columns)]
+        possible = [reading for reading in possible if _matches_values(reading, buckets, values, columns)]
         if not possible:
             msg = (
                 f"{storage.uri}: region {manifest.region_id} has rows of other buckets than it records, by "

@@ -182,8 +182,9 @@ def encode_region_snapshots(manifests: Sequence[RegionManifest], specs: Sequence
 
 def _list_value_types(specs: Sequence[RegionSpec]) -> Mapping[str, pa.DataType]:
     types: dict[str, set[pa.DataType]] = {}
-    for one in (one for spec in specs for one in spec.fields):
-        types.setdefault(one.field_id, set()).add(parse_result_type(one.result_type))
+    for spec in specs:
+        for one in spec.fields:
+            types.setdefault(one.field_id, set()).add(parse_result_type(one.result_type))
     return {field_id: found.pop() for field_id, found in types.items() if len(found) == 1}
 
 

@@ -26,9 +26,8 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 
 from memwal.base.index_details import RegionField
-from memwal.transforms.transforms import DatePart, Expression, Transform, Truncate
-
-__all__ = ["Row", "is_trusted", "list_reading_types", "list_readings"]
+from memwal.transforms.transform import Transform
+from memwal.transforms.transforms import DatePart, Expression, Truncate
 
 Row: TypeAlias = tuple[pa.Scalar, ...]
 """Values of a field's source columns."""

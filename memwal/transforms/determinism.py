@@ -17,15 +17,6 @@ from typing import Final
 import datafusion
 from datafusion import Expr
 
-__all__ = [
-    "find_unstable_parts",
-    "has_unstable_call",
-    "is_deterministic",
-    "list_deterministic_functions",
-    "list_functions",
-    "list_subexpressions",
-]
-
 _ROW_BY_ROW: Final = frozenset(
     {
         "Alias",

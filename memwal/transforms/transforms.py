@@ -1,58 +1,21 @@
 """Region transforms: compute the region values of a row from its columns."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
-import mmh3
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from memwal.base.index_details import RegionField, RegionSpec
 from memwal.errors import InvalidInputError, UnsupportedError
+from memwal.transforms.buckets import Bucket, BucketHash, MultiBucket
 from memwal.transforms.expressions import evaluate_expression
-from memwal.transforms.murmur3 import encode_little_endian, hash_as_lance, hash_as_published
 from memwal.transforms.raw_values import decode_raw, encode_raw, parse_result_type
-
-
-class BucketHash(Enum):
-    """The two hash functions of the `bucket` transform; recorded values tell which one a table uses.
-
-    - LANCE: what Lance itself writes: `(hash & 0x7fffffff) % N` with its own treatment of string tails; NULL
-      is in bucket 0.
-    - SPECIFICATION: `abs(murmur3(col0)) % N` with Murmur3 as published; NULL stays NULL. Here too an `int32`
-      and an `int64` of equal value are in different buckets, although the specification asks expressions to
-      survive type promotion: it does not say how.
-    """
-
-    LANCE = "lance"
-    SPECIFICATION = "specification"
-
-
-class Transform(ABC):
-    """Computes one region field."""
-
-    def preserves_order(self, source_type: pa.DataType) -> bool:  # noqa: ARG002 - never, unless overridden
-        """Return whether larger inputs of this type never give smaller values, so ranges prune regions."""
-        return False
-
-    @abstractmethod
-    def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:
-        """Return one value per row.
-
-        Args:
-            columns: the source columns, equally long; of type null where a table lacks a column.
-            rows: their length; needed only where there are none.
-
-        Raises:
-            InvalidInputError: the columns are not of a kind that the transform takes.
-            UnsupportedError: the transform does not take values of this type.
-        """
+from memwal.transforms.transform import Transform, check_positive, one_column_error
 
 
 @dataclass(frozen=True)
@@ -74,7 +37,9 @@ class Identity(Transform):
 
     def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:  # noqa: ARG002
         """Return the column."""
-        return _require_one_column("identity", columns)
+        if len(columns) != 1:
+            raise one_column_error("identity", columns)
+        return columns[0]
 
 
 @dataclass(frozen=True)
@@ -95,7 +60,9 @@ class DatePart(Transform):
 
     def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:  # noqa: ARG002
         """Return the part."""
-        column = _require_one_column(self.part, columns)
+        if len(columns) != 1:
+            raise one_column_error(self.part, columns)
+        column = columns[0]
         if pa.types.is_null(column.type):
             return pa.nulls(len(column), pa.int32())
         if pa.types.is_date(column.type):
@@ -103,62 +70,6 @@ class DatePart(Transform):
         if not pa.types.is_timestamp(column.type):
             return evaluate_expression(f"date_part('{self.part}', col0)", [column], len(column), pa.int32())
         return getattr(pc, self.part)(column).cast(pa.int32())
-
-
-@dataclass(frozen=True)
-class Bucket(Transform):
-    """The hash of one column modulo a number of buckets, as an int32.
-
-    Attributes:
-        num_buckets: 1 or more.
-        reading: which hash, and what becomes of NULL.
-    """
-
-    num_buckets: int
-    reading: BucketHash = BucketHash.LANCE
-
-    def __post_init__(self) -> None:
-        _check_positive("bucket", "num_buckets", self.num_buckets)
-
-    def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:  # noqa: ARG002
-        """Return bucket numbers from 0 to `num_buckets` - 1."""
-        column = _require_one_column("bucket", columns)
-        if self.reading is BucketHash.LANCE:
-            hashes = hash_as_lance(column) & np.uint32(0x7FFFFFFF)
-            return pa.array((hashes % np.uint32(self.num_buckets)).astype(np.int32))
-        # In 64 bits: the absolute value of the smallest hash does not fit 32.
-        signed = hash_as_published(column).view(np.int32).astype(np.int64)
-        buckets = (np.abs(signed) % self.num_buckets).astype(np.int32)
-        return pa.array(buckets, mask=column.is_null().to_numpy(zero_copy_only=False))
-
-
-@dataclass(frozen=True)
-class MultiBucket(Transform):
-    """The hash of several columns modulo a number of buckets, as an int32: `abs(hash) % num_buckets`.
-
-    NULL fields are left out of the hash, and the bucket is NULL only if all fields are. The specification
-    leaves open how fields are joined; here their bytes, as `bucket` hashes them, follow each other without a
-    separator, so that one column alone gives the same bucket as `bucket` in the specification's reading.
-
-    Attributes:
-        num_buckets: 1 or more.
-    """
-
-    num_buckets: int
-
-    def __post_init__(self) -> None:
-        _check_positive("multi_bucket", "num_buckets", self.num_buckets)
-
-    def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:  # noqa: ARG002
-        """Return bucket numbers from 0 to `num_buckets` - 1."""
-        if not columns:
-            msg = "Region transform 'multi_bucket' takes one column or more, got none"
-            raise InvalidInputError(msg)
-        return pa.array(map(self._bucket, zip(*map(encode_little_endian, columns), strict=True)), pa.int32())
-
-    def _bucket(self, fields: tuple[bytes | None, ...]) -> int | None:
-        present = [field for field in fields if field is not None]
-        return abs(mmh3.hash(b"".join(present))) % self.num_buckets if present else None
 
 
 @dataclass(frozen=True)
@@ -172,7 +83,7 @@ class Truncate(Transform):
     width: int
 
     def __post_init__(self) -> None:
-        _check_positive("truncate", "width", self.width)
+        check_positive("truncate", "width", self.width)
 
     def preserves_order(self, source_type: pa.DataType) -> bool:
         """Return True for strings (compared by their bytes) and numbers."""
@@ -181,7 +92,9 @@ class Truncate(Transform):
 
     def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:  # noqa: ARG002
         """Return values of the column's own type."""
-        column = _require_one_column("truncate", columns)
+        if len(columns) != 1:
+            raise one_column_error("truncate", columns)
+        column = columns[0]
         kind = column.type
         if pa.types.is_null(kind):
             return column
@@ -305,19 +218,6 @@ def _row_count(columns: Sequence[pa.Array], rows: int | None) -> int:
     if columns:
         return len(columns[0])
     return 1 if rows is None else rows
-
-
-def _require_one_column(name: str, columns: Sequence[pa.Array]) -> pa.Array:
-    if len(columns) != 1:
-        msg = f"Region transform {name!r} takes one column, got {len(columns)}"
-        raise InvalidInputError(msg)
-    return columns[0]
-
-
-def _check_positive(name: str, parameter: str, value: int) -> None:
-    if value < 1:
-        msg = f"Region transform {name!r}: {parameter} is {value}, but must be 1 or more"
-        raise InvalidInputError(msg)
 
 
 def _read_parameter(field: RegionField, name: str) -> int:

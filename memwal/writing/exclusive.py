@@ -103,11 +103,11 @@ class ExclusiveRegions:
         """
         writers = [self._held[region_id][0] for region_id in region_ids]
         cached = {
-            one.region_id: manifest_seen
-            for one in writers
-            if (manifest_seen := one.ownership.manifest) is not None
+            writer.region_id: manifest_seen
+            for writer in writers
+            if (manifest_seen := writer.ownership.manifest) is not None
         }
-        newest = read_latest_manifests(storage, [one.region_id for one in writers], cached=cached)
+        newest = read_latest_manifests(storage, [writer.region_id for writer in writers], cached=cached)
         for writer, manifest in zip(writers, newest, strict=True):
             if manifest is None or manifest.writer_epoch != writer.last_epoch:
                 msg = f"region {writer.region_id} was lost to another writer; nothing was written, begin anew"

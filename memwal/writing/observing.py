@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
 
 @dataclass(slots=True)
@@ -72,37 +71,22 @@ class RegionStats:
     owner_url: str
 
 
-class WriteObserver(Protocol):
-    """Receives the events of writers, on the threads of these writers; must be quick and raise nothing."""
+class WriteObserver:
+    """Observes writers on their own threads; subclasses override the events that they need.
+
+    They must be quick and raise nothing.
+    """
 
     def on_group(
         self, table: str, region_id: str, requests: int, rows: int, nbytes: int, seconds: float
     ) -> None:
-        """Handle the write of a WAL entry with the rows of one or more requests."""
+        """Observe the write of a WAL entry with the rows of one or more requests."""
 
     def on_claim(self, table: str, region_id: str, epoch: int, seconds: float) -> None:
-        """Handle the claim of a region; `seconds` includes the wait for its previous owner."""
+        """Observe the claim of a region; `seconds` includes the wait for its previous owner."""
 
     def on_fenced(self, table: str, region_id: str, epoch: int) -> None:
-        """Handle the loss of a region to another writer; `epoch` is that of the lost claim."""
+        """Observe the loss of a region to another writer; `epoch` is that of the lost claim."""
 
     def on_forward(self, table: str, region_id: str, url: str, rows: int, seconds: float) -> None:
-        """Handle rows that the owner of a region wrote for this process."""
-
-
-class SilentObserver:
-    """Ignores all events."""
-
-    def on_group(
-        self, table: str, region_id: str, requests: int, rows: int, nbytes: int, seconds: float
-    ) -> None:
-        """Ignore the event."""
-
-    def on_claim(self, table: str, region_id: str, epoch: int, seconds: float) -> None:
-        """Ignore the event."""
-
-    def on_fenced(self, table: str, region_id: str, epoch: int) -> None:
-        """Ignore the event."""
-
-    def on_forward(self, table: str, region_id: str, url: str, rows: int, seconds: float) -> None:
-        """Ignore the event."""
+        """Observe rows that the owner of a region wrote for this process."""

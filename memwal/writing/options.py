@@ -8,7 +8,7 @@ from typing import Protocol
 
 from memwal.errors import InvalidInputError, UnavailableError
 from memwal.writing.changes import Changes, WriteReceipt
-from memwal.writing.observing import SilentObserver, WriteObserver
+from memwal.writing.observing import WriteObserver
 
 
 class UnreachableError(UnavailableError):
@@ -68,7 +68,7 @@ class WriteOptions:
     idle_close_seconds: float = 300.0
     url: str = ""
     forwarder: Forwarder | None = None
-    observer: WriteObserver = field(default_factory=SilentObserver)
+    observer: WriteObserver = field(default_factory=WriteObserver)
 
     def __post_init__(self) -> None:
         for name in ("claim_timeout_ms", "max_queued_bytes", "max_memtable_rows", "max_memtable_bytes"):

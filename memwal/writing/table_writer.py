@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from memwal.base.index_details import read_newest_version
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
 from memwal.storage.files import Storage
 from memwal.writing.changes import (
@@ -32,7 +33,6 @@ from memwal.writing.region.claim import OwnTail
 from memwal.writing.region.region_writer import RegionWriter
 from memwal.writing.region.requests import Request, run_requests
 from memwal.writing.table.open_table import OpenTable, Part, split_changes
-from memwal.writing.table.watch import read_newest_version
 
 _log = logging.getLogger(__name__)
 _THREADS = 16

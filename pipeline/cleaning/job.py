@@ -113,17 +113,17 @@ def remove(
     now = int(clock() * 1e6) if clock else storage_time(table.storage)
     # Versions before what they need: this order must not change (ADR 25).
     removed = list(
-        _remove_versions(table, [one for one in garbage if one.kind is Kind.VERSIONS], policy, now)
+        _remove_versions(table, [item for item in garbage if item.kind is Kind.VERSIONS], policy, now)
     )
     base = read_base(table, read_past(table, list_versions(table.dataset())))
-    in_regions = sorted((one for one in garbage if one.region_id), key=lambda one: one.region_id)
+    in_regions = sorted((item for item in garbage if item.region_id), key=lambda one: one.region_id)
     by_region = {key: tuple(found) for key, found in groupby(in_regions, key=lambda one: one.region_id)}
     function = RemoveFromRegion(table, base, policy, now, by_region)
     with progress(f"clean {table.name}", len(by_region)) as advance:
         for done in (runner or Threads()).run(function, tuple(by_region), name="clean"):
             removed.extend(done)
             advance(1)
-    known = {one.path for one in garbage if one.kind is Kind.LEFTOVERS and not one.region_id}
+    known = {item.path for item in garbage if item.kind is Kind.LEFTOVERS and not item.region_id}
     again = [one for one in (find_markers(table.storage, now) if known else ()) if one.path in known]
     table.storage.delete_each([one.path for one in again])
     return (*sorted(removed, key=lambda one: (_ORDER.index(one.kind), one.path, one.first)), *again)
@@ -147,8 +147,8 @@ def _remove_versions(
 ) -> tuple[Garbage, ...]:
     if not garbage:
         return ()
-    still_expired = {one.number for one in find_expired(list_versions(table.dataset()), policy, now)}
-    again = tuple(one for one in garbage if one.first in still_expired)
+    still_expired = {version.number for version in find_expired(list_versions(table.dataset()), policy, now)}
+    again = tuple(item for item in garbage if item.first in still_expired)
     if again:
         remove_versions(table, [one.first for one in again])
     return again

@@ -47,18 +47,18 @@ _ONCE: Final = "once-"
 def find_region_leftovers(view: RegionView) -> Iterator[Garbage | Kept]:
     """Drafts and records of one region."""
     listed = {view.log_directory: view.log, manifest_directory(view.region_id): view.history.others}
-    for path, names in listed.items():
-        for one in names:
-            if _DRAFT.fullmatch(one.name) and _is_older(one, view.now - view.policy.grace):
+    for path, entries in listed.items():
+        for entry in entries:
+            if _DRAFT.fullmatch(entry.name) and _is_older(entry, view.now - view.policy.grace):
                 reason = "a draft, whose writer was stopped"
-                yield Garbage(Kind.LEFTOVERS, f"{path}/{one.name}", one.size, reason, view.region_id)
+                yield Garbage(Kind.LEFTOVERS, f"{path}/{entry.name}", entry.size, reason, view.region_id)
     owners = f"{OWNERS}/{view.region_id}"
-    for one in view.storage.list(owners):
-        if not one.is_dir and _is_older(one, view.now - view.policy.grace):
-            epoch = _read_epoch(view.storage, f"{owners}/{one.name}")
+    for entry in view.storage.list(owners):
+        if not entry.is_dir and _is_older(entry, view.now - view.policy.grace):
+            epoch = _read_epoch(view.storage, f"{owners}/{entry.name}")
             if epoch is None or epoch < view.newest.writer_epoch:
                 reason = "the record of a claim that is over"
-                yield Garbage(Kind.LEFTOVERS, f"{owners}/{one.name}", one.size, reason, view.region_id)
+                yield Garbage(Kind.LEFTOVERS, f"{owners}/{entry.name}", entry.size, reason, view.region_id)
 
 
 def find_markers(storage: Storage, now: int) -> Iterator[Garbage]:
@@ -69,10 +69,10 @@ def find_markers(storage: Storage, now: int) -> Iterator[Garbage]:
         now: microseconds since 1970.
     """
     jobs: dict[str, list[tuple[int, Entry]]] = {}
-    for one in storage.files(MARKERS):
-        match = _MARKER.fullmatch(one.name)
+    for entry in storage.files(MARKERS):
+        match = _MARKER.fullmatch(entry.name)
         if match is not None:
-            jobs.setdefault(match[1], []).append((int(match[2]), one))
+            jobs.setdefault(match[1], []).append((int(match[2]), entry))
     for job, found in sorted(jobs.items()):
         # The newest vouches for those before it; a job that ran once never comes back.
         newest = None if job.startswith(_ONCE) else max(batch for batch, _ in found)
@@ -151,7 +151,9 @@ def find_flushed_entries(view: RegionView) -> Iterator[Garbage | Kept]:
     """Entries that neither readers nor writers need, in stretches between what stays."""
     path = view.log_directory
     sizes = {
-        position: one.size for one in view.log if (position := parse_wal_entry_position(one.name)) is not None
+        position: entry.size
+        for entry in view.log
+        if (position := parse_wal_entry_position(entry.name)) is not None
     }
     last = _find_last_flushed(view)
     if not sizes or not last:
@@ -208,7 +210,7 @@ def _split_runs(
     first = positions[0]
     for at, position in enumerate(positions):
         if at + 1 == len(positions) or positions[at + 1] != position + 1:
-            size = sum(sizes[one] for one in range(first, position + 1))
+            size = sum(sizes[number] for number in range(first, position + 1))
             count = position - first + 1
             reason = "rows are flushed and merged; no fence is among them"
             yield Garbage(Kind.LOG, path, size, reason, view.region_id, count, first, position)

@@ -241,7 +241,7 @@ def _find_lagging(dataset: Any, details: MemWalIndexDetails) -> dict[str, Mappin
         is_maintained = details.maintain_all_indexes or index.name in details.maintained_indexes
         if index.name == MEM_WAL_INDEX or not is_maintained:
             continue
-        covered = {one for segment in index.segments for one in segment.fragment_ids}
+        covered = {fragment_id for segment in index.segments for fragment_id in segment.fragment_ids}
         if not fragments <= covered:
             found[index.name] = details.index_catchup.get(index.name, {})
     return found
@@ -268,23 +268,29 @@ def find_old_versions(
         if path.startswith("_indices/"):
             of_indexes[path.split("/")[1]] = of_indexes.get(path.split("/")[1], 0) + size
     manifests = _read_manifest_sizes(table.storage)
-    gone = {one.number for one in expired}
+    gone = {version.number for version in expired}
     newest = table.dataset()
     seen: set[str] = set()
-    for one in versions:
-        if one.number not in gone:
-            seen.update(_list_files(table, newest, one.number) or ())
-    for one in reversed(expired):
-        found = _list_files(table, newest, one.number)
+    for version in versions:
+        if version.number not in gone:
+            seen.update(_list_files(table, newest, version.number) or ())
+    for version in reversed(expired):
+        found = _list_files(table, newest, version.number)
         if found is None:
             continue
         own = found - seen
         seen |= own
-        size = manifests.get(one.number, 0)
+        size = manifests.get(version.number, 0)
         size += sum(sizes.get(path, of_indexes.get(path, 0)) for path in own)
         reason = "older than versions are kept; neither tagged nor the newest within the grace"
         yield Garbage(
-            Kind.VERSIONS, VERSIONS, size, reason, files=1 + len(own), first=one.number, last=one.number
+            Kind.VERSIONS,
+            VERSIONS,
+            size,
+            reason,
+            files=1 + len(own),
+            first=version.number,
+            last=version.number,
         )
 
 
@@ -338,5 +344,5 @@ def _list_dataset_files(dataset: Any) -> set[str]:  # noqa: ANN401 - lance types
 
 def _read_manifest_sizes(storage: Storage) -> dict[int, int]:
     """Return version -> size of its manifest; handles both naming schemes."""
-    files = ((parse_base_manifest_version(one.name), one.size) for one in storage.list(VERSIONS))
+    files = ((parse_base_manifest_version(entry.name), entry.size) for entry in storage.list(VERSIONS))
     return {version: size for version, size in files if version is not None}

@@ -143,8 +143,8 @@ def index(
         )
         parameters = parse_pairs("--parameter", parameter)
         specs = [
-            IndexSpec.parse(one, parameters, replaces=replace, segment_rows=segment_rows)
-            for one in builds or ()
+            IndexSpec.parse(build, parameters, replaces=replace, segment_rows=segment_rows)
+            for build in builds or ()
         ]
         found = Lake.open(root, parse_pairs("--storage-option", storage_option)).tables(tables or ())
         if specs and not tables:

@@ -89,7 +89,7 @@ def _plain(report: CleanReport) -> dict[str, object]:
         "table": report.table,
         "removed": report.is_removed,
         "bytes": report.bytes,
-        "garbage": [asdict(one) | {"kind": one.kind.value} for one in report.garbage],
+        "garbage": [asdict(item) | {"kind": item.kind.value} for item in report.garbage],
         "kept": [asdict(one) | {"kind": one.kind.value} for one in report.kept],
     }
 
@@ -104,8 +104,8 @@ def _print(report: CleanReport) -> None:
     if report.garbage:
         path = Column("path", overflow="fold")
         shown = Table("kind", path, "files", "bytes", "reason", box=None, pad_edge=False)
-        for one in report.garbage:
-            shown.add_row(one.kind.value, one.described, str(one.files), _size(one.bytes), one.reason)
+        for item in report.garbage:
+            shown.add_row(item.kind.value, item.described, str(item.files), _size(item.bytes), item.reason)
         console.print(shown)
     for kept in report.kept:
         console.print(f"kept {kept.path}: {kept.reason}")

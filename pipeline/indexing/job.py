@@ -153,8 +153,8 @@ class _Maintenance:
         if found.compaction:
             done += self._optimise(self._before_compaction())
             compacted = compact(self.table, self.policy, self.runner, self.progress)
-        everything = {one.name for one in TableIndexes.read(self.table).indexes}
-        names = everything if compacted.removed else {one.name for one in found.upkeep}
+        everything = {index.name for index in TableIndexes.read(self.table).indexes}
+        names = everything if compacted.removed else {index.name for index in found.upkeep}
         done += catch_up(self.table, names, self.runner, self.progress)
         untrained = tuple(one for one in done if one.upkeep.retrain and one.error is not None)
         if untrained:
@@ -184,8 +184,8 @@ class _Maintenance:
     def _before_compaction(self) -> tuple[Upkeep, ...]:
         """Return the work after which one segment of each index covers all small fragments."""
         indexes = TableIndexes.read(self.table)
-        wanted = {one.name: one for one in plan_catch_up(indexes)}
-        for one in plan_gathering(indexes, self.policy.target_rows):
-            if one.name not in wanted or wanted[one.name].fold < one.fold:
-                wanted[one.name] = one
+        wanted = {task.name: task for task in plan_catch_up(indexes)}
+        for task in plan_gathering(indexes, self.policy.target_rows):
+            if task.name not in wanted or wanted[task.name].fold < task.fold:
+                wanted[task.name] = task
         return tuple(wanted.values())

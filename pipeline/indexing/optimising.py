@@ -50,9 +50,9 @@ def optimise(
     Raises:
         UnavailableError: other commits came first in every attempt.
     """
-    plain = tuple(one for one in upkeep if not one.fold and not one.retrain)
+    plain = tuple(index for index in upkeep if not index.fold and not index.retrain)
     groups = [plain] if plain else []
-    groups += [(one,) for one in upkeep if one.fold or one.retrain]
+    groups += [(index,) for index in upkeep if index.fold or index.retrain]
     parts = [OptimisePart(table, group) for group in groups]
     done: list[OptimiseResult] = []
     with progress(f"index {table.name}", len(upkeep)) as advance:
@@ -69,7 +69,7 @@ def run_part(part: OptimisePart) -> tuple[OptimiseResult, ...]:
         UnavailableError: other commits came first in every attempt.
     """
     table = part.table
-    names = [one.name for one in part.upkeep]
+    names = [index.name for index in part.upkeep]
     which = part.upkeep[0]
     call = {"retrain": True} if which.retrain else {"num_indices_to_merge": which.fold}
 
@@ -84,7 +84,7 @@ def run_part(part: OptimisePart) -> tuple[OptimiseResult, ...]:
         if len(names) == 1:
             return (OptimiseResult(which, str(error)),)
         # One index fails: try each by itself.
-        alone = (run_part(OptimisePart(table, (one,))) for one in part.upkeep)
+        alone = (run_part(OptimisePart(table, (index,))) for index in part.upkeep)
         return tuple(chain.from_iterable(alone))
     return tuple(map(OptimiseResult, part.upkeep))
 
@@ -162,7 +162,7 @@ def catch_up(
             return tuple(done)
         if failed and quiet >= _QUIET_ROUNDS:
             raise catch_up_error(table, failed, tuple(sorted(missing)))
-        upkeep = [one for one in plan_catch_up(latest) if one.name in missing]
+        upkeep = [task for task in plan_catch_up(latest) if task.name in missing]
         outcome = optimise(table, upkeep, runner, progress)
         failed = tuple(one for one in outcome if one.error is not None)
         done += [one for one in outcome if one.error is None]

@@ -57,7 +57,7 @@ class Columns:
                 "declare a key, or insert through a gateway"
             )
         if len(set(rows.names)) != len(rows.names):
-            twice = next(one for one in rows.names if rows.names.count(one) > 1)
+            twice = next(name for name in rows.names if rows.names.count(name) > 1)
             raise InvalidInputError(
                 f"table {name!r}: the rows have column {twice!r} twice: columns are found by name"
             )
@@ -74,7 +74,7 @@ class Columns:
                 raise InvalidInputError(
                     f"table {name!r}: column {one!r} {what}, but the rows have {', '.join(rows.names)}"
                 )
-        given = tuple(one for one in rows.names if one in schema.names)
+        given = tuple(name for name in rows.names if name in schema.names)
         for one in given:
             _check_type(name, one, rows.field(one).type, schema.field(one).type)
         return Columns(name, schema, table.key, table.required, given, options.deleted_column)
@@ -94,12 +94,12 @@ class Columns:
             InvalidInputError: a value does not fit; names table, column and the row's key.
         """
         columns = []
-        for one in self.schema:
-            if one.name not in self.given:
-                columns.append(pa.chunked_array([pa.nulls(rows.num_rows, one.type)]))
+        for field in self.schema:
+            if field.name not in self.given:
+                columns.append(pa.chunked_array([pa.nulls(rows.num_rows, field.type)]))
                 continue
-            column = rows.column(one.name)
-            columns.append(column if column.type == one.type else self._cast(rows, one))
+            column = rows.column(field.name)
+            columns.append(column if column.type == field.type else self._cast(rows, field))
         return pa.Table.from_arrays(columns, schema=self.schema)
 
     def check(self, rows: pa.Table) -> None:
@@ -116,7 +116,9 @@ class Columns:
 
     def describe_row(self, rows: pa.Table, at: int) -> str:
         """Describe a row by its key, for messages."""
-        values = (f"{one} = {rows.column(one)[at].as_py()!r}" for one in self.key if one in rows.column_names)
+        values = (
+            f"{name} = {rows.column(name)[at].as_py()!r}" for name in self.key if name in rows.column_names
+        )
         return f"the row with {', '.join(values)}"
 
     def _check_values(self, rows: pa.Table, names: tuple[str, ...]) -> None:
@@ -164,10 +166,10 @@ def find_failing_row(rows: int, attempt: Callable[[int, int], object]) -> int:
 
 
 def _check_extras(rows: pa.Schema, table: OpenTable, options: IngestOptions) -> None:
-    for one in options.order_by:
-        if one not in rows.names:
+    for name in options.order_by:
+        if name not in rows.names:
             raise InvalidInputError(
-                f"table {table.name!r}: rows can't be ordered by {one!r}: they have {', '.join(rows.names)}"
+                f"table {table.name!r}: rows can't be ordered by {name!r}: they have {', '.join(rows.names)}"
             )
     deleted = options.deleted_column
     if deleted is None:
@@ -254,13 +256,13 @@ class Router:
         conform = self.columns.conform(rows)
         numbers = self._find_region_numbers(table, conform)
         arrays = []
-        for one in self.output:
-            if one.name == REGION:
+        for field in self.output:
+            if field.name == REGION:
                 arrays.append(pa.chunked_array([numbers]))
-            elif one.name in self.columns.given and rows.schema.field(one.name).type != one.type:
-                arrays.append(conform.column(one.name).cast(one.type))
+            elif field.name in self.columns.given and rows.schema.field(field.name).type != field.type:
+                arrays.append(conform.column(field.name).cast(field.type))
             else:
-                arrays.append(rows.column(one.name))
+                arrays.append(rows.column(field.name))
         return pa.Table.from_arrays(arrays, names=self.output.names).combine_chunks()
 
     def _find_region_numbers(self, table: OpenTable, rows: pa.Table) -> pa.Array:
@@ -284,7 +286,7 @@ class Router:
                 f"table {table.name!r}: the region of {self.columns.describe_row(rows, at)} can't be told "
                 f"from {sources}: {reason}"
             ) from error
-        numbers = np.array([self._number_region(one) for one in found.region_ids], np.int64)
+        numbers = np.array([self._number_region(region_id) for region_id in found.region_ids], np.int64)
         if found.order is None:
             return pa.array(np.full(rows.num_rows, numbers[0]))
         placed = np.empty(rows.num_rows, np.int64)
@@ -308,4 +310,4 @@ def _find_failure(table: OpenTable, row: pa.Table) -> Exception | None:
 
 def _list_source_columns(table: OpenTable) -> list[str]:
     names = {field_id: name for name, field_id in table.field_ids.items()}
-    return [names[one] for one in table.regions.source_ids if one in names]
+    return [names[source_id] for source_id in table.regions.source_ids if source_id in names]

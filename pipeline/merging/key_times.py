@@ -149,7 +149,7 @@ def _find_complete_start(log: Sequence[tuple[int, int]], flushed: int) -> tuple[
 def find_copied_file(table: LakeTable) -> str:
     """Return the evidence that the table's files were copied, so that their times are wrong; "" for none."""
     storage = table.storage
-    written = {one.name: one.written for one in storage.list(VERSIONS)}
+    written = {entry.name: entry.written for entry in storage.list(VERSIONS)}
     for version in table.dataset().versions():
         number, moment = int(version["version"]), int(version["timestamp"].timestamp() * 10**9)
         for path in base_manifest_paths(number):
@@ -162,16 +162,16 @@ def find_copied_file(table: LakeTable) -> str:
 def _list_log(table: LakeTable, region_id: str) -> Sequence[tuple[int, int]]:
     """Position and time of each entry, ascending."""
     found = [
-        (position, one.written)
-        for one in table.storage.list(wal_directory(region_id))
-        if one.size and (position := parse_wal_entry_position(one.name)) is not None
+        (position, entry.written)
+        for entry in table.storage.list(wal_directory(region_id))
+        if entry.size and (position := parse_wal_entry_position(entry.name)) is not None
     ]
     return sorted(found)
 
 
 def _read_entry_keys(rows: pa.Table, ids: Sequence[int], schema: pa.Schema) -> Iterator[tuple[Key, bool]]:
     """Key and tombstone of each row of a log entry."""
-    stored = {one.field_id: one.name for one in read_entry_fields(rows.schema)}
+    stored = {field.field_id: field.name for field in read_entry_fields(rows.schema)}
     columns = [*(rows.column(stored[one]) for one in ids), rows.column(TOMBSTONE)]
     casted = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
     return _iterate_keys(pa.Table.from_arrays(casted, schema=schema))

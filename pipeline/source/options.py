@@ -173,7 +173,7 @@ class Options:
             name.removeprefix(_STORAGE): text for name, text in values.items() if name.startswith(_STORAGE)
         }
         if mode != "direct" and (storage or any(name in values for name in _DIRECT_ONLY)):
-            name = next(one for one in values if one in _DIRECT_ONLY or one.startswith(_STORAGE))
+            name = next(value for value in values if value in _DIRECT_ONLY or value.startswith(_STORAGE))
             raise InvalidInputError(f"option {name} means something with mode = 'direct' only")
         settings: dict[str, str] = {
             name: values[name] for name in ("consistency", "max_staleness_ms", "dialect") if name in values

@@ -47,7 +47,10 @@ def spark_schema(schema: pa.Schema) -> spark.StructType:
     """
     _check_names(schema.names, "the result")
     return spark.StructType(
-        [spark.StructField(one.name, spark_type(one.type, one.name), one.nullable) for one in schema]
+        [
+            spark.StructField(field.name, spark_type(field.type, field.name), field.nullable)
+            for field in schema
+        ]
     )
 
 
@@ -148,7 +151,9 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """
     if not len(schema):
         return batch.select([])
-    return pa.RecordBatch.from_arrays([cast(batch.column(one.name), one) for one in schema], schema=schema)
+    return pa.RecordBatch.from_arrays(
+        [cast(batch.column(field.name), field) for field in schema], schema=schema
+    )
 
 
 def cast(values: pa.Array, field: pa.Field) -> pa.Array:

@@ -202,7 +202,7 @@ def _of(region: RegionStatus) -> tuple[str, ...]:
 def _short(region: RegionStatus, status: TableStatus) -> str:
     """Shorten a region id if it stays unique in the table."""
     start = region.region_id[:8]
-    others = sum(one.region_id.startswith(start) for one in status.regions)
+    others = sum(region.region_id.startswith(start) for region in status.regions)
     return start if others == 1 else region.region_id
 
 

@@ -33,8 +33,6 @@ from planner.sql.rewrites.misread_clauses import refuse_misread
 from planner.sql.rewrites.separate_lists import separate_lists
 from planner.sql.tokens import apply_edits, tokenize
 
-__all__ = ["Mask", "PolicedRows", "TablePolicy", "plan_policy", "policy_mismatch_error"]
-
 logger = logging.getLogger(__name__)
 
 _PLANS = 4096

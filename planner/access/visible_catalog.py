@@ -22,8 +22,6 @@ from planner.tables.state.catalog import Catalog
 from planner.tables.state.past_tables import check_past_access
 from planner.tables.state.table import Table
 
-__all__ = ["FoundNames", "VisibleCatalog", "unknown_table_error"]
-
 SYSTEM_SCHEMA = "system"
 
 MOMENT = pa.timestamp("us", "UTC")

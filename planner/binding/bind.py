@@ -11,25 +11,31 @@ changed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from memwal.errors import InvalidInputError, LanceGatewayError
+from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
 from planner.access.visible_catalog import SYSTEM_SCHEMA
 from planner.binding.bound_statement import (
     BoundStatement,
     StatementKind,
-    TableReference,
     VectorsStatement,
-    classify_statement,
 )
 from planner.binding.distance_operators import SPLIT_OPERATORS, find_vector_names
-from planner.binding.key_query import KeyQuery, find_key_query
+from planner.binding.key_query import find_key_query
 from planner.binding.names import INFORMATION_SCHEMA, Meaning, NameResolver, StatementNames, ViewTrail
 from planner.binding.rewrites import NESTED, REWRITES, Names
 from planner.sql.dialects.names import NamedTable
-from planner.sql.limits import SHALLOW_WORDS, check_depth, check_literal_sizes, find_sizes, may_grow
-from planner.sql.references import MAX_RELATIONS, FunctionSite, References, TableSite, find_references
+from planner.sql.limits import SHALLOW_WORDS, SIZE_WORDS, check_depth, check_literal_sizes, find_sizes
+from planner.sql.references import (
+    MAX_RELATIONS,
+    QUERY_STARTS,
+    FunctionSite,
+    References,
+    TableSite,
+    find_references,
+)
 from planner.sql.rewrites.misread_clauses import MISREAD, refuse_misread
 from planner.sql.search_call import (
     SearchFunction,
@@ -51,8 +57,6 @@ from planner.sql.tokens import (
     tokenize,
 )
 
-__all__ = ["BoundStatement", "KeyQuery", "NameResolver", "StatementKind", "TableReference", "bind"]
-
 
 def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: str = "main") -> BoundStatement:
     """Resolve the names of one statement.
@@ -70,10 +74,10 @@ def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: st
         UnsupportedError: the statement is not supported.
     """
     text = tokenize(sql)
-    grows = may_grow(text)
+    grows = text.has_any(SIZE_WORDS)
     if grows:
         check_literal_sizes(text)
-    kind, start = classify_statement(text)
+    kind, start = _classify_statement(text)
     binder = _Binder(resolver, catalog, schema)
     if kind is StatementKind.SHOW:
         pieces = binder.show(text)
@@ -320,3 +324,47 @@ def _read_whole_name(text: SqlText, i: int) -> TableSite:
     if i + 1 < len(text.tokens):
         raise text.error(i + 1, f"Unexpected {text.tokens[i + 1].text!r}")
     return TableSite(first, i, tuple(parts), has_alias=True)
+
+
+_OFFERED = (
+    "there are SELECT, WITH, VALUES, EXPLAIN [ANALYZE], DESCRIBE, SHOW TABLES | COLUMNS | FUNCTIONS, and "
+    "INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE, ALTER, DROP, OPTIMIZE, ANALYZE, KILL QUERY"
+)
+_WRITES = re.compile("INSERT|UPDATE|DELETE|MERGE|CREATE|DROP|ALTER|TRUNCATE|OPTIMIZE|REPLACE")
+_TRANSACTIONS = re.compile("BEGIN|START|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|ABORT|END")
+_SHOWN = frozenset({"TABLES", "COLUMNS", "FUNCTIONS"})
+
+
+def _classify_statement(text: SqlText) -> tuple[StatementKind, int | None]:
+    """Return the kind, and the index of the first token of the query; None if there is no query.
+
+    Raises:
+        InvalidInputError: EXPLAIN of something else than a query.
+        UnsupportedError: a statement that is not offered, or changes something.
+    """
+    words = text.words
+    word = words[0]
+    if word in QUERY_STARTS or word == "(":
+        return StatementKind.QUERY, 0
+    if word == "EXPLAIN":
+        i, kind = 1, StatementKind.EXPLAIN
+        if words[i] == "ANALYZE":
+            i, kind = 2, StatementKind.EXPLAIN_ANALYZE
+        i += words[i] == "VERBOSE"
+        i += 2 * (words[i] == "FORMAT")
+        if words[min(i, len(words) - 1)] in QUERY_STARTS or words[i] == "(":
+            return kind, i
+        raise text.error(min(i, len(text.tokens)), "EXPLAIN takes a query (SELECT ...), which should stand")
+    if word in {"DESCRIBE", "DESC"}:
+        return StatementKind.DESCRIBE, 1 if words[1] in QUERY_STARTS else None
+    if word == "SHOW" and words[1] in _SHOWN:
+        return StatementKind.SHOW, None
+    if _WRITES.fullmatch(word):
+        raise UnsupportedError(f"{word} is no query, and a query is expected here: SELECT, WITH or VALUES")
+    if _TRANSACTIONS.fullmatch(word):
+        raise UnsupportedError(
+            f"{word}: there are no transactions: each statement stands alone, and what it writes stays; "
+            "connect with autocommit"
+        )
+    shown = " ".join(token.text for token in text.tokens[: 2 if word == "SHOW" else 1])
+    raise UnsupportedError(f"The statement {shown!r} is not offered; {_OFFERED}")

@@ -11,26 +11,15 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from memwal.errors import InvalidInputError, UnsupportedError
+from memwal.errors import InvalidInputError
 from memwal.transforms.determinism import has_unstable_call
 from planner.binding.key_query import KeyQuery
 from planner.bridge.distance_functions import is_vector_type
 from planner.bridge.parameter_types import plain_value, sql_literal, to_bindable
 from planner.sql.as_of import AsOf
 from planner.sql.limits import check_bound_size
-from planner.sql.references import QUERY_STARTS
 from planner.sql.search_call import QueryVectors, SearchCall
-from planner.sql.tokens import VECTOR, Piece, Slot, SqlText, at_position
-
-__all__ = [
-    "BoundStatement",
-    "StatementKind",
-    "TableReference",
-    "VectorsStatement",
-    "check_vectors",
-    "classify_statement",
-    "read_query_vectors",
-]
+from planner.sql.tokens import VECTOR, Piece, Slot, at_position
 
 MAX_QUERIES = 10_000
 """The number of vectors that one subquery may give."""
@@ -128,10 +117,6 @@ class BoundStatement:
         distances: the distance functions that it calls.
         vectors: long constants that are not in the text: $vector_1 is the first one.
         sizes: ordinal -> function of the parameters whose size is limited; see `planner.sql.limits`.
-        lists_tables: whether it reads DataFusion's list of all tables and views.
-        has_vector_subqueries: whether subqueries that give vectors run before it is planned.
-        is_mended: whether the text for DataFusion has corrections that change the names of columns.
-        is_constant: whether all runs certainly give the same rows: no table is read, no function is called.
     """
 
     sql: str
@@ -144,24 +129,31 @@ class BoundStatement:
     distances: frozenset[str] = frozenset()
     vectors: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
     sizes: Mapping[int, str] = field(default_factory=dict, repr=False, hash=False)
-    lists_tables: bool = field(init=False, repr=False)
-    has_vector_subqueries: bool = field(init=False, repr=False)
-    is_mended: bool = field(init=False, repr=False)
-    is_constant: bool = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def lists_tables(self) -> bool:
+        """Return whether it reads DataFusion's list of all tables and views."""
         texts = (piece.text.lower() for piece in self._pieces if isinstance(piece, Piece))
-        lists = self.kind is StatementKind.SHOW or any("information_schema" in text for text in texts)
-        object.__setattr__(self, "lists_tables", lists)
-        object.__setattr__(
-            self, "has_vector_subqueries", any(reference.vectors for reference in self.references)
-        )
-        object.__setattr__(self, "is_mended", any(piece.mend for piece in self._pieces))
+        return self.kind is StatementKind.SHOW or any("information_schema" in text for text in texts)
+
+    @cached_property
+    def has_vector_subqueries(self) -> bool:
+        """Return whether subqueries that give vectors run before it is planned."""
+        return any(reference.vectors for reference in self.references)
+
+    @cached_property
+    def is_mended(self) -> bool:
+        """Return whether the text for DataFusion has corrections that change the names of columns."""
+        return any(piece.mend for piece in self._pieces)
+
+    @cached_property
+    def is_constant(self) -> bool:
+        """Return whether all runs certainly give the same rows: no table is read, no function is called."""
         reads = self.references or self.parameter_count or self.system_tables or self.lists_tables
+        if self.kind is not StatementKind.QUERY or reads:
+            return False
         calls = (_CALL.search(piece.text) for piece in self._pieces if isinstance(piece, Piece))
-        is_plain = self.kind is StatementKind.QUERY and not reads and not any(calls)
-        is_constant = is_plain and not self.is_volatile
-        object.__setattr__(self, "is_constant", is_constant)
+        return not any(calls) and not self.is_volatile
 
     @cached_property
     def has_fixed_text(self) -> bool:
@@ -289,47 +281,3 @@ class BoundStatement:
                 text = f" {sql_literal(parameters[piece.ordinal])} "
             rendered.append((text, piece))
         return rendered
-
-
-_OFFERED = (
-    "there are SELECT, WITH, VALUES, EXPLAIN [ANALYZE], DESCRIBE, SHOW TABLES | COLUMNS | FUNCTIONS, and "
-    "INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE, ALTER, DROP, OPTIMIZE, ANALYZE, KILL QUERY"
-)
-_WRITES = re.compile("INSERT|UPDATE|DELETE|MERGE|CREATE|DROP|ALTER|TRUNCATE|OPTIMIZE|REPLACE")
-_TRANSACTIONS = re.compile("BEGIN|START|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|ABORT|END")
-_SHOWN = frozenset({"TABLES", "COLUMNS", "FUNCTIONS"})
-
-
-def classify_statement(text: SqlText) -> tuple[StatementKind, int | None]:
-    """Return the kind, and the index of the first token of the query; None if there is no query.
-
-    Raises:
-        InvalidInputError: EXPLAIN of something else than a query.
-        UnsupportedError: a statement that is not offered, or changes something.
-    """
-    words = text.words
-    word = words[0]
-    if word in QUERY_STARTS or word == "(":
-        return StatementKind.QUERY, 0
-    if word == "EXPLAIN":
-        i, kind = 1, StatementKind.EXPLAIN
-        if words[i] == "ANALYZE":
-            i, kind = 2, StatementKind.EXPLAIN_ANALYZE
-        i += words[i] == "VERBOSE"
-        i += 2 * (words[i] == "FORMAT")
-        if words[min(i, len(words) - 1)] in QUERY_STARTS or words[i] == "(":
-            return kind, i
-        raise text.error(min(i, len(text.tokens)), "EXPLAIN takes a query (SELECT ...), which should stand")
-    if word in {"DESCRIBE", "DESC"}:
-        return StatementKind.DESCRIBE, 1 if words[1] in QUERY_STARTS else None
-    if word == "SHOW" and words[1] in _SHOWN:
-        return StatementKind.SHOW, None
-    if _WRITES.fullmatch(word):
-        raise UnsupportedError(f"{word} is no query, and a query is expected here: SELECT, WITH or VALUES")
-    if _TRANSACTIONS.fullmatch(word):
-        raise UnsupportedError(
-            f"{word}: there are no transactions: each statement stands alone, and what it writes stays; "
-            "connect with autocommit"
-        )
-    shown = " ".join(token.text for token in text.tokens[: 2 if word == "SHOW" else 1])
-    raise UnsupportedError(f"The statement {shown!r} is not offered; {_OFFERED}")

@@ -19,14 +19,6 @@ from planner.bridge.distance_functions import DISTANCES, Distance
 from planner.sql.tokens import STRING, Edit, SqlText
 from planner.sql.vector_text import format_array, read_vector
 
-__all__ = [
-    "DISTANCE_WORDS",
-    "SPLIT_OPERATORS",
-    "find_called_distances",
-    "find_vector_names",
-    "rewrite_distances",
-]
-
 _OPERATORS = {
     "<->": Distance.L2,
     "<=>": Distance.COSINE,

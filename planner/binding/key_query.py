@@ -18,8 +18,6 @@ from sqlglot.tokenizer_core import TokenType
 from planner.sql.references import TableSite
 from planner.sql.tokens import SqlText
 
-__all__ = ["KeyQuery", "find_key_query"]
-
 _INT64_MAX = 2**63 - 1
 _CLAUSE_STARTS = frozenset({"", "WHERE", "LIMIT", "FROM"})
 

@@ -19,8 +19,6 @@ from planner.sql.references import QUERY_STARTS, References, TableSite
 from planner.sql.search_call import SearchCall
 from planner.sql.tokens import Edit, SqlText, fold, tokenize
 
-__all__ = ["INFORMATION_SCHEMA", "Meaning", "NameResolver", "StatementNames", "TableColumns", "ViewTrail"]
-
 INFORMATION_SCHEMA = "information_schema"
 _NOT_PLAIN = re.compile("[^a-z0-9_]")
 _MAX_VIEWS = 64

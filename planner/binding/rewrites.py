@@ -17,6 +17,7 @@ from planner.binding.distance_operators import DISTANCE_WORDS, find_called_dista
 from planner.sql.rewrites.cast_keys import rewrite_cast_keys
 from planner.sql.rewrites.clauses import rewrite_fetch, rewrite_like_escapes, rewrite_recursive_columns
 from planner.sql.rewrites.computed_lists import compute_lists_by_row
+from planner.sql.rewrites.constant_sides import OPPOSITES, exchange_constant_sides
 from planner.sql.rewrites.extremes import mended_extremes
 from planner.sql.rewrites.quantified_comparisons import rewrite_quantified_comparisons
 from planner.sql.rewrites.scalar_subqueries import (
@@ -26,8 +27,6 @@ from planner.sql.rewrites.scalar_subqueries import (
 )
 from planner.sql.rewrites.separate_lists import separate_lists
 from planner.sql.tokens import Edit, SqlText
-
-__all__ = ["NESTED", "REWRITES", "Names", "Rewrite"]
 
 NESTED: Final = "SELECT .. SELECT"
 """Among the words of a text that has several SELECTs."""
@@ -99,4 +98,6 @@ REWRITES: Final = (
         frozenset({"MIN", "MAX", "COUNT", "SUM"}),
         lambda text, names: mended_extremes(text, names.find_number_columns),
     ),
+    # Last, so that what stands around an operand moves with it.
+    Rewrite(frozenset(OPPOSITES), lambda text, _: exchange_constant_sides(text)),
 )

@@ -24,8 +24,9 @@ from datafusion import DataFrame, SessionContext
 from datafusion.substrait import Consumer, Plan, Serde
 
 from memwal.errors import InvalidInputError, UnsupportedError, is_panic
-from planner.binding.bind import NameResolver, bind
+from planner.binding.bind import bind
 from planner.binding.bound_statement import BoundStatement, StatementKind
+from planner.binding.names import NameResolver
 from planner.sql.tokens import fold, quote
 
 _WRAPPERS = re.compile(r"^(?:DataFusion error: |Error during planning: |Substrait error: )+")

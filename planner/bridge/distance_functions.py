@@ -21,8 +21,6 @@ from datafusion import ScalarUDF, SessionContext, udf
 
 from memwal.errors import InvalidInputError, LanceGatewayError
 
-__all__ = ["DISTANCES", "Distance", "is_vector_type", "register_distances"]
-
 
 class Distance(Enum):
     """A distance between two vectors.

@@ -14,8 +14,6 @@ from datafusion.plan import LogicalPlan
 from memwal.errors import UnsupportedError
 from planner.bridge.placeholder_types import infer_placeholder_types
 
-__all__ = ["infer_parameter_types", "plain_value", "sql_literal", "to_bindable"]
-
 # A parameter with an inferred type in a printed plan, up to the type.
 _TYPED = re.compile(
     r'Placeholder \{ id: "\$(\d+)", field: Some\(Field \{ name: "(?:[^"\\]|\\.)*", data_type: '

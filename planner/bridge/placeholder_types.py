@@ -16,8 +16,6 @@ from datafusion import DataFrame, Expr, SessionContext
 from datafusion.expr import Aggregate, Filter, Join, Projection, Sort, TableScan, Values, WindowExpr
 from datafusion.plan import LogicalPlan
 
-__all__ = ["infer_placeholder_types"]
-
 _LEAVES = frozenset({"Column", "Literal"})
 _CASTS = frozenset({"Cast", "TryCast"})
 

@@ -7,19 +7,17 @@ float32, timestamps without zone (in UTC), and parameters in milliseconds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cache
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from datafusion import SessionConfig, SessionContext
 
 from memwal.errors import InvalidInputError, LanceGatewayError
 from planner.bridge.distance_functions import is_vector_type
+from planner.sql.limits import MAX_LEVELS, MAX_WIDTH
 from planner.sql.vector_text import read_vector
 
 
@@ -185,6 +183,13 @@ def bindable_type(data_type: pa.DataType, types: TypeSet) -> pa.DataType:
     return data_type if data_type == pa.uint64() else plain_type(data_type, types)
 
 
+def bindable_schema(parameters: pa.Schema, types: TypeSet) -> pa.Schema:
+    """Return the parameters of a statement in the types in which clients bind them."""
+    return pa.schema(
+        [pa.field(parameter.name, bindable_type(parameter.type, types)) for parameter in parameters]
+    )
+
+
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return the rows of `batch` with exactly `schema`; columns are matched by position.
 
@@ -334,20 +339,40 @@ def _cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
         ) from error
 
 
-INFORMATION_SCHEMA = "information_schema"
+def check_types(schema: pa.Schema) -> None:
+    """Check that the types of a client's columns are neither too deep nor too wide.
+
+    Raises:
+        InvalidInputError: one is; the message names the column.
+    """
+    for field in schema:
+        levels, width = _count_levels(field.type), _count_elements(field.type)
+        if levels > MAX_LEVELS:
+            msg = f"the type of column {field.name!r} has {levels} levels, and at most {MAX_LEVELS} are taken"
+            raise InvalidInputError(f"{msg}: nest it less deeply")
+        if width > MAX_WIDTH:
+            msg = f"the type of column {field.name!r} has a fixed size of {width} elements or bytes"
+            raise InvalidInputError(f"{msg}, and at most {MAX_WIDTH} are taken: send lists")
 
 
-@cache
-def information_schema_tables() -> Mapping[str, pa.Schema]:
-    """Return table name -> schema of DataFusion's information_schema."""
-    context = SessionContext(SessionConfig().with_information_schema(enabled=True))
-    listed = context.sql(
-        f"SELECT table_name FROM {INFORMATION_SCHEMA}.tables "  # noqa: S608 - a constant
-        f"WHERE table_schema = '{INFORMATION_SCHEMA}' ORDER BY table_name"
-    )
-    names = [name for batch in listed.collect() for name in batch.column(0).to_pylist()]
-    schemas = {name: context.sql(f"SELECT * FROM {INFORMATION_SCHEMA}.{name}").schema() for name in names}  # noqa: S608 - its own names
-    return MappingProxyType({name: plain_schema(schema) for name, schema in schemas.items()})
+def _count_levels(kind: pa.DataType) -> int:
+    return max((1 + _count_levels(child) for child in list_children(kind)), default=0)
+
+
+def _count_elements(kind: pa.DataType) -> int:
+    """Return the largest product of fixed sizes in a type."""
+    own = kind.byte_width if pa.types.is_fixed_size_binary(kind) and not pa.types.is_decimal(kind) else 1
+    own = kind.list_size if pa.types.is_fixed_size_list(kind) else own
+    return int(own) * max(map(_count_elements, list_children(kind)), default=1)
+
+
+def list_children(kind: pa.DataType) -> list[pa.DataType]:
+    """Return the types of the values that a nested value has."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return [kind.storage_type]
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        return [kind.value_type]
+    return [kind.field(number).type for number in range(kind.num_fields)]
 
 
 def normalize_schema(schema: pa.Schema, types: TypeSet = "arrow") -> pa.Schema:

@@ -47,26 +47,6 @@ from datafusion.expr import (
 )
 from datafusion.plan import LogicalPlan
 
-__all__ = [
-    "KEEPS_SUBQUERIES",
-    "Chain",
-    "Expression",
-    "columns_of",
-    "every_node",
-    "find_chain",
-    "find_chains",
-    "find_chains_compared_with_subquery",
-    "find_chains_filtered_by_subquery",
-    "literal_value",
-    "operands",
-    "output_name",
-    "schema_of",
-    "serialize_expression",
-    "split_conjuncts",
-    "strip_aliases",
-    "subquery_plans",
-]
-
 Expression = Any
 """An expression of a plan, as DataFusion's bindings hand it out."""
 

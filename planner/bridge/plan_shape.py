@@ -20,8 +20,6 @@ from datafusion.expr import Aggregate, Projection, SubqueryAlias, TableScan
 
 from planner.bridge.plan_reading import strip_aliases
 
-__all__ = ["DirectShape", "find_direct_shape"]
-
 
 @dataclass(frozen=True, slots=True)
 class DirectShape:

@@ -19,8 +19,6 @@ from datafusion import DataFrame, Expr, SessionConfig, SessionContext, col
 
 from planner.sql.tokens import quote
 
-__all__ = ["evaluate", "match_rows", "policy_context", "run_on_own_thread"]
-
 _TABLE = "rows"
 
 T = TypeVar("T")

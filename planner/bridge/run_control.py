@@ -1,20 +1,31 @@
-"""Controls one execution of a statement: stops it, and reports what it reads."""
+"""Controls one execution of a statement: stops it, and reports what it reads.
+
+Small steps of DataFusion over a client's text run in this process, or in one that may end: a gateway with
+worker processes sets the runner when it starts. The functions of such steps get and return values that can be
+pickled, and depend on nothing else.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 import pyarrow as pa
 from datafusion import DataFrame, RecordBatch
 
 from execnodes import ExecNode, MeasuredNode, MetricsSet
-from memwal.errors import LanceGatewayError, PanicError, is_panic
+from memwal.errors import InvalidInputError, LanceGatewayError, PanicError, is_panic
+from planner.sql.limits import find_makers
 
+Arguments = TypeVarTuple("Arguments")
 T = TypeVar("T")
+# What Rust's own libraries say when they are asked for more memory than there can be.
+_TOO_LARGE = re.compile(r"capacity overflow|LayoutError|with overflow|offset overflow")
 SEARCH_KINDS = ("vector", "text", "hybrid")
 
 
@@ -30,6 +41,31 @@ def raise_panics(step: Callable[[], T]) -> T:
         if not is_panic(error):
             raise
         raise PanicError(f"DataFusion panicked: {error}") from None
+
+
+@contextmanager
+def describe_panics(sql: str) -> Iterator[None]:
+    """Turn a panic of DataFusion that is the statement's fault into an error of the statement.
+
+    That are those about the size of a value, in a statement that calls functions which make values of a given
+    length. Any other panic passes: nothing in it says whose fault it is.
+
+    Args:
+        sql: the statement.
+
+    Raises:
+        InvalidInputError: in place of the panic.
+    """
+    try:
+        yield
+    except BaseException as error:
+        makers = find_makers(sql) if is_panic(error) and _TOO_LARGE.search(str(error)) else ()
+        if not makers:
+            raise
+        names = " or ".join(map(repr, makers))
+        raise InvalidInputError(
+            f"the function {names} was asked for a value larger than any can be: ask for a smaller one"
+        ) from error
 
 
 class _Interrupted(BaseException):
@@ -98,7 +134,7 @@ class RunControl:
     @property
     def reads(self) -> tuple[TableRead, ...]:
         """Return what was read so far."""
-        return tuple(read for scan in self.scans if (read := scan.read) is not None)
+        return _list_reads(self.scans)
 
     def end(self, *, keeps_error: bool = False) -> tuple[tuple[TableRead, ...], tuple[RunningScan, ...]]:
         """Release snapshots and the traceback of an error; return what was read, and the scans.
@@ -106,11 +142,12 @@ class RunControl:
         Args:
             keeps_error: where a thread is still at work, which has to stop; it ends the control again.
         """
-        result = self.reads, self.scans
+        scans = self.scans
+        reads = _list_reads(scans)
         self.runs = []
         if not keeps_error:
             self.error = None
-        return result
+        return reads, scans
 
     def begin_writing(self) -> None:
         """Say that the execution writes from now on.
@@ -228,6 +265,10 @@ class RunControl:
             iterators.clear()
 
 
+def _list_reads(scans: Sequence[RunningScan]) -> tuple[TableRead, ...]:
+    return tuple(read for scan in scans if (read := scan.read) is not None)
+
+
 def _raise_in(thread_id: int, kind: type[BaseException] | None) -> None:
     """Raise an exception in a thread as soon as it runs Python; None removes a pending one."""
     pending = None if kind is None else ctypes.py_object(kind)
@@ -244,3 +285,42 @@ def stream_batches(frame: DataFrame, control: RunControl) -> Iterator[pa.RecordB
     streams: list[Iterator[pa.RecordBatch]] = [map(RecordBatch.to_pyarrow, stream)]
     del stream  # only the list keeps it, which `wait_for_each` clears
     return control.wait_for_each(streams)
+
+
+Runner = Callable[[Callable[..., Any], tuple[Any, ...], RunControl], Any]
+"""Runs a function with its arguments, under a control."""
+
+
+def _run_in_this_process(
+    function: Callable[..., Any], arguments: tuple[Any, ...], control: RunControl
+) -> Any:  # noqa: ANN401 - of the function
+    """Run a function in this process."""
+    # No snapshot can change under it: what it reads is in memory.
+    return control.run_uninterrupted(lambda: function(*arguments))
+
+
+_runner: Runner = _run_in_this_process
+
+
+def set_runner(runner: Runner) -> None:
+    """Set what runs the functions of this process from now on."""
+    global _runner  # noqa: PLW0603 - of the process, like its workers
+    _runner = runner
+
+
+def run_isolated(
+    control: RunControl | None, function: Callable[[*Arguments], T], *arguments: *Arguments
+) -> T:
+    """Run a function in a worker process, if there are any.
+
+    Args:
+        control: stops it; None if nobody will.
+        function: of a module, or a method of an object that can be pickled.
+        arguments: of the function.
+
+    Raises:
+        Exception: whatever the function raises.
+        LanceGatewayError: it was stopped.
+    """
+    result: T = _runner(function, arguments, control or RunControl())
+    return result

@@ -15,19 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError
-from planner.bridge.plain_types import find_runs, plain_type, to_numbers
-from planner.sql.limits import MAX_LEVELS, MAX_WIDTH
-
-__all__ = [
-    "MAX_MEASURED",
-    "PIECE_ROWS",
-    "check_rows",
-    "check_types",
-    "is_expanding",
-    "measure",
-    "shorten_type",
-    "split_batch",
-]
+from planner.bridge.plain_types import find_runs, list_children, plain_type, to_numbers
 
 PIECE_ROWS = 65_536
 """The largest number of rows of a piece that `split_batch` makes."""
@@ -40,26 +28,9 @@ _OFFSET = 8
 # Of a number or a time that is written as text.
 _TEXT_BITS = 128 * 8
 _SHOWN = 80
-_SHOWN = 80
 
 _Numbers: TypeAlias = npt.NDArray[np.int64]
 _types = pa.types
-
-
-def check_types(schema: pa.Schema) -> None:
-    """Check that the types of a client's columns are neither too deep nor too wide.
-
-    Raises:
-        InvalidInputError: one is; the message names the column.
-    """
-    for field in schema:
-        levels, width = _count_levels(field.type), _count_elements(field.type)
-        if levels > MAX_LEVELS:
-            msg = f"the type of column {field.name!r} has {levels} levels, and at most {MAX_LEVELS} are taken"
-            raise InvalidInputError(f"{msg}: nest it less deeply")
-        if width > MAX_WIDTH:
-            msg = f"the type of column {field.name!r} has a fixed size of {width} elements or bytes"
-            raise InvalidInputError(f"{msg}, and at most {MAX_WIDTH} are taken: send lists")
 
 
 def check_rows(batch: pa.RecordBatch, most: int) -> None:
@@ -84,7 +55,7 @@ def is_expanding(kind: pa.DataType) -> bool:
     if _types.is_primitive(kind):
         return False
     own = _types.is_null(kind) or not plain_type(kind).equals(kind)
-    return own or any(map(is_expanding, _list_children(kind)))
+    return own or any(map(is_expanding, list_children(kind)))
 
 
 def measure(values: pa.Array, kind: pa.DataType | None = None) -> int:
@@ -126,8 +97,8 @@ def split_batch(
         InvalidInputError: a row is larger; the message names the column, the size, and the limit.
     """
     missing_bytes = -(-sum(map(_count_bits, missing)) // 8)
-    is_plain = all(plain_type(own).equals(kind) for own, kind in zip(batch.schema.types, kinds, strict=True))
-    is_same = is_plain and all(kind.equals(plain_type(kind)) for kind in batch.schema.types)
+    pairs = zip(batch.schema.types, kinds, strict=True)
+    is_same = all(own.equals(kind) and own.equals(plain_type(own)) for own, kind in pairs)
     if is_same and batch.num_rows <= PIECE_ROWS and batch.nbytes + batch.num_rows * missing_bytes <= nbytes:
         yield batch
         return
@@ -355,27 +326,8 @@ def _count_bits(kind: pa.DataType) -> int:
     return 1 + (64 if _is_large(kind) else 32)
 
 
-def _count_levels(kind: pa.DataType) -> int:
-    return max((1 + _count_levels(child) for child in _list_children(kind)), default=0)
-
-
 def _count_nodes(kind: pa.DataType) -> int:
-    return 1 + sum(map(_count_nodes, _list_children(kind)))
-
-
-def _count_elements(kind: pa.DataType) -> int:
-    """Return the largest product of fixed sizes in a type."""
-    own = kind.byte_width if _types.is_fixed_size_binary(kind) and not _types.is_decimal(kind) else 1
-    own = kind.list_size if _types.is_fixed_size_list(kind) else own
-    return int(own) * max(map(_count_elements, _list_children(kind)), default=1)
-
-
-def _list_children(kind: pa.DataType) -> list[pa.DataType]:
-    if isinstance(kind, pa.BaseExtensionType):
-        return [kind.storage_type]
-    if _types.is_dictionary(kind) or _types.is_run_end_encoded(kind):
-        return [kind.value_type]
-    return [kind.field(number).type for number in range(kind.num_fields)]
+    return 1 + sum(map(_count_nodes, list_children(kind)))
 
 
 def _is_list(kind: pa.DataType) -> bool:

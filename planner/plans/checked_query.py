@@ -14,11 +14,10 @@ from datafusion import DataFrame
 from memwal.errors import InvalidInputError
 from planner.access.rights import Access
 from planner.access.visible_catalog import VisibleCatalog
-from planner.binding.bind import StatementKind
-from planner.binding.bound_statement import BoundStatement
+from planner.binding.bound_statement import BoundStatement, StatementKind
 from planner.binding.substrait import Bound
 from planner.bridge.parameter_types import infer_parameter_types
-from planner.bridge.plain_types import bind_values, bindable_type, normalize_schema, refuse_untyped
+from planner.bridge.plain_types import bind_values, bindable_schema, normalize_schema, refuse_untyped
 from planner.bridge.run_control import RunControl
 from planner.plans.dataframes import Frames
 from planner.plans.errors import schema_changed_error
@@ -108,10 +107,7 @@ class CheckedQuery:
     @cached_property
     def serialized_parameter_schema(self) -> bytes:
         """Return `parameter_schema` as an encapsulated IPC message, in the types in which clients bind."""
-        fields = [
-            pa.field(field.name, bindable_type(field.type, self._types)) for field in self.parameter_schema
-        ]
-        return bytes(pa.schema(fields).serialize())
+        return bytes(bindable_schema(self.parameter_schema, self._types).serialize())
 
     @cached_property
     def digest(self) -> bytes:

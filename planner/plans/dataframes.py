@@ -13,8 +13,14 @@ from datafusion import DataFrame, RuntimeEnvBuilder, SessionConfig, SessionConte
 from datafusion.plan import LogicalPlan
 
 from planner.access.visible_catalog import VisibleCatalog
-from planner.binding.bind import StatementKind, bind
-from planner.binding.bound_statement import BoundStatement, TableReference, check_vectors, read_query_vectors
+from planner.binding.bind import bind
+from planner.binding.bound_statement import (
+    BoundStatement,
+    StatementKind,
+    TableReference,
+    check_vectors,
+    read_query_vectors,
+)
 from planner.binding.substrait import Bound, BoundPlan
 from planner.bridge.distance_functions import register_distances
 from planner.bridge.plain_types import normalize_schema
@@ -184,7 +190,7 @@ class Frames:
                 return frame
             searches = any(reference.search is not None for reference in bound.references)
             may_move, without = moving and not typing, partial(self._optimize_without, frame)
-            has_instants = any(pa.types.is_timestamp(one.type) for schema in schemas for one in schema)
+            has_instants = any(pa.types.is_timestamp(field.type) for schema in schemas for field in schema)
             if (has_instants or SUSPECT.search(text)) and check_plan(
                 frame,
                 text,
@@ -218,7 +224,9 @@ class Frames:
         # EXPLAIN prints the number of fragments of a leaf instead of its name: it distinguishes tables.
         marker = 0
         if bound.kind is not StatementKind.QUERY:
-            marker = list(dict.fromkeys((one.table, one.as_of) for one in bound.references)).index(named)
+            marker = list(
+                dict.fromkeys((reference.table, reference.as_of) for reference in bound.references)
+            ).index(named)
         ranks = bound.distances and Shortcut.NEAREST_ORDER in run.settings.shortcuts
         kind = NearestLeaf if ranks and reference.as_of is None else TableLeaf
         if bound.kind is StatementKind.DESCRIBE:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import ClassVar
 
-from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError, is_panic
+from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
 from planner.binding.substrait import Bound
-from planner.sql.limits import find_makers
 
 _PRIVATE_NAME = re.compile(r'"([^"]+)#\d+"|\b(\w+)#\d+\b')
 # How the bindings quote an exception that was raised in Python; clients get only its message.
@@ -49,10 +46,9 @@ _WRAPPERS = re.compile(
 )
 
 
-# What Rust's own libraries say when they are asked for more memory than there can be.
-_TOO_LARGE = re.compile(r"capacity overflow|LayoutError|with overflow|offset overflow")
 # Functions of numbers that are called with lists of lists, and max and min of what has no order.
 _WRONG_TYPE = re.compile(r"Internal error: could not cast array of type (.+?) to arrow_array")
+_NO_RANGE = re.compile(r"Internal error: Cannot run range queries on datatype: (.+)\.\n")
 _UNORDERED = re.compile(r"Internal error: Uncomparable values")
 _NEGATIVE_SIZE = re.compile(r"Internal error: array_resize: failed to convert size")
 
@@ -73,31 +69,6 @@ def schema_changed_error(sql: str) -> PreconditionError:
     """Return the error for a statement whose result has other columns than when it was prepared."""
     msg = "the result of this statement has changed since it was prepared, because a table was altered"
     return PreconditionError(f"{msg}: prepare it again: {sql}")
-
-
-@contextmanager
-def describe_panics(sql: str) -> Iterator[None]:
-    """Turn a panic of DataFusion that is the statement's fault into an error of the statement.
-
-    That are those about the size of a value, in a statement that calls functions which make values of a given
-    length. Any other panic passes: nothing in it says whose fault it is.
-
-    Args:
-        sql: the statement.
-
-    Raises:
-        InvalidInputError: in place of the panic.
-    """
-    try:
-        yield
-    except BaseException as error:
-        makers = find_makers(sql) if is_panic(error) and _TOO_LARGE.search(str(error)) else ()
-        if not makers:
-            raise
-        names = " or ".join(map(repr, makers))
-        raise InvalidInputError(
-            f"the function {names} was asked for a value larger than any can be: ask for a smaller one"
-        ) from error
 
 
 def translate_error(
@@ -126,6 +97,12 @@ def translate_error(
     wrong = _WRONG_TYPE.match(short)
     if wrong is not None:
         return InvalidInputError(f"a function of this statement does not take values of type {wrong[1]}")
+    unranged = _NO_RANGE.match(short)
+    if unranged is not None:
+        return InvalidInputError(
+            f"a window with ORDER BY values of type {unranged[1]} has no RANGE: give its frame in ROWS, as "
+            "in ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+        )
     if _UNORDERED.match(short):
         return InvalidInputError("max and min take no values of this nested type, which have no order")
     if _NEGATIVE_SIZE.match(short):

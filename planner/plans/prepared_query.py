@@ -6,31 +6,27 @@ import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import pyarrow as pa
 from datafusion import DataFrame
 
 from execnodes import KeySet, MetricsSet
 from memwal.errors import LanceGatewayError
-from planner.access.visible_catalog import VisibleCatalog
-from planner.binding.bind import StatementKind
-from planner.binding.bound_statement import BoundStatement
-from planner.binding.substrait import Bound
+from planner.binding.bound_statement import BoundStatement, StatementKind
 from planner.bridge.plain_types import conform
 from planner.bridge.plan_shape import find_direct_shape
-from planner.bridge.run_control import RunControl, stream_batches
+from planner.bridge.run_control import RunControl, describe_panics, stream_batches
 from planner.plans.checked_query import Task
-from planner.plans.dataframes import Frames
-from planner.plans.errors import describe_panics, schema_changed_error, translate_error
+from planner.plans.errors import schema_changed_error, translate_error
 from planner.plans.scan_parts import DividedQuery, read_direct_scan
 from planner.plans.system_leaf import plain_system_rows
 from planner.scans.explain import explain_plans
-from planner.scans.query_run import QueryRun
+from planner.scans.query_run import QueryRun, retry_if_files_vanish
 from planner.scans.settings import SessionSettings, Shortcut
 from planner.search.search_scan import DirectSearch, build_search_leaf, read_direct_search
 from planner.sql.search_call import SearchCall
 from planner.tables.sources.base_table import BaseTable
-from planner.tables.state.snapshots import retry_if_files_vanish
 
 MAX_CONSTANT_BYTES = 1 << 16
 MAX_PLAN_SECONDS = 1.0
@@ -57,31 +53,18 @@ class Constant:
 
 
 class PreparedQuery(DividedQuery):
-    """A checked statement that can run any number of times.
+    """A checked statement that can run any number of times; see `CheckedQuery` for what it is made of."""
 
-    Attributes:
-        constant: the whole result, if it is small and the same for every run; set by the first run.
+    constant: Constant | None = None
+    """The whole result, if it is small and the same for every run; set by the first run."""
+    _checked: BaseTable | None = None
+    """The last base version that was checked for the advertised columns."""
+    _search: DirectSearch | None = None
+    """The statement as a search without a plan, if an earlier run has found that it is one."""
 
-    Args:
-        frames: plans the statement.
-        bound: the statement.
-        settings: of its session.
-        catalog: with which its names were resolved.
-
-    Raises:
-        LanceGatewayError: DataFusion refuses the statement.
-    """
-
-    def __init__(
-        self, frames: Frames, bound: Bound, settings: SessionSettings, catalog: VisibleCatalog
-    ) -> None:
-        super().__init__(frames, bound, settings, catalog)
-        self._checked: BaseTable | None = None
-        """The last base version that was checked for the advertised columns."""
-        self._search: DirectSearch | None = None
-        """The statement as a search without a plan, if an earlier run has found that it is one."""
-        self.constant: Constant | None = None
-        self._explains = bound.kind in (StatementKind.EXPLAIN, StatementKind.EXPLAIN_ANALYZE)
+    @cached_property
+    def _explains(self) -> bool:
+        return self._bound.kind in (StatementKind.EXPLAIN, StatementKind.EXPLAIN_ANALYZE)
 
     def find_matching_regions(
         self,
@@ -163,13 +146,12 @@ class PreparedQuery(DividedQuery):
             self.constant = Constant(pa.Table.from_batches([first]), first.nbytes)
 
     def _start(self, task: Task) -> Iterator[pa.RecordBatch]:
-        """Plan the statement, and return its lazy batches."""
-        batches = self._look_up_keys(task)
-        if batches is None:
-            batches = self._search_without_plan(task)
-        if batches is None:
-            batches = self._read_batches(*self._plan(task), task)
-        return batches
+        """Look up the statement's keys, or run it; return its lazy batches."""
+        return self._look_up_keys(task) or self._run(task)
+
+    def _run(self, task: Task) -> Iterator[pa.RecordBatch]:
+        """Plan the statement, unless it is only a search, and return its lazy batches."""
+        return self._search_without_plan(task) or self._read_batches(*self._plan(task), task)
 
     def _look_up_keys(self, task: Task) -> Iterator[pa.RecordBatch] | None:
         """Look up keys without DataFusion; return None if the statement is more than a point lookup."""
@@ -193,8 +175,9 @@ class PreparedQuery(DividedQuery):
             self._checked = base
         if not keys.num_rows:
             return iter(())
+        key_set = KeySet(keys)
         run = QueryRun(task.settings, self._frames.visibility, task.control)
-        scan = run.add_scan(table, base, columns, keys=KeySet(keys))
+        scan = run.add_scan(table, base, columns, keys=key_set)
         return (conform(batch, self.schema) for batch in scan.batches(0))
 
     def _search_without_plan(self, task: Task) -> Iterator[pa.RecordBatch] | None:

@@ -13,23 +13,21 @@ import pyarrow as pa
 
 from execnodes import KeySet
 from memwal.errors import InvalidInputError, LanceGatewayError
+from memwal.storage.files import LocalBackend
 from planner.access.rights import FULL_ACCESS, Access
 from planner.access.visible_catalog import SecuredTable, SystemTable, VisibleCatalog
 from planner.binding.bind import bind
 from planner.binding.substrait import Bound, bind_plan
 from planner.bridge import compatibility
-from planner.bridge.run_control import RunControl
+from planner.bridge.run_control import RunControl, describe_panics
 from planner.plans.dataframes import Frames
-from planner.plans.errors import describe_panics, schema_changed_error
+from planner.plans.errors import schema_changed_error
 from planner.plans.prepared_query import PreparedQuery
-from planner.scans.query_run import QueryRun
+from planner.scans.query_run import QueryRun, retry_if_files_vanish
 from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
 from planner.sql.dialects.translate import NATIVE, note_translation, to_native
 from planner.system.catalog import list_system_tables
 from planner.tables.state.catalog import Catalog
-from planner.tables.state.snapshots import retry_if_files_vanish
-
-__all__ = ["LONG_STATEMENT", "MAX_PLANS", "QueryPlanner", "bind_and_create"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,15 +190,41 @@ class QueryPlanner:
     ) -> None:
         compatibility.check()
         self.catalog = catalog
+        self._is_remote = catalog.storage.backend.scheme != LocalBackend.scheme
         self._create_query = create_query
         self._create_unbound = create_unbound
         self._frames = Frames(catalog, partitions, memory_bytes)
         self._plans = PlanCache(MAX_PLANS)
         self._system_tables = {table.name: table for table in list_system_tables(catalog)}
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether the tables are in an object store, which is asked over a network."""
+        return self._is_remote
+
+    def find_kept(
+        self,
+        statement: str | bytes,
+        settings: SessionSettings,
+        access: Access,
+        promised: bytes | None,
+    ) -> PreparedQuery | None:
+        """Return the plan of a query if it is kept and still valid; None leaves the question open.
+
+        Nothing is asked of an object store, which may keep the caller waiting.
+
+        Args:
+            statement: SQL, or a serialized substrait.Plan.
+            settings: of the session.
+            access: rights of the principal.
+            promised: digest of the result schema that a client has.
+        """
+        key = StatementKey(statement, settings, access)
+        return self._plans.get_at_once(key, promised) if self.is_remote else self._plans.get(key, promised)
+
     def prepare(
         self,
-        sql: str,
+        statement: str | bytes,
         settings: SessionSettings = DEFAULT_SETTINGS,
         access: Access = FULL_ACCESS,
         *,
@@ -209,7 +233,7 @@ class QueryPlanner:
         """Check syntax, names and types of a statement, or return a plan that is kept.
 
         Args:
-            sql: the statement.
+            statement: SQL, or a serialized substrait.Plan.
             settings: of the session.
             access: what the principal may see.
             promised: `PreparedQuery.digest` of the schema that the client got when it prepared the statement.
@@ -217,28 +241,10 @@ class QueryPlanner:
         Raises:
             InvalidInputError: the statement is not valid; the message has the place.
             NotFoundError: a table or view doesn't exist.
-            UnsupportedError: the statement is not a query.
+            UnsupportedError: the statement is not a query, or its plan uses what DataFusion does not support.
             PreconditionError: the result has other columns than were promised.
         """
-        key = StatementKey(sql, settings, access)
-        return self._plans.get(key, promised) or self._prepare_and_keep(key, promised)
-
-    def prepare_plan(
-        self,
-        plan: bytes,
-        settings: SessionSettings = DEFAULT_SETTINGS,
-        access: Access = FULL_ACCESS,
-        *,
-        promised: bytes | None = None,
-    ) -> PreparedQuery:
-        """Check a serialized substrait.Plan as `prepare` checks a statement.
-
-        Raises:
-            InvalidInputError: the bytes are no plan, or the plan does not fit its tables.
-            UnsupportedError: the plan uses a feature that DataFusion does not support.
-            LanceGatewayError: as `prepare`.
-        """
-        key = StatementKey(plan, settings, access)
+        key = StatementKey(statement, settings, access)
         return self._plans.get(key, promised) or self._prepare_and_keep(key, promised)
 
     def _prepare_and_keep(self, key: StatementKey, promised: bytes | None) -> PreparedQuery:

@@ -16,8 +16,6 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["Call", "Field", "Node", "Other", "Value", "read_expression"]
-
 
 @dataclass(frozen=True, slots=True)
 class Field:

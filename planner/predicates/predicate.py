@@ -21,24 +21,6 @@ import pyarrow.compute as pc
 
 from planner.predicates.arrow_expressions import Call, Field, Node, Value, read_expression
 
-__all__ = [
-    "FALSE",
-    "TRUE",
-    "And",
-    "Anything",
-    "Comparison",
-    "InList",
-    "IsNull",
-    "Not",
-    "Operator",
-    "Or",
-    "Predicate",
-    "conjunction",
-    "decode",
-    "describe",
-    "format_value",
-]
-
 Operator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]
 
 

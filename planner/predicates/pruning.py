@@ -34,17 +34,6 @@ from planner.predicates.predicate import Predicate, describe
 from planner.predicates.region_fields import FieldSet, SpecField, decode_recorded_keys
 from planner.predicates.value_sets import find_boxes
 
-__all__ = [
-    "Keys",
-    "Outcome",
-    "Pruning",
-    "RecordedValues",
-    "RegionAssignment",
-    "RegionAssignments",
-    "RegionOutcome",
-    "prune_regions",
-]
-
 Keys: TypeAlias = tuple[Any, ...]
 """What a recorded value may stand for, as `order_key`s: one as a rule, none where that is unknown."""
 
@@ -84,7 +73,7 @@ class RegionAssignments:
             specs: of the table.
             found: region id -> values that were found out otherwise, where the manifest records none.
         """
-        by_id, every = {one.spec_id: one for one in specs}, tuple(sources)
+        by_id, every = {spec.spec_id: spec for spec in specs}, tuple(sources)
 
         def values(one: RegionManifest | RegionSnapshot) -> Mapping[str, bytes]:
             if one.region_values:
@@ -134,7 +123,7 @@ class RecordedValues:
         self._regions: dict[tuple[Keys, ...], list[int]] = {}
         self._by_fields: dict[tuple[int, ...], tuple[dict[Keys, list[int]], list[int]]] = {}
         for at, values in regions:
-            keys = tuple([decode_recorded_keys(one, values.get(one.field_id)) for one in spec.fields])
+            keys = tuple([decode_recorded_keys(field, values.get(field.field_id)) for field in spec.fields])
             self._regions.setdefault(keys, []).append(at)
 
     def __iter__(self) -> Iterator[tuple[tuple[Keys, ...], list[int]]]:
@@ -155,7 +144,7 @@ class RecordedValues:
         known: dict[Keys, list[int]] = {}
         unknown: list[int] = []
         for keys, positions in self._regions.items():
-            chosen = [keys[one] for one in fields]
+            chosen = [keys[place] for place in fields]
             if () in chosen:
                 unknown += positions
             for combination in product(*chosen):
@@ -252,13 +241,13 @@ class _SpecPruner:
     def __init__(self, spec: RegionSpec, predicate: Predicate, columns: Mapping[int, pa.Field]) -> None:
         self.spec = spec
         self._predicate = predicate
-        self._fields = [SpecField(one, columns) for one in spec.fields]
-        boxes = find_boxes(predicate, frozenset(name for one in self._fields for name in one.columns))
+        self._fields = [SpecField(field, columns) for field in spec.fields]
+        boxes = find_boxes(predicate, frozenset(name for field in self._fields for name in field.columns))
         self._is_possible = bool(boxes)
         # Combinations of values of the same fields (by position), and alternatives that are no such lists.
         self._combinations: dict[tuple[int, ...], set[Keys]] = {}
         self._others: list[dict[int, FieldSet]] = []
-        by_field = [one.compute_field_sets(boxes) for one in self._fields]
+        by_field = [field.compute_field_sets(boxes) for field in self._fields]
         for at in range(len(boxes)):
             self._add({i: one for i, known in enumerate(by_field) if (one := known[at]) is not None})
 
@@ -293,7 +282,7 @@ class _SpecPruner:
         """Return the outcome for a region that records these values, and its reason."""
         if not self._is_possible:
             return Outcome.ROWS_CANNOT_MATCH, f"{self._text} is never true"
-        recorded = [one.decode(values.get(one.name)) for one in self._fields]
+        recorded = [field.decode(values.get(field.name)) for field in self._fields]
         keys = [one for one, _ in recorded]
         decisive: set[int] = set()
         for fields, combinations in self._combinations.items():
@@ -317,10 +306,10 @@ class _SpecPruner:
             return "; ".join(unknown)
         if fields:
             return f"{', '.join(recorded[i][1] for i in fields)} admits {self._text}"
-        problem = [one.problem for one in self._fields if one.problem]
+        problem = [field.problem for field in self._fields if field.problem]
         if problem:
             return _truncate("; ".join(problem))
-        texts = ", ".join(one.text for one in self._fields)
+        texts = ", ".join(field.text for field in self._fields)
         return f"{self._text} does not restrict {texts}" if texts else "the region spec has no fields"
 
     # pragma: no mutate end

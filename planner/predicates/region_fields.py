@@ -20,12 +20,12 @@ import pyarrow.compute as pc
 from memwal.base.index_details import RegionField
 from memwal.errors import LanceGatewayError
 from memwal.transforms.agreement import Row, is_trusted, list_reading_types, list_readings
+from memwal.transforms.buckets import BucketHash
 from memwal.transforms.raw_values import decode_raw, parse_result_type
-from memwal.transforms.transforms import BucketHash, DatePart, Identity, Transform, build_transform
+from memwal.transforms.transform import Transform
+from memwal.transforms.transforms import DatePart, Identity, build_transform
 from planner.predicates.predicate import format_value
 from planner.predicates.value_sets import Bound, Box, ColumnSet, order_key
-
-__all__ = ["FieldSet", "SpecField", "decode_recorded_keys"]
 
 _MAX_ROWS: Final = 20_000
 _MAX_ROWS_PER_BOX: Final = 2_000

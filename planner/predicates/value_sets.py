@@ -19,8 +19,6 @@ import pyarrow as pa
 
 from planner.predicates.predicate import And, Comparison, InList, IsNull, Not, Or, Predicate
 
-__all__ = ["Bound", "Box", "ColumnSet", "find_boxes", "find_key_values", "order_key"]
-
 _MAX_BOXES: Final = 2_000
 # Ranges up to this many values of a discrete type count as lists of values.
 _MAX_ENUMERATED: Final = 400

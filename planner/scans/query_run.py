@@ -32,6 +32,8 @@ from planner.tables.visibility.visibility import Visibility
 
 logger = logging.getLogger(__name__)
 
+RUN_ATTEMPTS = 8
+"""Merges may remove files that a slow reader is about to open, several times in a row."""
 FEW_REGIONS = 8
 """For a point lookup in so few regions, asking their key filters is quicker than evaluating region specs."""
 
@@ -322,7 +324,6 @@ class TableScan:
         """Plan the tree that produces rows as they are stored."""
         snapshot = self.run.take_snapshot(self.table)
         base = snapshot.base
-        row_filter = self.conditions.below
         self._check_columns(base, columns)
         division = self.run.division
         keys = self._keys
@@ -335,7 +336,7 @@ class TableScan:
                 frozenset(self.needed_regions),
                 keys,
                 columns,
-                row_filter,
+                self.conditions.below,
                 self.table.cache,
                 self.table.columns,
                 self.table.places,
@@ -344,7 +345,7 @@ class TableScan:
             snapshot,
             self.kept_regions if division is None else division.scanned_regions,
             columns,
-            row_filter,
+            self.conditions.below,
             self.partitions if division is None else division.count,
             self.run.visibility,
             self.table.columns,
@@ -376,6 +377,27 @@ class TableScan:
             if index < 0 or not base.schema.field(index).type.equals(self.schema.field(name).type):
                 msg = f"column {name!r} of table {base.name!r} was altered just now: run the query again"
                 raise UnavailableError(msg)
+
+
+def retry_if_files_vanish(
+    batches: Iterator[pa.RecordBatch], restart: Callable[[], Iterator[pa.RecordBatch]]
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches; restart on a new snapshot if files vanish before the first batch.
+
+    Files vanish because they were merged or compacted, so the new snapshot has their rows elsewhere.
+    """
+    for attempt in range(RUN_ATTEMPTS):
+        try:
+            first = next(batches, None)
+        except (FilesVanishedError, GenerationVanishedError):
+            if attempt == RUN_ATTEMPTS - 1:
+                raise
+            batches = restart()
+            continue
+        if first is not None:
+            yield first
+            yield from batches
+        return
 
 
 def _check_requested_columns(

@@ -37,8 +37,6 @@ from planner.bridge.plan_reading import (
 )
 from planner.search.conditions.residual import PlannedCondition, plan_condition
 
-__all__ = ["MAX_ROWS", "Nearest", "Ranking", "find_nearest"]
-
 MAX_ROWS = 10_000
 """More rows than this are better sorted as a whole."""
 

@@ -25,8 +25,6 @@ from planner.search.search_request import Search
 from planner.search.search_scan import SearchLeaf, SearchScan
 from planner.tables.sources.base_table import BaseTable
 
-__all__ = ["NearestLeaf"]
-
 _ENTRY_BYTES = 256
 
 
@@ -148,7 +146,7 @@ class _NearestScan(SearchScan):
             return False
         snapshot = self.run.take_snapshot(self.table)
         base, regions = snapshot.base, snapshot.regions.values()
-        if any(one.tail is not None and one.tail.source.rows[column].null_count for one in regions):
+        if any(region.tail is not None and region.tail.source.rows[column].null_count for region in regions):
             return True
         generations = (generation for region in regions for generation in region.generations)
         return self._lacks_vectors(base, base.version, base.source, column) or any(

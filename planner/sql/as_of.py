@@ -17,8 +17,6 @@ from datafusion import SessionContext
 from memwal.errors import InvalidInputError
 from planner.sql.tokens import QUOTED, STRING, SqlText
 
-__all__ = ["AS_OF_STARTS", "AsOf", "format_moment", "read_as_of"]
-
 AS_OF_STARTS = frozenset({"FOR", "VERSION", "TIMESTAMP"})
 """The words with which AS OF clauses begin."""
 _VERSIONS = frozenset({"VERSION", "SYSTEM_VERSION"})

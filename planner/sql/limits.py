@@ -26,21 +26,6 @@ import pyarrow as pa
 from memwal.errors import InvalidInputError
 from planner.sql.tokens import QUOTED, STRING, SqlText
 
-__all__ = [
-    "MAX_CENTROIDS",
-    "MAX_DEPTH",
-    "MAX_LENGTH",
-    "MAX_LEVELS",
-    "MAX_WIDTH",
-    "SHALLOW_WORDS",
-    "check_bound_size",
-    "check_depth",
-    "check_literal_sizes",
-    "find_makers",
-    "find_sizes",
-    "may_grow",
-]
-
 MAX_LENGTH = 10_000_000
 """The largest number of characters or elements of a value that a literal may request."""
 
@@ -73,18 +58,12 @@ _NUMBERS = frozenset({"0", "-", "?", "$"})
 _CASTS = frozenset({"ARROW_CAST", "ARROW_TRY_CAST"})
 _SKETCHES = frozenset({"APPROX_PERCENTILE_CONT", "APPROX_PERCENTILE_CONT_WITH_WEIGHT"})
 _FIXED = frozenset({"BINARY", "VARBINARY"})
-_CHECKED = _GROWING | _SERIES | _CASTS | _SKETCHES | _FIXED
+SIZE_WORDS = _GROWING | _SERIES | _CASTS | _SKETCHES | _FIXED
+"""Words whose arguments `check_literal_sizes` and `find_sizes` look at, in quotes or without."""
 _CALLED = re.compile(r'(\w+)"?\s*\(')
 _DIGITS = re.compile(r"\d+")
 # Words before the name of a table function, which gives its rows in batches.
 _TABLE_FUNCTION = frozenset({"FROM", "JOIN", "LATERAL"})
-
-
-def may_grow(text: SqlText) -> bool:
-    """Return whether a statement has a word that `check_literal_sizes` looks for, in quotes or without."""
-    if not _CHECKED.isdisjoint(text.words):
-        return True
-    return QUOTED in text.words and any(name.upper() in _CHECKED for name in text.names.values())
 
 
 def find_makers(sql: str) -> tuple[str, ...]:
@@ -168,7 +147,7 @@ def _find_calls(text: SqlText) -> Iterator[tuple[str, range]]:
         if words[i + 1] != "(":
             continue
         word = text.names[i].upper() if bare == QUOTED else bare
-        if word not in _CHECKED:
+        if word not in SIZE_WORDS:
             continue
         if word in _SERIES and words[i - 1] in _TABLE_FUNCTION:
             continue
@@ -285,7 +264,7 @@ def check_depth(text: SqlText) -> None:
             level.chain += _OPERATOR_DEPTH * (word == "[")
             is_common_table = word == "(" and text.words[i - 1] in {"AS", "MATERIALIZED"}
             levels.append(_Level(_OPENING[word], is_common_table))
-        elif word in _CLOSING and any(one.closing == word for one in levels):
+        elif word in _CLOSING and any(level.closing == word for level in levels):
             while (closed := levels.pop()).closing != word:
                 pass
             _close(levels[-1], closed)

@@ -13,8 +13,6 @@ from memwal.errors import InvalidInputError, UnsupportedError
 from planner.sql.as_of import AS_OF_STARTS, AsOf, read_as_of
 from planner.sql.tokens import STRING, SqlText, at_position
 
-__all__ = ["QUERY_STARTS", "ColumnChain", "FunctionSite", "References", "TableSite", "find_references"]
-
 QUERY_STARTS = frozenset({"SELECT", "WITH", "VALUES", "FROM"})
 _WRITES = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE"})
 _MAX_DEPTH = 100

@@ -21,20 +21,6 @@ from execnodes.text.query.syntax import TEXT_OPTIONS
 from planner.sql.references import QUERY_STARTS, FunctionSite, References
 from planner.sql.tokens import STRING, SqlText, fold
 
-__all__ = [
-    "Argument",
-    "Parameter",
-    "QueryVectors",
-    "SearchCall",
-    "SearchFunction",
-    "Subquery",
-    "Value",
-    "exclude_subqueries",
-    "find_search_function",
-    "read_call",
-    "render_subquery",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Parameter:

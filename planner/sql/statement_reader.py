@@ -8,8 +8,6 @@ from typing import Final, TypeAlias
 from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
 from planner.sql.tokens import SqlText, at_position
 
-__all__ = ["NO_PART", "Part", "StatementReader"]
-
 Part: TypeAlias = range
 """The tokens of a part of a statement; false if there are none."""
 NO_PART: Final = range(0)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -23,24 +24,6 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from memwal.errors import InvalidInputError, UnsupportedError
 from memwal.transforms.determinism import list_functions
-
-__all__ = [
-    "QUOTED",
-    "STRING",
-    "VECTOR",
-    "Copy",
-    "Edit",
-    "Piece",
-    "Slot",
-    "SqlText",
-    "apply_edits",
-    "at_position",
-    "fold",
-    "number_parameters",
-    "quote",
-    "splice",
-    "tokenize",
-]
 
 QUOTED = '"'
 STRING = "'"
@@ -119,6 +102,12 @@ class SqlText:
     tokens: tuple[Token, ...]
     words: tuple[str, ...]
     names: Mapping[int, str]
+
+    def has_any(self, words: AbstractSet[str]) -> bool:
+        """Return whether it has one of some words, in upper case, in quotes or without."""
+        if not words.isdisjoint(self.words):
+            return True
+        return QUOTED in self.words and any(name.upper() in words for name in self.names.values())
 
     def is_name(self, index: int) -> bool:
         """Return whether a token can be an identifier."""
@@ -341,11 +330,19 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A replacement of the characters from `begin` to `end`; an insertion if both are equal."""
+    """A replacement of the characters from `begin` to `end`; an insertion if both are equal.
+
+    Attributes:
+        begin: first character.
+        end: the one behind the last.
+        pieces: what stands in their place.
+        other: of one of two insertions around an operand, the place of the other one.
+    """
 
     begin: int
     end: int
     pieces: Sequence[Piece | Slot | Copy]
+    other: int | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.begin <= self.end:
@@ -362,6 +359,13 @@ class Edit:
         """Return an edit that inserts a text before a character."""
         return Edit.replace(place, place, text)
 
+    @staticmethod
+    def wrap(begin: int, end: int, before: str, after: str, *, mend: bool = False) -> tuple[Edit, Edit]:
+        """Return the two insertions around an operand; those around a smaller one come inside of them."""
+        opening = [Piece(before, begin, verbatim=False, mend=mend)]
+        closing = [Piece(after, end, verbatim=False, mend=mend)]
+        return Edit(begin, begin, opening, other=end), Edit(end, end, closing, other=begin)
+
     @property
     def span(self) -> tuple[int, int]:
         """Return the first character, and the one behind the last."""
@@ -374,8 +378,20 @@ def splice(sql: str, edits: Sequence[Edit]) -> list[Piece | Slot]:
     Raises:
         ValueError: two edits change the same characters.
     """
-    # Insertions before a token come before its replacement.
-    return _splice_range(sql, sorted(edits, key=lambda edit: edit.span), 0, len(sql))
+    numbered = enumerate(edits)
+    in_order = [edit for _, edit in sorted(numbered, key=lambda each: _order_of(*each))]
+    return _splice_range(sql, in_order, 0, len(sql))
+
+
+def _order_of(number: int, edit: Edit) -> tuple[int, int, int, int]:
+    """Return the order of an edit: at one place, what closes, other insertions, what opens, replacements."""
+    if edit.end > edit.begin:
+        return edit.begin, 3, -edit.end, number
+    if edit.other is None:
+        return edit.begin, 1, 0, number
+    if edit.other <= edit.begin:
+        return edit.begin, 0, -edit.other, -number
+    return edit.begin, 2, -edit.other, number
 
 
 def apply_edits(sql: str, edits: Iterable[Edit]) -> str:

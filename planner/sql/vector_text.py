@@ -7,8 +7,6 @@ import math
 
 from planner.sql.limits import MAX_WIDTH
 
-__all__ = ["format_array", "read_vector"]
-
 
 def read_vector(text: str) -> list[float] | None:
     """Read the numbers of a vector; return None if the text is no vector, or one of a million numbers.

@@ -1,4 +1,4 @@
-"""`system.tables`, `system.regions`, `system.generations`: the current state of the catalog.
+"""`system.tables`, `regions`, `generations` and `writers`: the current state of the catalog.
 
 A principal sees its own tables there. Row counts and values of regions are shown to administrators, and to
 principals without restrictions on the table.
@@ -16,10 +16,10 @@ import pyarrow as pa
 from memwal.base.index_details import MemWalIndexDetails, RegionSpec
 from memwal.errors import LanceGatewayError
 from memwal.regions.manifest import FlushedGeneration
+from planner.access.rights import Access
 from planner.access.visible_catalog import MOMENT, SystemTable, VisibleCatalog
 from planner.predicates.region_fields import format_field, format_recorded_value
 from planner.system.listing import Indexes, OfTables, Versions, has_full_access
-from planner.system.writers import Writers
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.generations import GenerationDataset
 from planner.tables.state.catalog import Catalog
@@ -40,23 +40,19 @@ class Tables(OfTables):
     """One row per table: its base version, specs, indexes, and counts of regions and generations."""
 
     name = "tables"
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Return the columns."""
-        return pa.schema(
-            [
-                ("table_name", pa.string()),
-                ("base_version", pa.int64()),
-                ("base_rows", pa.int64()),
-                ("base_fragments", pa.int64()),
-                ("primary_key", _TEXTS),
-                ("region_specs", _TEXTS),
-                ("maintained_indexes", _TEXTS),
-                ("regions", pa.int64()),
-                ("unmerged_generations", pa.int64()),
-            ]
-        )
+    schema = pa.schema(
+        [
+            ("table_name", pa.string()),
+            ("base_version", pa.int64()),
+            ("base_rows", pa.int64()),
+            ("base_fragments", pa.int64()),
+            ("primary_key", _TEXTS),
+            ("region_specs", _TEXTS),
+            ("maintained_indexes", _TEXTS),
+            ("regions", pa.int64()),
+            ("unmerged_generations", pa.int64()),
+        ]
+    )
 
     def _list_rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
         secured = visible.table(name)
@@ -87,29 +83,25 @@ class Regions(OfTables):
     """One row per region: its manifest, log and merge progress."""
 
     name = "regions"
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Return the columns."""
-        return pa.schema(
-            [
-                ("table_name", pa.string()),
-                ("region_id", pa.string()),
-                ("region_spec_id", pa.int64()),
-                ("region_values", _TEXTS),
-                ("status", pa.string()),
-                ("writer_epoch", pa.int64()),
-                ("manifest_version", pa.int64()),
-                ("current_generation", pa.int64()),
-                ("merged_generation", pa.int64()),
-                ("unmerged_generations", pa.int64()),
-                ("replay_after_wal_position", pa.int64()),
-                ("last_wal_position", pa.int64()),
-                ("unflushed_entries", pa.int64()),
-                ("unflushed_rows", pa.int64()),
-                ("index_catchup", _TEXTS),
-            ]
-        )
+    schema = pa.schema(
+        [
+            ("table_name", pa.string()),
+            ("region_id", pa.string()),
+            ("region_spec_id", pa.int64()),
+            ("region_values", _TEXTS),
+            ("status", pa.string()),
+            ("writer_epoch", pa.int64()),
+            ("manifest_version", pa.int64()),
+            ("current_generation", pa.int64()),
+            ("merged_generation", pa.int64()),
+            ("unmerged_generations", pa.int64()),
+            ("replay_after_wal_position", pa.int64()),
+            ("last_wal_position", pa.int64()),
+            ("unflushed_entries", pa.int64()),
+            ("unflushed_rows", pa.int64()),
+            ("index_catchup", _TEXTS),
+        ]
+    )
 
     def _list_rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
         if not has_full_access(visible, name):
@@ -153,24 +145,20 @@ class Generations(OfTables):
     """One row per flushed generation in the manifest of its region."""
 
     name = "generations"
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Return the columns."""
-        return pa.schema(
-            [
-                ("table_name", pa.string()),
-                ("region_id", pa.string()),
-                ("generation", pa.int64()),
-                ("path", pa.string()),
-                ("rows", pa.int64()),
-                ("bytes", pa.int64()),
-                ("flushed_at", MOMENT),
-                ("merged", pa.bool_()),
-                ("lag_seconds", pa.float64()),
-                ("indexed_by", _TEXTS),
-            ]
-        )
+    schema = pa.schema(
+        [
+            ("table_name", pa.string()),
+            ("region_id", pa.string()),
+            ("generation", pa.int64()),
+            ("path", pa.string()),
+            ("rows", pa.int64()),
+            ("bytes", pa.int64()),
+            ("flushed_at", MOMENT),
+            ("merged", pa.bool_()),
+            ("lag_seconds", pa.float64()),
+            ("indexed_by", _TEXTS),
+        ]
+    )
 
     def _list_rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
         if not has_full_access(visible, name):
@@ -180,9 +168,9 @@ class Generations(OfTables):
         if details is None:
             return
         listed = [
-            (manifest.region_id, one)
+            (manifest.region_id, flushed_generation)
             for manifest in table.read_manifests()
-            for one in manifest.flushed_generations
+            for flushed_generation in manifest.flushed_generations
         ]
         opened = table.storage.each(lambda one: _open_generation(table, *one), listed)
         now = datetime.now(UTC)
@@ -206,6 +194,84 @@ class Generations(OfTables):
                 row |= {"rows": generation.rows, "bytes": generation.nbytes, "flushed_at": flushed_at}
                 row["lag_seconds"] = 0.0 if merged else (now - flushed_at).total_seconds()
             yield row
+
+
+class Writers:
+    """One row per region to which this gateway wrote or forwarded rows since it started.
+
+    Reading it does not access storage.
+
+    Args:
+        catalog: tables and views.
+    """
+
+    name = "writers"
+    schema = pa.schema(
+        [
+            ("table_name", pa.string()),
+            ("region_id", pa.string()),
+            ("owned", pa.bool_()),
+            ("epoch", pa.uint64()),
+            ("since", MOMENT),
+            ("owner_url", pa.string()),
+            ("rows", pa.int64()),
+            ("bytes", pa.int64()),
+            ("groups", pa.int64()),
+            ("requests", pa.int64()),
+            ("queued_requests", pa.int64()),
+            ("queued_bytes", pa.int64()),
+            ("unflushed_rows", pa.int64()),
+            ("unflushed_bytes", pa.int64()),
+            ("wal_position", pa.uint64()),
+            ("claims", pa.int64()),
+            ("fenced", pa.int64()),
+            ("forwarded", pa.int64()),
+            ("in_doubt", pa.int64()),
+            ("lost_rows", pa.int64()),
+            ("flushes", pa.int64()),
+        ]
+    )
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def read(self, access: Access) -> pa.Table:
+        """Return regions of tables without restrictions; administrators see those of all their tables."""
+        rows = []
+        url = "" if self._catalog.writing is None else self._catalog.writing.url
+        for table in self._catalog.list_open_tables():
+            seen = access.of(table.name)
+            writer = table.opened_writer
+            # Statistics of writes would reveal hidden rows.
+            if writer is None or seen is None or not (access.is_admin or seen.is_unrestricted):
+                continue
+            rows += [
+                {
+                    "table_name": table.name,
+                    "region_id": stat.region_id,
+                    "owned": stat.is_open,
+                    "epoch": stat.epoch if stat.is_open else None,
+                    "since": stat.since,
+                    "owner_url": (url if stat.is_open else stat.owner_url) or None,
+                    "rows": stat.rows,
+                    "bytes": stat.bytes,
+                    "groups": stat.groups,
+                    "requests": stat.group_requests,
+                    "queued_requests": stat.queued_requests,
+                    "queued_bytes": stat.queued_bytes,
+                    "unflushed_rows": stat.unflushed_rows,
+                    "unflushed_bytes": stat.unflushed_bytes,
+                    "wal_position": stat.wal_position or None,
+                    "claims": stat.claims,
+                    "fenced": stat.fences,
+                    "forwarded": stat.forwards,
+                    "in_doubt": stat.in_doubt,
+                    "lost_rows": stat.failed_later,
+                    "flushes": stat.flushes,
+                }
+                for stat in writer.stats()
+            ]
+        return pa.Table.from_pylist(rows, self.schema)
 
 
 def _open_generation(table: Table, region_id: str, flushed: FlushedGeneration) -> GenerationDataset | None:
@@ -235,7 +301,7 @@ def _describe_spec(spec: RegionSpec, base: BaseTable) -> str:
 
 def _list_values(spec_id: int, values: Mapping[str, bytes], details: MemWalIndexDetails) -> Iterator[str]:
     spec = details.specs.get(spec_id)
-    fields = {} if spec is None else {one.field_id: one for one in spec.fields}
+    fields = {} if spec is None else {field.field_id: field for field in spec.fields}
     for field_id, raw in values.items():
         field = fields.get(field_id)
         yield f"{field_id}={raw.hex() if field is None else format_recorded_value(field, raw)}"

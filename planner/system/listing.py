@@ -58,23 +58,19 @@ class Indexes(OfTables):
     """One row per index."""
 
     name = "indexes"
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Return the columns."""
-        return pa.schema(
-            [
-                ("table_name", pa.string()),
-                ("index_name", pa.string()),
-                ("type", pa.string()),
-                ("columns", pa.list_(pa.string())),
-                ("is_maintained", pa.bool_()),
-                ("covered_fragments", pa.int64()),
-                ("base_fragments", pa.int64()),
-                ("changed_at_version", pa.int64()),
-                ("details", pa.string()),
-            ]
-        )
+    schema = pa.schema(
+        [
+            ("table_name", pa.string()),
+            ("index_name", pa.string()),
+            ("type", pa.string()),
+            ("columns", pa.list_(pa.string())),
+            ("is_maintained", pa.bool_()),
+            ("covered_fragments", pa.int64()),
+            ("base_fragments", pa.int64()),
+            ("changed_at_version", pa.int64()),
+            ("details", pa.string()),
+        ]
+    )
 
     def _list_rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
         if not has_full_access(visible, name):
@@ -106,21 +102,17 @@ class Versions(OfTables):
     """One row per version that is kept."""
 
     name = "versions"
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Return the columns."""
-        return pa.schema(
-            [
-                ("table_name", pa.string()),
-                ("version", pa.int64()),
-                ("committed_at", MOMENT),
-                ("tags", pa.list_(pa.string())),
-                ("operation", pa.string()),
-                ("rows", pa.int64()),
-                ("is_latest", pa.bool_()),
-            ]
-        )
+    schema = pa.schema(
+        [
+            ("table_name", pa.string()),
+            ("version", pa.int64()),
+            ("committed_at", MOMENT),
+            ("tags", pa.list_(pa.string())),
+            ("operation", pa.string()),
+            ("rows", pa.int64()),
+            ("is_latest", pa.bool_()),
+        ]
+    )
 
     def _list_rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
         base = visible.table(name).base

@@ -7,7 +7,8 @@ from datetime import date
 import pyarrow as pa
 from datafusion import SessionConfig, SessionContext
 
-from planner.binding.bind import BoundStatement, bind
+from planner.binding.bind import bind
+from planner.binding.bound_statement import BoundStatement
 from planner.binding.names import TableColumns
 from planner.sql.tokens import quote
 

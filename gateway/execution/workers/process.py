@@ -39,7 +39,8 @@ logger = logging.getLogger(__name__)
 
 # Forked from a process that has loaded the libraries and started no threads: quick, and shares their memory.
 _CONTEXT = get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["gateway.execution.workers.template"])
+# The log of a worker is set up by a module of its own.
+_CONTEXT.set_forkserver_preload(["gateway.execution.workers.template", "gateway.observability.statements"])
 _STARTING = threading.Lock()
 _MAX_IDLE_CHANNELS = 16
 _LOOK_SECONDS = 0.1

@@ -77,9 +77,6 @@ class RemoteQuery(PreparedQuery):
         checked = self._remote.check()
         return checked.schema, checked.parameter_schema
 
-    def _start(self, task: Task) -> Iterator[pa.RecordBatch]:
-        return self._look_up_keys(task) or self._run(task)
-
     def _explain(self, task: Task) -> pa.RecordBatchReader:
         return pa.RecordBatchReader.from_batches(self.schema, self._run(task))
 

@@ -51,10 +51,9 @@ from memwal.errors import LanceGatewayError, UnavailableError, is_panic
 from memwal.writing import WriteOptions
 from planner.access.rights import Access
 from planner.access.visible_catalog import SystemTable, VisibleCatalog
-from planner.bridge.run_control import RunControl
+from planner.bridge.run_control import RunControl, describe_panics
 from planner.engine import read_long_write
 from planner.plans.dataframes import Frames
-from planner.plans.errors import describe_panics
 from planner.plans.prepared_query import PreparedQuery
 from planner.plans.query_planner import MAX_PLANS, QueryPlanner, bind_and_create
 from planner.tables.sources.snapshot import SnapshotDescription

@@ -111,7 +111,7 @@ class _Entries(Sequence[WalEntry]):
 
     def __getitem__(self, at: int | slice) -> WalEntry | tuple[WalEntry, ...]:
         if isinstance(at, slice):
-            return tuple(self._held[one].entry for one in range(*at.indices(self._size)))
+            return tuple(self._held[number].entry for number in range(*at.indices(self._size)))
         if not -self._size <= at < self._size:
             raise IndexError(at)
         return self._held[at % self._size].entry

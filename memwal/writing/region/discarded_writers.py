@@ -49,7 +49,7 @@ class DiscardedWriters:
         """
         with self._lock:
             fenced = [writer for claimed, writer in self._writers if claimed < epoch]
-            self._writers = [one for one in self._writers if one[0] >= epoch]
+            self._writers = [writer for writer in self._writers if writer[0] >= epoch]
         if not fenced:
             return
         if self._pool is not None and not waits:

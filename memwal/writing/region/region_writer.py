@@ -303,7 +303,9 @@ class RegionWriter:
             msg = f"{self.queue.name}: the table was overwritten or made anew; nothing was written, retry"
             raise UnavailableError(msg)
         deleted = first.upserts is None
-        parts = [part for one in group if (part := one.deletes if deleted else one.upserts) is not None]
+        parts = [
+            part for request in group if (part := request.deletes if deleted else request.upserts) is not None
+        ]
         options = self._options
         is_oversized = len(group) == 1 and (
             parts[0].num_rows > options.max_memtable_rows or parts[0].nbytes > options.max_memtable_bytes
@@ -320,8 +322,8 @@ class RegionWriter:
             if claim.table is not first.table:
                 table = claim.table
                 parts = [
-                    table.conform_deletes(one) if deleted else table.conform_upserts(one, fill=True)
-                    for one in parts
+                    table.conform_deletes(part) if deleted else table.conform_upserts(part, fill=True)
+                    for part in parts
                 ]
         claim.append(parts, deleted=deleted)
 
@@ -377,7 +379,7 @@ class RegionWriter:
                 self._stopped,
                 lambda: self._get_claim(deadline, None),
                 is_once=group[0].holder is not None
-                or any(one.is_forwarded for one in group)
+                or any(request.is_forwarded for request in group)
                 or (doubt.by_peer and is_forwarding),
             )
         except FencedError:

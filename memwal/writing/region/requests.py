@@ -298,7 +298,7 @@ class RequestQueue:
 
     def _hand_over(self) -> None:
         with self._changed:
-            leader = next((one for one in self._waiting if one.is_awaited), None)
+            leader = next((request for request in self._waiting if request.is_awaited), None)
             if leader is not None:
                 leader.leads = True
                 leader.wake()

@@ -1,26 +1,98 @@
-"""A table version as writers use it: columns, key, regions, and identity."""
+"""A table version as writers use it: columns, key, regions, and whether it is still the one that is there."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import lance
 import pyarrow as pa
 
-from memwal.base.index_details import MemWalIndexDetails, read_index_details
+from memwal.base.index_details import (
+    MemWalIndexDetails,
+    find_newest_details,
+    read_index_details,
+    read_newest_version,
+)
 from memwal.base.table_mark import mark_table, read_table_mark
 from memwal.creating.columns import TABLE_ID, list_key_columns, list_not_null_columns
 from memwal.errors import InvalidInputError, NotFoundError, PreconditionError, UnavailableError
 from memwal.regions.region_ids import detect_bucket_hash
-from memwal.storage.files import Storage
+from memwal.storage.files import VERSIONS, FileIdentity, Storage, base_manifest_paths
 from memwal.stored_fields import FIELD_ID, TOMBSTONE
 from memwal.writing.changes import Changes
 from memwal.writing.table.regions import Regions, RoutedRows
-from memwal.writing.table.watch import LOOKS, Watch, identify_versions_directory, read_newest_details
+
+_ATTEMPTS = 4
+
+
+@dataclass(eq=False)
+class Watch:
+    """Detects that a table was dropped or replaced, or lost its MemWAL; safe to share between threads.
+
+    Attributes:
+        name: of the table, for messages.
+        storage: its directory.
+        dataset: a `lance.LanceDataset` of it.
+        mark: by which the table is known.
+        details: the MemWAL index when it was opened.
+        version: newest base version that was looked at.
+        directory: of versions, before that was found to be the newest; None where there are no directories.
+        looked_at: monotonic time.
+        lock: one looks for all who wait.
+    """
+
+    name: str
+    storage: Storage
+    dataset: Any
+    mark: FileIdentity
+    details: MemWalIndexDetails
+    version: int
+    directory: FileIdentity | None
+    looked_at: float
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def is_same(self) -> bool:
+        """Return whether the table is the one that was opened and still has its MemWAL.
+
+        It may have been dropped, made anew, or overwritten. Costs little; on S3 it is asked once a second.
+
+        Raises:
+            UnavailableError: storage failed to answer.
+        """
+        trusted = self.storage.backend.identity_seconds
+        if not trusted:
+            # While nothing came to the directory, no version was committed. The time of a directory is
+            # coarse, so the next version is looked for by its names as well.
+            found = self.storage.identities(VERSIONS, *base_manifest_paths(self.version + 1))
+            is_unchanged = self.directory is not None and found == (self.directory, None, None)
+            return is_unchanged or self._has_same_mark()
+        with self.lock:
+            now = time.monotonic()
+            if now - self.looked_at < trusted:
+                return True
+            if not self._has_same_mark():
+                return False
+            self.looked_at = now
+            return True
+
+    def _has_same_mark(self) -> bool:
+        """Return whether the table has the same mark and its newest version the same region specs."""
+        directory = _identify_versions_directory(self.storage)
+        if read_table_mark(self.storage) != self.mark:
+            return False
+        newest = read_newest_version(self.name, self.dataset)
+        if newest != self.version:
+            found = find_newest_details(self.name, self.storage, self.dataset)
+            if found is None or found.region_specs != self.details.region_specs:
+                return False
+        self.version, self.directory = newest, directory
+        return True
+
 
 Part = tuple[pa.Table | None, pa.Table | None]
 """Rows and keys of one region; None for none."""
@@ -64,8 +136,8 @@ class OpenTable:
             UnavailableError: storage failed to answer.
         """
         mark = read_table_mark(storage)
-        for _ in range(LOOKS):
-            began, directory = time.monotonic(), identify_versions_directory(storage)
+        for _ in range(_ATTEMPTS):
+            began, directory = time.monotonic(), _identify_versions_directory(storage)
             dataset = _open_newest_dataset(name, storage, session)
             details = read_index_details(storage, dataset.version)
             if details is None:
@@ -142,7 +214,7 @@ class OpenTable:
         Raises:
             InvalidInputError: they don't fit the table's columns.
         """
-        return conform_rows(rows, self.schema, self.required, self.name, fill=fill)
+        return _conform_rows(rows, self.schema, self.required, self.name, fill=fill)
 
     def conform_deletes(self, rows: pa.Table) -> pa.Table:
         """Return keys with the columns and types of the primary key.
@@ -158,7 +230,7 @@ class OpenTable:
         if missing:
             msg = f"deleting from table {self.name!r} needs key columns {', '.join(self.key)}"
             raise InvalidInputError(msg)
-        return conform_rows(rows.select(list(self.key)), self.key_schema, self.key, self.name)
+        return _conform_rows(rows.select(list(self.key)), self.key_schema, self.key, self.name)
 
     def route(self, rows: pa.Table) -> RoutedRows:
         """Return the regions of rows, or of keys.
@@ -183,7 +255,7 @@ class OpenTable:
             kind = self.schema.field(name).type
             if column.type != kind:
                 # The hash of a value is another in another type.
-                column = cast_column(column, kind, name, self.name)
+                column = _cast_column(column, kind, name, self.name)
             columns[source] = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
         return self.regions.route(columns, rows.num_rows)
 
@@ -227,7 +299,7 @@ def _combine_chunks(rows: pa.Table) -> pa.Table:
 
 
 def _read_newest_details(name: str, storage: Storage, dataset: Any) -> MemWalIndexDetails:  # noqa: ANN401
-    details = read_newest_details(name, storage, dataset)
+    details = find_newest_details(name, storage, dataset)
     if details is None:
         raise _no_mem_wal_error(name)
     return details
@@ -238,6 +310,11 @@ def _no_mem_wal_error(name: str) -> PreconditionError:
         f"table {name!r} has no MemWAL, so it takes no streaming writes: "
         f"ALTER TABLE {name} SET (memwal = true, region_by = '...') gives it one"
     )
+
+
+def _identify_versions_directory(storage: Storage) -> FileIdentity | None:
+    """Return the identity of the versions directory; it changes with every commit. None on object stores."""
+    return None if storage.backend.identity_seconds else storage.identity(VERSIONS)
 
 
 def _open_newest_dataset(name: str, storage: Storage, session: Any) -> Any:  # noqa: ANN401 - lance types
@@ -251,7 +328,7 @@ def _open_newest_dataset(name: str, storage: Storage, session: Any) -> Any:  # n
         raise UnavailableError(msg) from error
 
 
-def conform_rows(
+def _conform_rows(
     rows: pa.Table, schema: pa.Schema, required: Collection[str], table: str, *, fill: bool = False
 ) -> pa.Table:
     """Return rows with exactly the columns and types of a schema.
@@ -280,7 +357,7 @@ def conform_rows(
 
 def _match_columns(rows: pa.Table, schema: pa.Schema, table: str, *, fill: bool) -> pa.Table:
     names = set(rows.column_names)
-    missing = [field.name for field in schema if field.name not in names]
+    missing = [name for name in schema.names if name not in names]
     unknown = [name for name in rows.column_names if schema.get_field_index(name) < 0]
     if (missing and not fill) or unknown or len(names) != rows.num_columns:
         msg = (
@@ -289,15 +366,15 @@ def _match_columns(rows: pa.Table, schema: pa.Schema, table: str, *, fill: bool)
         )
         raise InvalidInputError(msg)
     columns = []
-    for field in schema:
-        if field.name not in names:
-            columns.append(pa.chunked_array([pa.nulls(rows.num_rows, field.type)]))
-            continue
-        columns.append(cast_column(rows.column(field.name), field.type, field.name, table))
+    for one in schema:
+        if one.name in names:
+            columns.append(_cast_column(rows.column(one.name), one.type, one.name, table))
+        else:
+            columns.append(pa.chunked_array([pa.nulls(rows.num_rows, one.type)]))
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def cast_column(column: pa.ChunkedArray, kind: pa.DataType, name: str, table: str) -> pa.ChunkedArray:
+def _cast_column(column: pa.ChunkedArray, kind: pa.DataType, name: str, table: str) -> pa.ChunkedArray:
     """Cast a column to the table's type.
 
     Raises:

@@ -32,8 +32,9 @@ from memwal.regions.region_ids import (
     is_drained,
 )
 from memwal.storage.files import Storage
+from memwal.transforms.buckets import BucketHash
 from memwal.transforms.raw_values import parse_result_type
-from memwal.transforms.transforms import BucketHash, build_transform, encode_region_value
+from memwal.transforms.transforms import build_transform, encode_region_value
 
 _REMEMBERED = 100_000
 
@@ -93,7 +94,7 @@ class Regions:
         # Region id -> what is wrong with it: rows lie under LanceDB's id, too.
         self._doubled: dict[str, str] = {}
         self._sole: str | None = None
-        self._encoded: dict[tuple[str, int | None], bytes | None] = {}
+        self._encoded: dict[tuple[str, int], bytes] = {}
         self._has_looked = False
         self._spec_id = 0 if self._spec is None else self._spec.spec_id
         self._fields = () if self._spec is None else self._spec.fields
@@ -170,23 +171,28 @@ class Regions:
         for field, transform in self._transforms:
             values = transform.apply([columns[source] for source in field.source_ids], rows=rows)
             if rows == 1:
-                distinct = [(*distinct[0], self._encode_cached(field, values[0]))]
+                distinct = [(*distinct[0], self._encode(field, values[0]))]
                 continue
             encoded = values.dictionary_encode(null_encoding="encode")
-            raw = [_encode_value(field, value) for value in encoded.dictionary]
+            raw = [self._encode(field, value) for value in encoded.dictionary]
             mixed = codes * len(raw) + np.asarray(encoded.indices, np.int64)
             kept, codes = np.unique(mixed, return_inverse=True)
             distinct = [(*distinct[one // len(raw)], raw[one % len(raw)]) for one in kept.tolist()]
         return distinct, codes.astype(np.int16 if len(distinct) < 1 << 15 else np.int64)
 
-    def _encode_cached(self, field: RegionField, value: pa.Scalar) -> bytes | None:
+    def _encode(self, field: RegionField, value: pa.Scalar) -> bytes | None:
+        """Return a value as manifests record it; those of buckets are remembered."""
+        if not value.is_valid:
+            return None
         if not pa.types.is_int32(value.type):
-            return _encode_value(field, value)
-        key = (field.field_id, value.as_py())
-        known = self._encoded.get(key)
-        if known is None and len(self._encoded) < _REMEMBERED:
-            known = self._encoded[key] = _encode_value(field, value)
-        return _encode_value(field, value) if known is None else known
+            return encode_region_value(field, value)
+        key = field.field_id, value.as_py()
+        raw = self._encoded.get(key)
+        if raw is None:
+            raw = encode_region_value(field, value)
+            if len(self._encoded) < _REMEMBERED:
+                self._encoded[key] = raw
+        return raw
 
     def _find_or_create_ids(self, raw_of: Sequence[RawValues]) -> list[str]:
         known = self._known
@@ -290,8 +296,8 @@ class Regions:
         now, trusted = time.monotonic(), self._storage.backend.identity_seconds
         asked = {
             named
-            for one in region_ids
-            if (named := self._elsewhere.get(one)) is not None
+            for region_id in region_ids
+            if (named := self._elsewhere.get(region_id)) is not None
             and now - self._looked_elsewhere.get(named, float("-inf")) >= trusted
         }
         if any(self._storage.exists(*(manifest_path(one, 1) for one in asked))):
@@ -377,12 +383,6 @@ class Regions:
             self._create([()])
         self._known = {(): region_id}
         return region_id
-
-
-def _encode_value(field: RegionField, value: pa.Scalar) -> bytes | None:
-    if not value.is_valid:
-        return None
-    return encode_region_value(field, value)
 
 
 def _normalize_recorded(field: RegionField, value: bytes | None) -> bytes | None:

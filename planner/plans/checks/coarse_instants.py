@@ -34,8 +34,6 @@ from planner.bridge.plan_reading import (
     subquery_plans,
 )
 
-__all__ = ["instants_of", "may_lose_fractions", "refuse_lost_fractions"]
-
 _UNITS: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _NANOSECONDS = re.compile(r"\.\d{7}")
 _BY_PLACE = re.compile(r"\b(?:union|except|intersect|using|natural)\b", re.IGNORECASE)
@@ -107,7 +105,7 @@ def _refuse_truncated_constants(statement: LogicalPlan, plans: Iterable[LogicalP
         statement: the plan as it is written.
         plans: what the optimiser made of it.
     """
-    optimized = {one for plan in plans for one in _find_constants(plan)}
+    optimized = {constant for plan in plans for constant in _find_constants(plan)}
     if not any(unit in _WORDS for _, unit in optimized):
         return
     joined = _unfolding().create_dataframe_from_logical_plan(statement).optimized_logical_plan()
@@ -178,7 +176,9 @@ def _expressions(plan: LogicalPlan) -> Iterator[tuple[LogicalPlan, Expression]]:
             case Aggregate():
                 found = [*variant.group_by_exprs(), *variant.aggregate_exprs()]
             case WindowExpr():
-                found = [part for one in variant.get_window_expr() for part in _window_parts(variant, one)]
+                found = [
+                    part for window in variant.get_window_expr() for part in _window_parts(variant, window)
+                ]
             case Sort():
                 found = [expr.expr() for expr in variant.sort_exprs()]
             case Join():
@@ -252,12 +252,12 @@ def _shifted_unit(source: LogicalPlan, expression: Expression) -> str | None:
     if expression.variant_name() != "BinaryExpr" or expression.to_variant().op() not in {"+", "-"}:
         return None
     operands = _operands(expression)
-    constants = [one for one in operands if _is_constant(one) and is_deterministic(Expr(one))]
-    found = [_unit(source, one) for one in operands] if constants else []
+    constants = [operand for operand in operands if _is_constant(operand) and is_deterministic(Expr(operand))]
+    found = [_unit(source, operand) for operand in operands] if constants else []
     units = [unit for unit in found if unit is not None]
-    for one in constants:
+    for constant in constants:
         with contextlib.suppress(Exception):  # the run raises it
-            value = _compute(one)
+            value = _compute(constant)
             if isinstance(value, pa.MonthDayNanoIntervalScalar) and value.is_valid:
                 nanoseconds = value.as_py().nanoseconds
                 return next((unit for unit in units if nanoseconds % (_UNITS["ns"] // _UNITS[unit])), None)

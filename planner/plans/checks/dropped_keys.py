@@ -41,8 +41,6 @@ from memwal.errors import UnsupportedError
 from planner.bridge.plan_reading import Expression, every_node, output_name, strip_aliases
 from planner.sql.tokens import SqlText, tokenize
 
-__all__ = ["refuse_dropped_keys"]
-
 _ENDS: Final = frozenset(
     {"", ";", "HAVING", "WINDOW", "QUALIFY", "ORDER", "LIMIT", "OFFSET", "FETCH", "UNION", "EXCEPT"}
     | {"INTERSECT", "MINUS"}
@@ -107,7 +105,7 @@ def refuse_dropped_keys(frame: DataFrame, sql: str | None, unpruned: Callable[[]
         UnsupportedError: one has.
     """
     written = frame.logical_plan()
-    nodes = [(one, one.to_variant()) for one in every_node(written)]
+    nodes = [(node, node.to_variant()) for node in every_node(written)]
     if any(isinstance(node, Distinct) and _is_dropped_wrongly(one) for one, node in nodes):
         msg = (
             "SELECT DISTINCT of what is unique in one input of a join, or of columns that are computed "
@@ -130,19 +128,19 @@ def refuse_dropped_keys(frame: DataFrame, sql: str | None, unpruned: Callable[[]
     groups = _groups(frame.optimized_logical_plan())
     names = [set(map(output_name, group)) for group in groups]
     # Columns that others seem to tell are added to the keys, and may stay there.
-    if any(own <= one and not added.isdisjoint(one) for own, added in pairs for one in names):
+    if any(own <= group and not added.isdisjoint(group) for own, added in pairs for group in names):
         raise UnsupportedError(_MISTAKEN_KEYS)
     if sum(map(len, groups)) >= sum(map(len, _groups(unpruned()))):
         return
     if any(
-        len(key) > 1 and not any(own <= one for one in names)
+        len(key) > 1 and not any(own <= group for group in names)
         for key, (own, _) in zip(keys, pairs, strict=True)
     ):
         raise UnsupportedError(_MISTAKEN_KEYS)
 
 
 def _column_names(keys: Sequence[Expression]) -> set[str]:
-    return {output_name(one) for one in keys if one.variant_name() == "Column"}
+    return {output_name(key) for key in keys if key.variant_name() == "Column"}
 
 
 def _is_dropped_wrongly(distinct: LogicalPlan) -> bool:
@@ -150,7 +148,7 @@ def _is_dropped_wrongly(distinct: LogicalPlan) -> bool:
     if isinstance(source.to_variant(), Union):
         return False  # the rows of a UNION never count as unique
     is_shifted = _below(distinct) is _Uniqueness.SHIFTED
-    if not (is_shifted or any(isinstance(one.to_variant(), Join) for one in every_node(source))):
+    if not (is_shifted or any(isinstance(node.to_variant(), Join) for node in every_node(source))):
         return False
     return _aggregates(distinct) == _aggregates(source) and (is_shifted or not _is_unique(source, distinct))
 
@@ -170,7 +168,7 @@ def _is_unique(plan: LogicalPlan, distinct: LogicalPlan) -> bool:
 def _aggregates(plan: LogicalPlan) -> int:
     """How many aggregates there are, as a DISTINCT becomes one that is not left out."""
     planned = _planner().create_dataframe_from_logical_plan(plan).optimized_logical_plan()
-    return sum(isinstance(one.to_variant(), Aggregate) for one in every_node(planned))
+    return sum(isinstance(node.to_variant(), Aggregate) for node in every_node(planned))
 
 
 @cache
@@ -184,7 +182,7 @@ def _planner() -> SessionContext:
 
 def _below(plan: LogicalPlan) -> _Uniqueness:
     """What is believed of the input of a node."""
-    return max((_belief(one).uniqueness for one in plan.inputs()), default=_Uniqueness.UNKNOWN)
+    return max((_belief(child).uniqueness for child in plan.inputs()), default=_Uniqueness.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +200,7 @@ def _belief(plan: LogicalPlan) -> _Belief:
     node = plan.to_variant()
     if len(plan.inputs()) > 1 and not isinstance(node, Join):
         return _Belief()
-    below = [_belief(one) for one in plan.inputs()]
+    below = [_belief(child) for child in plan.inputs()]
     uniqueness = max((one.uniqueness for one in below), default=_Uniqueness.UNKNOWN)
     computed = frozenset[str]().union(*(one.computed for one in below))
     match node:
@@ -232,7 +230,7 @@ def _is_computed(expression: Expression, computed: frozenset[str]) -> bool:
 
 def _groups(plan: LogicalPlan) -> list[list[Expression]]:
     """The keys of aggregates that have any, as a DISTINCT has that is not left out."""
-    nodes = (one.to_variant() for one in every_node(plan))
+    nodes = (node.to_variant() for node in every_node(plan))
     keys = [list(node.group_by_exprs()) for node in nodes if isinstance(node, Aggregate)]
     return [[strip_aliases(one) for one in each] for each in keys if each]
 

@@ -45,8 +45,6 @@ from planner.bridge.plan_reading import (
     subquery_plans,
 )
 
-__all__ = ["EMPTIED", "empties_aggregates", "may_empty_aggregates"]
-
 EMPTIED: Final = (
     "A condition that reads no columns, above an aggregate without GROUP BY, is not offered beside joins and "
     "searches, as in LEFT JOIN (SELECT count(*) ..) ON FALSE: leave it out, or add GROUP BY"
@@ -129,7 +127,7 @@ def _one_rows(plan: LogicalPlan, *, is_deep: bool = False) -> int:
 
 
 def _empty_relations(plan: LogicalPlan) -> int:
-    nodes = (one.to_variant() for one in every_node(plan))
+    nodes = (node.to_variant() for node in every_node(plan))
     return sum(isinstance(node, EmptyRelation) and not node.produce_one_row() for node in nodes)
 
 
@@ -151,7 +149,7 @@ def _stands_above_a_row(plan: LogicalPlan) -> bool:
             return False
     if not any(_is_constant(conjunct, literals) for conjunct in split_conjuncts(condition)):
         return False
-    return any(_one_rows(one) or any(map(_is_whole, every_node(one))) for one in plan.inputs())
+    return any(_one_rows(child) or any(map(_is_whole, every_node(child))) for child in plan.inputs())
 
 
 def _list_chain(plan: LogicalPlan) -> Iterator[LogicalPlan]:
@@ -163,13 +161,13 @@ def _list_chain(plan: LogicalPlan) -> Iterator[LogicalPlan]:
 
 
 def _literal_columns(nodes: Sequence[LogicalPlan]) -> AbstractSet[str | None]:
-    """The columns that are, as far as names tell, literals; of nodes from the top down."""
+    """The columns that are, as far as names tell, made of no columns; of nodes from the top down."""
     literals: set[str | None] = set()
     for one in reversed(nodes):
         node = one.to_variant()
         for output in node.projections() if isinstance(node, Projection) else ():
             source = strip_aliases(output)
-            if source.variant_name() == "Literal" or output_name(source) in literals:
+            if not _reads_columns(source) or output_name(source) in literals:
                 literals.add(output_name(output))
     return literals
 
@@ -220,8 +218,11 @@ def _aggregates(plan: LogicalPlan, *, is_deep: bool) -> Mapping[tuple[str, ...],
         if _is_empty(source):
             below.empty += 1
         else:
-            inner = (each.to_variant() for each in every_node(source))
-            below.conditions += sum(map(_reads_nothing, chain.from_iterable(map(_conditions, inner))))
+            # What several conditions share is computed below them, under a name.
+            inner = list(every_node(source))
+            literals = _literal_columns(inner)
+            conditions = chain.from_iterable(_conditions(each.to_variant()) for each in inner)
+            below.conditions += sum(_reads_nothing(one, literals) for one in conditions)
     return found
 
 
@@ -261,17 +262,19 @@ def _conditions(node: object) -> Iterator[Expression]:
             yield from node.filters()
 
 
-def _reads_nothing(expression: Expression) -> bool:
-    """Whether a condition reads no column, as far as can be told, and is no literal."""
-    return expression.variant_name() != "Literal" and not _reads_columns(expression)
+def _reads_nothing(expression: Expression, literals: AbstractSet[str | None] = frozenset()) -> bool:
+    """Whether a condition reads no column but literals, as far as can be told, and is no literal."""
+    return expression.variant_name() != "Literal" and not _reads_columns(expression, literals)
 
 
 def _is_never_true(expression: Expression) -> bool:
     return expression.variant_name() == "Literal" and literal_value(expression) is not True
 
 
-def _reads_columns(expression: Expression) -> bool:
+def _reads_columns(expression: Expression, literals: AbstractSet[str | None] = frozenset()) -> bool:
+    if expression.variant_name() == "Column":
+        return output_name(expression) not in literals
     try:
-        return expression.variant_name() == "Column" or any(map(_reads_columns, operands(expression)))
+        return any(_reads_columns(operand, literals) for operand in operands(expression))
     except ValueError:
         return False  # a subquery: one that read columns of the row around it would be a join by now

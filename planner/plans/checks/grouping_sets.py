@@ -27,8 +27,6 @@ from planner.bridge.plan_reading import (
     split_conjuncts,
 )
 
-__all__ = ["refuse_mistaken_keys"]
-
 _GROUPING_ID: Final = "__grouping_id"
 _BOUNDS: Final = frozenset({"=", "<", ">", "<=", ">="})
 
@@ -95,7 +93,7 @@ def _constants(plan: LogicalPlan) -> frozenset[str]:
             return frozenset(
                 name
                 for place, name in enumerate(schema_of(plan).names)
-                if all(schema_of(one).names[place] in _constants(one) for one in plan.inputs())
+                if all(schema_of(child).names[place] in _constants(child) for child in plan.inputs())
             )
     return below
 

@@ -16,8 +16,6 @@ from datafusion.plan import LogicalPlan
 from memwal.errors import UnsupportedError
 from planner.bridge.plan_reading import Expression, every_node, output_name, strip_aliases
 
-__all__ = ["refuse_misleading_names"]
-
 
 def refuse_misleading_names(written: LogicalPlan) -> None:
     """Look for names of columns that are the texts of other expressions.
@@ -44,7 +42,7 @@ def refuse_misleading_names(written: LogicalPlan) -> None:
 
 
 def _expressions(plan: LogicalPlan) -> Iterator[Expression]:
-    for node in (one.to_variant() for one in every_node(plan)):
+    for node in (node.to_variant() for node in every_node(plan)):
         match node:
             case Projection():
                 yield from node.projections()

@@ -8,7 +8,11 @@ right input has a namesake of, goes down to a filter or a union in that input, a
     SELECT x.k, y.id FROM (SELECT id, 7 AS k FROM t) x FULL JOIN u y ON x.id = y.id ORDER BY x.k
 
 What is constant in the left input of a RIGHT or FULL join is taken for constant in the result, where it is
-NULL too: such keys of ORDER BY and of windows are dropped, and groups by them are closed too early.
+NULL too: such keys of ORDER BY and of windows are dropped, and groups by them are closed too early. So is
+what a condition makes constant in the right input of a LEFT or FULL join.
+
+    SELECT x.k, y.g FROM x LEFT JOIN (SELECT id, g FROM u ORDER BY n LIMIT 9) y ON y.g = 1 AND x.id = y.id
+    ORDER BY y.g, x.k
 
     SELECT id FROM t WHERE id NOT IN (SELECT k FROM u WHERE g < n)
 
@@ -52,8 +56,6 @@ from planner.bridge.plan_reading import (
     split_conjuncts,
 )
 
-__all__ = ["refuse_misplanned_joins"]
-
 _Column = tuple[str | None, str]
 """The relation that a column belongs to, None for any, and its name."""
 _Columns = frozenset[_Column]
@@ -79,7 +81,30 @@ _MOST: Final = frozenset({"<", "<="})
 _OPPOSITE: Final = MappingProxyType(
     {">": "<", "<": ">", ">=": "<=", "<=": ">="} | {one: one for one in _EQUALITIES}
 )
+_OUTER: Final = frozenset({"Left", "Right", "Full"})
 _OF_RIGHT_ROWS: Final = frozenset({"RightSemi", "RightAnti", "RightMark"})
+
+
+def refuse_constant_sides(plan: LogicalPlan) -> None:
+    """Look for conditions of joins with a constant on the left, which `constant_sides` has left or not seen.
+
+    Args:
+        plan: as it is written.
+
+    Raises:
+        UnsupportedError: there is one.
+    """
+    for one in every_node(plan):
+        node = one.to_variant()
+        condition = node.filter() if isinstance(node, Join) else None
+        for conjunct in [] if condition is None else split_conjuncts(condition):
+            if conjunct.variant_name() != "BinaryExpr":
+                continue
+            comparison = conjunct.to_variant()
+            sides = comparison.left().variant_name(), comparison.right().variant_name()
+            if sides == ("Literal", "Column") and comparison.op() in _LEAST | _MOST | {"="}:
+                msg = "A comparison in a condition of a join has a constant on the left: exchange its sides"
+                raise UnsupportedError(msg)
 
 
 def refuse_misplanned_joins(plan: LogicalPlan) -> None:
@@ -186,9 +211,11 @@ def _is_kept(expression: Expression) -> bool:
 
 
 def _check(kind: str, left: LogicalPlan, right: LogicalPlan, above: _Above) -> None:
-    if kind not in {"Right", "Full"}:
+    if kind not in _OUTER:
         return
-    if kind == "Right" and not all(isinstance(one.to_variant(), _NEVER_FILTER) for one in every_node(right)):
+    if kind == "Right" and not all(
+        isinstance(node.to_variant(), _NEVER_FILTER) for node in every_node(right)
+    ):
         shared = _shared(_without_relation(above.misled), _all_names(right))
         if shared is not None:
             msg = (
@@ -197,20 +224,28 @@ def _check(kind: str, left: LogicalPlan, right: LogicalPlan, above: _Above) -> N
                 "write LEFT JOIN with the sides exchanged, or give the columns different names"
             )
             raise UnsupportedError(msg)
-    constants = _constants(left)
-    for key in above.keys:
+    if kind != "Left":
+        advice = "constant in its left side: exchange the sides, and write LEFT JOIN for RIGHT JOIN"
+        _check_keys(kind, above.keys, _constants(left), advice)
+    if kind != "Right":
+        advice = "constant in its right side by a condition: leave it out of the order, or out of the groups"
+        _check_keys(kind, above.keys, _fixed(right), advice)
+
+
+def _check_keys(kind: str, keys: Iterable[_Columns], constants: _Columns, advice: str) -> None:
+    for key in keys:
         if _is_all_constant(key, constants):
             name = "a column" if _ANY in key | constants else min(name for _, name in key)
             msg = (
                 f"An order or groups by {name} above a {kind.upper()} JOIN is not offered where {name} "
-                "is constant in its left side: exchange the sides, and write LEFT JOIN for RIGHT JOIN"
+                f"is {advice}"
             )
             raise UnsupportedError(msg)
 
 
 def _constant(scan: TableScan) -> list[Expression]:
     """Conditions of a scan that read no column and are not TRUE."""
-    return [one for one in scan.filters() if not _read([one]) and not _is_true(one)]
+    return [condition for condition in scan.filters() if not _read([condition]) and not _is_true(condition)]
 
 
 def _is_true(expression: Expression) -> bool:
@@ -254,7 +289,9 @@ def _without_relation(columns: _Columns) -> _Columns:
 
 
 def _keys_of_windows(node: WindowExpr) -> frozenset[_Columns]:
-    return frozenset(_read([key]) for one in node.get_window_expr() for key in _window_keys(node, one) or [])
+    return frozenset(
+        _read([key]) for window in node.get_window_expr() for key in _window_keys(node, window) or []
+    )
 
 
 def _window_keys(node: WindowExpr, function: Expression) -> list[Expression] | None:
@@ -287,8 +324,9 @@ def _constants(plan: LogicalPlan) -> _Columns:
     node = plan.to_variant()
     inputs = plan.inputs()
     if isinstance(node, Join):
-        # What is constant on the right is forgotten.
-        return _constants(inputs[str(node.join_type()) in _OF_RIGHT_ROWS])
+        # Of what is constant on the right, only what conditions make so is remembered.
+        kept, other = inputs if str(node.join_type()) not in _OF_RIGHT_ROWS else inputs[::-1]
+        return _constants(kept) | _fixed(other)
     each = [_constants(one) for one in inputs]
     if isinstance(node, Union):
         return _without_relation(each[0]) if all(each) else _NONE
@@ -305,8 +343,27 @@ def _constants(plan: LogicalPlan) -> _Columns:
                 return below
             return frozenset((None, output_name(expr)) for expr in node.aggregate_exprs())
         case WindowExpr():
-            windows = [one for one in node.get_window_expr() if not _window_keys(node, one)]
+            windows = [window for window in node.get_window_expr() if not _window_keys(node, window)]
             return below | frozenset((None, output_name(window)) for window in windows)
+        case Filter():
+            return _constants_of(list(split_conjuncts(node.predicate())), below)
+    return below
+
+
+def _fixed(plan: LogicalPlan) -> _Columns:
+    """Columns of a plan's result that conditions make constant, and that physical plans never forget."""
+    node = plan.to_variant()
+    below = _NONE.union(*map(_fixed, plan.inputs()))
+    match node:
+        case Projection():
+            named = ((_output(one), _read([one])) for one in node.projections())
+            return frozenset(output for output, columns in named if _is_all_constant(columns, below))
+        case SubqueryAlias():
+            return below if _ANY in below else frozenset((node.alias(), name) for _, name in below)
+        case Aggregate():
+            return below if node.group_by_exprs() else _NONE
+        case Union():
+            return _without_relation(below)
         case Filter():
             return _constants_of(list(split_conjuncts(node.predicate())), below)
     return below

@@ -22,10 +22,8 @@ from planner.plans.checks.dropped_keys import refuse_dropped_keys
 from planner.plans.checks.emptied_aggregates import EMPTIED, empties_aggregates, may_empty_aggregates
 from planner.plans.checks.grouping_sets import refuse_mistaken_keys
 from planner.plans.checks.misleading_names import refuse_misleading_names
-from planner.plans.checks.misplanned_joins import refuse_misplanned_joins
+from planner.plans.checks.misplanned_joins import refuse_constant_sides, refuse_misplanned_joins
 from planner.sql.rewrites.hidden_operands import show_hidden_operands
-
-__all__ = ["MOVING_RULE", "SUSPECT", "TOTALS", "check_plan"]
 
 MOVING_RULE = "push_down_filter"
 """The rule that moves conditions below other operators."""
@@ -49,6 +47,7 @@ _CHECKS: Final[tuple[tuple[re.Pattern[str], _Check], ...]] = (
         _words(r"\b(?:left|right|full)\b|\bselect\b.*\bselect\b"),
         lambda frame, _, __: refuse_misplanned_joins(frame.optimized_logical_plan()),
     ),
+    (_words(r"\bjoin\b"), lambda frame, _, __: refuse_constant_sides(frame.logical_plan())),
     (
         TOTALS,
         lambda frame, _, __: refuse_mistaken_keys(frame.optimized_logical_plan()),
@@ -111,7 +110,7 @@ def check_plan(
     plan = frame.optimized_logical_plan()
     if not empties_aggregates(written, plan, sql, lambda: without(MOVING_RULE)):
         return False
-    if is_fixed or any(isinstance(one.to_variant(), Join) for one in every_node(plan)):
+    if is_fixed or any(isinstance(node.to_variant(), Join) for node in every_node(plan)):
         # DataFusion then takes columns of one side of a join for those of the other.
         raise UnsupportedError(EMPTIED)
     return True

@@ -17,8 +17,6 @@ from datafusion.plan import LogicalPlan
 
 from planner.bridge.plan_reading import Expression, every_node, schema_of, strip_aliases
 
-__all__ = ["EXTREMES_OF_GROUPS", "has_unordered_extremes"]
-
 _EXTREMES: Final = frozenset({"min", "max"})
 EXTREMES_OF_GROUPS: Final = re.compile(r"\A(?=.*\bgroup\b).*\b(?:min|max)\b", re.IGNORECASE | re.DOTALL)
 """What a text with extremes of groups has."""

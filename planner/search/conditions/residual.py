@@ -41,8 +41,6 @@ from planner.bridge.plan_reading import (
 from planner.bridge.row_expressions import policy_context, run_on_own_thread
 from planner.sql.tokens import quote
 
-__all__ = ["PlannedCondition", "find_residual_conditions", "plan_condition", "refuse_subqueries"]
-
 _SAFE_VARIANTS = frozenset(
     {"Alias", "Between", "Case", "Column", "InList", "Like", "Literal", "Not", "TryCast"}
     | {"IsFalse", "IsNotFalse", "IsNotNull", "IsNotTrue", "IsNotUnknown", "IsNull", "IsTrue", "IsUnknown"}
@@ -219,8 +217,8 @@ def find_residual_conditions(
     """
     for one in (plan, *subqueries):
         _refuse_selecting_joins(one, searches)
-    for one in subqueries:
-        if any(chain.table in searches for chain in find_chains_filtered_by_subquery(one)):
+    for subquery in subqueries:
+        if any(chain.table in searches for chain in find_chains_filtered_by_subquery(subquery)):
             raise _build_subquery_error()
     found: dict[str, tuple[PlannedCondition, ...]] = {}
     for chain in (chain for one in (plan, *subqueries) for chain in find_chains(one)):
@@ -318,7 +316,7 @@ def _refuse_selecting_joins(plan: LogicalPlan, searches: Mapping[str, AbstractSe
         chains = (
             _find_joined_chains(below, _find_compared_relations(join, side)) if chain is None else [chain]
         )
-        if any(one.table in searches for one in chains):
+        if any(chain.table in searches for chain in chains):
             raise _build_subquery_error()
 
 

@@ -41,8 +41,6 @@ from planner.search.conditions.row_conditions import (
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.caches import ByteCache
 
-__all__ = ["Admission", "combine_with_policy", "list_indexed_columns"]
-
 _VALUE_INDEXES = frozenset({"BTree", "Bitmap"})
 """Types of indexes that find the rows with a value; others only tell where it is not."""
 

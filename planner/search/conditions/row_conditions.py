@@ -1,6 +1,6 @@
 """Conditions of a search: those that Arrow can express, and those evaluated here, batch by batch.
 
-    title LIKE 'A%'                      SqlCondition: DataFusion evaluates it
+    title LIKE 'A%'                      DataFusion evaluates it: residual.PlannedCondition
     tenant = 'a' AND lower(s) = 'x'      the row filter of a policy: build_policy_condition
     email = 'u***'                       a statement's condition on a masked column: PolicedCondition
 
@@ -25,8 +25,6 @@ from planner.access.table_policy import PolicedRows, TablePolicy, policy_mismatc
 from planner.bridge.row_expressions import match_rows
 from planner.predicates.predicate import And, conjunction, decode
 from planner.predicates.row_filter import PredicateFilter, find_columns, is_understood
-
-__all__ = ["Condition", "PolicedCondition", "SqlCondition", "StoredCondition", "build_policy_condition"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,43 +129,6 @@ class StoredCondition:
     def build_error(self, error: Exception) -> LanceGatewayError:
         """Build the error; never needed, since comparisons don't fail."""
         return InvalidInputError(f"the condition {self.row_filter} can't be evaluated: {error}")
-
-
-@dataclass(frozen=True, slots=True)
-class SqlCondition:
-    """Condition in SQL that depends only on the row.
-
-    Attributes:
-        text: over the table's columns, under their plain names; without parameters.
-        columns: that it reads.
-        spares_other_rows: see `Condition`.
-    """
-
-    text: str
-    columns: frozenset[str]
-    needs_visible_rows: bool = False
-
-    @property
-    def identity(self) -> Hashable | None:
-        """Text of the condition."""
-        return self.text
-
-    def sql(self, names: Mapping[str, str]) -> str | None:  # noqa: ARG002 - whatever the names
-        """Return None: Lance has other functions, and other rules for types."""
-        return None
-
-    def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """Return one boolean per row.
-
-        Raises:
-            Exception: what DataFusion has to say.
-        """
-        return match_rows(batch, self.text)
-
-    def build_error(self, error: Exception) -> LanceGatewayError:
-        """Build the error with DataFusion's message: the rows are the principal's own."""
-        reason = str(error).strip().partition("\n")[0]
-        return InvalidInputError(f"the condition {self.text} can't be evaluated: {reason}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -296,7 +296,7 @@ class CatchUp:
         fragment = base.source.fragments.get(fragment_id)
 
         def name(*with_generations: GenerationDataset) -> _SameRowsName:
-            places = tuple(one.place for one in with_generations)
+            places = tuple(generation.place for generation in with_generations)
             return _SameRowsName(fragment.files, places, base.columns, base.key)
 
         found: dict[str, SameRows] = {}
@@ -304,7 +304,7 @@ class CatchUp:
             known = cache.get(name(generation))
             if known is not None:
                 found[generation.path] = known
-        missing = [one for one in generations if one.path not in found]
+        missing = [generation for generation in generations if generation.path not in found]
         if not missing:
             return found
         self.check()

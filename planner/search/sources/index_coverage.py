@@ -127,7 +127,7 @@ def find_text_index(base: BaseTable, column: str, shown: Container[str]) -> Data
     if found is not None:
         return found
     columns = {index.columns[0] for index in base.indexes if IndexKind.TEXT.is_kind_of(index)}
-    indexed = sorted(one for one in columns if one in shown)
+    indexed = sorted(column for column in columns if column in shown)
     others = f"columns with one: {', '.join(map(repr, indexed))}" if indexed else "no column has one"
     msg = (
         f"column {column!r} of table {base.name!r} has no text index ({others}): build one with pylance, "

@@ -151,8 +151,8 @@ def list_sources(
     numbers = itertools.count()
     sources = [*_divide_base(numbers, base, covered, moved)]
     searched = [region for region in snapshot.regions.values() if region.region_id in regions]
-    generations = [one.generation for one in moved.generations]
-    generations += [one for region in searched for one in region.generations]
+    generations = [generation.generation for generation in moved.generations]
+    generations += [generation for region in searched for generation in region.generations]
     by_index = (
         choose_indexed_generations(base, generations, covered)
         if generations and covered.index
@@ -163,7 +163,9 @@ def list_sources(
         sources += _build_generation_source(
             numbers, base, one.generation, one.rows, covered, one.live, by_index=asked
         )
-    opened = {one.path: one.source(base) for region in searched for one in region.generations}
+    opened = {
+        generation.path: generation.source(base) for region in searched for generation in region.generations
+    }
     for region in searched:
         for generation in region.generations:
             shown = EVERYTHING_VISIBLE if masks is None else masks.generations[generation.path]

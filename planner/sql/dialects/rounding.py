@@ -15,8 +15,6 @@ from sqlglot import exp
 from planner.sql.dialects.names import KnownNames, find_table
 from planner.sql.dialects.source import DialectSource
 
-__all__ = ["ROUNDING", "find_fractional_columns", "is_rounded", "mark_rounded"]
-
 ROUNDING = frozenset({"duckdb", "mysql", "snowflake", "bigquery", "trino"})
 """Dialects that round; Spark truncates."""
 _MARK = "is_rounded"

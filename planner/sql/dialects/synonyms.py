@@ -14,8 +14,6 @@ from sqlglot import exp
 
 from planner.sql.dialects.source import DialectSource
 
-__all__ = ["resolve"]
-
 _Synonym = Callable[..., exp.Expr]
 _TEXTS = (exp.Concat, exp.DPipe, exp.TimeToStr)
 _FORMATS = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d")

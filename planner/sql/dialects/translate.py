@@ -56,16 +56,6 @@ from planner.sql.dialects.source import (
 )
 from planner.sql.tokens import at_position
 
-__all__ = [
-    "NATIVE",
-    "look_up_names",
-    "note_translation",
-    "report_translation_errors",
-    "syntax_error",
-    "to_native",
-    "write_native",
-]
-
 NATIVE = "postgres"
 """The dialect that DataFusion parses itself."""
 

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.sql.tokens import Edit, Piece, SqlText
-
-__all__ = ["rewrite_cast_keys"]
+from planner.sql.tokens import Edit, SqlText
 
 _CASTS = frozenset({"CAST", "TRY_CAST"})
 
@@ -37,9 +35,7 @@ def rewrite_cast_keys(text: SqlText) -> Iterator[Edit]:
             cast = _find_cast(text, item)
             named = {text.name(k) for k in cast if text.is_name(k)}
             if named.intersection(outputs[:place] + outputs[place + 1 :]):
-                begin, end = text.start(cast[0]), text.end(cast[-1])
-                yield Edit(begin, begin, [Piece("nullif(", begin, verbatim=False, mend=True)])
-                yield Edit(end, end, [Piece(", NULL)", end, verbatim=False, mend=True)])
+                yield from Edit.wrap(text.start(cast[0]), text.end(cast[-1]), "nullif(", ", NULL)", mend=True)
 
 
 def _find_cast(text: SqlText, item: range) -> range:

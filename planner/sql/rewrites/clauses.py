@@ -25,8 +25,6 @@ from sqlglot.tokenizer_core import TokenType
 from memwal.errors import UnsupportedError
 from planner.sql.tokens import STRING, Edit, SqlText, at_position, quote
 
-__all__ = ["rewrite_fetch", "rewrite_like_escapes", "rewrite_recursive_columns"]
-
 _LIKES = frozenset({"LIKE", "ILIKE"})
 _WILDCARDS = frozenset("%_")
 # A temporary replacement for a doubled escape character.

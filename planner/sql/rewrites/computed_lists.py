@@ -24,8 +24,6 @@ from planner.sql.rewrites.truth_position import find_subject_start
 from planner.sql.statement_reader import Part, StatementReader
 from planner.sql.tokens import Edit, SqlText
 
-__all__ = ["compute_lists_by_row"]
-
 _CONDITIONAL: Final = frozenset({"CASE", "COALESCE", "NVL", "NVL2", "IFNULL", "SELECT"})
 _QUERIES: Final = frozenset({"SELECT", "WITH", "VALUES", "TABLE"})
 _GROUPING: Final = frozenset({"GROUP", "HAVING"})
@@ -48,7 +46,11 @@ def compute_lists_by_row(text: SqlText) -> Iterator[Edit]:
         if word != "IN" or words[i + 1] != "(" or words[i + 2] in _QUERIES:
             continue
         elements = StatementReader(text, i + 1).read_bracketed_list()
-        conditional = [one for one in elements if not _CONDITIONAL.isdisjoint(words[one.start : one.stop])]
+        conditional = [
+            element
+            for element in elements
+            if not _CONDITIONAL.isdisjoint(words[element.start : element.stop])
+        ]
         if len(elements) > 1 and conditional:
             yield from _compute_one_by_row(text, i, conditional)
 
@@ -67,9 +69,9 @@ def _compute_one_by_row(text: SqlText, place: int, elements: list[Part]) -> Iter
         reads_columns |= bool(own)
         usable |= _find_columns(text.sql[text.start(subject.start) : text.end(last)])[1]
         if usable and has_all_columns:
-            yield Edit.insert(begin, "array_element(make_array(")
             length = f"array_length(make_array(struct({', '.join(usable)})))"
-            yield Edit.insert(end, f"), CAST({length} AS BIGINT))")
+            after = f"), CAST({length} AS BIGINT))"
+            yield from Edit.wrap(begin, end, "array_element(make_array(", after)
             return
     if reads_columns:
         msg = (

@@ -28,8 +28,6 @@ from itertools import pairwise
 
 from planner.sql.tokens import Copy, Edit, Piece, SqlText, apply_edits, tokenize
 
-__all__ = ["mended_extremes", "ordered_extremes"]
-
 _EXTREMES = frozenset({"MIN", "MAX"})
 _FUNCTIONS = _EXTREMES | {"COUNT", "SUM"}
 _FRAMES = frozenset({"ROWS", "RANGE", "GROUPS"})

@@ -1,9 +1,9 @@
 """Shows the operands that DataFusion's bindings hide: of FILTER, of orders in aggregates, of frames.
 
     SELECT count(*) FILTER (WHERE at > '2024-02-29') FROM t
-->  SELECT CASE WHEN bool_or(at > '2024-02-29') THEN count(*) FILTER (WHERE at > '2024-02-29') END FROM t
+->  SELECT count(CASE WHEN (at > '2024-02-29') THEN 1 END) FILTER (WHERE at > '2024-02-29') FROM t
     SELECT array_agg(id ORDER BY at DESC) FROM t
-->  SELECT CASE WHEN count(at) < 0 THEN array_agg(id ORDER BY at DESC) END FROM t
+->  SELECT array_agg(CASE WHEN (at) IS NOT NULL THEN id END ORDER BY at DESC) FROM t
     sum(n) OVER (ORDER BY at RANGE BETWEEN INTERVAL '1 day' PRECEDING AND CURRENT ROW)
 ->  sum(n) OVER (ORDER BY at + INTERVAL '1 day' RANGE BETWEEN INTERVAL '1 day' PRECEDING AND CURRENT ROW)
 
@@ -16,9 +16,8 @@ from collections.abc import Iterator
 
 from planner.sql.tokens import Copy, Edit, Piece, SqlText, apply_edits, tokenize
 
-__all__ = ["show_hidden_operands"]
-
 _BEHIND_KEYS = frozenset({"ASC", "DESC", "NULLS", ",", ")", "RANGE", "ROWS", "GROUPS"})
+_BEHIND_ARGUMENTS = frozenset({",", "ORDER", "IGNORE", "RESPECT"})
 _NULLS = frozenset({"IGNORE", "RESPECT"})
 _NO_CALLS = frozenset(
     {"OVER", "IN", "AS", "FILTER", "GROUP", "WHERE", "AND", "OR", "NOT", "ON", "BY", "FROM"}
@@ -46,29 +45,42 @@ def _show_operands(text: SqlText, i: int) -> Iterator[Edit]:
         return
     last = text.closing(i + 1)
     conditions: list[str] = []
-    keys = _read_keys(text, i + 1)
+    keys = list(_find_keys(text, i + 1))
+    argument = _find_argument(text, i + 1)
     while True:
         if words[last + 1] == "WITHIN" and words[last + 3] == "(":
-            keys += _read_keys(text, last + 3)
+            within = list(_find_keys(text, last + 3))
+            keys += within
+            argument = within[0] if within else argument
             last = text.closing(last + 3)
         elif words[last + 1] == "FILTER" and words[last + 2 : last + 4] == ("(", "WHERE"):
             closing = text.closing(last + 2)
-            conditions.append(text.sql[text.start(last + 4) : text.end(closing - 1)])
+            conditions.append(f"({text.sql[text.start(last + 4) : text.end(closing - 1)]})")
             last = closing
         elif words[last + 1] in _NULLS:
             last += 2
         else:
             break
-    if not (conditions or keys):
+    conditions += [
+        f"({text.sql[text.start(key.start) : text.end(key.stop - 1)]}) IS NOT NULL" for key in keys
+    ]
+    if not conditions or not argument:
         return
-    window = ""
-    if words[last + 1] == "OVER":
-        end = text.closing(last + 2) if words[last + 2] == "(" else last + 2
-        window = " " + text.sql[text.start(last + 1) : text.end(end)]
-        last = end
-    shown = [f"bool_or({one}){window}" for one in conditions] + [f"count({key}){window} < 0" for key in keys]
-    yield Edit.insert(text.start(i), f"CASE WHEN {' OR '.join(shown)} THEN ")
-    yield Edit.insert(text.end(last), " END")
+    begin, end = text.start(argument.start), text.end(argument.stop - 1)
+    before = f"CASE WHEN {' AND '.join(conditions)} THEN "
+    if words[argument.start] == "*":
+        yield Edit.replace(begin, end, f"{before}1 END")
+    else:
+        yield Edit.insert(begin, before)
+        yield Edit.insert(end, " END")
+
+
+def _find_argument(text: SqlText, opening: int) -> range:
+    """Return the tokens of the first argument of a call; an empty range if it has none."""
+    words = text.words
+    first = opening + 1 + (words[opening + 1] in {"DISTINCT", "ALL"})
+    end = next((k for k in text.level(first) if words[k] in _BEHIND_ARGUMENTS), text.closing(opening))
+    return range(first, end)
 
 
 def _show_bounds(text: SqlText, i: int) -> Iterator[Edit]:
@@ -89,10 +101,6 @@ def _show_bounds(text: SqlText, i: int) -> Iterator[Edit]:
             place = text.end(key.stop - 1)
             interval = Copy(text.start(k), text.end(end - 1))
             yield Edit(place, place, [Piece(" + ", place, verbatim=False), interval])
-
-
-def _read_keys(text: SqlText, opening: int) -> list[str]:
-    return [text.sql[text.start(key.start) : text.end(key.stop - 1)] for key in _find_keys(text, opening)]
 
 
 def _find_keys(text: SqlText, opening: int) -> Iterator[range]:

@@ -16,8 +16,6 @@ from types import MappingProxyType
 from memwal.errors import UnsupportedError
 from planner.sql.tokens import SqlText, at_position
 
-__all__ = ["MISREAD", "refuse_misread"]
-
 _Words = tuple[str, ...]
 _TOTALS = frozenset({"ROLLUP", "CUBE", "TOTALS"})
 _SET_OPERATIONS = frozenset({"INTERSECT", "EXCEPT", "MINUS"})

@@ -12,6 +12,8 @@
 ->  SELECT id FROM orders WHERE n = (SELECT count(*) FROM items WHERE items.id = orders.id)
     SELECT id FROM orders WHERE n >= ALL (SELECT n FROM orders)
 ->  SELECT id FROM orders WHERE n >= ALL (SELECT * FROM (SELECT n FROM orders) AS "quantified#1")
+    SELECT id FROM orders WHERE 7 IN (SELECT id FROM items WHERE id = 7)
+->  SELECT id FROM orders WHERE CASE WHEN random() < 2 THEN 7 END IN (SELECT id FROM items WHERE id = 7)
 
 DataFusion 54 plans membership as a join that gives true or false, never NULL, which is correct if only true
 matters. NOT IN as a conjunct is a null-aware anti join, but conditions on the column `n` are pushed into the
@@ -19,7 +21,9 @@ subquery, where they drop NULL, and NULLs of the subquery are ignored if `n` is 
 expression in place of the column prevents both. In other positions, the join finds the members, and the value
 for other rows follows from whether the subquery has rows and NULLs. This reads the subquery twice, so it must
 be repeatable and not correlated. Otherwise, a comparison with ALL or ANY is correct, but slower, since it
-compares every pair of rows. What totals have for no rows would be lost in a join: they are values.
+compares every pair of rows. A constant as a member becomes a condition of the subquery, which DataFusion
+combines wrongly with others there (see `constant_sides`), unless its value may change. What totals have for
+no rows would be lost in a join: they are values.
 
 These comparisons are joins that keep names: if the subquery reads a relation with the name of an outer one,
 `orders.n >= orders.n` would compare a column with itself.
@@ -33,11 +37,14 @@ from enum import Enum
 
 from memwal.errors import UnsupportedError
 from memwal.transforms.determinism import has_unstable_call
-from planner.sql.rewrites.scalar_subqueries import find_condition_of_one_row, is_quantified
+from planner.sql.rewrites.constant_sides import reads_no_columns
+from planner.sql.rewrites.scalar_subqueries import (
+    find_condition_of_one_row,
+    is_in_value_list,
+    is_quantified,
+)
 from planner.sql.rewrites.truth_position import TruthPosition, find_subject_start, find_truth_position
 from planner.sql.tokens import QUOTED, STRING, Copy, Edit, Piece, SqlText, at_position
-
-__all__ = ["rewrite_quantified_comparisons"]
 
 _SUBQUERIES = frozenset({"SELECT", "WITH"})
 _ANY = frozenset({"ANY", "SOME"})
@@ -220,8 +227,9 @@ def _rewrite_membership(text: SqlText, membership: _Membership, subject: int, pl
         yield Edit(closing, closing, pieces)
         return
     if plan is _Plan.NULL_AWARE_JOIN:
-        yield Edit.insert(begin, "nullif(nullif(")
-        yield Edit.insert(end, ", NULL), NULL)")
+        yield from Edit.wrap(begin, end, "nullif(nullif(", ", NULL), NULL)")
+    elif plan is _Plan.JOIN and reads_no_columns(text, range(subject, membership.first)):
+        yield from Edit.wrap(begin, end, "CASE WHEN random() < 2 THEN ", " END")
     if text.words[membership.first : membership.last + 1] != tuple(operator.split()):
         yield Edit.replace(first, last, f" {operator} ")
 
@@ -294,18 +302,20 @@ def _find_relations(text: SqlText, relations: Collection[str], tokens: Collectio
         for i in tokens
         if text.is_name(i)
         and text.words[i + 1] != "."
-        and not _is_qualified_column(text.words, i)
+        and not _is_qualified_column(text, i)
         and not _has_alias(text, i)
         and (name := text.name(i)) in relations
     }
 
 
-def _is_qualified_column(words: tuple[str, ...], i: int) -> bool:
+def _is_qualified_column(text: SqlText, i: int) -> bool:
     """Return whether a name is certainly that of a column, as in `t.n`, and not of `schema.table`."""
-    first = i
+    words, first = text.words, i
     while words[first - 1] == "." and first > 1:
         first -= 2
-    return first < i and words[first - 1] not in _BEFORE_RELATIONS
+    before = words[first - 1]
+    is_column = is_in_value_list(text, first - 1) if before == "," else before not in _BEFORE_RELATIONS
+    return first < i and is_column
 
 
 def _has_alias(text: SqlText, i: int) -> bool:

@@ -28,15 +28,6 @@ from collections.abc import Iterator
 
 from planner.sql.tokens import Copy, Edit, Piece, SqlText, apply_edits, tokenize
 
-__all__ = [
-    "find_condition_of_one_row",
-    "is_quantified",
-    "keep_conditions_in_place",
-    "rewrite_exists_of_one_row",
-    "rewrite_nullable_subqueries",
-    "rewrite_scalar_totals",
-]
-
 _OF_ROWS = frozenset(
     {"FROM", "JOIN", "IN", "EXISTS", "ANY", "SOME", "ALL", "AS", "UNION", "EXCEPT", "INTERSECT", "UNNEST"}
 )
@@ -89,9 +80,7 @@ def rewrite_nullable_subqueries(text: SqlText) -> Iterator[Edit]:
             and _NEVER_NULL.isdisjoint(words[i:last])
         ):
             continue
-        begin, end = text.start(i - 1), text.end(last)
-        yield Edit(begin, begin, [_mend("nullif(", begin)])
-        yield Edit(end, end, [_mend(", NULL)", end)])
+        yield from Edit.wrap(text.start(i - 1), text.end(last), "nullif(", ", NULL)", mend=True)
 
 
 def keep_conditions_in_place(sql: str) -> str:
@@ -144,14 +133,14 @@ def _is_value(text: SqlText, opening: int) -> bool:
         return False
     before = words[outer - 1]
     if before == ",":
-        return _is_in_value_list(text, outer - 1)
+        return is_in_value_list(text, outer - 1)
     if before == "FROM":
         return words[outer - 2] == "DISTINCT" and words[outer - 3] in {"IS", "NOT"}
     is_argument = outer < opening and text.is_name(outer - 1) and before not in _OF_ROWS
     return is_argument or before in _BEFORE_VALUES
 
 
-def _is_in_value_list(text: SqlText, comma: int) -> bool:
+def is_in_value_list(text: SqlText, comma: int) -> bool:
     """Return whether a comma separates values, not relations."""
     words = text.words
     depth = 0
@@ -196,9 +185,8 @@ def rewrite_scalar_totals(text: SqlText) -> Iterator[Edit]:
         else:
             is_meant = not _SIMPLIFIED.isdisjoint(words[item.start : item.stop])
         if is_meant:
-            begin, last = text.start(item.start), text.end(item.stop - 1)
-            yield Edit(begin, begin, [_mend("CASE WHEN count(*) < 0 THEN NULL ELSE (", begin)])
-            yield Edit(last, last, [_mend(") END", last)])
+            before = "CASE WHEN count(*) < 0 THEN NULL ELSE ("
+            yield from Edit.wrap(text.start(item.start), text.end(item.stop - 1), before, ") END", mend=True)
 
 
 def rewrite_exists_of_one_row(text: SqlText) -> Iterator[Edit]:
@@ -238,10 +226,10 @@ def _move_condition(text: SqlText, item: range, condition: range) -> Iterator[Ed
             Copy(first, end, mend=True),
             _mend(") THEN (", begin),
         ],
+        other=last,
     )
-    yield Edit(last, last, [_mend(") END", last)])
-    yield Edit(first, first, [_mend("count(*) >= 0 OR (", first)])
-    yield Edit(end, end, [_mend(")", end)])
+    yield Edit(last, last, [_mend(") END", last)], other=begin)
+    yield from Edit.wrap(first, end, "count(*) >= 0 OR (", ")", mend=True)
 
 
 def is_quantified(words: tuple[str, ...], opening: int) -> bool:

@@ -19,8 +19,6 @@ from memwal.errors import UnsupportedError
 from planner.sql.rewrites.truth_position import TruthPosition, find_subject_start, find_truth_position
 from planner.sql.tokens import Edit, SqlText, apply_edits, tokenize
 
-__all__ = ["apply_separate_lists", "separate_lists"]
-
 _MOST = 100
 _OF_ROWS = frozenset(TruthPosition) - {TruthPosition.OUTPUT, TruthPosition.VALUE}
 _PLAIN = frozenset({"TRUE", "FALSE", "CAST", "TRY_CAST", "AS"})
@@ -62,8 +60,7 @@ def separate_lists(text: SqlText, nulls: Collection[str] = ()) -> Iterator[Edit]
         if own > _MOST:
             raise UnsupportedError(f"More than {_MOST} lists with NULL or computed values are not offered")
         begin, end = text.start(first), text.end(last)
-        yield Edit.insert(begin, "nullif(" * own)
-        yield Edit.insert(end, ", NULL)" * own)
+        yield from Edit.wrap(begin, end, "nullif(" * own, ", NULL)" * own)
 
 
 def apply_separate_lists(sql: str, nulls: Collection[str] = ()) -> str:

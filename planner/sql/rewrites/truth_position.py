@@ -6,8 +6,6 @@ from enum import Enum
 
 from planner.sql.tokens import QUOTED, SqlText
 
-__all__ = ["TruthPosition", "find_subject_start", "find_truth_position"]
-
 _CONNECTIVES = frozenset({"AND", "OR"})
 _CLAUSES = frozenset({"WHERE", "HAVING", "ON", "QUALIFY"})
 _OUTPUTS = frozenset({"SELECT", "BY", "DISTINCT"})

@@ -64,7 +64,7 @@ def _describe_index(index: Any) -> DatasetIndex:  # noqa: ANN401 - lance types
         index.index_type,
         index.details if isinstance(index.details, dict) else {},
         tuple(index.field_names),
-        frozenset(one for segment in index.segments for one in segment.fragment_ids),
+        frozenset(fragment_id for segment in index.segments for fragment_id in segment.fragment_ids),
         tuple(sorted(segment.uuid for segment in index.segments)),
         max((segment.dataset_version_at_last_update for segment in index.segments), default=0),
     )

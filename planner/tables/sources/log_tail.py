@@ -1,4 +1,4 @@
-"""Unflushed rows of one region, which grow with its log.
+"""Log of one region without what flushed generations cover, and its rows.
 
 The newest row of each key, and the rows of other sources that they supersede, are computed incrementally:
 a query only processes the rows that were added since the previous one.
@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from execnodes.storage.source import MemTableSource, StoredColumn, convert_columns
+from execnodes.storage.source import MemTableSource, StoredColumn, convert_entry
+from memwal.regions.manifest import ReplayStart
 from memwal.regions.wal import WalEntry
 from memwal.stored_fields import TOMBSTONE, read_entry_fields
 from planner.tables.sources.base_table import BaseTable
@@ -25,6 +26,7 @@ from planner.tables.sources.generations import LayerKeys
 from planner.tables.sources.keys import KeyHistory, combine_key_columns
 
 Find = Callable[[pa.Array], np.ndarray]
+ReadEntry = Callable[[int], WalEntry]
 
 KEY_BYTES = 160
 """Bytes of a key in a dictionary."""
@@ -232,7 +234,7 @@ class TailRows:
         stored_as = entry.rows.schema
         if self._stored is None or not self._stored[0].equals(stored_as, check_metadata=True):
             self._stored = stored_as, base.map_stored_columns(read_entry_fields(stored_as))
-        return entry_rows(entry.rows, self._schema, self._stored[1])
+        return convert_entry(entry.rows, self._schema, self._stored[1])
 
     def _append_rows(self, position: int, generation: int | None, rows: pa.Table) -> None:
         if self._entries and self._entries[-1].generation != generation:
@@ -304,26 +306,108 @@ class Tail:
         return LayerKeys(combine_key_columns(self.rows.select(list(base.primary_key))), addresses, dead)
 
 
+class RegionLog:
+    """Unflushed entries of one region; append-only and thread-safe.
+
+    Attributes:
+        region_id: region.
+        after: the manifest's replay position: entries up to it are flushed.
+        floor: the manifest's current generation: entries of older ones are flushed.
+        replay_start: both: a manifest that has the same calls the same entries flushed.
+        last: newest position that was looked at.
+        rows: that were read so far; None if there are none.
+    """
+
+    def __init__(self, region_id: str, after: int, floor: int) -> None:
+        self.region_id = region_id
+        self.after = after
+        self.floor = floor
+        self.replay_start = ReplayStart(after, floor)
+        self.last = after
+        self._lock = threading.Lock()
+        self._positions: list[tuple[int, int | None]] = []
+        self._unread: list[WalEntry] = []
+        self.rows: TailRows | None = None
+        self._last_tail: tuple[BaseTable, Tail | None] | None = None
+        """Last result of `tail`, until more entries are added."""
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """Positions of all entries with rows, ascending."""
+        return tuple(position for position, _ in list(self._positions))
+
+    def advance(self, entries: Sequence[WalEntry], last: int) -> None:
+        """Add the entries up to a position.
+
+        Args:
+            entries: all those behind some position that was looked at already, ascending.
+            last: the newest position.
+        """
+        with self._lock:
+            for entry in entries:
+                if entry.position <= self.last or entry.is_fence:
+                    continue
+                if self.replay_start.is_unflushed(entry.position, entry.generation):
+                    self._positions.append((entry.position, entry.generation))
+                    self._unread.append(entry)
+                    self._last_tail = None
+            self.last = max(self.last, last)
+
+    def tail(self, base: BaseTable, read: ReadEntry) -> Tail | None:
+        """Return the rows of all entries; None if there are none.
+
+        Args:
+            base: by whose columns they are read.
+            read: an entry at a position.
+        """
+        with self._lock:
+            if not self._positions:
+                return None
+            if self._last_tail is not None and self._last_tail[0] is base:
+                return self._last_tail[1]
+            if self.rows is None or not self.rows.has_same_columns(base):
+                entries = [read(position) for position, _ in self._positions]
+                self.rows = TailRows(self.region_id, base)
+            else:
+                entries = self._unread
+            self.rows.append(entries, base)
+            self._unread = []
+            self._last_tail = base, self.rows.tail()
+            return self._last_tail[1]
+
+    def drop_flushed(self, after: int, floor: int, base: BaseTable | None) -> RegionLog:
+        """Return a log without entries that were flushed since, which shares what was read of the rest.
+
+        Args:
+            after: the newer replay position.
+            floor: the newer generation.
+            base: any version of the table by whose columns the rows were read; None where none is at hand.
+        """
+        later = RegionLog(self.region_id, max(after, self.after), max(floor, self.floor))
+        with self._lock:
+            later._positions = [
+                (position, generation)
+                for position, generation in self._positions
+                if later.replay_start.is_unflushed(position, generation)
+            ]
+            later.last = max(self.last, later.after)
+            kept = later._positions
+            waiting = [entry for entry in self._unread if (entry.position, entry.generation) in set(kept)]
+            rows = self.rows
+            if kept == self._positions:
+                later.rows, later._unread = rows, waiting
+            elif (
+                kept
+                and kept == self._positions[-len(kept) :]
+                and rows is not None
+                and base is not None
+                and rows.has_same_columns(base)
+            ):
+                later.rows = rows.copy_from(kept[0][0], base)
+                later._unread = waiting
+        return later
+
+
 def tail_schema(base: BaseTable) -> pa.Schema:
     """Return the table's columns and `_tombstone`."""
     return base.schema.append(pa.field(TOMBSTONE, pa.bool_()))
-
-
-def entry_rows(rows: pa.Table, schema: pa.Schema, stored: Mapping[str, StoredColumn]) -> pa.Table:
-    """Convert the rows of a WAL entry to the table's columns.
-
-    Args:
-        rows: as they are in the log.
-        schema: see `tail_schema`.
-        stored: where the entry has the table's columns.
-    """
-    *columns, _ = schema
-    batches = []
-    for batch in rows.to_batches():
-        arrays = convert_columns(batch, columns, stored)
-        if TOMBSTONE in batch.schema.names:
-            arrays.append(batch.column(TOMBSTONE))
-        else:
-            arrays.append(pa.array(np.zeros(batch.num_rows, dtype=np.bool_)))
-        batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
-    return pa.Table.from_batches(batches, schema=schema)

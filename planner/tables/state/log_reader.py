@@ -1,25 +1,20 @@
-"""Reader of new log entries, from storage or from the writer's memory, and the table's writer."""
+"""Reader of new log entries, from storage or from the writer's memory."""
 
 from __future__ import annotations
 
-import math
-import threading
-import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from execnodes.storage.data_files import Place
-from memwal.errors import PreconditionError
 from memwal.regions.manifest import RegionManifest
 from memwal.regions.wal import WalEntry, find_last_wal_position, read_wal_entry, wal_entry_path
 from memwal.storage.files import Storage
-from memwal.writing import OwnTail, TableWriter, WriteOptions
+from memwal.writing import OwnTail
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.caches import ByteCache
-from planner.tables.sources.log_tail import Tail, TailRows
-from planner.tables.sources.region_log import RegionLog
+from planner.tables.sources.log_tail import RegionLog, Tail, TailRows
 from planner.tables.state.table_state import Newest, TableState
 
 OwnTails = Callable[[Iterable[str]], Mapping[str, OwnTail]]
@@ -90,7 +85,7 @@ class LogReader:
             FileNotFoundError: entries were flushed and removed since a manifest was read.
             LanceGatewayError: one can't be read.
         """
-        tails = self.own_tails([one.region_id for one in manifests])
+        tails = self.own_tails([manifest.region_id for manifest in manifests])
         logs: dict[str, RegionLog] = {}
         following: dict[str, int] = {}
         others: list[tuple[RegionManifest, OwnTail | None, int]] = []
@@ -110,7 +105,11 @@ class LogReader:
         if following:
             are_there = self.storage.exists(*map(wal_entry_path, following.keys(), following.values()))
             grown = {one for one, is_there in zip(following, are_there, strict=True) if is_there}
-            others += [(one, None, following[one.region_id]) for one in manifests if one.region_id in grown]
+            others += [
+                (manifest, None, following[manifest.region_id])
+                for manifest in manifests
+                if manifest.region_id in grown
+            ]
         if others:
             read = self.storage.each(lambda other: self._read_log(state, *other), others)
             logs |= {log.region_id: log for log in read}
@@ -165,9 +164,9 @@ class LogReader:
         """
         region_id = manifest.region_id
         log = state.logs.get(region_id)
-        if log is not None and log.is_behind(manifest):
+        if log is not None and log.replay_start.is_behind(manifest.replay_start):
             log = state.logs[region_id] = self._drop_flushed(state, log, manifest)
-        if log is None or log.is_ahead_of(manifest):
+        if log is None or manifest.replay_start.is_behind(log.replay_start):
             known = log
             log = RegionLog(region_id, manifest.replay_after_wal_entry_position, manifest.current_generation)
             if known is None:
@@ -220,7 +219,7 @@ class LogReader:
             # What came between the query before and the flush; it may be gone already.
             looked_at = log.last
             last = find_last_wal_position(self.storage, region_id, after=looked_at)
-            entries = [self.read_entry(state, region_id, one) for one in range(looked_at + 1, last + 1)]
+            entries = [self.read_entry(state, region_id, number) for number in range(looked_at + 1, last + 1)]
             log.advance(entries, last)
             log.tail(base, lambda position: self.read_entry(state, region_id, position))
         except FileNotFoundError:
@@ -235,108 +234,3 @@ class LogReader:
                 self.cache.put(name, None, 1)  # The next queries do not need it.
                 return
             self.cache.put(name, FlushedRows(rows, *stretch), rows.nbytes)
-
-
-class TableWriting:
-    """Writer of a table, opened on first use. Thread-safe.
-
-    Attributes:
-        written_at: when rows were written last, in seconds of the monotonic clock.
-
-    Args:
-        name: of the table in the catalog.
-        storage: directory of the table.
-        options: how it is written; None where it is only read.
-        newest: finds the table that is in the directory now.
-    """
-
-    def __init__(self, name: str, storage: Storage, options: WriteOptions | None, newest: Newest) -> None:
-        self._name = name
-        self._storage = storage
-        self._options = options
-        self._newest = newest
-        self._writer: TableWriter | None = None
-        self._place: Place | None = None
-        self._lock = threading.Lock()
-        self.written_at = -math.inf
-
-    @property
-    def opened(self) -> TableWriter | None:
-        """The writer; None if nothing was written yet."""
-        return self._writer
-
-    def writer(self) -> TableWriter:
-        """Open the writer, or return the open one if the table was not recreated.
-
-        Raises:
-            PreconditionError: the gateway only reads.
-        """
-        if self._options is None:
-            msg = f"table {self._name!r} can't be written: this gateway was started read-only"
-            raise PreconditionError(msg)
-        state = self._newest.state
-        with self._lock:
-            if self._writer is not None and self._place != state.place:
-                if self._writer.is_there():  # Readers know a table by less than writers do.
-                    self._place = state.place
-                else:
-                    # Of a table that was dropped: to flush its rows would write them into the new one.
-                    replaced, self._writer = self._writer, None
-                    replaced.abandon()
-            if self._writer is None:
-                self._place = state.place
-                self._writer = TableWriter(
-                    self._name, self._storage, self._options, state.session, self.note_write
-                )
-            return self._writer
-
-    def tails(self, region_ids: Iterable[str]) -> Mapping[str, OwnTail]:
-        """Return the rows that the writer holds in memory, by region id, without opening a writer.
-
-        Waits for rows that were acknowledged before they are durable.
-        """
-        writer = self._writer
-        if writer is None or self._place != self._newest.state.place:
-            return {}
-        return writer.get_tails(region_ids)
-
-    def note_write(self, moment: float | None = None) -> None:
-        """Note that rows may have been written: older snapshots are not reused.
-
-        Args:
-            moment: in seconds of the monotonic clock; None for now.
-        """
-        self.written_at = max(self.written_at, time.monotonic() if moment is None else moment)
-
-    def settle(self) -> float:
-        """Wait until rows that were acknowledged early are durable, so that other processes read them.
-
-        Returns:
-            When rows were written last, in seconds of the monotonic clock; minus infinity for never.
-
-        Raises:
-            UnavailableError: such rows were lost, which is told once, or are not written in time.
-        """
-        if self._writer is not None:
-            self._writer.settle()
-        return self.written_at
-
-    def close(self, timeout_seconds: float | None = None) -> Sequence[str]:
-        """Flush and close the writer.
-
-        Args:
-            timeout_seconds: None as the options of writing say.
-
-        Returns:
-            Ids of regions that were not flushed; what was acknowledged is durable in their logs.
-        """
-        with self._lock:
-            writer, self._writer = self._writer, None
-        return () if writer is None else writer.close(timeout_seconds)
-
-    def abandon(self) -> None:
-        """Discard unwritten rows: the table is being dropped."""
-        with self._lock:
-            writer, self._writer = self._writer, None
-        if writer is not None:
-            writer.abandon(drops=True)

@@ -23,7 +23,7 @@ from memwal.regions.manifest import (
     manifest_path,
     parse_manifest_version,
 )
-from planner.bridge.isolation import run_isolated
+from planner.bridge.run_control import run_isolated
 from planner.predicates.pruning import RegionAssignments
 from planner.sql.as_of import AsOf, format_moment, to_microseconds
 from planner.tables.sources.base_table import BaseTable, BaseVersion, open_base_table

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-
-import pyarrow as pa
 
 from execnodes.storage.data_files import Place
 from memwal.base.index_details import MemWalIndexDetails, RegionSpec
@@ -35,17 +33,15 @@ from memwal.regions.region_ids import (
 from memwal.regions.region_snapshots import read_region_snapshots
 from memwal.storage.files import Storage
 from planner.predicates.pruning import RegionAssignments
-from planner.tables.sources.base_table import BaseTable, FilesVanishedError
+from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.generations import GenerationDataset, GenerationVanishedError, open_generation
-from planner.tables.sources.region_log import RegionLog
+from planner.tables.sources.log_tail import RegionLog
 from planner.tables.sources.snapshot import Consistency, RegionSnapshot, TableSnapshot
 from planner.tables.state.log_reader import LogReader
 from planner.tables.state.table_state import Newest, RememberedRegions, TableState
 
 SNAPSHOT_ATTEMPTS = 4
-RUN_ATTEMPTS = 8
-"""Merges may remove files that a slow reader is about to open, several times in a row."""
 OPEN_GENERATION_BYTES = 1 << 16
 """What an open dataset is booked at in the cache."""
 
@@ -88,23 +84,23 @@ class Snapshots:
         state = self._newest.state
         if consistency == "snapshot":
             return self._read_remembered(state, base).assignments
-        recorded_state = state.recorded_state
+        recorded_state, specs = state.recorded_state, details.region_specs
         region_ids = list_regions(self._storage)
-        source, specs, assigned = state.assigned
-        is_same = source is recorded_state and specs == details.region_specs
+        source, source_specs, assigned = state.assigned
+        is_same = source is recorded_state and source_specs == specs
         if is_same and assigned.region_ids == region_ids:
             return assigned
         known = {region_id: state.manifests.get(region_id) for region_id in region_ids}
-        known |= self._read_newest_manifests(
-            state, [region_id for region_id, one in known.items() if one is None]
-        )
+        unread = [region_id for region_id, manifest in known.items() if manifest is None]
+        known |= self._read_newest_manifests(state, unread)
         present = [manifest for manifest in known.values() if manifest is not None]
         if not is_same or assigned.region_ids != tuple(one.region_id for one in present):
-            specs = details.region_specs
-            assigned = RegionAssignments.of(
-                present, specs, find_named_values(self._storage, state, specs, present)
-            )
-            state.assigned = recorded_state, specs, assigned
+            values = find_named_values(self._storage, state, specs, present)
+            assigned = RegionAssignments.of(present, specs, values)
+            # Reading has changed the state. What others changed meanwhile is read by the next who asks.
+            recorded_state = state.recorded_state
+            is_newest = all(state.manifests.get(one) is manifest for one, manifest in known.items())
+            state.assigned = recorded_state if is_newest else None, specs, assigned
         return assigned
 
     def take(self, needed: Sequence[str], consistency: Consistency, after: float) -> TableSnapshot:
@@ -168,7 +164,7 @@ class Snapshots:
         merged = base.merged_generations
         if consistency != "snapshot":
             try:
-                given_up = check_generations(self._storage, present, merged)
+                given_up = self._find_given_up(state, base, present)
             except RegionMismatchError:
                 if self._newest.find() is base:
                     raise
@@ -201,6 +197,20 @@ class Snapshots:
             check_ids(self._name, state, base.details, found, unflushed)
         return _reuse_last(last, base, regions)
 
+    def _find_given_up(
+        self, state: TableState, base: BaseTable, manifests: Sequence[RegionManifest]
+    ) -> frozenset[str]:
+        """Return the ids of regions that were given up; what was checked last is not checked again.
+
+        Raises:
+            RegionMismatchError: generations of a region don't agree with the base version.
+        """
+        checked_base, checked, given_up = state.checked
+        if checked_base is not base or checked != manifests:
+            given_up = check_generations(self._storage, manifests, base.merged_generations)
+            state.checked = base, manifests, given_up
+        return given_up
+
     def _read_remembered(self, state: TableState, base: BaseTable) -> RememberedRegions:
         """Read the regions that the MemWAL index remembers, once for each version of it."""
         found, details = state.remembered, base.details or MemWalIndexDetails()
@@ -214,7 +224,9 @@ class Snapshots:
     ) -> dict[str, RegionManifest | None]:
         """Return the manifests that the index remembers; the newest manifest if it only has the region id."""
         remembered = self._read_remembered(state, self._newest.find()).manifests
-        named = [one for one in region_ids if one in remembered and remembered[one] is None]
+        named = [
+            region_id for region_id in region_ids if region_id in remembered and remembered[region_id] is None
+        ]
         return {**remembered, **self._read_newest_manifests(state, named)}
 
     def _open_unmerged(
@@ -268,28 +280,7 @@ class Snapshots:
                 lambda _: OPEN_GENERATION_BYTES,
             )
 
-        return tuple(open_cached(one.generation, one.path) for one in flushed)
-
-
-def retry_if_files_vanish(
-    batches: Iterator[pa.RecordBatch], restart: Callable[[], Iterator[pa.RecordBatch]]
-) -> Iterator[pa.RecordBatch]:
-    """Yield batches; restart on a new snapshot if files vanish before the first batch.
-
-    Files vanish because they were merged or compacted, so the new snapshot has their rows elsewhere.
-    """
-    for attempt in range(RUN_ATTEMPTS):
-        try:
-            first = next(batches, None)
-        except (FilesVanishedError, GenerationVanishedError):
-            if attempt == RUN_ATTEMPTS - 1:
-                raise
-            batches = restart()
-            continue
-        if first is not None:
-            yield first
-            yield from batches
-        return
+        return tuple(open_cached(generation.generation, generation.path) for generation in flushed)
 
 
 def keep_last(state: TableState, consistency: Consistency, taken_at: float, taken: TableSnapshot) -> None:
@@ -319,7 +310,7 @@ def find_named_values(
     Raises:
         LanceGatewayError: a region can't be read.
     """
-    by_id = {one.spec_id: one for one in specs}
+    by_id = {spec.spec_id: spec for spec in specs}
     asked = [
         (spec, manifest)
         for manifest in manifests

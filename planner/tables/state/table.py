@@ -6,7 +6,7 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any
@@ -14,10 +14,11 @@ from typing import Any
 from execnodes.storage.data_files import Place
 from execnodes.storage.source import ColumnCache
 from memwal.base.table_mark import read_table_mark
+from memwal.errors import PreconditionError
 from memwal.regions.manifest import FlushedGeneration, RegionManifest
 from memwal.regions.wal import WalEntry
 from memwal.storage.files import VERSIONS, FileIdentity, Storage
-from memwal.writing import TableWriter, WriteOptions
+from memwal.writing import OwnTail, TableWriter, WriteOptions
 from planner.predicates.pruning import RegionAssignments
 from planner.tables.sources.base_table import BaseTable, ManifestFile, open_base_table
 from planner.tables.sources.caches import ByteCache
@@ -25,7 +26,7 @@ from planner.tables.sources.generations import GenerationDataset
 from planner.tables.sources.keys import KeyPlaces
 from planner.tables.sources.snapshot import Consistency, SnapshotDescription, TableSnapshot
 from planner.tables.state.described_snapshot import DescribedSnapshots
-from planner.tables.state.log_reader import LogReader, OwnTails, TableWriting
+from planner.tables.state.log_reader import LogReader, OwnTails
 from planner.tables.state.snapshots import Snapshots
 from planner.tables.state.table_state import TableState
 
@@ -60,9 +61,14 @@ class Table:
         self.cache = cache
         self.columns = columns
         self.places = places
+        self.own_tails = own_tails or self._get_own_tails
         self._newest = NewestBase(name, storage, session)
-        self._writing = TableWriting(name, storage, writing, self._newest)
-        self.own_tails = own_tails or self._writing.tails
+        self._options = writing
+        self._writer: TableWriter | None = None
+        self._writer_place: Place | None = None
+        self._writer_lock = threading.Lock()
+        self._written_at = -math.inf
+        """When rows were written last, in seconds of the monotonic clock."""
         self._logs = LogReader(storage, cache, self.own_tails, self._newest)
         self._snapshots = Snapshots(name, cache, self._logs, self._newest)
 
@@ -92,7 +98,24 @@ class Table:
         Raises:
             PreconditionError: the gateway only reads.
         """
-        return self._writing.writer()
+        if self._options is None:
+            msg = f"table {self.name!r} can't be written: this gateway was started read-only"
+            raise PreconditionError(msg)
+        state = self._newest.state
+        with self._writer_lock:
+            if self._writer is not None and self._writer_place != state.place:
+                if self._writer.is_there():  # Readers know a table by less than writers do.
+                    self._writer_place = state.place
+                else:
+                    # Of a table that was dropped: to flush its rows would write them into the new one.
+                    replaced, self._writer = self._writer, None
+                    replaced.abandon()
+            if self._writer is None:
+                self._writer_place = state.place
+                self._writer = TableWriter(
+                    self.name, self.storage, self._options, state.session, self.note_write
+                )
+            return self._writer
 
     def replace_with(self, other: Table) -> Table:
         """Return the table to read, where `other` reads the table in the same directory."""
@@ -101,23 +124,58 @@ class Table:
     @property
     def opened_writer(self) -> TableWriter | None:
         """The writer; None if nothing was written yet."""
-        return self._writing.opened
+        return self._writer
 
     def note_write(self, moment: float | None = None) -> None:
-        """Note that rows may have been written; see `TableWriting.note_write`."""
-        self._writing.note_write(moment)
+        """Note that rows may have been written: older snapshots are not reused.
+
+        Args:
+            moment: in seconds of the monotonic clock; None for now.
+        """
+        self._written_at = max(self._written_at, time.monotonic() if moment is None else moment)
 
     def settle(self) -> float:
-        """Wait until other processes read all rows that were acknowledged; see `TableWriting.settle`."""
-        return self._writing.settle()
+        """Wait until rows that were acknowledged early are durable, so that other processes read them.
+
+        Returns:
+            When rows were written last, in seconds of the monotonic clock; minus infinity for never.
+
+        Raises:
+            UnavailableError: such rows were lost, which is told once, or are not written in time.
+        """
+        if self._writer is not None:
+            self._writer.settle()
+        return self._written_at
 
     def close(self, timeout_seconds: float | None = None) -> Sequence[str]:
-        """Flush and close the writer; see `TableWriting.close`."""
-        return self._writing.close(timeout_seconds)
+        """Flush and close the writer.
+
+        Args:
+            timeout_seconds: None as the options of writing say.
+
+        Returns:
+            Ids of regions that were not flushed; what was acknowledged is durable in their logs.
+        """
+        with self._writer_lock:
+            writer, self._writer = self._writer, None
+        return () if writer is None else writer.close(timeout_seconds)
 
     def abandon(self) -> None:
         """Discard unwritten rows: the table is being dropped."""
-        self._writing.abandon()
+        with self._writer_lock:
+            writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.abandon(drops=True)
+
+    def _get_own_tails(self, region_ids: Iterable[str]) -> Mapping[str, OwnTail]:
+        """Return the rows that the writer holds in memory, by region id, without opening a writer.
+
+        Waits for rows that were acknowledged before they are durable.
+        """
+        writer = self._writer
+        if writer is None or self._writer_place != self._newest.state.place:
+            return {}
+        return writer.get_tails(region_ids)
 
     def base(self) -> BaseTable:
         """Find the newest version of the base table.
@@ -158,7 +216,7 @@ class Table:
         """
         after = math.inf
         if max_staleness_ms > 0:
-            after = max(self._writing.written_at, time.monotonic() - max_staleness_ms / 1000)
+            after = max(self._written_at, time.monotonic() - max_staleness_ms / 1000)
         return self._snapshots.take(tuple(regions), consistency, after)
 
     def reopen(self, description: SnapshotDescription) -> TableSnapshot:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -15,7 +15,7 @@ from memwal.regions.manifest import RegionManifest
 from memwal.regions.region_snapshots import RegionSnapshot
 from planner.predicates.pruning import RegionAssignments
 from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.region_log import RegionLog
+from planner.tables.sources.log_tail import RegionLog
 from planner.tables.sources.snapshot import Consistency, TableSnapshot
 
 INDEX_CACHE_BYTES = 128 << 20
@@ -62,6 +62,7 @@ class TableState:
         named: region id -> values of regions that record none and that LanceDB named by a value.
         doubled: pairs of ids of one region, with the state, specs and regions that they were computed from.
         remembered: regions that the MemWAL index remembers.
+        checked: base version and manifests that were found to agree, and ids of regions that were given up.
     """
 
     place: Place
@@ -74,6 +75,7 @@ class TableState:
     named: dict[str, Mapping[str, bytes]] = field(default_factory=dict)
     doubled: tuple[object, tuple[tuple[str, str], ...]] = (None, ())
     remembered: RememberedRegions | None = None
+    checked: tuple[BaseTable | None, Sequence[RegionManifest], frozenset[str]] = (None, (), frozenset())
 
     def forget(self, region_id: str) -> None:
         """Read a region again on next use."""

@@ -200,7 +200,7 @@ class Visibility:
         """
         names = _name_layers(base, generations)
         layers: list[_LayerRows | None] = self._cache.get_many(names)
-        found = [one for one in layers if one is not None]
+        found = [layer for layer in layers if layer is not None]
         if len(found) < len(generations):
             found = [
                 _LayerRows(
@@ -288,7 +288,7 @@ class Visibility:
         fragments: Sequence[StoredFragment],
     ) -> list[list[np.ndarray]]:
         """Search, in each fragment, the rows whose key each generation has."""
-        probe = KeyProbe([self.search.read_keys(base, one).keys for one in generations])
+        probe = KeyProbe([self.search.read_keys(base, generation).keys for generation in generations])
         found = list(
             self.executor.map(lambda fragment: probe.search(read_physical_keys(base, fragment)), fragments)
         )

@@ -19,6 +19,7 @@ from memwal.creating import MemWalOptions, build_stored_schema, list_region_colu
 from memwal.creating.fields import add_fields, find_last_field_id, record_last_field_id, remove_field
 from memwal.creating.tables import build_mem_wal_index, give_up_regions
 from memwal.errors import AlreadyExistsError, InvalidInputError, PreconditionError, UnsupportedError
+from memwal.quantities import parse_truth
 from memwal.regions.manifest import list_regions
 from memwal.stored_fields import read_dataset_fields, read_entry_fields
 from planner.access.rights import Access
@@ -28,7 +29,7 @@ from planner.scans.settings import SessionSettings
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.table import Table
 from planner.writes.ddl.indexes import check_column
-from planner.writes.ddl.options import parse_boolean, read_table_options
+from planner.writes.ddl.options import parse_value, read_table_options
 from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, commit_change
 from planner.writes.ddl.types import read_column, read_type
 from planner.writes.dml.prepared_write import WriteResult
@@ -315,7 +316,7 @@ def read_set(reader: Reader) -> EnableMemWal:
     """Read ``SET (option = value, ..)``."""
     reader.take("TBLPROPERTIES")
     option_values = dict(reader.options())
-    discards = parse_boolean(DISCARD_REGIONS, option_values.pop(DISCARD_REGIONS, "false"))
+    discards = parse_value(DISCARD_REGIONS, option_values.pop(DISCARD_REGIONS, "false"), parse_truth)
     options = read_table_options(option_values)
     if options.primary_key is not None:
         msg = "the primary key of a table does not change: CREATE TABLE .. AS SELECT makes another table"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
 
+from memwal.creating.index_types import FULL_TEXT, INDEX_TYPES, IndexType
 from memwal.errors import (
     AlreadyExistsError,
     InvalidInputError,
@@ -22,134 +23,13 @@ from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.tables.sources.base_table import BaseTable
-from planner.writes.ddl.options import check_option_names, parse_boolean, parse_number
+from planner.writes.ddl.options import check_option_names, parse_value
 from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, commit_change
 from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.statement.target import check_may_write, check_writable
 
-Parse = Callable[[str, str], Any]
-
-
-def _choice_parser(*choices: str) -> Parse:
-    def parse(name: str, value: str) -> str:
-        folded = value.strip().lower()
-        if folded not in choices:
-            msg = f"option {name} is {value!r}, but must be one of {', '.join(choices)}"
-            raise InvalidInputError(msg)
-        return folded
-
-    return parse
-
-
-def _parse_language(_name: str, value: str) -> str:
-    return value.strip().capitalize()
-
-
-def _parse_words(_name: str, value: str) -> list[str]:
-    return [part.strip() for part in value.split(",") if part.strip()]
-
-
-_TEXT: Final[Mapping[str, Parse]] = MappingProxyType(
-    {
-        "with_position": parse_boolean,
-        "base_tokenizer": _choice_parser("simple", "whitespace", "raw", "ngram", "icu", "icu/split"),
-        "language": _parse_language,
-        "max_token_length": parse_number,
-        "lower_case": parse_boolean,
-        "stem": parse_boolean,
-        "remove_stop_words": parse_boolean,
-        "custom_stop_words": _parse_words,
-        "ascii_folding": parse_boolean,
-        "ngram_min_length": parse_number,
-        "ngram_max_length": parse_number,
-        "prefix_only": parse_boolean,
-    }
-)
-_IVF: Final[Mapping[str, Parse]] = MappingProxyType(
-    {
-        "metric": _choice_parser("l2", "cosine", "dot", "hamming"),
-        "num_partitions": parse_number,
-        "target_partition_size": parse_number,
-        "sample_rate": parse_number,
-        "max_iters": parse_number,
-    }
-)
-_PQ: Final[Mapping[str, Parse]] = MappingProxyType(
-    {"num_sub_vectors": parse_number, "num_bits": parse_number}
-)
-_SQ: Final[Mapping[str, Parse]] = MappingProxyType({"num_bits": parse_number})
-_HNSW: Final[Mapping[str, Parse]] = MappingProxyType(
-    {"m": parse_number, "ef_construction": parse_number, "max_level": parse_number}
-)
+_TYPES: Final = MappingProxyType({**INDEX_TYPES, FULL_TEXT: INDEX_TYPES["INVERTED"]})
 _BITS: Final = frozenset({4, 8})
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _is_texts(kind: pa.DataType) -> bool:
-    return _is_text(kind) or bool(_is_list(kind) and _is_text(kind.value_type))
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
-
-
-def _is_vector(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_fixed_size_list(kind))
-
-
-def _is_plain(kind: pa.DataType) -> bool:
-    return not pa.types.is_nested(kind)
-
-
-@dataclass(frozen=True, slots=True)
-class IndexType:
-    """One type of index.
-
-    Attributes:
-        takes: whether a column of a type can have one.
-        columns: which those are, for messages.
-        options: what it can be told.
-        lance_name: as Lance calls it.
-    """
-
-    takes: Callable[[pa.DataType], bool]
-    columns: str
-    lance_name: str
-    options: Mapping[str, Parse] = field(default_factory=lambda: MappingProxyType({}))
-
-
-def _scalar_type(name: str) -> IndexType:
-    return IndexType(_is_plain, "plain values", name)
-
-
-def _vector_type(name: str, *options: Mapping[str, Parse]) -> IndexType:
-    merged = {key: parse for group in (_IVF, *options) for key, parse in group.items()}
-    return IndexType(_is_vector, "vectors (lists of fixed size)", name, merged)
-
-
-_INVERTED: Final = IndexType(_is_texts, "text", "INVERTED", _TEXT)
-INDEX_TYPES: Final[Mapping[str, IndexType]] = MappingProxyType(
-    {
-        "BTREE": _scalar_type("BTREE"),
-        "BITMAP": _scalar_type("BITMAP"),
-        "ZONEMAP": _scalar_type("ZONEMAP"),
-        "BLOOMFILTER": _scalar_type("BLOOMFILTER"),
-        "LABEL_LIST": IndexType(_is_list, "lists", "LABEL_LIST"),
-        "NGRAM": IndexType(_is_text, "text", "NGRAM"),
-        "INVERTED": _INVERTED,
-        "FTS": _INVERTED,
-        "IVF_FLAT": _vector_type("IVF_FLAT"),
-        "IVF_PQ": _vector_type("IVF_PQ", _PQ),
-        "IVF_SQ": _vector_type("IVF_SQ", _SQ),
-        "IVF_RQ": _vector_type("IVF_RQ", _SQ),
-        "IVF_HNSW_FLAT": _vector_type("IVF_HNSW_FLAT", _HNSW),
-        "IVF_HNSW_PQ": _vector_type("IVF_HNSW_PQ", _PQ, _HNSW),
-        "IVF_HNSW_SQ": _vector_type("IVF_HNSW_SQ", _SQ, _HNSW),
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,20 +38,18 @@ class IndexCall:
 
     Attributes:
         kind: type of the index.
-        needs_rows: whether the index is trained on rows.
         arguments: arguments of Lance's function.
     """
 
     kind: IndexType
-    needs_rows: bool
     arguments: Mapping[str, Any]
 
     def build(self, dataset: Any, column: str, name: str, replace: bool) -> None:  # noqa: ANN401, FBT001 - lance types
         """Build and commit the index."""
-        if self.needs_rows:
-            dataset.create_index(column, self.kind.lance_name, name, replace=replace, **self.arguments)
+        if self.kind.is_vector:
+            dataset.create_index(column, self.kind.name, name, replace=replace, **self.arguments)
         else:
-            dataset.create_scalar_index(column, self.kind.lance_name, name, replace=replace, **self.arguments)
+            dataset.create_scalar_index(column, self.kind.name, name, replace=replace, **self.arguments)
 
 
 def read_index_options(name: str, column: pa.Field, given: Mapping[str, str]) -> IndexCall:
@@ -181,20 +59,21 @@ def read_index_options(name: str, column: pa.Field, given: Mapping[str, str]) ->
         UnsupportedError: the index does not support the column's type.
         InvalidInputError: an option is unknown, or a value is invalid.
     """
-    kind = INDEX_TYPES[name]
+    kind = _TYPES[name]
     if not kind.takes(column.type):
         msg = f"an index of type {name} is of {kind.columns}, and column {column.name!r} is {column.type}"
         raise UnsupportedError(msg)
-    if not kind.options and given:
+    if not kind.parameters and given:
         msg = f"an index of type {name} has no options, and {', '.join(given)} is given: leave it out"
         raise InvalidInputError(msg)
-    check_option_names(given, tuple(kind.options), f"an index of type {name}")
-    is_vector = kind.takes is _is_vector
-    arguments = {option: kind.options[option](option, value) for option, value in given.items()}
-    if is_vector:
+    check_option_names(given, tuple(kind.parameters), f"an index of type {name}")
+    arguments = {
+        option: parse_value(option, value, kind.parameters[option]) for option, value in given.items()
+    }
+    if kind.is_vector:
         arguments.setdefault("metric", "l2")
         _check_vector(name, column, arguments)
-    return IndexCall(kind, is_vector, arguments)
+    return IndexCall(kind, arguments)
 
 
 def _check_vector(name: str, column: pa.Field, arguments: dict[str, Any]) -> None:
@@ -226,12 +105,12 @@ def prepare_create_index(
     table_name = reader.table()
     kind = "BTREE"
     if reader.take("USING"):
-        kind = reader.choose("a type of index", *INDEX_TYPES)
+        kind = reader.choose("a type of index", *_TYPES)
     columns = [column for column, _ in reader.read_name_list("A column")]
     if len(columns) > 1:
         raise reader.unsupported_error("An index has one column; the list of columns ends")
     if kind == "BTREE" and reader.take("USING"):
-        kind = reader.choose("a type of index", *INDEX_TYPES)
+        kind = reader.choose("a type of index", *_TYPES)
     options = reader.options() if reader.take("WITH") else {}
     reader.expect_end()
     column = columns[0]
@@ -250,7 +129,7 @@ def prepare_create_index(
                 return DONE
             msg = f"table {table_name!r} has an index {index_name!r} already: use IF NOT EXISTS"
             raise AlreadyExistsError(msg)
-        if call.needs_rows and not table.base().dataset.count_rows():
+        if call.kind.is_vector and not table.base().dataset.count_rows():
             msg = (
                 f"an index of type {kind} is trained on rows of the base table, and table {table_name!r} has "
                 "none there yet: merge its generations first"

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import TypeVar
 
 from memwal.base.index_details import RegionField, RegionSpec
 from memwal.creating import MemWalOptions
 from memwal.creating.region_by import UNSHARDED
 from memwal.errors import InvalidInputError
+from memwal.quantities import parse_count, parse_truth
 from planner.sql.tokens import fold, quote
+
+T = TypeVar("T")
 
 
 def format_region_spec(spec: RegionSpec, names: Mapping[int, str]) -> str:
@@ -89,18 +93,20 @@ def read_table_options(given: Mapping[str, str]) -> TableOptions:
     """
     check_option_names(given, TABLE_OPTIONS, "a table")
     key = None if "primary_key" not in given else parse_names(given["primary_key"])
-    if not parse_boolean("memwal", given.get("memwal", "true")):
+    if not parse_value("memwal", given.get("memwal", "true"), parse_truth):
         useless = [name for name in given if name not in ("memwal", "primary_key")]
         if useless:
             msg = f"{', '.join(useless)} means nothing with memwal = false: leave one of the two out"
             raise InvalidInputError(msg)
         return TableOptions(key, None)
     maintained = None if "maintained_indexes" not in given else parse_names(given["maintained_indexes"])
-    defaults = {name: str(parse_number(name, given[name])) for name in WRITER_DEFAULTS if name in given}
+    defaults = {
+        name: str(parse_value(name, given[name], parse_count)) for name in WRITER_DEFAULTS if name in given
+    }
     mem_wal = MemWalOptions(
         region_by=given.get("region_by", UNSHARDED),
         maintained_indexes=maintained,
-        keys_never_move=parse_boolean("keys_never_move", given.get("keys_never_move", "false")),
+        keys_never_move=parse_value("keys_never_move", given.get("keys_never_move", "false"), parse_truth),
         writer_defaults=defaults,
     )
     return TableOptions(key, mem_wal)
@@ -111,35 +117,17 @@ def parse_names(text: str) -> tuple[str, ...]:
     return tuple(_unquote(part.strip()) for part in text.split(",") if part.strip())
 
 
-def parse_boolean(name: str, value: str) -> bool:
-    """Parse the value of a Boolean option.
+def parse_value(name: str, value: str, parse: Callable[[str], T]) -> T:
+    """Parse the value of an option.
 
     Raises:
-        InvalidInputError: the value is not Boolean.
-    """
-    folded = value.strip().lower()
-    if folded in ("true", "on", "yes", "1"):
-        return True
-    if folded in ("false", "off", "no", "0"):
-        return False
-    msg = f"option {name} is {value!r}, but must be true or false"
-    raise InvalidInputError(msg)
-
-
-def parse_number(name: str, value: str) -> int:
-    """Parse the value of a numeric option.
-
-    Raises:
-        InvalidInputError: the value is not a whole number, or less than 1.
+        InvalidInputError: `parse` refuses it.
     """
     try:
-        parsed = int(value)
-    except ValueError:
-        parsed = 0
-    if parsed < 1:
-        msg = f"option {name} is {value!r}, but must be a whole number from 1 on"
-        raise InvalidInputError(msg)
-    return parsed
+        return parse(value)
+    except ValueError as error:
+        msg = f"option {name} is {value!r}, but must be {error}"
+        raise InvalidInputError(msg) from None
 
 
 def _unquote(name: str) -> str:

@@ -15,8 +15,6 @@ from planner.scans.settings import SessionSettings
 from planner.writes.dml.prepared_write import PreparedRows, PreparedWrite, WriteResult, check_parameter_count
 from planner.writes.dml.statement.text import read_statement
 
-__all__ = ["PreparedExplain", "analyze_error", "split_explain"]
-
 _PLAN = pa.schema([pa.field("plan_type", pa.string()), pa.field("plan", pa.string())])
 
 

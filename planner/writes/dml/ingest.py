@@ -21,8 +21,6 @@ from planner.writes.dml.statement.target import Target, find_target
 from planner.writes.dml.statement.text import ReadSession, replace_message
 from planner.writes.dml.values.assignment import check_assignable, check_required_columns, fill_batch
 
-__all__ = ["PART_BYTES", "PART_ROWS", "PreparedIngest", "prepare_ingest", "split_into_parts", "write_parts"]
-
 PART_ROWS = 65_536
 PART_BYTES = 32 << 20
 _SHOWN_REGIONS = 8
@@ -69,7 +67,6 @@ def write_parts(write: Write, parts: Iterator[pa.Table], control: RunControl) ->
     if first is None:
         return WriteReceipt()
     second = next(parts, None)
-    control.check()
     if second is None:
         return write(first)
     written = _WrittenParts()
@@ -170,7 +167,7 @@ class PreparedIngest:
             return writer.write(Changes(rows), durable=durable)
 
         def write(rows: pa.Table) -> WriteReceipt:
-            return retry_if_fenced(lambda: write_once(rows), control, self.target)
+            return retry_if_fenced(lambda: write_once(rows), self.target)
 
         receipt = write_parts(write, split_into_parts(self._read_rows(batches)), control)
         return WriteResult(receipt.num_rows, is_durable=receipt.is_durable and durable)
@@ -181,8 +178,11 @@ class PreparedIngest:
         kinds = [schema.field(name).type for name in self.columns]
         missing = [field.type for field in schema if field.name not in self.columns]
         for batch in batches:
-            # A row of the table may be much wider than one of the stream, as that of a vector that is NULL.
-            for piece in split_batch(batch, kinds, PART_BYTES, row_bytes=MAX_MEASURED, missing=missing):
+            pieces = iter((batch,))
+            if missing or batch.schema.types != kinds:
+                # A row of the table may be much wider than one of the stream, as that of a NULL vector.
+                pieces = split_batch(batch, kinds, PART_BYTES, row_bytes=MAX_MEASURED, missing=missing)
+            for piece in pieces:
                 yield fill_batch(self.write_target, self.columns, piece, row)
                 row += piece.num_rows
 
@@ -203,8 +203,8 @@ def prepare_ingest(
         LanceGatewayError: the table can't be written, or the columns don't fit it.
     """
     target = find_target(ReadSession(engine, settings, access), (table,))
-    columns = tuple(schema.names)
-    unknown = [name for name in columns if not target.has_column(name)]
+    columns, known = tuple(schema.names), frozenset(target.schema.names)
+    unknown = [name for name in columns if name not in known]
     if unknown:
         near = difflib.get_close_matches(unknown[0], target.schema.names, n=3)
         hint = (

@@ -48,8 +48,6 @@ from planner.writes.dml.values.assignment import (
 from planner.writes.dml.values.long_values import LongInsert, shorten_values
 from planner.writes.dml.values.values_rows import ValuesRows, prepare_values_rows, read_values_rows
 
-__all__ = ["PreparedInsert", "prepare_insert", "prepare_long_insert", "read_long_insert"]
-
 _ENDS = (("ON", "CONFLICT"), ("ON", "DUPLICATE"), ("RETURNING",))
 _QUERY = frozenset({"SELECT", "WITH", "FROM", "(", "TABLE"})
 
@@ -203,7 +201,7 @@ class PreparedInsert(PreparedRows):
             return receipt
 
         def write(rows: pa.Table) -> WriteReceipt:
-            return retry_if_fenced(lambda: write_once(rows), control, self.target)
+            return retry_if_fenced(lambda: write_once(rows), self.target)
 
         receipt = write_parts(write, split_into_parts(self._read_rows(columns, sets, control)), control)
         answer = self.returning.execute(pa.concat_tables(shown), scalars, control)

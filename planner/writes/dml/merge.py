@@ -31,8 +31,6 @@ from planner.writes.dml.statement.text import ReadSession, Splice, WriteText, re
 from planner.writes.dml.values.assignment import assign, check_required_columns, fill_columns
 from planner.writes.dml.values.set_clause import Assignment, SetColumns, prepare_set_columns, read_assignments
 
-__all__ = ["CLAUSE_NUMBER", "SOURCE_MARK", "TARGET", "Clause", "build_merge", "prepare_merge", "splice_join"]
-
 TARGET = "target#"
 """Prefix of the target's columns in the join."""
 CLAUSE_NUMBER = "clause#"
@@ -271,7 +269,7 @@ def splice_join(
     """
     alias = quote(name)
     splice.add(" SELECT ")
-    splice.add(", ".join(f"{alias}.{quote(one)} AS {quote(TARGET + one)}" for one in target.schema.names))
+    splice.add(", ".join(f"{alias}.{quote(name)} AS {quote(TARGET + name)}" for name in target.schema.names))
     splice.add(", CASE")
     for clause in clauses:
         splice.add(" WHEN ")

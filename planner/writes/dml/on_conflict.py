@@ -22,8 +22,6 @@ from planner.writes.dml.statement.target import Target
 from planner.writes.dml.statement.text import ReadSession, Splice, WriteText
 from planner.writes.dml.values.set_clause import SetColumns, prepare_set_columns, read_assignments
 
-__all__ = ["Conflict", "ConflictText", "OnConflict", "prepare_conflict", "read_conflict"]
-
 _EXCLUDED = "excluded"
 
 

@@ -138,12 +138,11 @@ class Outcome:
     returned_rows: pa.Table
 
 
-def retry_if_fenced(step: Callable[[], T], control: RunControl, table: str) -> T:
+def retry_if_fenced(step: Callable[[], T], table: str) -> T:
     """Run a step, and run it again if another writer fenced it.
 
     Args:
-        step: writes all or nothing, and raises `FencedError` if it wrote nothing.
-        control: cancels the execution between two attempts.
+        step: writes all or nothing, and raises `FencedError` if it wrote nothing; fails if it was stopped.
         table: name of the table, for messages.
 
     Raises:
@@ -151,7 +150,6 @@ def retry_if_fenced(step: Callable[[], T], control: RunControl, table: str) -> T
         LanceGatewayError: an error of the step.
     """
     for attempt in range(ATTEMPTS):
-        control.check()
         try:
             return step()
         except FencedError as error:
@@ -190,6 +188,7 @@ def read_and_write(
     held_ids: set[str] = set()
 
     def attempt() -> tuple[Outcome, WriteReceipt] | None:
+        control.check()
         held_ids.update(step.regions(writer))
         with writer.exclusive(frozenset(held_ids)) as held:
             outcome = compute(step.rows())
@@ -203,7 +202,7 @@ def read_and_write(
             control.begin_writing()
             return outcome, held.write(outcome.changes, durable=durable)
 
-    while (result := retry_if_fenced(attempt, control, target.name)) is None:
+    while (result := retry_if_fenced(attempt, target.name)) is None:
         pass
     return result
 

@@ -16,8 +16,6 @@ from planner.sql.statement_reader import NO_PART, Part, StatementReader
 from planner.writes.dml.reading.rows_query import read_returning
 from planner.writes.dml.statement.text import WriteText
 
-__all__ = ["Action", "ClauseText", "Match", "MergeText", "read_merge"]
-
 _THEN = (("THEN",),)
 _NEXT = (("WHEN",), ("RETURNING",))
 

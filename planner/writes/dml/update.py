@@ -34,8 +34,6 @@ from planner.writes.dml.statement.text import ReadSession, Splice, WriteText, re
 from planner.writes.dml.values.assignment import assign
 from planner.writes.dml.values.set_clause import SetColumns, prepare_set_columns, read_assignments
 
-__all__ = ["prepare_delete", "prepare_truncate", "prepare_update"]
-
 _SET = "set#"
 
 

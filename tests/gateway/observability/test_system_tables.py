@@ -8,7 +8,7 @@ from pyarrow import flight
 
 from gateway.cli.client import GatewayClient
 from gateway.config import Flag, load
-from gateway.execution.cancellation import parse_kill
+from gateway.execution.kill import parse_kill
 from gateway.observability.system_tables import SystemSettings
 from memwal.errors import InvalidInputError
 from planner.access.rights import FullAccess

@@ -14,9 +14,8 @@ import pytest
 from pyarrow import flight
 
 from gateway.auth.gateway_tokens import create_token
-from gateway.protocol.connections import close_quiet_connections, parse_peer
 from gateway.protocol.limits import Limits
-from gateway.protocol.open_uploads import OpenUploads
+from gateway.protocol.open_uploads import OpenUploads, close_quiet_connections, parse_peer
 from memwal.errors import UnavailableError
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc

@@ -13,7 +13,7 @@ from memwal.regions.region_ids import (
     infer_region_values,
     is_retired,
 )
-from memwal.transforms.transforms import BucketHash
+from memwal.transforms.buckets import BucketHash
 
 BUCKET = RegionSpec(1, (RegionField("bucket", (0,), "bucket", None, "int32", {"num_buckets": "4"}),))
 IDENTITY = RegionSpec(1, (RegionField("bucket", (0,), "identity", None, "int64"),))

@@ -5,7 +5,8 @@ from typing import Any
 import pyarrow as pa
 
 from memwal.base.index_details import RegionField, RegionSpec
-from memwal.transforms.transforms import BucketHash, compute_region_values
+from memwal.transforms.buckets import BucketHash
+from memwal.transforms.transforms import compute_region_values
 
 
 def field_of(

@@ -10,15 +10,8 @@ from hypothesis import strategies as st
 
 from memwal.base.index_details import RegionField
 from memwal.transforms.agreement import is_trusted, list_reading_types, list_readings
-from memwal.transforms.transforms import (
-    Bucket,
-    DatePart,
-    Expression,
-    Identity,
-    MultiBucket,
-    Truncate,
-    Unsharded,
-)
+from memwal.transforms.buckets import Bucket, MultiBucket
+from memwal.transforms.transforms import DatePart, Expression, Identity, Truncate, Unsharded
 
 PARTS = ("year", "month", "day", "hour")
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}

@@ -17,7 +17,8 @@ from memwal.base.index_details import RegionField, RegionSpec
 from memwal.errors import InvalidInputError, PreconditionError
 from memwal.regions.manifest import RegionManifest, commit_manifest, list_regions
 from memwal.storage.files import Storage
-from memwal.transforms.transforms import BucketHash, compute_region_values, decode_region_value
+from memwal.transforms.buckets import BucketHash
+from memwal.transforms.transforms import compute_region_values, decode_region_value
 from memwal.writing import Changes, TableWriter, WriteOptions
 from memwal.writing.table.regions import Regions, derive_region_id
 from tests.memwal.writing.reading import entries, rows_by_key

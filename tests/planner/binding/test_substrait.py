@@ -94,7 +94,7 @@ STATEMENTS = [
 @pytest.mark.parametrize("access", [FULL_ACCESS, ANALYST], ids=["everything", "analyst"])
 @pytest.mark.parametrize("sql", STATEMENTS)
 def test_a_plan_gives_what_its_statement_gives(engine: QueryEngine, sql: str, access: Any):
-    plan = engine.prepare_plan(plan_of(sql, COLUMNS if access is FULL_ACCESS else SEEN), access=access)
+    plan = engine.prepare(plan_of(sql, COLUMNS if access is FULL_ACCESS else SEEN), access=access)
     answer, expected = plan.execute().read_all(), engine.prepare(sql, access=access).execute().read_all()
     assert answer.schema == plan.schema
     assert answer.num_rows > 0
@@ -103,7 +103,7 @@ def test_a_plan_gives_what_its_statement_gives(engine: QueryEngine, sql: str, ac
 
 def test_a_plan_sees_the_rows_and_the_values_that_its_principal_sees(engine: QueryEngine):
     plan = plan_of("SELECT id, email FROM orders ORDER BY id", SEEN)
-    rows = engine.prepare_plan(plan, access=ANALYST).execute().read_all()
+    rows = engine.prepare(plan, access=ANALYST).execute().read_all()
     assert rows.column("id").to_pylist() == VISIBLE
     assert set(rows.column("email").to_pylist()) == {"u***"}
 
@@ -120,10 +120,10 @@ def test_a_plan_sees_the_rows_and_the_values_that_its_principal_sees(engine: Que
 def test_a_table_may_be_named_with_its_schema_and_catalog(engine: QueryEngine, names: list[str], found: bool):
     plan = altered(plan_of("SELECT id FROM orders"), lambda read: read["namedTable"].update(names=names))
     if found:
-        assert engine.prepare_plan(plan).execute().read_all().num_rows > 0
+        assert engine.prepare(plan).execute().read_all().num_rows > 0
     else:
         with pytest.raises(NotFoundError, match="Schema 'other' does not exist"):
-            engine.prepare_plan(plan)
+            engine.prepare(plan)
 
 
 @pytest.mark.parametrize("db_schema", ["information_schema", "system"])
@@ -135,23 +135,23 @@ def test_what_describes_tables_can_be_read_and_is_never_outdated(tmp_path: Path,
     )
     lance.write_dataset(pa.table({"id": [1]}), tmp_path / "old.lance")
     engine = QueryEngine(Catalog.open(str(tmp_path)))
-    assert engine.prepare_plan(plan).execute().read_all().num_rows == 0
+    assert engine.prepare(plan).execute().read_all().num_rows == 0
     lance.write_dataset(pa.table({"id": [1]}), tmp_path / "new.lance")
-    assert engine.prepare_plan(plan).execute().read_all().column(0).to_pylist() == ["new"]
+    assert engine.prepare(plan).execute().read_all().column(0).to_pylist() == ["new"]
     engine.close()
 
 
 def test_a_table_without_a_grant_does_not_exist(engine: QueryEngine):
     with pytest.raises(NotFoundError, match="'payroll' does not exist") as caught:
-        engine.prepare_plan(plan_of("SELECT wages FROM payroll"), access=ANALYST)
+        engine.prepare(plan_of("SELECT wages FROM payroll"), access=ANALYST)
     assert "wages" not in str(caught.value)
     with pytest.raises(NotFoundError, match="'orders' does not exist"):
-        engine.prepare_plan(plan_of("SELECT id FROM orders"), access=NOBODY)
+        engine.prepare(plan_of("SELECT id FROM orders"), access=NOBODY)
 
 
 def test_a_plan_may_know_some_of_the_columns_in_any_order(engine: QueryEngine):
     known = {"orders": pa.schema([COLUMNS["orders"].field(name) for name in ("amount", "id")])}
-    plan = engine.prepare_plan(plan_of("SELECT id FROM orders WHERE amount = 5", known))
+    plan = engine.prepare(plan_of("SELECT id FROM orders WHERE amount = 5", known))
     expected = engine.prepare("SELECT id FROM orders WHERE amount = 5").execute().read_all()
     assert plan.execute().read_all().sort_by("id").equals(expected.sort_by("id"))
 
@@ -162,25 +162,25 @@ def test_columns_may_have_parts(tmp_path: Path):
     table = pa.Table.from_pylist([row], schema=pa.schema({"id": pa.int64(), "s": inner, "t": pa.string()}))
     lance.write_dataset(table, tmp_path / "nested.lance")
     engine = QueryEngine(Catalog.open(str(tmp_path)))
-    plan = engine.prepare_plan(plan_of("SELECT t, s FROM nested WHERE id = 1", {"nested": table.schema}))
+    plan = engine.prepare(plan_of("SELECT t, s FROM nested WHERE id = 1", {"nested": table.schema}))
     assert plan.execute().read_all().to_pylist() == [{"t": "end", "s": row["s"]}]
     engine.close()
 
 
 def test_a_hidden_column_does_not_exist(engine: QueryEngine):
     with pytest.raises(InvalidInputError, match="No field named note"):
-        engine.prepare_plan(plan_of("SELECT margin FROM orders"), access=ANALYST)
+        engine.prepare(plan_of("SELECT margin FROM orders"), access=ANALYST)
 
 
 def test_a_plan_is_read_with_the_settings_of_its_session(engine: QueryEngine):
-    plan = engine.prepare_plan(plan_of("SELECT tenant FROM orders WHERE id = 2"))
+    plan = engine.prepare(plan_of("SELECT tenant FROM orders WHERE id = 2"))
     assert plan.execute().read_all().column(0).to_pylist() == ["b"]
     older = plan.execute(settings=SessionSettings(consistency="flushed"))
     assert older.read_all().column(0).to_pylist() == ["a"]
 
 
 def test_only_the_filter_that_a_table_needs_reaches_it(engine: QueryEngine):
-    plan = engine.prepare_plan(plan_of("SELECT amount FROM orders WHERE id = 3"))
+    plan = engine.prepare(plan_of("SELECT amount FROM orders WHERE id = 3"))
     _, _, run = plan._planned[0]
     plan.execute().read_all()
     (scan,) = run.scans
@@ -190,13 +190,13 @@ def test_only_the_filter_that_a_table_needs_reaches_it(engine: QueryEngine):
 
 def test_a_promise_that_no_longer_holds_is_refused(engine: QueryEngine):
     with pytest.raises(PreconditionError, match="prepare it again: Substrait plan"):
-        engine.prepare_plan(plan_of("SELECT note FROM orders"), promised=b"12345678")
+        engine.prepare(plan_of("SELECT note FROM orders"), promised=b"12345678")
 
 
 @pytest.mark.parametrize("plan", [b"", b"\xff\xff", b"not a plan"])
 def test_what_is_no_plan_is_refused(engine: QueryEngine, plan: bytes):
     with pytest.raises((InvalidInputError, UnsupportedError), match=r"^Substrait plan [0-9a-f]{16}"):
-        engine.prepare_plan(plan)
+        engine.prepare(plan)
 
 
 def test_a_truncated_plan_is_refused(engine: QueryEngine):
@@ -204,7 +204,7 @@ def test_a_truncated_plan_is_refused(engine: QueryEngine):
     refused = 0
     for length in range(0, len(whole), 7):
         try:
-            engine.prepare_plan(whole[:length])
+            engine.prepare(whole[:length])
         except (InvalidInputError, UnsupportedError, NotFoundError):
             refused += 1
     assert refused > 10
@@ -216,7 +216,7 @@ def test_a_read_of_files_is_refused(engine: QueryEngine):
         read["localFiles"] = {"items": [{"uriFile": "/etc/passwd", "parquet": {}}]}
 
     with pytest.raises(UnsupportedError, match="localFiles: only named tables"):
-        engine.prepare_plan(altered(plan_of("SELECT id FROM orders"), read_files))
+        engine.prepare(altered(plan_of("SELECT id FROM orders"), read_files))
 
 
 def test_the_version_is_that_of_the_plans_that_are_read():
@@ -269,8 +269,8 @@ def test_a_membership_whose_null_would_matter_is_refused(engine: QueryEngine):
         engine.prepare("SELECT id FROM orders WHERE id IN (SELECT order_id FROM items)").execute().read_all()
     )
     for wrapping in (lambda one: one, lambda one: called(2, called(1, one, one), no)):
-        answer = engine.prepare_plan(membership(sql, wrapping)).execute().read_all()
+        answer = engine.prepare(membership(sql, wrapping)).execute().read_all()
         assert sorted(answer["id"].to_pylist()) == sorted(found["id"].to_pylist())
     for refused in (lambda one: called(0, one), lambda one: called(2, called(0, one), no)):
         with pytest.raises(UnsupportedError, match="join what it is about"):
-            engine.prepare_plan(membership(sql, refused))
+            engine.prepare(membership(sql, refused))

@@ -6,8 +6,15 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from memwal.errors import LanceGatewayError
-from planner.bridge.plain_types import bindable_type, conform, normalize_layout, plain_schema, plain_type
+from memwal.errors import InvalidInputError, LanceGatewayError
+from planner.bridge.plain_types import (
+    bindable_type,
+    check_types,
+    conform,
+    normalize_layout,
+    plain_schema,
+    plain_type,
+)
 
 
 @pytest.mark.parametrize(
@@ -173,3 +180,27 @@ def test_the_jdbc_driver_binds_what_can_be_cast(data_type: pa.DataType, bound: p
     assert bindable_type(data_type, "jdbc") == bound
     assert bindable_type(data_type, "arrow") == data_type
     assert pa.nulls(1, bound).cast(data_type).type == data_type
+
+
+def _nest(kind: pa.DataType, levels: int) -> pa.DataType:
+    for _ in range(levels):
+        kind = pa.list_(kind)
+    return kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        (_nest(pa.int8(), 65), "column 'a' has 65 levels, and at most 64 are taken"),
+        (pa.dictionary(pa.int8(), _nest(pa.int8(), 64)), "has 65 levels"),
+        (pa.binary(1_000_001), "column 'a' has a fixed size of 1000001 elements or bytes"),
+        (pa.list_(pa.struct([("b", pa.list_(pa.int8(), 1001))]), 1000), "a fixed size of 1001000"),
+    ],
+)
+def test_types_that_are_too_deep_or_too_wide_are_refused(kind: pa.DataType, reason: str) -> None:
+    with pytest.raises(InvalidInputError, match=reason):
+        check_types(pa.schema([("a", kind)]))
+
+
+def test_types_of_64_levels_and_vectors_are_taken() -> None:
+    check_types(pa.schema([("a", _nest(pa.int8(), 64)), ("b", pa.list_(pa.float32(), 4096))]))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memwal.errors import InvalidInputError
 from planner.bridge.plain_types import normalize_layout, plain_type
-from planner.bridge.value_sizes import MAX_MEASURED, check_types, measure, split_batch
+from planner.bridge.value_sizes import MAX_MEASURED, measure, split_batch
 
 LEAVES = {
     pa.int8(): st.integers(-128, 127),
@@ -228,27 +228,3 @@ def test_what_buffers_share_was_sent_once() -> None:
     shared = pa.record_batch([text] * 10, [str(number) for number in range(10)])
     with pytest.raises(InvalidInputError, match="row 1 of a batch is too large"):
         list(split_batch(shared, shared.schema.types, 1000, row_bytes=1000))
-
-
-def _nest(kind: pa.DataType, levels: int) -> pa.DataType:
-    for _ in range(levels):
-        kind = pa.list_(kind)
-    return kind
-
-
-@pytest.mark.parametrize(
-    ("kind", "reason"),
-    [
-        (_nest(pa.int8(), 65), "column 'a' has 65 levels, and at most 64 are taken"),
-        (pa.dictionary(pa.int8(), _nest(pa.int8(), 64)), "has 65 levels"),
-        (pa.binary(1_000_001), "column 'a' has a fixed size of 1000001 elements or bytes"),
-        (pa.list_(pa.struct([("b", pa.list_(pa.int8(), 1001))]), 1000), "a fixed size of 1001000"),
-    ],
-)
-def test_types_that_are_too_deep_or_too_wide_are_refused(kind: pa.DataType, reason: str) -> None:
-    with pytest.raises(InvalidInputError, match=reason):
-        check_types(pa.schema([("a", kind)]))
-
-
-def test_types_of_64_levels_and_vectors_are_taken() -> None:
-    check_types(pa.schema([("a", _nest(pa.int8(), 64)), ("b", pa.list_(pa.float32(), 4096))]))

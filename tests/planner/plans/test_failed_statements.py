@@ -6,8 +6,9 @@ import pytest
 from datafusion import SessionContext
 
 from memwal.errors import InvalidInputError, is_panic
+from planner.bridge.run_control import describe_panics
 from planner.engine import QueryEngine
-from planner.plans.errors import describe_panics, translate_error
+from planner.plans.errors import translate_error
 from planner.tables.state.catalog import Catalog
 from tests.planner.names import ORDERS, bound
 
@@ -69,6 +70,10 @@ def test_a_value_larger_than_any_is_the_statements_fault(tmp_path: Path, sql: st
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
+        (
+            "SELECT count(*) OVER (ORDER BY arrow_cast(item, 'Binary')) FROM orders",
+            "^a window with ORDER BY values of type Binary has no RANGE: give its frame in ROWS",
+        ),
         ("SELECT array_normalize([[1], [NULL]])", r"does not take values of type List\(Float64\)$"),
         (
             "SELECT max(a) FROM (VALUES ([[1]]), ([[2]])) AS t(a)",

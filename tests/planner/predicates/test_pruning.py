@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from pyarrow.compute import field
 
 from memwal.base.index_details import RegionSpec
-from memwal.transforms.transforms import BucketHash, compute_region_values, encode_region_value
+from memwal.transforms.buckets import BucketHash
+from memwal.transforms.transforms import compute_region_values, encode_region_value
 from planner.predicates.predicate import FALSE, TRUE, Predicate, decode, describe
 from planner.predicates.pruning import (
     Outcome,

@@ -1,7 +1,7 @@
 """Which rows are ranked at all: those that a policy shows and that a statement's conditions admit."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,13 +13,13 @@ import pytest
 from execnodes import LanceSource, RowMask
 from execnodes.node import ROW_ADDRESS
 from execnodes.search.source import SearchSource
-from memwal.errors import InvalidInputError, PreconditionError, UnavailableError
+from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError, UnavailableError
 from planner.access.rights import TableAccess
 from planner.access.table_policy import plan_policy
+from planner.bridge.row_expressions import match_rows
 from planner.predicates.predicate import decode
 from planner.predicates.row_filter import PredicateFilter
 from planner.search.conditions.row_admission import Admission, combine_with_policy, list_indexed_columns
-from planner.search.conditions.row_conditions import SqlCondition
 from planner.search.sources.index_coverage import IndexKind
 from planner.search.sources.search_sources import list_sources
 from planner.tables.state.catalog import Catalog
@@ -32,6 +32,28 @@ ALL_ORDERS = [0, 1, 2, 3, 4, 5, 7, 8, 9, 10]
 FAILS_FOR_AN_OLD_ROW = "100 / (amount + id - 9) IS NOT NULL"
 """Only the superseded version of row 4 has the amount 5."""
 OF_ANALYST = ANALYST.tables["orders"]
+
+
+@dataclass(frozen=True, slots=True)
+class SqlCondition:
+    """Condition in SQL that depends only on the row."""
+
+    text: str
+    columns: frozenset[str]
+    needs_visible_rows: bool = False
+
+    @property
+    def identity(self) -> Hashable | None:
+        return self.text
+
+    def sql(self, names: Mapping[str, str]) -> str | None:
+        return None
+
+    def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        return match_rows(batch, self.text)
+
+    def build_error(self, error: Exception) -> LanceGatewayError:
+        return InvalidInputError(f"the condition {self.text} can't be evaluated: {error}")
 
 
 @dataclass

@@ -4,7 +4,8 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
-from planner.binding.bind import BoundStatement, bind
+from planner.binding.bind import bind
+from planner.binding.bound_statement import BoundStatement
 from planner.binding.names import TableColumns
 from planner.sql.search_call import Parameter, SearchFunction
 

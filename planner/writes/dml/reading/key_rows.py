@@ -27,8 +27,6 @@ from planner.writes.dml.statement.text import ReadSession, SourceQuery, Splice, 
 from planner.writes.dml.values.assignment import read_constant
 from planner.writes.dml.values.set_clause import SetColumns
 
-__all__ = ["MANY_KEYS", "KeyRows", "Rows", "plan_key_rows", "rows_of_keys"]
-
 # These bind in ways that taking conditions apart could change.
 _BINDING = frozenset({"OR", "XOR", "DISTINCT", "BETWEEN", "CASE", "ESCAPE", "?|"})
 _SHORTCUTS = frozenset({Shortcut.WRITE_LOOKUPS, Shortcut.KEY_QUERIES, Shortcut.KEY_LOOKUPS})

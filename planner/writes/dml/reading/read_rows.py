@@ -15,20 +15,6 @@ from planner.plans.errors import ResourcesExhaustedError
 from planner.writes.dml.statement.target import Target
 from planner.writes.dml.statement.text import SourceQuery
 
-__all__ = [
-    "MAX_COLLECTED_BYTES",
-    "PLACE",
-    "PlannedRows",
-    "ReadStep",
-    "collect_rows",
-    "exclude_keys",
-    "find_repeated_key",
-    "format_key",
-    "keep_last_of_key",
-    "number_keys",
-    "select_distinct_keys",
-]
-
 MAX_COLLECTED_BYTES = 512 << 20
 """Limit on the rows that one statement changes at once."""
 PLACE = "place#"

@@ -9,14 +9,14 @@ import pyarrow as pa
 from datafusion import DataFrame
 
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError
-from planner.binding.bind import BoundStatement, bind
+from planner.binding.bind import bind
+from planner.binding.bound_statement import BoundStatement
 from planner.binding.names import TableColumns
 from planner.bridge.distance_functions import register_distances
-from planner.bridge.isolation import run_isolated
 from planner.bridge.parameter_types import infer_parameter_types
 from planner.bridge.plain_types import TypeSet, bind_values, normalize_schema, refuse_untyped
 from planner.bridge.row_expressions import policy_context
-from planner.bridge.run_control import RunControl
+from planner.bridge.run_control import RunControl, run_isolated
 from planner.plans.checks.coarse_instants import instants_of, may_lose_fractions, refuse_lost_fractions
 from planner.plans.errors import translate_error
 from planner.scans.settings import SessionSettings
@@ -24,8 +24,6 @@ from planner.sql.statement_reader import NO_PART, Part, StatementReader
 from planner.sql.tokens import quote
 from planner.writes.dml.statement.target import Target
 from planner.writes.dml.statement.text import Splice, SplicedQuery, WriteText
-
-__all__ = ["NO_COLUMNS", "Returning", "RowsQuery", "prepare_returning", "read_returning"]
 
 NO_COLUMNS = pa.schema([])
 

@@ -26,8 +26,6 @@ from planner.tables.state.catalog import CATALOG, SCHEMA
 from planner.tables.state.table import Table
 from planner.writes.dml.statement.text import ReadSession
 
-__all__ = ["Target", "check_may_write", "find_target", "resolve_table_name"]
-
 _NOT_WRITABLE = frozenset({SYSTEM_SCHEMA, "information_schema"})
 
 
@@ -148,6 +146,11 @@ def resolve_table_name(parts: Sequence[str]) -> str:
         msg = f"Schema {qualifiers[-1]!r} does not exist; the only one is {SCHEMA!r}"
         raise NotFoundError(msg)
     return name
+
+
+def has_table(engine: QueryPlanner, name: str, access: Access) -> bool:
+    """Return whether a table exists for the principal, who may not be allowed to write it."""
+    return access.of(name) is not None and engine.catalog.has_table(name)
 
 
 def check_may_write(engine: QueryPlanner, name: str, access: Access) -> TableAccess:

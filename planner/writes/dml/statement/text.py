@@ -21,21 +21,9 @@ from planner.bridge.run_control import RunControl
 from planner.plans.prepared_query import PreparedQuery
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
-from planner.sql.limits import check_literal_sizes, may_grow
+from planner.sql.limits import SIZE_WORDS, check_literal_sizes
 from planner.sql.statement_reader import Part, StatementReader
 from planner.sql.tokens import SqlText, at_position, number_parameters, quote, tokenize
-
-__all__ = [
-    "ComputedValues",
-    "ReadSession",
-    "SourceQuery",
-    "Splice",
-    "SplicedQuery",
-    "WriteText",
-    "prepare_computed_values",
-    "read_statement",
-    "replace_message",
-]
 
 _AT_ONCE = 256
 """Expressions in one SELECT: DataFusion's planning grows faster than their number."""
@@ -84,7 +72,7 @@ def read_statement(sql: str) -> WriteText:
         LanceGatewayError: the text can't be tokenized; names the position.
     """
     text = tokenize(sql)
-    if may_grow(text):
+    if text.has_any(SIZE_WORDS):
         check_literal_sizes(text)
     nul = sql.find("\0")
     if nul >= 0:

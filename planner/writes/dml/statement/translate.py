@@ -25,8 +25,6 @@ from planner.sql.dialects.translate import (
     write_native,
 )
 
-__all__ = ["is_dml", "translate_dml"]
-
 _WRITES = re.compile(r"\b(?:insert|replace|update|delete|merge|truncate)\b", re.IGNORECASE)
 _WORDS = frozenset({"insert", "replace", "update", "delete", "merge", "truncate"})
 _MAYBE_QUERY = frozenset({"with", "explain"})

@@ -17,19 +17,6 @@ from planner.writes.dml.statement.target import Target
 from planner.writes.dml.statement.text import WriteText
 from planner.writes.dml.values.casting import MISFITS, convert
 
-__all__ = [
-    "NULL",
-    "Constant",
-    "assign",
-    "build_constant_column",
-    "check_assignable",
-    "check_not_null",
-    "check_required_columns",
-    "fill_batch",
-    "fill_columns",
-    "read_constant",
-]
-
 _SHOWN = 80
 Kind: TypeAlias = Literal[
     "null", "integer", "number", "text", "boolean", "bytes", "list", "date", "timestamp", "time"

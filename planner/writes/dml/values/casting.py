@@ -15,8 +15,6 @@ import pyarrow.compute as pc
 
 from planner.sql.vector_text import read_vector
 
-__all__ = ["MISFITS", "MisfitError", "convert"]
-
 _ZONE = r"(?i)([0-9]z|utc|:[0-9.:]*[+-][0-9]{2}(:?[0-9]{2})?)$"
 _MAX_DECIMAL = 38
 _UNITS = ("s", "ms", "us", "ns")

@@ -21,8 +21,6 @@ from planner.writes.dml.values.assignment import (
     read_constant,
 )
 
-__all__ = ["Assignment", "SetColumns", "prepare_set_columns", "read_assignments"]
-
 
 @dataclass(frozen=True, slots=True)
 class Assignment:

@@ -22,8 +22,6 @@ from planner.writes.dml.values.assignment import (
     read_constant,
 )
 
-__all__ = ["ValuesColumn", "ValuesRows", "prepare_values_rows", "read_values_rows"]
-
 
 @dataclass(frozen=True, eq=False)
 class ValuesColumn:

@@ -149,10 +149,10 @@ class Queries(Selects):
         source = self._sources.named(self._rng.choice(self._shapes))
         where = self._where(source.scope, 1) if self._rng.random() < 0.6 else None
         items = self._items(source.scope, self._rng.randint(1, 3), 1)
-        everything = Select(items=items, source=source.node, where=where)
         limit = Literal(Family.INTEGER, self._rng.choice((0, 1, 3, 10, 1000)))
         offset = Literal(Family.INTEGER, self._rng.choice((0, 1, 5))) if self._rng.random() < 0.4 else None
-        return Statement(replace(everything, limit=limit, offset=offset), everything)
+        select = Select(items=items, source=source.node, where=where, limit=limit, offset=offset)
+        return Statement(select, is_partial=True)
 
     def _with(self) -> With:
         """Common table expressions, each of which may be read more than once."""

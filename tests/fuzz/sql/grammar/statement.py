@@ -1,13 +1,13 @@
 """A statement, and how its answers are compared."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.fuzz.sql.grammar.blocks import Query, Select, SetOperation, With
 from tests.fuzz.sql.grammar.kinds import Kind
 from tests.fuzz.sql.grammar.partitions import Partition
-from tests.fuzz.sql.grammar.tree import Expression, Node, Pair, Parameter, with_values
+from tests.fuzz.sql.grammar.tree import Expression, Node, Parameter, with_values
 
 
 @dataclass(frozen=True)
@@ -16,11 +16,17 @@ class Statement:
 
     Attributes:
         node: The query.
-        superset: What it returns some of, where its limit leaves a choice.
+        is_partial: Whether its limit leaves a choice among the rows of `superset`.
     """
 
     node: Node
-    superset: Node | None = None
+    is_partial: bool = False
+
+    @property
+    def superset(self) -> Node | None:
+        """What it returns some of, where its limit leaves a choice."""
+        node = self.node
+        return replace(node, limit=None, offset=None) if self.is_partial and isinstance(node, Query) else None
 
     @property
     def query(self) -> Query | None:
@@ -32,9 +38,9 @@ class Statement:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether the order of rows is known: all output columns are sorted by."""
+        """Whether the order of rows is known: all output columns are sorted by, none of which is inexact."""
         query = self.query
-        if query is None or not query.order:
+        if query is None or not query.order or self.is_inexact:
             return False
         block: Node | None = query
         while isinstance(block, SetOperation):
@@ -58,5 +64,4 @@ class Statement:
 
     def with_values(self, draw: Callable[[Kind], Any]) -> "Statement":
         """The statement with other values of its parameters."""
-        node, superset = with_values(Pair(self.node, self.superset), draw).both
-        return Statement(node, superset)
+        return replace(self, node=with_values(self.node, draw))

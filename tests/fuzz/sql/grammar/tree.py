@@ -98,21 +98,8 @@ class Node:
                     yield from one.walk()
 
 
-@dataclass(frozen=True)
-class Pair(Node):
-    """Two trees that share parameters."""
-
-    first: Node
-    second: Node | None
-
-    @property
-    def both(self) -> tuple[Node, Node | None]:
-        """The trees."""
-        return self.first, self.second
-
-
-def with_values(tree: Pair, draw: Callable[[Kind], Any]) -> Pair:
-    """The trees with other values of their parameters."""
+def with_values(tree: Node, draw: Callable[[Kind], Any]) -> Node:
+    """The tree with other values of its parameters."""
     drawn: dict[int, Any] = {}
 
     def changed(value: Any) -> Any:

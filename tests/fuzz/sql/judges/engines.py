@@ -118,7 +118,7 @@ class DataFusionEngine:
 
     def set_view(self, name: str, text: str) -> None:
         """Offer a query under a name."""
-        self._context.sql(f"CREATE OR REPLACE VIEW {quoted(name)} AS {text}").collect()
+        self.answer_text(f"CREATE OR REPLACE VIEW {quoted(name)} AS {text}")
 
     def answer(self, node: Node) -> pa.Table:
         return self.answer_text(render(node, Reader.DATAFUSION)[0])

@@ -26,6 +26,8 @@ LIMITS: Mapping[str, str] = MappingProxyType(
     {
         "too many rows to compare": "the judges hold answers in memory",
         "Can't cast value": "whether it is computed for rows that nobody needs follows from the plan",
+        "Cannot run range queries": "DataFusion 54 has no such windows by bytes and durations",
+        "has no RANGE: give its frame in ROWS": "DataFusion 54 has no such windows by bytes and durations",
         "SanityCheckPlan": "DataFusion 54 loses the order of rows behind DISTINCT, and says so",
         "No field named __grouping_id": "DataFusion 54 mistakes equal aggregates of parameters",
         "Physical plan does not support logical": "DataFusion 54 runs some subqueries only as joins",

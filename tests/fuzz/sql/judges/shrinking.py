@@ -38,11 +38,7 @@ def shrink(
 
 
 def _smaller(statement: Statement) -> list[Statement]:
-    found = [Statement(node, statement.superset) for node in statement.node.variants()]
-    if statement.superset is not None:
-        # Both change alike where they can.
-        pairs = zip(statement.superset.variants(), found, strict=False)
-        found = [replace(one, superset=whole) for whole, one in pairs]
+    found = [replace(statement, node=node) for node in statement.node.variants()]
     return sorted(found, key=lambda one: len(_text(one.node) or ""))
 
 

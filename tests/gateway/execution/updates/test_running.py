@@ -39,9 +39,10 @@ def test_it_waits_for_its_turn_and_can_be_stopped_before_it_writes(root: Path, n
 
         waiting = threading.Thread(target=insert)
         waiting.start()
-        while len(server.queries.list_active()) < 2:
+        # While it is planned, it is listed as well, and runs.
+        while not (queued := [one for one in server.queries.list_active() if one.state is QueryState.QUEUED]):
             threading.Event().wait(0.01)
-        (query,) = [one for one in server.queries.list_active() if one.state is QueryState.QUEUED]
+        (query,) = queued
         with flight.FlightClient(f"grpc://127.0.0.1:{server.port}") as operator:
             assert rpc.update(operator, f"KILL QUERY '{query.id}'") == 1
         waiting.join(120)

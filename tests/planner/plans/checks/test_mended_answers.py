@@ -318,6 +318,8 @@ def test_hidden_operands_that_lose_nothing_are_answered(
         "sum(n) OVER (ORDER BY whole RANGE BETWEEN INTERVAL '5 s' PRECEDING AND INTERVAL '9 s' FOLLOWING)",
         "whole + INTERVAL '5 seconds'",
         "CAST(half AS TIMESTAMP) - INTERVAL '1 microsecond' > TIMESTAMP '2024-02-29 23:59:59'",
+        "whole, (SELECT abs(sum(u.n) FILTER (WHERE FALSE)) FROM t AS u WHERE u.id = t.id)",
+        "abs(n) IN (7, n, (SELECT count(*) FILTER (WHERE u.id > 2) FROM t AS u))",
     ):
         assert_judged(engine, judge, f"SELECT {item} AS c FROM t")
 

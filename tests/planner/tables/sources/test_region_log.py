@@ -13,8 +13,7 @@ from memwal.storage.files import Storage
 from memwal.writing import OwnTail
 from planner.tables.sources.base_table import BaseTable, open_base_table
 from planner.tables.sources.caches import ByteCache
-from planner.tables.sources.log_tail import Tail
-from planner.tables.sources.region_log import RegionLog
+from planner.tables.sources.log_tail import RegionLog, Tail
 from planner.tables.state.log_reader import (
     ENTRIES_FOR_A_GENERATION,
     FlushedGenerationName,
@@ -65,12 +64,8 @@ class TestRegionLog:
     def test_manifests_are_older_or_newer(
         self, after: int, generation: int, *, fits: bool, is_behind: bool, is_ahead: bool
     ) -> None:
-        log, other = RegionLog(REGION, 5, 3), manifest(after, generation)
-        assert (log.replay_start == other.replay_start, log.is_behind(other), log.is_ahead_of(other)) == (
-            fits,
-            is_behind,
-            is_ahead,
-        )
+        own, other = RegionLog(REGION, 5, 3).replay_start, manifest(after, generation).replay_start
+        assert (own == other, own.is_behind(other), other.is_behind(own)) == (fits, is_behind, is_ahead)
 
     def test_what_is_flushed_known_or_a_fence_is_not_listed(self, base: BaseTable) -> None:
         log = RegionLog(REGION, 5, 3)

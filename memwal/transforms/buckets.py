@@ -1,4 +1,4 @@
-"""Murmur3 (x86, 32 bits, seed 0) over whole columns, in the two readings that region specs have.
+"""Bucket transforms: Murmur3 (x86, 32 bits, seed 0) over whole columns, in the two readings of region specs.
 
 Both hash numbers alike: 4 little-endian bytes for booleans, dates, times of day in seconds or milliseconds,
 `float32` and integers of up to 32 bits, 8 bytes for everything wider. They differ in strings whose length is
@@ -6,7 +6,9 @@ not a multiple of 4: Lance mixes each byte of the tail as a signed word of its o
 published mixes the tail once.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 import mmh3
@@ -14,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from memwal.errors import UnsupportedError
+from memwal.errors import InvalidInputError, UnsupportedError
+from memwal.transforms.transform import Transform, check_positive, one_column_error
 
 Words = npt.NDArray[np.uint32]
 
@@ -35,6 +38,78 @@ _WIDE: Final[tuple[Callable[[pa.DataType], bool], ...]] = (
     pa.types.is_timestamp,
     pa.types.is_time64,
 )
+
+
+class BucketHash(Enum):
+    """The two hash functions of the `bucket` transform; recorded values tell which one a table uses.
+
+    - LANCE: what Lance itself writes: `(hash & 0x7fffffff) % N` with its own treatment of string tails; NULL
+      is in bucket 0.
+    - SPECIFICATION: `abs(murmur3(col0)) % N` with Murmur3 as published; NULL stays NULL. Here too an `int32`
+      and an `int64` of equal value are in different buckets, although the specification asks expressions to
+      survive type promotion: it does not say how.
+    """
+
+    LANCE = "lance"
+    SPECIFICATION = "specification"
+
+
+@dataclass(frozen=True)
+class Bucket(Transform):
+    """The hash of one column modulo a number of buckets, as an int32.
+
+    Attributes:
+        num_buckets: 1 or more.
+        reading: which hash, and what becomes of NULL.
+    """
+
+    num_buckets: int
+    reading: BucketHash = BucketHash.LANCE
+
+    def __post_init__(self) -> None:
+        check_positive("bucket", "num_buckets", self.num_buckets)
+
+    def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:  # noqa: ARG002
+        """Return bucket numbers from 0 to `num_buckets` - 1."""
+        if len(columns) != 1:
+            raise one_column_error("bucket", columns)
+        column = columns[0]
+        if self.reading is BucketHash.LANCE:
+            hashes = hash_as_lance(column) & np.uint32(0x7FFFFFFF)
+            return pa.array((hashes % np.uint32(self.num_buckets)).astype(np.int32))
+        # In 64 bits: the absolute value of the smallest hash does not fit 32.
+        signed = hash_as_published(column).view(np.int32).astype(np.int64)
+        buckets = (np.abs(signed) % self.num_buckets).astype(np.int32)
+        return pa.array(buckets, mask=column.is_null().to_numpy(zero_copy_only=False))
+
+
+@dataclass(frozen=True)
+class MultiBucket(Transform):
+    """The hash of several columns modulo a number of buckets, as an int32: `abs(hash) % num_buckets`.
+
+    NULL fields are left out of the hash, and the bucket is NULL only if all fields are. The specification
+    leaves open how fields are joined; here their bytes, as `bucket` hashes them, follow each other without a
+    separator, so that one column alone gives the same bucket as `bucket` in the specification's reading.
+
+    Attributes:
+        num_buckets: 1 or more.
+    """
+
+    num_buckets: int
+
+    def __post_init__(self) -> None:
+        check_positive("multi_bucket", "num_buckets", self.num_buckets)
+
+    def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:  # noqa: ARG002
+        """Return bucket numbers from 0 to `num_buckets` - 1."""
+        if not columns:
+            msg = "Region transform 'multi_bucket' takes one column or more, got none"
+            raise InvalidInputError(msg)
+        return pa.array(map(self._bucket, zip(*map(encode_little_endian, columns), strict=True)), pa.int32())
+
+    def _bucket(self, fields: tuple[bytes | None, ...]) -> int | None:
+        present = [field for field in fields if field is not None]
+        return abs(mmh3.hash(b"".join(present))) % self.num_buckets if present else None
 
 
 def hash_as_lance(column: pa.Array) -> Words:

@@ -1,0 +1,87 @@
+"""`KILL QUERY 'id'`, with an id of `system.queries`.
+
+It returns one row like a query, so that every client can send it, but it does not wait in the queue of
+statements. It takes effect when it is executed, not when it is prepared.
+"""
+
+import logging
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from gateway.protocol.commands import Call
+from gateway.protocol.errors import QueryCancelledError
+from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
+
+logger = logging.getLogger(__name__)
+
+Cancel: TypeAlias = Callable[[str, LanceGatewayError, str | None], bool]
+"""Stops the statement of an id, of one user or of all; returns whether there was one."""
+
+# Atomic and possessive: many comments in a row have one reading, and trying others takes forever.
+_COMMENTS = r"(?>\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*+"
+_KILL = re.compile(
+    rf"{_COMMENTS}KILL\s+QUERY\s+'(?P<id>[^']*)'{_COMMENTS};?{_COMMENTS}", re.IGNORECASE | re.DOTALL
+)
+
+
+@dataclass(frozen=True)
+class Kill:
+    """A parsed KILL statement."""
+
+    sql: str
+    query_id: str
+
+    schema = pa.schema([pa.field("query_id", pa.string()), pa.field("killed", pa.bool_())])
+    parameter_schema = pa.schema([])
+
+    @cached_property
+    def serialized_parameter_schema(self) -> bytes:
+        """No parameters, as an encapsulated IPC message."""
+        return bytes(self.parameter_schema.serialize())
+
+    @cached_property
+    def digest(self) -> bytes:
+        """8 bytes that identify the result's schema."""
+        return blake2b(bytes(self.schema.serialize()), digest_size=8).digest()
+
+    def run(self, cancel: Cancel, call: Call) -> pa.RecordBatch:
+        """Cancel the statement; return one row.
+
+        Args:
+            cancel: stops it, see `Queries.cancel`.
+            call: that executes KILL.
+
+        Raises:
+            NotFoundError: there is no such statement under way that the caller may stop.
+        """
+        user = None if call.access.is_admin else call.identity.name
+        error = QueryCancelledError(f"the statement was killed by user {call.identity.name!r}")
+        if not cancel(self.query_id, error, user):
+            whose = "" if user is None else f" of user {user!r}"
+            raise NotFoundError(
+                f"no query {self.query_id!r}{whose} waits or runs on this gateway: "
+                "system.queries shows those that do"
+            )
+        logger.info("user %r killed query %s", call.identity.name, self.query_id)
+        return pa.RecordBatch.from_pylist([{"query_id": self.query_id, "killed": True}], self.schema)
+
+
+def parse_kill(sql: str) -> Kill:
+    """Return a statement whose first word is KILL.
+
+    >>> parse_kill("kill query '0af1' ;").query_id
+    '0af1'
+
+    Raises:
+        InvalidInputError: it does not go on like one.
+    """
+    match = _KILL.fullmatch(sql)
+    if match is None:
+        raise InvalidInputError("KILL is written KILL QUERY '<query_id>', with an id of system.queries")
+    return Kill(sql, match["id"])
