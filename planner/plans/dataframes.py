@@ -24,6 +24,7 @@ from planner.binding.bound_statement import (
 from planner.binding.substrait import Bound, BoundPlan
 from planner.bridge.distance_functions import register_distances
 from planner.bridge.plain_types import normalize_schema
+from planner.bridge.plan_reading import WRONG_RULES
 from planner.bridge.run_control import stream_batches
 from planner.plans.checks.mistaken_plans import MOVING_RULE, SUSPECT, TOTALS, check_plan
 from planner.plans.checks.unordered_extremes import EXTREMES_OF_GROUPS, has_unordered_extremes
@@ -41,14 +42,6 @@ from planner.sql.search_call import SearchCall
 from planner.sql.tokens import quote
 from planner.tables.state.catalog import CATALOG, SCHEMA, Catalog
 from planner.tables.visibility.visibility import Visibility
-
-_WRONG_RULES = ("eliminate_duplicated_expr", "eliminate_group_by_constant")
-"""Rules of DataFusion 54 that give wrong answers.
-
-The first drops sort keys that depend on others in one input of an outer join, but not in its result, and
-mistakes the keys of a GROUP BY behind computed columns. The second replaces groups by constants with an
-aggregate without groups, which gives one row for no input rows.
-"""
 
 _LOSING_RULES = (
     "simplify_expressions",
@@ -324,7 +317,7 @@ class Frames:
         if self._memory_bytes is not None:
             runtime = RuntimeEnvBuilder().with_fair_spill_pool(self._memory_bytes)
         context = SessionContext(config, runtime)
-        for rule in (*_WRONG_RULES, *(_LOSING_RULES if typing else ()), *without):
+        for rule in (*WRONG_RULES, *(_LOSING_RULES if typing else ()), *without):
             context.remove_optimizer_rule(rule)
         return context
 

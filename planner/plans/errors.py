@@ -100,8 +100,8 @@ def translate_error(
     unranged = _NO_RANGE.match(short)
     if unranged is not None:
         return InvalidInputError(
-            f"a window with ORDER BY values of type {unranged[1]} has no RANGE: give its frame in ROWS, as "
-            "in ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+            f"a window with ORDER BY values of type {unranged[1]} has no RANGE: give its frame in ROWS, "
+            "as in ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
         )
     if _UNORDERED.match(short):
         return InvalidInputError("max and min take no values of this nested type, which have no order")

@@ -27,6 +27,7 @@ from memwal.errors import UnsupportedError
 from memwal.transforms.determinism import is_deterministic
 from planner.bridge.plan_reading import (
     KEEPS_SUBQUERIES,
+    WRONG_RULES,
     Expression,
     columns_of,
     every_node,
@@ -154,7 +155,8 @@ def _typing() -> SessionContext:
 def _unfolding() -> SessionContext:
     """Makes joins of subqueries, where the bindings show their constants, and folds nothing."""
     context = SessionContext(SessionConfig().set(KEEPS_SUBQUERIES, "false"))
-    context.remove_optimizer_rule("simplify_expressions")
+    for rule in (*WRONG_RULES, "simplify_expressions"):
+        context.remove_optimizer_rule(rule)
     return context
 
 

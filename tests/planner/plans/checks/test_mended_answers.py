@@ -324,6 +324,11 @@ def test_hidden_operands_that_lose_nothing_are_answered(
         assert_judged(engine, judge, f"SELECT {item} AS c FROM t")
 
 
+def test_groups_may_have_a_column_and_its_cast(engine: QueryEngine, judge: duckdb.DuckDBPyConnection) -> None:
+    groups = "GROUP BY g, CAST(g AS BIGINT)"
+    assert_judged(engine, judge, f"SELECT min(fine), count(*) FROM t WHERE whole > '2024-02-28' {groups}")
+
+
 def test_what_is_written_instead_is_right(engine: QueryEngine) -> None:
     for condition, count in (
         ("to_timestamp_nanos(whole) < to_timestamp_nanos(half)", 10),

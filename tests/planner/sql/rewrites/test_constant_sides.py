@@ -1,0 +1,100 @@
+"""Comparisons with a constant on the left are combined rightly with those on the right. DuckDB judges."""
+
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+import duckdb
+import lance
+import pyarrow as pa
+import pytest
+
+from planner.engine import QueryEngine
+from planner.sql.rewrites.constant_sides import exchange_constant_sides
+from planner.sql.tokens import apply_edits, tokenize
+from planner.tables.state.catalog import Catalog
+
+T = pa.table({"id": [0, 1, 2, 3, None]})
+U = pa.table({"id": [0, 1, 2, 7], "s": ["a", "b", None, "z"]})
+MIRRORED = ("1 < {}", "1 >= {}", "1 = {}", "NOT (1 <= {})", "CAST('1' AS BIGINT) = {}")
+USUAL = ("{} >= 1", "{} <= 1", "{} = 1", "{} BETWEEN 1 AND 2")
+SHAPES = (
+    "SELECT t.id, u.id FROM t JOIN u ON {a_u} WHERE {b_u}",
+    "SELECT t.id, u.id FROM t RIGHT JOIN u ON {a_t} WHERE {b_t}",
+    "SELECT t.id, v.id FROM t LEFT JOIN (SELECT * FROM u WHERE {b_u}) AS v ON {a_v}",
+    "SELECT t.id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.id = t.id AND {a_t}) AND {b_t}",
+    "SELECT t.id FROM t WHERE 1 IN (SELECT u.id FROM u WHERE {a_u} AND {b_u})",
+    "SELECT t.id FROM t WHERE 1 = ANY (SELECT u.id FROM u WHERE u.id = t.id AND {b_u}) OR {a_t}",
+)
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueryEngine]:
+    root: Path = tmp_path_factory.mktemp("sides")
+    lance.write_dataset(T, root / "t.lance")
+    lance.write_dataset(U, root / "u.lance")
+    engine = QueryEngine(Catalog.open(str(root)), partitions=2)
+    yield engine
+    engine.close()
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as connection:
+        connection.register("t", T)
+        connection.register("u", U)
+        yield connection
+
+
+def rows(table: pa.Table) -> list[str]:
+    return sorted(map(str, zip(*(column.to_pylist() for column in table.columns), strict=True)))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_both_sides_are_combined_rightly(
+    engine: QueryEngine, judge: duckdb.DuckDBPyConnection, shape: str
+) -> None:
+    for mirrored, usual in product(MIRRORED, USUAL):
+        names = {f"a_{one}": mirrored.format(f"{one}.id") for one in "tuv"}
+        sql = shape.format(**names, **{f"b_{one}": usual.format(f"{one}.id") for one in "tuv"})
+        assert rows(engine.execute(sql).read_all()) == sorted(map(str, judge.execute(sql).fetchall())), sql
+
+
+def test_parameters_are_constants(engine: QueryEngine) -> None:
+    plan = engine.prepare("SELECT t.id FROM t JOIN u ON $1 = t.id AND u.id = $2 WHERE t.id = $1")
+    assert plan.execute([pa.scalar(1), pa.scalar(7)]).read_all().to_pydict() == {"id": [1]}
+
+
+def test_a_member_may_be_a_parameter(engine: QueryEngine) -> None:
+    plan = engine.prepare("SELECT id FROM t WHERE ? IN (SELECT u.id FROM u WHERE u.id = 1) AND id = 2")
+    assert plan.execute([pa.scalar(1)]).read_all().to_pydict() == {"id": [2]}
+    assert plan.execute([pa.scalar(7)]).read_all().num_rows == 0
+
+
+def test_outputs_keep_their_names(engine: QueryEngine) -> None:
+    assert engine.execute("SELECT 1 < id FROM t WHERE 1 < id").read_all().schema.names == ["Int64(1) < t.id"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("1 < a", "a > 1"),
+        ("1 <= a AND 2 > a OR '1' = b", "a >= 1 AND a < 2 OR b = '1'"),
+        ("NOT 1 = a", "NOT a = 1"),
+        ("($1 = a)", "(a = $1)"),
+        ("DATE '2024-01-01' < t.d", "t.d > DATE '2024-01-01'"),
+        ("CAST(? AS DATE) < left(a, 2)", "left(a, 2) > CAST(? AS DATE)"),
+        ("-1 + 2 < a + b * 2 AND c", "a + b * 2 > -1 + 2 AND c"),
+        ("CASE WHEN TRUE THEN 1 END = a::bigint", "a::bigint = CASE WHEN TRUE THEN 1 END"),
+        ("a < 1 AND 1 = 1 AND b = a", None),
+        ("a BETWEEN 0 AND 1 = b", None),
+        ("1 = a IS TRUE", None),
+        ("1 = (SELECT max(a) FROM u)", None),
+        ("1 <> a", None),
+        ("'x' LIKE a", None),
+    ],
+)
+def test_only_constants_change_sides(condition: str, expected: str | None) -> None:
+    sql = f"SELECT 1 < a FROM t WHERE {condition}"
+    changed = apply_edits(sql, exchange_constant_sides(tokenize(sql)))
+    assert changed.split() == f"SELECT 1 < a FROM t WHERE {expected or condition}".split()
