@@ -22,6 +22,7 @@ from execnodes.lookups import BloomFilterGuardExec, CoalesceFirstExec, TakeLastE
 from execnodes.node import (
     DeduplicateExec,
     ExecNode,
+    MeasuredNode,
     Metrics,
     MetricsSet,
     ScanExec,
@@ -43,6 +44,7 @@ __all__ = [
     "KeySet",
     "LanceScanExec",
     "LanceSource",
+    "MeasuredNode",
     "MemTableScanExec",
     "MemTableSource",
     "Metrics",

@@ -32,6 +32,25 @@ class Metrics:
     counters: dict[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class MeasuredNode:
+    """What one node of a plan did, for another process.
+
+    Attributes:
+        name: of its class.
+        description: as EXPLAIN shows it.
+        metrics: of the node.
+        elapsed_compute: seconds spent in the node itself.
+        inputs: those that ran.
+    """
+
+    name: str
+    description: str
+    metrics: Metrics
+    elapsed_compute: float
+    inputs: tuple[MeasuredNode, ...]
+
+
 class MetricsSet:
     """Metrics of all nodes of a plan, summed over partitions; safe to share between threads."""
 
@@ -64,6 +83,14 @@ class MetricsSet:
             return 0.0
         inputs = sum(child.elapsed for n in node.children() if (child := self._of.get(n)))
         return max(own.elapsed - inputs, 0.0)
+
+    def measure(self, node: ExecNode) -> MeasuredNode | None:
+        """Return what a node and its inputs did; None if it never ran."""
+        metrics = self._of.get(node)
+        if metrics is None:
+            return None
+        inputs = tuple(found for one in node.children() if (found := self.measure(one)) is not None)
+        return MeasuredNode(type(node).__name__, node.describe(), metrics, self.elapsed_compute(node), inputs)
 
 
 def never_stop() -> None:

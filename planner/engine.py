@@ -8,16 +8,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
+from typing import TypeAlias
 
 from cachetools import LRUCache
 
 from memwal.errors import LanceGatewayError
 from memwal.storage.files import Storage
 from planner.access.rights import FULL_ACCESS, Access
-from planner.bridge.run_control import describe_panics
+from planner.access.visible_catalog import VisibleCatalog
+from planner.bridge.run_control import describe_panics, run_isolated
 from planner.plans.errors import schema_changed_error
 from planner.plans.prepared_query import Constant, PreparedQuery
-from planner.plans.query_planner import MAX_PLANS, QueryPlanner, StatementKey
+from planner.plans.query_planner import LONG_STATEMENT, MAX_PLANS, QueryPlanner, StatementKey
 from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
 from planner.sql.dialects.translate import NATIVE
 from planner.writes.ddl.alter import prepare_alter
@@ -25,13 +27,19 @@ from planner.writes.ddl.create import prepare_create
 from planner.writes.ddl.drop import prepare_drop
 from planner.writes.ddl.maintenance import prepare_analyze, prepare_optimize
 from planner.writes.dml.explain import PreparedExplain, analyze_error, split_explain
-from planner.writes.dml.insert import PreparedInsert, prepare_insert
+from planner.writes.dml.insert import (
+    PreparedInsert,
+    prepare_insert,
+    prepare_long_insert,
+    read_long_insert,
+)
 from planner.writes.dml.merge import prepare_merge
 from planner.writes.dml.prepared_write import PreparedRows, PreparedWrite, WriteResult
 from planner.writes.dml.statement.target import check_may_write
 from planner.writes.dml.statement.text import read_statement
 from planner.writes.dml.statement.translate import is_dml, translate_dml
 from planner.writes.dml.update import prepare_delete, prepare_truncate, prepare_update
+from planner.writes.dml.values.long_values import LongInsert
 
 __all__ = [
     "DEFAULT_SETTINGS",
@@ -66,10 +74,24 @@ def _prepare_after_with(
     """Prepare the statement behind WITH; return None if it is a query."""
     if _WRITES.search(sql) is None:
         return None
-    reader = read_statement(sql).reader()
-    reader.common_tables()
-    family = _OF_ROWS.get(reader.word.lower())
+    family = _OF_ROWS.get(_find_word(sql))
     return None if family is None else family(engine, sql, settings, access)
+
+
+def _find_word(sql: str) -> str:
+    """Return the first word of a statement behind its common table expressions.
+
+    Raises:
+        LanceGatewayError: it has syntax errors before that word.
+    """
+    return run_isolated(None, _read_word, sql) if len(sql) > LONG_STATEMENT else _read_word(sql)
+
+
+def _read_word(sql: str) -> str:
+    reader = read_statement(sql).reader()
+    if reader.word == "WITH":
+        reader.common_tables()
+    return reader.word.lower()
 
 
 def _prepare_after_explain(
@@ -78,11 +100,12 @@ def _prepare_after_explain(
     """Prepare EXPLAIN of a statement that writes; return None if it explains a query."""
     if _WRITES.search(sql) is None:
         return None
-    text, analyzes = split_explain(sql)
+    is_long = len(sql) > LONG_STATEMENT
+    text, analyzes = run_isolated(None, split_explain, sql) if is_long else split_explain(sql)
     if not text:
         return None
-    word = first_word(text)
-    family = _prepare_after_with if word == "with" else _OF_ROWS.get(word)
+    word = _find_word(text)
+    family = _OF_ROWS.get(word)
     statement = None if family is None else family(engine, text, settings, access)
     if statement is None:
         return None
@@ -108,6 +131,8 @@ _FAMILIES: Mapping[str, Prepare] = MappingProxyType(
 
 # Atomic and possessive, so that many comments in a row don't cause exponential backtracking.
 _FIRST_WORD = re.compile(r"(?>\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*+([A-Za-z]+)", re.DOTALL)
+_CHANGES = frozenset(_FAMILIES) - {"with", "explain"}
+"""First words of statements that change something in any case."""
 
 
 def first_word(sql: str) -> str:
@@ -138,6 +163,24 @@ def prepare_write(
     return family(engine, sql, settings, access)
 
 
+def read_long_write(
+    engine: QueryPlanner, sql: str, settings: SessionSettings, access: Access
+) -> LongInsert | None:
+    """Check a long statement that changes something, for another process.
+
+    Returns:
+        What the other process need not read itself; None where it must read the whole text.
+
+    Raises:
+        LanceGatewayError: the statement is not valid, or the principal may not do that.
+    """
+    with describe_panics(sql):
+        write = prepare_write(engine, sql, settings, access)
+    return read_long_insert(write) if isinstance(write, PreparedInsert) else None
+
+
+ReadLongWrite: TypeAlias = Callable[[str, SessionSettings, VisibleCatalog], LongInsert | None]
+"""Has `read_long_write` done in another process."""
 _MAX_ONE_TIME_STATEMENTS = 256
 """Statements without parameters that are kept until they are executed."""
 _MAX_LENGTH = 16_384
@@ -197,6 +240,9 @@ def _is_current(engine: QueryPlanner, write: PreparedRows, access: Access) -> bo
 class QueryEngine(QueryPlanner):
     """Prepares and runs statements of all kinds; safe to share between threads."""
 
+    read_long_write: ReadLongWrite | None = None
+    """Reads long statements that write; None reads all of them in this process."""
+
     @cached_property
     def _writes(self) -> WriteCache:
         return WriteCache(MAX_PLANS)
@@ -220,8 +266,7 @@ class QueryEngine(QueryPlanner):
             return plan
         write = self._writes.get(key, self)
         if write is None:
-            with describe_panics(sql):
-                write = prepare_write(self, sql, settings, access)
+            write = self._prepare_write(sql, settings, access)
             if write is None:
                 return self._prepare_and_keep(key, promised)
             if Shortcut.KEPT_WRITES in settings.shortcuts:
@@ -229,6 +274,18 @@ class QueryEngine(QueryPlanner):
         if promised is not None and promised != write.digest:
             raise schema_changed_error(sql)
         return write
+
+    def _prepare_write(self, sql: str, settings: SessionSettings, access: Access) -> PreparedWrite | None:
+        """Check a statement that changes something; return None for others."""
+        if self.read_long_write is not None and len(sql) > LONG_STATEMENT and first_word(sql) in _CHANGES:
+            # Who may not write must not keep this process busy, and a long list of rows takes a while.
+            long = self.read_long_write(sql, settings, self.visible_catalog(access))
+            if long is not None:
+                insert = prepare_long_insert(self, long, replace(settings, dialect=NATIVE), access)
+                if insert is not None:
+                    return insert
+        with describe_panics(sql):
+            return prepare_write(self, sql, settings, access)
 
     @property
     def storage(self) -> Storage:

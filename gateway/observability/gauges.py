@@ -10,6 +10,7 @@ from prometheus_client.registry import Collector
 
 from gateway.execution.query import QueryState
 from gateway.execution.running_queries import Queries
+from gateway.execution.workers.pool import WorkerPool
 from memwal.writing.observing import RegionStats, WriteObserver
 from planner.tables.state.catalog import Catalog
 
@@ -248,6 +249,27 @@ class Gauges(Collector):
             generations.add_metric(label, len(snapshot.generations))
             rows.add_metric(label, sum(tail.rows.num_rows for tail in snapshot.tails))
         yield from (version, age, generations, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerCounts(Collector):
+    """How many workers have ended and were started."""
+
+    pool: WorkerPool
+
+    def collect(self) -> Iterator[Metric]:
+        """Look everything up."""
+        deaths = CounterMetricFamily(
+            "lance_gateway_worker_deaths", "Workers that have ended unasked.", labels=("reason",)
+        )
+        for reason, count in self.pool.deaths.items():
+            deaths.add_metric((reason.value,), count)
+        yield deaths
+        yield CounterMetricFamily(
+            "lance_gateway_worker_replacements",
+            "Workers that were started in the place of others.",
+            value=self.pool.replacements,
+        )
 
 
 def _create_table_gauge(name: str, documentation: str) -> GaugeMetricFamily:

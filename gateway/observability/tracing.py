@@ -19,14 +19,14 @@ from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from execnodes import ExecNode, MetricsSet
+from execnodes import MeasuredNode, MetricsSet
 from gateway.auth.calls import RpcObserver
 from gateway.execution.query import Query, QueryState, current_statement
 from gateway.execution.running_queries import QueryObserver
 from gateway.observability.statements import shorten_session_id, shorten_statement
 from memwal.writing.observing import WriteObserver
 from planner.engine import PreparedQuery, QueryEngine
-from planner.plans.query_planner import CreateQuery, StatementKey
+from planner.plans.query_planner import CreateQuery, CreateUnbound, StatementKey
 from planner.tables.state.catalog import Catalog
 
 _SERVICE = "lance-gateway"
@@ -144,10 +144,9 @@ class Tracing(QueryObserver, RpcObserver, WriteObserver):
         metrics = query.control.metrics
         if metrics is not None:
             for scan in query.scans:
-                # A scan that never ran has no tree yet, and need not get one now.
-                tree = scan.planned_tree
-                if tree is not None:
-                    self._record_nodes(tree, metrics, span, _to_nanoseconds(query.started_at))
+                measured = scan.measure(metrics)
+                if measured is not None:
+                    self._record_node(measured, span, _to_nanoseconds(query.started_at))
         span.end(_to_nanoseconds(query.finished_at))
 
     def on_group(
@@ -181,25 +180,25 @@ class Tracing(QueryObserver, RpcObserver, WriteObserver):
         span.set_attributes({"lance_gateway.table": table, "lance_gateway.region": region_id, **named})
         span.end(end)
 
-    def _record_nodes(self, node: ExecNode, metrics: MetricsSet, parent: Span, start: int | None) -> None:
+    def _record_node(self, node: MeasuredNode, parent: Span, start: int | None) -> None:
         """Record one span per node: the time of the node and its inputs, over all partitions."""
-        node_metrics = metrics.of(node)
-        if node_metrics is None or start is None:
+        if start is None:
             return
+        metrics = node.metrics
         context = trace.set_span_in_context(parent, otel_context.Context())
-        span = self._tracer.start_span(type(node).__name__, context, start_time=start)
+        span = self._tracer.start_span(node.name, context, start_time=start)
         span.set_attributes(
             {
-                "lance_gateway.node": node.describe(),
-                "lance_gateway.output_rows": node_metrics.output_rows,
-                "lance_gateway.output_batches": node_metrics.output_batches,
-                "lance_gateway.elapsed_compute_ms": metrics.elapsed_compute(node) * 1000,
-                **{f"lance_gateway.{name}": count for name, count in node_metrics.counters.items()},
+                "lance_gateway.node": node.description,
+                "lance_gateway.output_rows": metrics.output_rows,
+                "lance_gateway.output_batches": metrics.output_batches,
+                "lance_gateway.elapsed_compute_ms": node.elapsed_compute * 1000,
+                **{f"lance_gateway.{name}": count for name, count in metrics.counters.items()},
             }
         )
-        for child in node.children():
-            self._record_nodes(child, metrics, span, start)
-        span.end(start + int(node_metrics.elapsed * 1e9))
+        for child in node.inputs:
+            self._record_node(child, span, start)
+        span.end(start + int(metrics.elapsed * 1e9))
 
     def _find_parent(self) -> otel_context.Context:
         query = current_statement()
@@ -217,6 +216,7 @@ class TracedEngine(QueryEngine):
         partitions: of every scan, by default one per core.
         memory_bytes: what one statement may use before it spills to disk; None for no limit.
         create_query: plans queries; by default in this process.
+        create_unbound: binds and plans long statements; None binds all of them in this process.
     """
 
     def __init__(
@@ -227,8 +227,15 @@ class TracedEngine(QueryEngine):
         partitions: int | None = None,
         memory_bytes: int | None = None,
         create_query: CreateQuery = PreparedQuery,
+        create_unbound: CreateUnbound | None = None,
     ) -> None:
-        super().__init__(catalog, partitions=partitions, memory_bytes=memory_bytes, create_query=create_query)
+        super().__init__(
+            catalog,
+            partitions=partitions,
+            memory_bytes=memory_bytes,
+            create_query=create_query,
+            create_unbound=create_unbound,
+        )
         self._tracing = tracing
 
     def _prepare_and_keep(self, key: StatementKey, promised: bytes | None) -> PreparedQuery:

@@ -17,7 +17,7 @@ from gateway.observability.http import HttpServer, Readiness
 from gateway.observability.statements import Metrics, QueryLog, WriteAudit
 from gateway.server import GatewayServer
 from planner.engine import PreparedQuery, QueryEngine
-from planner.plans.query_planner import CreateQuery
+from planner.plans.query_planner import CreateQuery, CreateUnbound
 from planner.tables.state.catalog import Catalog
 
 if TYPE_CHECKING:
@@ -80,7 +80,11 @@ class Observability:
                 writes.listen(self._tracing)
 
     def create_engine(
-        self, partitions: int | None, memory_bytes: int | None, create_query: CreateQuery = PreparedQuery
+        self,
+        partitions: int | None,
+        memory_bytes: int | None,
+        create_query: CreateQuery = PreparedQuery,
+        create_unbound: CreateUnbound | None = None,
     ) -> QueryEngine:
         """Return an engine over the catalog, which traces planning if traces are exported.
 
@@ -88,10 +92,15 @@ class Observability:
             partitions: of every scan, None for one per core.
             memory_bytes: what one statement may use before it spills to disk; None for no limit.
             create_query: plans queries; by default in this process.
+            create_unbound: binds and plans long statements; None binds all of them in this process.
         """
         if self._tracing is None:
             return QueryEngine(
-                self.catalog, partitions=partitions, memory_bytes=memory_bytes, create_query=create_query
+                self.catalog,
+                partitions=partitions,
+                memory_bytes=memory_bytes,
+                create_query=create_query,
+                create_unbound=create_unbound,
             )
         from gateway.observability.tracing import TracedEngine  # noqa: PLC0415 - loaded already
 
@@ -101,6 +110,7 @@ class Observability:
             partitions=partitions,
             memory_bytes=memory_bytes,
             create_query=create_query,
+            create_unbound=create_unbound,
         )
 
     def list_query_observers(self) -> Sequence[QueryObserver]:

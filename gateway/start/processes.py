@@ -98,6 +98,7 @@ def plan_processes(config: GatewayConfig, memory_bytes: int | None = None) -> Pr
         query_memory_bytes=query_bytes,
         memory_bytes=worker_bytes,
         max_batch_bytes=limits.max_batch_bytes,
+        writes=config.writes.enabled,
         configure_logging=partial(statements.configure, watching.log_format, watching.log_level),
         shared_directory=shared.directory,
         shared_bytes=shared.nbytes,

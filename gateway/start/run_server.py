@@ -23,9 +23,9 @@ from gateway.auth.policy import find_misfits, parse_policy
 from gateway.config.loader import Loaded, list_fields
 from gateway.config.schema import GatewayConfig
 from gateway.execution.workers.pool import WorkerPool
-from gateway.execution.workers.remote_query import RemoteQuery
+from gateway.execution.workers.remote_query import RemoteQuery, bind_in_worker, read_write_in_worker
 from gateway.observability import statements
-from gateway.observability.gauges import WriteEvents
+from gateway.observability.gauges import WorkerCounts, WriteEvents
 from gateway.observability.system_tables import SystemSettings, SystemWorkers
 from gateway.peers.forwarding import ForwardedRows
 from gateway.protocol.limits import Limits
@@ -157,12 +157,15 @@ def _start(
         )
         forwarded = ForwardedRows(observability.catalog, config.writes.claim_timeout)
     create_query = PreparedQuery if pool is None else partial(RemoteQuery, pool)
+    create_unbound = None if pool is None else partial(bind_in_worker, pool)
     engine = observability.create_engine(
-        config.server.partitions or count_cores(), plan.query_memory_bytes, create_query
+        config.server.partitions or count_cores(), plan.query_memory_bytes, create_query, create_unbound
     )
     engine.add_system_tables(SystemSettings(loaded))
     if pool is not None:
+        engine.read_long_write = partial(read_write_in_worker, pool)
         engine.add_system_tables(SystemWorkers(pool))
+        observability.metrics.registry.register(WorkerCounts(pool))
     host, port = config.server.host, config.server.port
     try:
         server = GatewayServer(

@@ -149,6 +149,19 @@ def check_table_access(table: Table, access: TableAccess) -> None:
         raise InvalidInputError(f"table {table.name!r}: {error}") from error
 
 
+@dataclass(frozen=True, slots=True)
+class FoundNames:
+    """The names of a statement, as a catalog found them.
+
+    Attributes:
+        tables: name and version -> declared columns, and the key columns.
+        views: name -> SELECT.
+    """
+
+    tables: Mapping[tuple[str, AsOf | None], tuple[pa.Schema, tuple[str, ...]]]
+    views: Mapping[str, str]
+
+
 class VisibleCatalog:
     """Resolves the names in statements and metadata requests of a principal.
 
@@ -287,6 +300,27 @@ class VisibleCatalog:
         """
         now = now or self.reopen()
         return all(now.view_sql(name) == sql and not now.has_table(name) for name, sql in self.views.items())
+
+    @property
+    def found(self) -> FoundNames:
+        """Return the names that were found, for a catalog of another process."""
+        tables = {key: (table.declared_schema, table.primary_key) for key, table in self._tables.items()}
+        return FoundNames(tables, dict(self.views))
+
+    def find_same(self, found: FoundNames) -> bool:
+        """Find names that the catalog of another process has found; return whether they mean the same here.
+
+        Raises:
+            LanceGatewayError: one of them does not exist any more, or can't be read.
+        """
+        for name, sql in found.views.items():
+            if self.view_sql(name) != sql or self.has_table(name):
+                return False
+        for (name, as_of), (schema, key) in found.tables.items():
+            table = self.table(name, as_of)
+            if not table.declared_schema.equals(schema) or table.primary_key != key:
+                return False
+        return True
 
     def system_tables(self) -> tuple[str, ...]:
         """Return the names of tables of the schema `system`, sorted."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
@@ -204,6 +205,14 @@ class BoundStatement:
     def as_written(self) -> BoundStatement:
         """Return the statement without corrections, whose columns have the names of the original text."""
         return replace(self, _pieces=tuple(piece for piece in self._pieces if not piece.mend))
+
+    def without_text(self) -> BoundStatement:
+        """Return the statement as processes need it that do not plan it: without the text for DataFusion."""
+        slim = copy(self)
+        removed = {"_pieces": (), "key_query": None, "vectors": (), "is_volatile": self.is_volatile}
+        for name, value in removed.items():
+            object.__setattr__(slim, name, value)
+        return slim
 
     def with_values(self, parameters: Sequence[pa.Scalar]) -> tuple[str, dict[str, pa.Scalar]]:
         """Render the text for DataFusion with placeholders; return it with the values of these.

@@ -16,7 +16,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar, TypeAlias
 
@@ -60,6 +60,11 @@ class BoundPlan:
     def lists_tables(self) -> bool:
         """Return whether the plan reads lists of tables."""
         return any(statement.lists_tables for statement in self.relations.values())
+
+    def without_text(self) -> BoundPlan:
+        """Return the plan as processes need it that do not plan it."""
+        relations = {name: statement.without_text() for name, statement in self.relations.items()}
+        return replace(self, relations=relations, _plan="")
 
     def make_frame(self, context: SessionContext, relations: Mapping[str, DataFrame]) -> DataFrame:
         """Plan it with DataFusion.

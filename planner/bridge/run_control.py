@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar, TypeVarTuple
 import pyarrow as pa
 from datafusion import DataFrame, RecordBatch
 
-from execnodes import ExecNode, MetricsSet
+from execnodes import ExecNode, MeasuredNode, MetricsSet
 from memwal.errors import InvalidInputError, LanceGatewayError, PanicError, is_panic
 from planner.sql.limits import find_makers
 
@@ -100,7 +100,10 @@ class RunningScan(Protocol):
 
     @property
     def planned_tree(self) -> ExecNode | None:
-        """Return the exec nodes that read the rows; None for a scan that never ran."""
+        """Return the exec nodes that read the rows; None if it ran in no process, or in another one."""
+
+    def measure(self, metrics: MetricsSet) -> MeasuredNode | None:
+        """Return what the exec nodes did; None for a scan that never ran, or was not measured."""
 
 
 class Run(Protocol):

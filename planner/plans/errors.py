@@ -50,6 +50,7 @@ _WRAPPERS = re.compile(
 _WRONG_TYPE = re.compile(r"Internal error: could not cast array of type (.+?) to arrow_array")
 _NO_RANGE = re.compile(r"Internal error: Cannot run range queries on datatype: (.+)\.\n")
 _UNORDERED = re.compile(r"Internal error: Uncomparable values")
+_NEGATIVE_SIZE = re.compile(r"Internal error: array_resize: failed to convert size")
 
 
 class QueryFailedError(LanceGatewayError):
@@ -104,6 +105,8 @@ def translate_error(
         )
     if _UNORDERED.match(short):
         return InvalidInputError("max and min take no values of this nested type, which have no order")
+    if _NEGATIVE_SIZE.match(short):
+        return InvalidInputError("array_resize takes sizes from 0 on, and got a negative one")
     if _EXHAUSTED in text:
         return ResourcesExhaustedError(_describe_exhaustion(short))
     if _PANIC not in text and any(mark in text for mark in (*_PLANNING, *_DATA)):

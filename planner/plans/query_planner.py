@@ -124,8 +124,45 @@ class PlanCache:
 
 CreateQuery: TypeAlias = Callable[[Frames, Bound, SessionSettings, VisibleCatalog], PreparedQuery]
 """Checks a bound statement."""
+CreateUnbound: TypeAlias = Callable[[Frames, str | bytes, SessionSettings, VisibleCatalog], PreparedQuery]
+"""Binds a text or a Substrait plan, and checks it."""
+LONG_STATEMENT = 8192
+"""A text of more characters, or a plan of more bytes, is bound where it is planned: that takes a while."""
 MAX_PLANS = 1024
 """The number of statements of usual length whose plans are kept."""
+
+
+def bind_and_create(
+    create_query: CreateQuery,
+    frames: Frames,
+    statement: str | bytes,
+    settings: SessionSettings,
+    visible: VisibleCatalog,
+) -> PreparedQuery:
+    """Bind a statement, a text being translated from the dialect of its session first, and check it.
+
+    Args:
+        create_query: checks the bound statement.
+        frames: plans it.
+        statement: SQL, or a serialized substrait.Plan.
+        settings: of the session.
+        visible: the tables of the principal.
+
+    Raises:
+        LanceGatewayError: the statement is not valid.
+    """
+    telling: AbstractContextManager[None] = nullcontext()
+    if isinstance(statement, str) and settings.dialect != NATIVE:
+        statement = to_native(statement, settings.dialect, visible)
+        telling = note_translation(settings.dialect)
+    with telling:
+        bound: Bound
+        if isinstance(statement, bytes):
+            bound = bind_plan(statement, visible)
+        else:
+            bound = bind(statement, visible, catalog=settings.catalog, schema=settings.schema)
+        with describe_panics(bound.sql):
+            return create_query(frames, bound, settings, visible)
 
 
 class QueryPlanner:
@@ -136,6 +173,7 @@ class QueryPlanner:
         partitions: of every scan, by default one per core.
         memory_bytes: memory of one statement before it spills to disk; None for no limit.
         create_query: plans statements; by default in this process.
+        create_unbound: binds and plans long statements; None binds all of them in this process.
 
     Raises:
         PreconditionError: the installed pylance and datafusion don't match.
@@ -148,11 +186,13 @@ class QueryPlanner:
         partitions: int | None = None,
         memory_bytes: int | None = None,
         create_query: CreateQuery = PreparedQuery,
+        create_unbound: CreateUnbound | None = None,
     ) -> None:
         compatibility.check()
         self.catalog = catalog
         self._is_remote = catalog.storage.backend.scheme != LocalBackend.scheme
         self._create_query = create_query
+        self._create_unbound = create_unbound
         self._frames = Frames(catalog, partitions, memory_bytes)
         self._plans = PlanCache(MAX_PLANS)
         self._system_tables = {table.name: table for table in list_system_tables(catalog)}
@@ -210,24 +250,27 @@ class QueryPlanner:
     def _prepare_and_keep(self, key: StatementKey, promised: bytes | None) -> PreparedQuery:
         statement, settings = key.statement, key.settings
         visible = self.visible_catalog(key.access)
-        telling: AbstractContextManager[None] = nullcontext()
-        if isinstance(statement, str) and settings.dialect != NATIVE:
-            statement = to_native(statement, settings.dialect, visible)
-            telling = note_translation(settings.dialect)
-        with telling:
-            bound: Bound
-            if isinstance(statement, bytes):
-                bound = bind_plan(statement, visible)
-            else:
-                bound = bind(statement, visible, catalog=settings.catalog, schema=settings.schema)
+
+        def create(
+            frames: Frames, bound: Bound, settings: SessionSettings, visible: VisibleCatalog
+        ) -> PreparedQuery:
             try:
-                with describe_panics(bound.sql):
-                    plan = self._create_query(self._frames, bound, settings, visible)
+                return self._create_query(frames, bound, settings, visible)
             except InvalidInputError as error:
                 if promised is None:
                     raise
                 # The statement was valid when the client prepared it, so a table has changed.
                 raise schema_changed_error(bound.sql) from error
+
+        if self._create_unbound is not None and len(statement) > LONG_STATEMENT:
+            try:
+                plan = self._create_unbound(self._frames, statement, settings, visible)
+            except InvalidInputError as error:
+                if promised is None or isinstance(statement, bytes):
+                    raise
+                raise schema_changed_error(statement) from error
+        else:
+            plan = bind_and_create(create, self._frames, statement, settings, visible)
         if Shortcut.KEPT_PLANS in settings.shortcuts:  # Settings are part of the key.
             self._plans.put(key, plan)
         if promised is not None and promised != plan.digest:

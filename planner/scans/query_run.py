@@ -10,7 +10,7 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from execnodes import ExecNode, KeySet, SecurityBarrierExec, TaskContext
+from execnodes import ExecNode, KeySet, MeasuredNode, MetricsSet, SecurityBarrierExec, TaskContext
 from execnodes.node import coalesce_batches
 from memwal.errors import CorruptDataError, LanceGatewayError, UnavailableError, is_panic
 from planner.access.table_policy import PolicedRows, TablePolicy
@@ -256,6 +256,10 @@ class TableScan:
     def planned_tree(self) -> ExecNode | None:
         """Tree of exec nodes if it is planned already; None for a scan that never ran."""
         return self._tree
+
+    def measure(self, metrics: MetricsSet) -> MeasuredNode | None:
+        """Return what the exec nodes did; None for a scan that never ran."""
+        return None if self._tree is None else metrics.measure(self._tree)
 
     def batches(self, partition: int) -> Iterator[pa.RecordBatch]:
         """Execute one partition.

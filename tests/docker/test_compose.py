@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -15,7 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from gateway.config import load
 from gateway.config.schema import GatewayConfig
 from gateway.execution.running_queries import Queries
-from gateway.observability.gauges import Gauges, WriteGauges, WriteMetrics
+from gateway.execution.workers.process import WorkerEnd
+from gateway.observability.gauges import Gauges, WorkerCounts, WriteGauges, WriteMetrics
 from gateway.observability.statements import Metrics
 from gateway.start.opening import open_writing
 from planner.tables.state.catalog import Catalog
@@ -47,6 +49,8 @@ def exposed(root: Path) -> dict[str, set[str]]:
     catalog = Catalog.open(str(root))
     metrics.registry.register(Gauges(queries, (), (), catalog))
     metrics.registry.register(WriteGauges(catalog))
+    pool = Mock(deaths=dict.fromkeys(WorkerEnd, 0), replacements=0)
+    metrics.registry.register(WorkerCounts(pool))
     writes = WriteMetrics(metrics.registry, lambda: ["orders"])
     writes.on_group("orders", "region", 1, 1, 8, 0.001)
     writes.on_claim("orders", "region", 1, 0.01)

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 _LENGTH = struct.Struct("<Q")
+_READ_BYTES = 1 << 16
 
 
 def _freeze(values: dict[Any, Any]) -> MappingProxyType[Any, Any]:
@@ -54,6 +55,8 @@ class Channel:
         self._poll = select.poll()
         self._poll.register(connected, select.POLLIN)
         self._descriptors: list[int] = []
+        self._received = bytearray()
+        """Messages that have come and were not asked for yet, the last one perhaps in part."""
 
     @staticmethod
     def create_pair() -> tuple["Channel", socket.socket]:
@@ -78,7 +81,7 @@ class Channel:
 
     def is_ready(self, seconds: float) -> bool:
         """Wait for up to so many seconds for something to receive; return whether there is something."""
-        return bool(self._poll.poll(seconds * 1000))
+        return self._find_end() is not None or bool(self._poll.poll(seconds * 1000))
 
     def receive(self) -> Any:  # noqa: ANN401 - whatever was sent
         """Wait for the next message.
@@ -86,8 +89,12 @@ class Channel:
         Raises:
             ChannelClosedError: there will be none.
         """
-        (length,) = _LENGTH.unpack(self._read(_LENGTH.size))
-        return pickle.loads(self._read(length))  # noqa: S301 - from our own process
+        while (end := self._find_end()) is None:
+            self._read()
+        with memoryview(self._received) as view, view[_LENGTH.size : end] as data:
+            message = pickle.loads(data)  # noqa: S301 - from our own process
+        del self._received[:end]
+        return message
 
     def take_descriptor(self) -> int:
         """Return the oldest file descriptor that came with the messages received so far."""
@@ -99,22 +106,20 @@ class Channel:
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
-    def _read(self, size: int) -> bytearray:
-        data = bytearray(size)
-        view = memoryview(data)
+    def _find_end(self) -> int | None:
+        """Return the number of bytes of the next message, if all of it has come."""
+        if len(self._received) < _LENGTH.size:
+            return None
+        end = _LENGTH.size + int(_LENGTH.unpack_from(self._received)[0])
+        return end if len(self._received) >= end else None
+
+    def _read(self) -> None:
+        """Wait for bytes, and take as many as there are: each call hands over the interpreter."""
         try:
-            while view:
-                if size == _LENGTH.size:
-                    # Descriptors come with the first byte of a message.
-                    some, descriptors, _, _ = socket.recv_fds(self._socket, len(view), 1)
-                    self._descriptors.extend(descriptors)
-                    count = len(some)
-                    view[:count] = some
-                else:
-                    count = self._socket.recv_into(view)
-                if not count:
-                    raise ChannelClosedError("the other side closed the channel")
-                view = view[count:]
+            data, descriptors, _, _ = socket.recv_fds(self._socket, _READ_BYTES, 1)
         except OSError as error:
             raise ChannelClosedError(str(error)) from None
-        return data
+        if not data:
+            raise ChannelClosedError("the other side closed the channel")
+        self._descriptors.extend(descriptors)
+        self._received += data

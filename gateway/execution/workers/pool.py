@@ -14,8 +14,14 @@ from typing import Any
 from cachetools import TTLCache
 
 from gateway.execution.workers.channel import encode
-from gateway.execution.workers.messages import Answered, CallFunction, Failed, WorkerOptions
-from gateway.execution.workers.process import Lease, WorkerEndedError, WorkerLostError, WorkerProcess
+from gateway.execution.workers.messages import Answered, CallFunction, Failed, ReadWrite, WorkerOptions
+from gateway.execution.workers.process import (
+    Lease,
+    WorkerEnd,
+    WorkerEndedError,
+    WorkerLostError,
+    WorkerProcess,
+)
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnavailableError
 from planner.bridge.run_control import RunControl
 from planner.plans.prepared_query import PreparedQuery
@@ -52,6 +58,7 @@ class Suspects:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
+        self._has_any = False
         self._records: TTLCache[bytes, _Record] = TTLCache(_MAX_SUSPECTS, _SUSPECT_SECONDS, clock)
 
     def accuse(self, statement: bytes, why: str, *, was_alone: bool) -> None:
@@ -68,6 +75,7 @@ class Suspects:
             # Who was one of several is only suspected, however often that happens.
             deaths = deaths + 1 if was_alone else max(deaths, 1)
             self._records[statement] = _Record(deaths, self._clock(), why)
+            self._has_any = True
 
     def must_be_alone(self, statement: bytes) -> bool:
         """Return whether a statement must run in a process of its own.
@@ -75,6 +83,8 @@ class Suspects:
         Raises:
             InvalidInputError: it has ended two processes, and is refused for a while.
         """
+        if not self._has_any:
+            return False
         with self._lock:
             record = self._records.get(statement)
         if record is None:
@@ -108,8 +118,10 @@ class WorkerPool:
         self.suspects = Suspects()
         self.statements: weakref.WeakValueDictionary[int, PreparedQuery] = weakref.WeakValueDictionary()
         """By number, those that workers may know."""
-        self.deaths = 0
-        """Workers that have ended unasked."""
+        self.deaths = dict.fromkeys(WorkerEnd, 0)
+        """Workers that have ended unasked, by reason."""
+        self.replacements = 0
+        """Workers that were started in the place of others."""
         self._count = count
         self._numbers = itertools.count(1)
         self._changed = threading.Condition()
@@ -171,7 +183,15 @@ class WorkerPool:
             LanceGatewayError: it fails, or is stopped.
             WorkerFailedError: something went wrong that nobody expected.
         """
-        request = CallFunction(function, arguments)
+        return self.ask(CallFunction(function, arguments), control)
+
+    def ask(self, request: CallFunction | ReadWrite, control: RunControl) -> Any:  # noqa: ANN401 - depends on the request
+        """Return the answer to a request that is about no statement that workers know.
+
+        Raises:
+            LanceGatewayError: it fails, or is stopped.
+            WorkerFailedError: something went wrong that nobody expected.
+        """
         with self.lease(blake2b(encode(request), digest_size=16).digest()) as (_, lease):
             for answer in lease.ask(request, control):
                 if isinstance(answer, Failed):
@@ -255,7 +275,7 @@ class WorkerPool:
         victims = worker.find_victims()
         if is_known or worker.was_retired:
             return
-        self.deaths += 1
+        self.deaths[worker.end] += 1
         logger.error("worker %d has ended (%s) with %d requests", worker.pid, worker.exit_text, len(victims))
         for lease in victims:
             was_alone = len(victims) == 1 and not worker.was_killed_by_others
@@ -268,9 +288,13 @@ class WorkerPool:
                 return
             self._workers.remove(worker)
         worker.retire()
+        self._start_another()
+
+    def _start_another(self) -> None:
         replacement = self._start()
         with self._changed:
             self._workers.append(replacement)
+            self.replacements += 1
 
     def _note_death(self, worker: WorkerProcess) -> None:
         self._accuse(worker)
@@ -283,9 +307,7 @@ class WorkerPool:
             self._closed.wait(pause)  # One that fails at its start must not fail all the time.
         self._failed_at = time.monotonic()
         if not self._closed.is_set():
-            replacement = self._start()
-            with self._changed:
-                self._workers.append(replacement)
+            self._start_another()
 
     def _watch(self) -> None:
         """Look after abandoned statements, memory, and workers that hang."""
@@ -303,7 +325,9 @@ class WorkerPool:
         limit = self.options.memory_bytes
         used = worker.read_memory_bytes()
         if used > limit:
-            worker.kill(f"{used >> 20} MiB of memory, of {limit >> 20} MiB that it may have")
+            worker.kill(
+                WorkerEnd.MEMORY, f"{used >> 20} MiB of memory, of {limit >> 20} MiB that it may have"
+            )
             return
         if not hanging:
             worker.condemned_at = None
@@ -316,4 +340,4 @@ class WorkerPool:
             logger.warning("worker %d does not stop a statement", worker.pid)
         others = [one for one in list(worker.running.values()) if one.abandoned_at is None]
         if not others or now - worker.condemned_at > _LAST_SECONDS:
-            worker.kill("a statement that could not be stopped")
+            worker.kill(WorkerEnd.HANG, "a statement that could not be stopped")

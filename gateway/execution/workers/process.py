@@ -8,7 +8,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from multiprocessing import get_context
+from enum import Enum
+from multiprocessing import get_context, process
 from pathlib import Path
 from types import ModuleType
 
@@ -18,9 +19,11 @@ from gateway.execution.workers.channel import Channel, ChannelClosedError
 from gateway.execution.workers.messages import (
     FINAL,
     Answer,
+    CallFunction,
     Cancel,
     OpenChannel,
     ReadSystemTable,
+    ReadWrite,
     Ready,
     Request,
     SystemRows,
@@ -36,7 +39,8 @@ logger = logging.getLogger(__name__)
 
 # Forked from a process that has loaded the libraries and started no threads: quick, and shares their memory.
 _CONTEXT = get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["gateway.execution.workers.template"])
+# The log of a worker is set up by a module of its own.
+_CONTEXT.set_forkserver_preload(["gateway.execution.workers.template", "gateway.observability.statements"])
 _STARTING = threading.Lock()
 _MAX_IDLE_CHANNELS = 16
 _LOOK_SECONDS = 0.1
@@ -48,6 +52,19 @@ _IDLE_SHARE = 0.2
 
 ReadSystem = Callable[[int, str], object]
 """Returns the rows of a system table for a statement, or the error."""
+
+
+class WorkerEnd(Enum):
+    """Why a worker ended unasked."""
+
+    MEMORY = "memory"
+    """It had more memory than it may have."""
+    HANG = "hang"
+    """It did not stop a statement."""
+    CRASH = "crash"
+    """By itself."""
+    KILLED = "killed"
+    """Somebody else killed it, such as the kernel for want of memory."""
 
 
 class WorkerLostError(UnavailableError):
@@ -93,6 +110,7 @@ class WorkerProcess:
         self.is_ready = False
         self.condemned_at: float | None = None
         self.why = ""
+        self._killed_for: WorkerEnd | None = None
         self.was_retired = False
         self.resting_at: float | None = None
         self._cpu_before: float | None = None
@@ -107,6 +125,8 @@ class WorkerProcess:
         self._process = _CONTEXT.Process(target=run_worker, args=(options, theirs), daemon=True)
         with _STARTING, _hide_main_module():
             self._process.start()
+            # The next start would ask for the exit code of this process, which can be read once.
+            process._children.discard(self._process)  # type: ignore[attr-defined]  # noqa: SLF001
         theirs.close()
         self._listener = threading.Thread(target=self._listen, name="worker", daemon=True)
         self._listener.start()
@@ -125,6 +145,13 @@ class WorkerProcess:
     def was_killed_by_others(self) -> bool:
         """Return whether somebody else killed the process, such as the kernel for want of memory."""
         return not self.why and self._exit_code == -signal.SIGKILL
+
+    @property
+    def end(self) -> WorkerEnd:
+        """Return why the process has ended, if it was not retired."""
+        if self._killed_for is not None:
+            return self._killed_for
+        return WorkerEnd.KILLED if self.was_killed_by_others else WorkerEnd.CRASH
 
     @property
     def exit_text(self) -> str:
@@ -185,10 +212,11 @@ class WorkerProcess:
             self.resting_at = None
         return is_idle
 
-    def kill(self, why: str) -> None:
+    def kill(self, end: WorkerEnd, why: str) -> None:
         """End the process at once, unless it has ended by itself."""
         if self.is_alive:
             self.why = self.why or why
+            self._killed_for = self._killed_for or end
             self._process.kill()
 
     def retire(self) -> None:
@@ -290,6 +318,7 @@ class Lease:
         self._number = number
         self.channel, self.segments = worker.open_channel()
         self._is_over = True
+        self._grace = _GRACE_SECONDS
         self.abandoned_at: float | None = None
         worker.running[number] = self
 
@@ -300,6 +329,8 @@ class Lease:
             LanceGatewayError: the control was cancelled, or the worker has died.
         """
         self._is_over = False
+        # Neither looks whether it was stopped: there is nothing to wait for.
+        self._grace = 0.0 if isinstance(request, CallFunction | ReadWrite) else _GRACE_SECONDS
         cancelled_at: float | None = None
         try:
             self.channel.send(request)
@@ -359,7 +390,7 @@ class Lease:
         if cancelled_at is None:
             self.channel.send(Cancel(control.error))
             self._worker.rest()
-            return now
-        if now - cancelled_at > _GRACE_SECONDS:
+            cancelled_at = now
+        if now - cancelled_at >= self._grace:
             raise control.error
         return cancelled_at

@@ -1,61 +1,47 @@
 """Statements that workers plan and run."""
 
-import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
+from functools import partial
 from math import inf
-from typing import Any
 
 import pyarrow as pa
 
-from gateway.execution.query import current_statement
 from gateway.execution.workers.messages import (
-    Answer,
     Answered,
-    Check,
     Definition,
     Divide,
     Execute,
-    Failed,
     FindRegions,
     InlineBatch,
-    Request,
+    ReadWrite,
+    RemoteScan,
     RunRequest,
     Started,
     Statement,
-    Unknown,
+    Unbound,
 )
 from gateway.execution.workers.pool import WorkerPool
-from gateway.execution.workers.process import Lease, WorkerLostError, WorkerProcess
+from gateway.execution.workers.process import WorkerLostError, WorkerProcess
+from gateway.execution.workers.remote_statement import ATTEMPTS, RemoteStatement, find_control
 from gateway.execution.workers.segments import StoredBatch
+from memwal.errors import UnavailableError
 from planner.access.visible_catalog import VisibleCatalog
 from planner.binding.substrait import Bound, BoundPlan
-from planner.bridge.run_control import RunControl, TableRead
+from planner.bridge.run_control import RunControl
 from planner.plans.checked_query import Task
 from planner.plans.dataframes import Frames
 from planner.plans.prepared_query import PreparedQuery
 from planner.plans.scan_parts import OfferedParts, ScanPart
 from planner.scans.settings import SessionSettings
-
-_ATTEMPTS = 3
-"""How often a statement is run until its worker is not lost."""
-
-
-@dataclass(frozen=True, slots=True)
-class _RemoteScan:
-    """What a worker reads of one table."""
-
-    read: TableRead
-    planned_tree: None = None
+from planner.writes.dml.values.long_values import LongInsert
 
 
 @dataclass(slots=True)
 class _RemoteRun:
     """The scans of a run in a worker."""
 
-    scans: Sequence[_RemoteScan] = ()
+    scans: Sequence[RemoteScan] = ()
 
 
 class RemoteQuery(PreparedQuery):
@@ -67,6 +53,7 @@ class RemoteQuery(PreparedQuery):
         bound: the statement.
         settings: of its session.
         catalog: with which its names were resolved.
+        remote: the statement as workers know it; None defines it to them.
 
     Raises:
         LanceGatewayError: DataFusion refuses the statement.
@@ -79,19 +66,15 @@ class RemoteQuery(PreparedQuery):
         bound: Bound,
         settings: SessionSettings,
         catalog: VisibleCatalog,
+        remote: RemoteStatement | None = None,
     ) -> None:
-        self._pool = pool
-        self._number = pool.next_number()
-        self._name = blake2b(f"{catalog.access.user}\0{bound.sql}".encode(), digest_size=16).digest()
-        self._knowing: weakref.WeakSet[WorkerProcess] = weakref.WeakSet()
-        self._favourite: WorkerProcess | None = None
-        pool.statements[self._number] = self
+        define = partial(_define, bound, settings, catalog)
+        self._remote = remote or RemoteStatement(pool, catalog.access.user, bound.sql, define)
+        pool.statements[self._remote.number] = self
         super().__init__(frames, bound, settings, catalog)
 
     def _check(self) -> tuple[pa.Schema, pa.Schema]:
-        serving = current_statement()
-        control = RunControl() if serving is None else serving.control
-        checked = self._ask_for_value(Check, control)
+        checked = self._remote.check()
         return checked.schema, checked.parameter_schema
 
     def _explain(self, task: Task) -> pa.RecordBatchReader:
@@ -106,8 +89,8 @@ class RemoteQuery(PreparedQuery):
     ) -> frozenset[str]:
         """See `PreparedQuery.find_matching_regions`."""
         run = self._describe_run(self._make_task(parameters, settings, control))
-        found: frozenset[str] = self._ask_for_value(
-            lambda statement: FindRegions(statement, run, table), control
+        found: frozenset[str] = self._remote.ask_for_value(
+            lambda statement: FindRegions(statement, run, table, settings), control
         )
         return found
 
@@ -119,12 +102,12 @@ class RemoteQuery(PreparedQuery):
         if not self._may_divide(count, chosen):
             return None
         run = self._describe_run(self._make_task(parameters, chosen, None))
-        offer = self._ask_for_value(lambda statement: Divide(statement, run, count), RunControl())
-        return None if offer is None else OfferedParts(offer[0], self._favourite, offer[1])
+        offer = self._remote.ask_for_value(lambda statement: Divide(statement, run, count), RunControl())
+        return None if offer is None else OfferedParts(offer[0], self._remote.favourite, offer[1])
 
     def reopen(self, part: ScanPart) -> object:  # noqa: ARG002 - any worker opens it when it reads the part
         """Return the worker that is asked for the part."""
-        return self._favourite
+        return self._remote.favourite
 
     def execute_part(
         self,
@@ -137,21 +120,21 @@ class RemoteQuery(PreparedQuery):
         """See `DividedQuery.execute_part`; the snapshot is the worker that has it open."""
         task = self._make_task(parameters, settings, control)
         if isinstance(snapshot, WorkerProcess):
-            self._favourite = snapshot
+            self._remote.favourite = snapshot
         return pa.RecordBatchReader.from_batches(self.schema, self._run(task, part))
 
     def _run(self, task: Task, part: ScanPart | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a run; if its worker is lost before the first one, run it again."""
         request, control, run = self._describe_run(task), task.control, _RemoteRun()
         control.runs.append(run)
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(ATTEMPTS):
             has_begun = False
             try:
                 for batch in self._run_once(request, control, run, part):
                     has_begun = True
                     yield batch
             except WorkerLostError:
-                if has_begun or attempt + 1 == _ATTEMPTS:
+                if has_begun or attempt + 1 == ATTEMPTS:
                     raise
             else:
                 return
@@ -159,71 +142,27 @@ class RemoteQuery(PreparedQuery):
     def _run_once(
         self, request: RunRequest, control: RunControl, run: _RemoteRun, part: ScanPart | None
     ) -> Iterator[pa.RecordBatch]:
-        with self._pool.lease(self._name, self._favourite, is_bound=part is not None) as (worker, lease):
-            self._favourite = worker
-            for answer in self._ask(
-                worker, lease, lambda statement: Execute(statement, request, part), control
-            ):
-                match answer:
-                    case Started(reads):
-                        run.scans = tuple(map(_RemoteScan, reads))
-                    case InlineBatch(data):
-                        yield pa.ipc.read_record_batch(pa.py_buffer(data), self.schema)
-                    case StoredBatch():
-                        yield lease.read(answer, self.schema)
-                    case Answered(reads):
-                        run.scans = tuple(map(_RemoteScan, reads))
+        def create(statement: Statement) -> Execute:
+            return Execute(statement, request, part)
 
-    def _ask_for_value(self, create: Callable[[Statement], Request], control: RunControl) -> Any:  # noqa: ANN401 - depends on the request
-        """Return the answer to a request; if its worker is lost, ask again."""
-        for attempt in range(_ATTEMPTS):
-            with (
-                suppress(WorkerLostError) if attempt + 1 < _ATTEMPTS else nullcontext(),
-                self._pool.lease(self._name, self._favourite) as (worker, lease),
-            ):
-                self._favourite = worker
-                for answer in self._ask(worker, lease, create, control):
-                    if isinstance(answer, Answered):
-                        return answer.value
-        raise AssertionError
-
-    def _ask(
-        self,
-        worker: WorkerProcess,
-        lease: Lease,
-        create: Callable[[Statement], Request],
-        control: RunControl,
-    ) -> Iterator[Answer]:
-        """Yield the answers of a worker; define the statement if the worker does not know it.
-
-        Raises:
-            LanceGatewayError: the statement failed, or was stopped.
-            WorkerFailedError: something went wrong that nobody expected.
-        """
-        definition = None if worker in self._knowing else self._define()
-        while True:
-            for answer in lease.ask(create(Statement(self._number, definition)), control):
-                if isinstance(answer, Failed):
-                    raise answer.to_error()
-                if isinstance(answer, Unknown):
-                    definition = self._define()
-                    break
-                self._knowing.add(worker)
-                yield answer
-            else:
-                return
-
-    def _define(self) -> Definition:
-        # Whether it looks up keys is decided here.
-        bound = self._bound if isinstance(self._bound, BoundPlan) else replace(self._bound, key_query=None)
-        system: dict[str, pa.Schema] = {}
-        if bound.system_tables or bound.lists_tables:
-            system = {name: self.catalog.system_table(name).schema for name in self.catalog.system_tables()}
-        return Definition(bound, self._settings, self.access, system)
+        for answer, lease in self._remote.ask(create, control, is_bound=part is not None):
+            match answer:
+                case Started(reads):
+                    run.scans = tuple(map(RemoteScan, reads))
+                case InlineBatch(data, reads):
+                    if reads is not None:
+                        run.scans = tuple(map(RemoteScan, reads))
+                    yield pa.ipc.read_record_batch(pa.py_buffer(data), self.schema)
+                case StoredBatch():
+                    yield lease.read(answer, self.schema)
+                case Answered(scans):
+                    run.scans = scans
 
     def _describe_run(self, task: Task) -> RunRequest:
         values = tuple(pa.repeat(value, 1) for value in task.parameters)
-        return RunRequest(values, task.settings, self._settle(task.catalog))
+        is_measured = task.control.metrics is not None
+        settings = None if task.settings == self._settings else task.settings
+        return RunRequest(values, settings, self._settle(task.catalog), is_measured)
 
     def _settle(self, catalog: VisibleCatalog) -> Mapping[str, float]:
         """Wait until workers read what was acknowledged here; return when tables were written last."""
@@ -233,6 +172,67 @@ class RemoteQuery(PreparedQuery):
             if moment > -inf:
                 written_at[name] = moment
         return written_at
+
+
+def bind_in_worker(
+    pool: WorkerPool,
+    frames: Frames,
+    statement: str | bytes,
+    settings: SessionSettings,
+    catalog: VisibleCatalog,
+) -> PreparedQuery:
+    """Bind and check a long statement in a worker, whose interpreter is busy with it for a while.
+
+    Args:
+        pool: the workers.
+        frames: for the query.
+        statement: SQL, or a serialized substrait.Plan.
+        settings: of its session.
+        catalog: the tables of the principal.
+
+    Raises:
+        LanceGatewayError: the statement is not valid.
+        UnavailableError: its tables or views change all the time.
+    """
+    for _ in range(ATTEMPTS):
+        # The tables may have changed in one process, and not yet in the other one.
+        catalog = catalog.reopen()
+        define = partial(_define, Unbound(statement), settings, catalog)
+        remote = RemoteStatement(pool, catalog.access.user, statement, define)
+        checked = remote.check()
+        assert checked.bound is not None  # noqa: S101 - for the worker has bound it
+        assert checked.found is not None  # noqa: S101
+        if catalog.find_same(checked.found):
+            return RemoteQuery(pool, frames, checked.bound, settings, catalog, remote)
+    raise UnavailableError("the tables or views of the statement change all the time: send it again")
+
+
+def read_write_in_worker(
+    pool: WorkerPool, sql: str, settings: SessionSettings, catalog: VisibleCatalog
+) -> LongInsert | None:
+    """Have a worker check a long statement that writes; see `planner.engine.read_long_write`.
+
+    Raises:
+        LanceGatewayError: the statement is not valid.
+    """
+    request = ReadWrite(sql, settings, catalog.access, _list_system_tables(catalog))
+    read: LongInsert | None = pool.ask(request, find_control())
+    return read
+
+
+def _list_system_tables(catalog: VisibleCatalog) -> dict[str, pa.Schema]:
+    return {name: catalog.system_table(name).schema for name in catalog.system_tables()}
+
+
+def _define(bound: Bound | Unbound, settings: SessionSettings, catalog: VisibleCatalog) -> Definition:
+    """Return all that the plan of a statement depends on."""
+    if not isinstance(bound, BoundPlan | Unbound) and bound.key_query is not None:
+        # Whether it looks up keys is decided here.
+        bound = replace(bound, key_query=None)
+    system: dict[str, pa.Schema] = {}
+    if isinstance(bound, Unbound) or bound.system_tables or bound.lists_tables:
+        system = _list_system_tables(catalog)
+    return Definition(bound, settings, catalog.access, system)
 
 
 def _find_tables(bound: Bound) -> set[str]:

@@ -9,7 +9,7 @@ import signal
 import socket
 import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from pathlib import Path
 import pyarrow as pa
 from cachetools import LRUCache
 
+from execnodes import MetricsSet
 from gateway.execution.streams import slice_batch
 from gateway.execution.workers.channel import Channel, ChannelClosedError
 from gateway.execution.workers.idle_memory import IdleMemory, prepare_allocators
@@ -35,25 +36,31 @@ from gateway.execution.workers.messages import (
     InlineBatch,
     OpenChannel,
     ReadSystemTable,
+    ReadWrite,
     Ready,
+    RemoteScan,
     Request,
     Started,
     Statement,
     SystemRows,
+    Unbound,
     Unknown,
     WorkerOptions,
 )
 from gateway.execution.workers.segments import INLINE_BYTES, SegmentWriter, Trimmed
 from memwal.errors import LanceGatewayError, UnavailableError, is_panic
+from memwal.writing import WriteOptions
 from planner.access.rights import Access
 from planner.access.visible_catalog import SystemTable, VisibleCatalog
 from planner.bridge.run_control import RunControl, describe_panics
+from planner.engine import read_long_write
 from planner.plans.dataframes import Frames
 from planner.plans.prepared_query import PreparedQuery
-from planner.plans.query_planner import MAX_PLANS
+from planner.plans.query_planner import MAX_PLANS, QueryPlanner, bind_and_create
 from planner.tables.shared.cache import SharedCache
 from planner.tables.sources.snapshot import SnapshotDescription
 from planner.tables.state.catalog import Catalog
+from planner.writes.dml.values.long_values import LongInsert
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +70,14 @@ _FIRST_TO_DIE = "500"
 
 class _NotDefinedError(Exception):
     """The worker does not know a statement."""
+
+
+class _BoundHere(PreparedQuery):
+    """A statement that this process has bound."""
+
+    def describe(self) -> Checked:
+        """Return what the front process must know of the statement."""
+        return Checked(self.schema, self.parameter_schema, self._bound.without_text(), self.catalog.found)
 
 
 @dataclass(frozen=True)
@@ -91,7 +106,8 @@ class Worker:
             options.root,
             options.storage_options,
             cache_bytes=options.cache_bytes,
-            writing=None,
+            # To check statements; nothing is written here.
+            writing=WriteOptions() if options.writes else None,
             limits=options.storage_limits,
             # The front process has opened the directory before: what changed since must not end workers.
             shared=SharedCache.open(options.shared_directory, options.shared_bytes, is_required=False),
@@ -166,14 +182,27 @@ class Worker:
         with self._lock:
             self._snapshots[description] = snapshot
 
+    def read_write(self, request: ReadWrite) -> LongInsert | None:
+        """Check a long statement that writes.
+
+        Raises:
+            LanceGatewayError: it is not valid.
+        """
+        planner = QueryPlanner(self.catalog, partitions=self.options.partitions)
+        planner.add_system_tables(*self._list_system_tables(0, request.system_tables))
+        return read_long_write(planner, request.sql, request.settings, request.access)
+
+    def _list_system_tables(self, statement: int, schemas: Mapping[str, pa.Schema]) -> Iterator[SystemTable]:
+        return (_RemoteSystemTable(name, schema, statement, self) for name, schema in schemas.items())
+
     def _prepare(self, number: int, definition: Definition) -> PreparedQuery:
-        system: dict[str, SystemTable] = {
-            name: _RemoteSystemTable(name, schema, number, self)
-            for name, schema in definition.system_tables.items()
-        }
+        system = {one.name: one for one in self._list_system_tables(number, definition.system_tables)}
         visible = VisibleCatalog(self.catalog, definition.access, system)
-        with describe_panics(definition.bound.sql):
-            return PreparedQuery(self._frames, definition.bound, definition.settings, visible)
+        bound, settings = definition.bound, definition.settings
+        if isinstance(bound, Unbound):
+            return bind_and_create(_BoundHere, self._frames, bound.statement, settings, visible)
+        with describe_panics(bound.sql):
+            return PreparedQuery(self._frames, bound, settings, visible)
 
 
 class _Conversation:
@@ -238,15 +267,20 @@ class _Conversation:
     def _do(self, request: Request, control: RunControl) -> object:
         if isinstance(request, CallFunction):
             return request.function(*request.arguments)
+        if isinstance(request, ReadWrite):
+            return self._worker.read_write(request)
         query = self._worker.find_query(request.statement)
         if isinstance(request, Check):
+            if isinstance(query, _BoundHere):
+                return query.describe()
             return Checked(query.schema, query.parameter_schema)
         run = request.run
         self._worker.note_writes(run.written_at)
         parameters = [array[0] for array in run.parameters]
+        control.metrics = MetricsSet() if run.is_measured else None
         control.check()
         if isinstance(request, FindRegions):
-            return query.find_matching_regions(request.table, parameters, run.settings, control)
+            return query.find_matching_regions(request.table, parameters, request.settings, control)
         if isinstance(request, Divide):
             offer = query.parts(request.count, parameters, run.settings)
             if offer is None:
@@ -266,21 +300,26 @@ class _Conversation:
             self._worker.keep_snapshot(request.part.snapshot, snapshot)
             reader = query.execute_part(request.part, parameters, settings, control, snapshot)
         schema_bytes = len(query.serialized_schema)
-        is_started = False
+        is_first = True
         with reader:
             for batch in reader:
-                if not is_started:
-                    self._channel.send(Started(control.reads))
-                    is_started = True
                 for part in slice_batch(batch, self._worker.options.max_batch_bytes):
                     control.check()
-                    self._send_batch(part, schema_bytes, control)
-        return control.end()[0]
+                    self._send_batch(part, schema_bytes, control, is_first=is_first)
+                    is_first = False
+        metrics = control.metrics
+        scans = control.end()[1]
+        return tuple(RemoteScan(one.read, one.measure(metrics) if metrics else None) for one in scans)
 
-    def _send_batch(self, batch: pa.RecordBatch, schema_bytes: int, control: RunControl) -> None:
+    def _send_batch(
+        self, batch: pa.RecordBatch, schema_bytes: int, control: RunControl, *, is_first: bool
+    ) -> None:
+        reads = control.reads if is_first else None
         if pa.ipc.get_record_batch_size(batch) <= INLINE_BYTES:
-            self._channel.send(InlineBatch(batch.serialize().to_pybytes()))
+            self._channel.send(InlineBatch(batch.serialize().to_pybytes(), reads))
             return
+        if reads is not None:
+            self._channel.send(Started(reads))
         stored, descriptor = self._segments.write(batch, schema_bytes, control.check)
         if descriptor is None:
             self._channel.send(stored)

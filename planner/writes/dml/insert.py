@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -45,6 +45,7 @@ from planner.writes.dml.values.assignment import (
     fill_batch,
     fill_columns,
 )
+from planner.writes.dml.values.long_values import LongInsert, shorten_values
 from planner.writes.dml.values.values_rows import ValuesRows, prepare_values_rows, read_values_rows
 
 _ENDS = (("ON", "CONFLICT"), ("ON", "DUPLICATE"), ("RETURNING",))
@@ -260,6 +261,32 @@ def prepare_insert(
     types = (source.parameter_types, resolved.parameter_types, answered.parameter_types)
     schema = build_parameter_schema(statement.parameter_count, *types)
     return PreparedInsert(sql, target, answered, schema, settings, columns, source, resolved)
+
+
+def read_long_insert(insert: PreparedInsert) -> LongInsert | None:
+    """Return a long INSERT for another process; None unless it inserts constants."""
+    if not isinstance(insert.source, ValuesRows):
+        return None
+    statement = read_statement(insert.sql)
+    return shorten_values(statement, read_insert(statement).rows, insert.source)
+
+
+def prepare_long_insert(
+    engine: QueryPlanner, long: LongInsert, settings: SessionSettings, access: Access
+) -> PreparedInsert | None:
+    """Prepare an INSERT whose rows another process has read; return None if its table has changed since.
+
+    Raises:
+        LanceGatewayError: the statement is invalid.
+    """
+    insert = prepare_insert(engine, long.short, settings, access)
+    rows = insert.source
+    if not isinstance(rows, ValuesRows):
+        return None
+    pairs = zip(rows.columns, long.rows.columns, strict=False)
+    if len(rows.columns) != len(long.rows.columns) or any(a.field != b.field for a, b in pairs):
+        return None
+    return replace(insert, sql=long.sql, source=long.rows)
 
 
 def _build_query(statement: WriteText, text: InsertText) -> SplicedQuery:

@@ -5,17 +5,12 @@ Each statement runs in a process with little memory, which is begun anew when on
 
 import random
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
-from datafusion import functions
 
-from tests.fuzz.functions.arguments import ORDINARY, Case, iterate_edges, iterate_kinds
+from tests.fuzz.functions.calls import iterate_calls, list_names
 from tests.fuzz.functions.running import Runner
 
-MOST_ARGUMENTS = 3
-KINDS_OF_A_FUNCTION = 6
-CALLS_OF_KINDS = 24
 # After so many deaths of a function, no more is learnt from it.
 MOST_DEATHS = 3
 
@@ -29,30 +24,6 @@ PRODUCTS = {"levenshtein", "regexp_like"}
 DANGEROUS = SIZES | PRODUCTS
 # Of the planner and the engine; INTERNAL is none.
 REFUSALS = {"rows", "INVALID_ARGUMENT", "UNIMPLEMENTED", "NOT_FOUND", "RESOURCE_EXHAUSTED"}
-
-
-def list_names() -> list[str]:
-    """What SHOW FUNCTIONS lists, and what has no fixed signature and is not listed there."""
-    return sorted(name for name in dir(functions) if name.islower() and not name.startswith("_"))
-
-
-def iterate_calls(plain: Runner, name: str, rng: random.Random) -> Iterator[Case]:
-    """Yield calls of a function with arguments at the edges of kinds that it takes."""
-    accepted = []
-    for kinds in iterate_kinds(MOST_ARGUMENTS):
-        for form in ("constant", "window"):
-            outcome, text = plain.run(Case(name, tuple(ORDINARY[kind] for kind in kinds), form).sql, True)
-            if outcome == "rows":
-                accepted.append((kinds, form))
-            if outcome == "rows" or "Invalid function" in text:
-                break
-        if not kinds and "Invalid function" in text:
-            return
-    for kinds, form in rng.sample(accepted, min(len(accepted), KINDS_OF_A_FUNCTION)):
-        edges = list(iterate_edges(kinds))
-        for arguments in rng.sample(edges, min(len(edges), CALLS_OF_KINDS)):
-            for one in ("constant", "column") if form == "constant" else ("window",):
-                yield Case(name, arguments, one)
 
 
 @pytest.mark.soak

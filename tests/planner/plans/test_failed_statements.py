@@ -79,6 +79,11 @@ def test_a_value_larger_than_any_is_the_statements_fault(tmp_path: Path, sql: st
             "SELECT max(a) FROM (VALUES ([[1]]), ([[2]])) AS t(a)",
             "^max and min take no values of this nested",
         ),
+        ("SELECT array_resize([], -1)", "^array_resize takes sizes from 0 on"),
+        (
+            "SELECT list_resize(a, n) FROM (VALUES ([1], -5)) AS t(a, n)",
+            "^array_resize takes sizes from 0 on",
+        ),
     ],
 )
 def test_values_of_a_type_that_a_function_does_not_take(tmp_path: Path, sql: str, message: str) -> None:

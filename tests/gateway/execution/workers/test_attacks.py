@@ -11,23 +11,8 @@ import adbc_driver_manager
 import psutil
 import pytest
 
+from benchmarks.attacks import ATTACKS
 from tests.support.servers import GatewayProcess, open_connection
-
-ATTACKS = (
-    "SELECT approx_percentile_cont(1, 0.5, 70368744177664)",
-    "SELECT array_repeat(1, value) FROM generate_series(70368744177664, 70368744177664)",
-    "SELECT array_resize([1], value) FROM generate_series(70368744177664, 70368744177664)",
-    "SELECT arrow_cast(1, '" + "List(" * 8000 + "Int64" + ")" * 8000 + "')",
-    "SELECT length(replace(repeat('x', 10000000), 'x', repeat('y', 10000000)))",
-    "SELECT length(regexp_replace(repeat('x', 10000000), 'x', repeat('y', 10000000), 'g'))",
-    "SELECT levenshtein(repeat('ab', 20000), repeat('ba', 20000))",
-    "SELECT sum(levenshtein(repeat('ab', 20000 + value), repeat('ba', 20000))) FROM generate_series(1, 9)",
-    "SELECT " + "+".join(["1"] * 990),
-    "SELECT 1 IN (" + ",".join(map(str, range(100_000))) + ")",
-    "SELECT arrow_cast(NULL, 'FixedSizeList(2147483647, Int64)')",
-    "SELECT max(array_repeat(value, 10000000)) FROM generate_series(1, 8192)",
-    "SELECT count(*) FROM generate_series(1, 9999) a, generate_series(1, 9999999) b WHERE a.value < b.value",
-)
 
 
 class Attacker(threading.Thread):
