@@ -28,7 +28,7 @@ SHAPE = Shape("t", (("id", INT64), ("s", TEXT)), ("id",))
 ROWS = pa.table({"id": pa.array(range(20), pa.int64()), "s": [None, "a", "b", "ab"] * 5})
 
 
-MOST_REFUSED = 0.02
+MOST_REFUSED = 0.03
 """The part of the statements that may be refused for fear of a wrong answer: they are not compared."""
 
 
