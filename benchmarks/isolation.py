@@ -39,6 +39,7 @@ def run(context: BenchContext) -> Iterator[Finding]:
     yield from _measure_latency(context)
     yield from _measure_throughput(context)
     yield _measure_replacement(context)
+    yield _measure_restart(context)
 
 
 def _measure_attacks(context: BenchContext) -> Iterator[Finding]:
@@ -197,6 +198,30 @@ def _measure_replacement(context: BenchContext) -> Finding:
             seconds.append(time.perf_counter() - killed_at - usual)
     median = float(np.median(seconds)) * 1e3
     return Finding("replacement of a worker", format_milliseconds(median), "", median, "ms", Bar(1000))
+
+
+def _measure_restart(context: BenchContext) -> Finding:
+    """Start a gateway over what an earlier one has left in the shared cache, and ask the same twice."""
+    table = context.open_main_table()
+    seconds: list[tuple[float, float]] = []
+    with create_scratch(context.settings) as scratch:
+        options = {"server.workers": 2, "cache.directory": str(scratch / "shared")}
+        for number in range(-1, max(3, context.settings.rounds)):
+            with ExitStack() as stack:
+                server = stack.enter_context(start_gateway(table.root, {}, options))
+                connection = stack.enter_context(flight_sql.connect(server.uri, autocommit=True))
+                cursor = stack.enter_context(connection.cursor())
+                first, second, *_ = [time_call(lambda: _fetch(cursor, GROUP_BY)) for _ in range(5)]  # noqa: B023 - called here
+            if number >= 0:
+                seconds.append((first, second))
+    first, second = np.median(np.array(seconds), axis=0)
+    return Finding(
+        "first group-by after a restart, warm shared cache",
+        format_milliseconds(first * 1e3),
+        f"the second {format_milliseconds(second * 1e3)}",
+        float(first / second),
+        bar=Bar(2),
+    )
 
 
 def _alternate(context: BenchContext, sides: Mapping[str, Clients]) -> dict[str, list[Round]]:

@@ -181,7 +181,7 @@ class Chain:
             if isinstance(node, SubqueryAlias):
                 relation = None
             elif isinstance(node, Projection):
-                expression = _find_output(node, relation, name)
+                expression = find_output(node, relation, name)
                 return None if expression is None else (place, expression)
         return name
 
@@ -245,7 +245,7 @@ def find_chains(plan: LogicalPlan) -> Iterator[Chain]:
         yield from find_chains(child)
 
 
-def _find_output(node: Projection, relation: str | None, name: str) -> Expression | None:
+def find_output(node: Projection, relation: str | None, name: str) -> Expression | None:
     """Return the expression of a projection's column; None if the name is ambiguous."""
     same = [
         (_relation(expression), strip_aliases(expression))

@@ -21,6 +21,7 @@ from planner.bridge.plain_types import bind_values, bindable_schema, normalize_s
 from planner.bridge.run_control import RunControl
 from planner.plans.dataframes import Frames
 from planner.plans.errors import schema_changed_error
+from planner.plans.resident_tables import NO_RESIDENTS, Residents
 from planner.scans.query_run import QueryRun
 from planner.scans.settings import SessionSettings
 
@@ -138,6 +139,7 @@ class CheckedQuery:
         catalog: VisibleCatalog,
         *,
         pushdown: bool = True,
+        residents: Residents = NO_RESIDENTS,
     ) -> DataFrame:
         """Plan the statement over the current tables.
 
@@ -145,7 +147,9 @@ class CheckedQuery:
             PreconditionError: the result has other columns than when the statement was prepared.
         """
         try:
-            frame = self._frames.plan(self._bound, run, parameters, catalog, pushdown=pushdown)
+            frame = self._frames.plan(
+                self._bound, run, parameters, catalog, pushdown=pushdown, residents=residents
+            )
         except InvalidInputError as error:
             if self._has_same_columns(run):
                 raise

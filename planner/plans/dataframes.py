@@ -29,6 +29,7 @@ from planner.bridge.run_control import stream_batches
 from planner.plans.checks.mistaken_plans import MOVING_RULE, SUSPECT, TOTALS, check_plan
 from planner.plans.checks.unordered_extremes import EXTREMES_OF_GROUPS, has_unordered_extremes
 from planner.plans.errors import translate_error
+from planner.plans.resident_tables import NO_RESIDENTS, RESIDENT_ROWS, Residents
 from planner.plans.system_leaf import list_tables_and_views, make_system_leaves
 from planner.scans.query_run import QueryRun
 from planner.scans.settings import Shortcut
@@ -96,12 +97,22 @@ class Frames:
         catalog: tables and views.
         partitions: of every scan, by default one per core.
         memory_bytes: memory of one statement before it spills to disk; None for no limit.
+        resident_rows: statements over tables with fewer rows have no resident tables.
+
+    Attributes:
+        resident_rows: see above.
     """
 
     def __init__(
-        self, catalog: Catalog, partitions: int | None = None, memory_bytes: int | None = None
+        self,
+        catalog: Catalog,
+        partitions: int | None = None,
+        memory_bytes: int | None = None,
+        *,
+        resident_rows: int = RESIDENT_ROWS,
     ) -> None:
         self.catalog = catalog
+        self.resident_rows = resident_rows
         self._memory_bytes = memory_bytes
         self.partitions = partitions or os.cpu_count() or 1
         self.visibility = Visibility(catalog.cache, catalog.executor, catalog.shared)
@@ -130,6 +141,7 @@ class Frames:
         pushdown: bool = True,
         moving: bool = True,
         typing: bool = False,
+        residents: Residents = NO_RESIDENTS,
     ) -> DataFrame:
         """Plan a statement.
 
@@ -141,6 +153,7 @@ class Frames:
             pushdown: whether conjuncts are pushed into leaves.
             moving: whether the optimizer moves conditions below other operators.
             typing: whether the plan is only used for its types; values then represent their types.
+            residents: tables in place of leaves.
 
         Raises:
             LanceGatewayError: DataFusion refuses the statement.
@@ -156,23 +169,16 @@ class Frames:
         if not moving:
             text, written = keep_conditions_in_place(text), keep_conditions_in_place(written)
         united = _UNITED_ORDER.search(text) is not None
-        context = self._make_context(typing=untyped, sorts_whole=united, without=rules)
-        leaves: dict[str, TableLeaf] = {}
-        schemas: list[pa.Schema] = []
-        for reference in bound.references:
-            leaf_parameters = None if typing or untyped else parameters or ()
-            leaf = self._make_leaf(bound, reference, run, leaf_parameters, catalog)
-            _register(context, reference.private_name, leaf, pushdown=pushdown)
-            leaves[reference.private_name] = leaf
-            schemas.append(leaf.schema)
-            run.columns[bound.sql, reference.private_name] = schemas[-1]
-        if bound.system_tables or bound.lists_tables:
-            for name, leaf in make_system_leaves(context, run, catalog):
-                _register(context, name, leaf, pushdown=pushdown)
-        if bound.lists_tables:
-            list_tables_and_views(context, run, catalog, self._infer_view_schema)
-        if bound.distances:
-            register_distances(context, bound.distances, run)
+        context = self._make_context(
+            typing=untyped, sorts_whole=united, without=rules, reorders_joins=residents.reorders_joins
+        )
+        leaf_parameters = None if typing or untyped else parameters or ()
+        leaves = {
+            reference.private_name: self._make_leaf(bound, reference, run, leaf_parameters, catalog)
+            for reference in bound.references
+        }
+        self._register_tables(context, bound, run, catalog, leaves, residents, pushdown=pushdown)
+        schemas = [leaf.schema for leaf in leaves.values()]
         try:
             nulls = () if typing else [name for name, value in values.items() if not value.is_valid]
             replan = partial(
@@ -193,13 +199,41 @@ class Frames:
                 may_move=may_move,
                 is_fixed=searches,
             ):
-                return self.plan(bound, run, parameters, catalog, pushdown=pushdown, moving=False)
+                return self.plan(
+                    bound, run, parameters, catalog, pushdown=pushdown, moving=False, residents=residents
+                )
             if not typing and (bound.distances or (searches and _CONDITIONS.search(text))):
                 handing = None if pushdown else lambda: self.plan(bound, run, parameters, catalog)
                 configure_leaves(frame, leaves, handing)
         except Exception as error:
             raise translate_error(error, bound, run.failure) from error
         return frame
+
+    def _register_tables(
+        self,
+        context: SessionContext,
+        bound: BoundStatement,
+        run: QueryRun,
+        catalog: VisibleCatalog,
+        leaves: Mapping[str, TableLeaf],
+        residents: Residents,
+        *,
+        pushdown: bool,
+    ) -> None:
+        """Register all that a statement names in its context."""
+        for name, leaf in leaves.items():
+            run.columns[bound.sql, name] = leaf.schema
+            if name in residents.tables:
+                context.register_record_batches(name, residents.tables[name].partitions)
+            else:
+                _register(context, name, leaf, pushdown=pushdown)
+        if bound.system_tables or bound.lists_tables:
+            for name, system_leaf in make_system_leaves(context, run, catalog):
+                _register(context, name, system_leaf, pushdown=pushdown)
+        if bound.lists_tables:
+            list_tables_and_views(context, run, catalog, self._infer_view_schema)
+        if bound.distances:
+            register_distances(context, bound.distances, run)
 
     def _make_leaf(
         self,
@@ -224,7 +258,7 @@ class Frames:
         kind = NearestLeaf if ranks and reference.as_of is None else TableLeaf
         if bound.kind is StatementKind.DESCRIBE:
             kind = DeclaredLeaf
-        return kind(run, catalog.table(*named), self.partitions + marker)
+        return kind(run, catalog.table(*named), self.partitions + marker, reference=reference.private_name)
 
     def _run_vector_subquery(
         self,
@@ -282,7 +316,12 @@ class Frames:
         return normalize_schema(self.schema(self.plan(bound, run, None, catalog)))
 
     def _make_context(
-        self, *, typing: bool, sorts_whole: bool, without: Sequence[str] = ()
+        self,
+        *,
+        typing: bool,
+        sorts_whole: bool,
+        without: Sequence[str] = (),
+        reorders_joins: bool = False,
     ) -> SessionContext:
         """Make the context of one statement.
 
@@ -290,6 +329,7 @@ class Frames:
             typing: whether the plan is for the types of parameters, those in subqueries too.
             sorts_whole: whether rows are sorted in one partition.
             without: rules of the optimiser to remove, besides those with wrong answers.
+            reorders_joins: whether the sides of joins are exchanged by their numbers of rows.
         """
         config = (
             SessionConfig()
@@ -302,7 +342,7 @@ class Frames:
             # Without it, now() and zoned literals have no zone, and comparisons with zoned columns are wrong.
             .set("datafusion.execution.time_zone", "+00:00")
             # Reordering applies filters above an outer join to the other input.
-            .set("datafusion.optimizer.join_reordering", "false")
+            .set("datafusion.optimizer.join_reordering", str(reorders_joins).lower())
             # Top-k aggregation drops groups that have only NULL.
             .set("datafusion.optimizer.enable_topk_aggregation", "false")
             # Comparisons of constants that are not folded would be evaluated by leaves, by Python's rules.

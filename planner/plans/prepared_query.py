@@ -12,13 +12,14 @@ import pyarrow as pa
 from datafusion import DataFrame
 
 from execnodes import KeySet, MetricsSet
-from memwal.errors import LanceGatewayError
+from memwal.errors import LanceGatewayError, UnsupportedError
 from planner.binding.bound_statement import BoundStatement, StatementKind
 from planner.bridge.plain_types import conform
 from planner.bridge.plan_shape import find_direct_shape
 from planner.bridge.run_control import RunControl, describe_panics, stream_batches
 from planner.plans.checked_query import Task
 from planner.plans.errors import schema_changed_error, translate_error
+from planner.plans.resident_tables import are_read_alone, load_residents, may_have_residents
 from planner.plans.scan_parts import DividedQuery, read_direct_scan
 from planner.plans.system_leaf import plain_system_rows
 from planner.scans.explain import explain_plans
@@ -256,6 +257,9 @@ class PreparedQuery(DividedQuery):
                 # The optimiser has removed the table, and only a system table is left.
                 shape = None
         if shape is None:
+            resident = self._plan_residents(frame, run, task)
+            if resident is not None:
+                return _read_either(resident, frame, run)
             rows = None
             if Shortcut.DIRECT_SYSTEM_SCANS in task.settings.shortcuts:
                 rows = plain_system_rows(self._bound, frame, run)
@@ -265,6 +269,24 @@ class PreparedQuery(DividedQuery):
             return stream_batches(frame, run.control)
         table = task.catalog.table(reference.table, reference.as_of)
         return read_direct_scan(shape, frame, run, table)
+
+    def _plan_residents(self, frame: DataFrame, run: QueryRun, task: Task) -> DataFrame | None:
+        """Plan the statement over resident tables; return None if it has none."""
+        bound, frames = self._bound, self._frames
+        if not isinstance(bound, BoundStatement) or not may_have_residents(
+            bound, task.catalog, run, frames.resident_rows
+        ):
+            return None
+        run.control.run_uninterrupted(frame.execution_plan)
+        residents = load_residents(bound, run, frame.optimized_logical_plan(), frames.partitions)
+        if residents is not None:
+            # A plan over leaves may be right where this one is refused.
+            with contextlib.suppress(UnsupportedError):
+                planned = self._plan_again(run, task.parameters, task.catalog, residents=residents)
+                if are_read_alone(residents, planned):
+                    return planned
+        run.scans.clear()  # Running the plan makes them anew.
+        return None
 
     def _open_search(
         self, search: SearchCall, frame: DataFrame, run: QueryRun, task: Task
@@ -296,3 +318,26 @@ class PreparedQuery(DividedQuery):
             raise translate_error(error, self._bound, run.control.error or run.failure) from error
         table = explain_plans(plans, run, self._frames.partitions)
         return pa.RecordBatchReader.from_batches(self.schema, table.to_batches())
+
+
+def _read_either(resident: DataFrame, frame: DataFrame, run: QueryRun) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of a plan over resident tables, or those of the plan over leaves if it fails first.
+
+    DataFusion evaluates conditions in another order than leaves do, and fails where a later one would have
+    excluded the row.
+    """
+    try:
+        batches = stream_batches(resident, run.control)
+        first = next(batches, None)
+    except LanceGatewayError:
+        raise
+    except Exception:
+        if run.failure is not None or run.control.error is not None:
+            raise
+    else:
+        if first is not None:
+            yield first
+            yield from batches
+        return
+    run.scans.clear()
+    yield from stream_batches(frame, run.control)

@@ -23,6 +23,7 @@ from planner.bridge.run_control import RunControl, describe_panics
 from planner.plans.dataframes import Frames
 from planner.plans.errors import schema_changed_error
 from planner.plans.prepared_query import PreparedQuery
+from planner.plans.resident_tables import RESIDENT_ROWS
 from planner.scans.query_run import QueryRun, retry_if_files_vanish
 from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
 from planner.sql.dialects.translate import NATIVE, note_translation, to_native
@@ -172,6 +173,7 @@ class QueryPlanner:
         catalog: tables and views.
         partitions: of every scan, by default one per core.
         memory_bytes: memory of one statement before it spills to disk; None for no limit.
+        resident_rows: statements over tables with fewer rows have no resident tables.
         create_query: plans statements; by default in this process.
         create_unbound: binds and plans long statements; None binds all of them in this process.
 
@@ -185,6 +187,7 @@ class QueryPlanner:
         *,
         partitions: int | None = None,
         memory_bytes: int | None = None,
+        resident_rows: int = RESIDENT_ROWS,
         create_query: CreateQuery = PreparedQuery,
         create_unbound: CreateUnbound | None = None,
     ) -> None:
@@ -193,7 +196,7 @@ class QueryPlanner:
         self._is_remote = catalog.storage.backend.scheme != LocalBackend.scheme
         self._create_query = create_query
         self._create_unbound = create_unbound
-        self._frames = Frames(catalog, partitions, memory_bytes)
+        self._frames = Frames(catalog, partitions, memory_bytes, resident_rows=resident_rows)
         self._plans = PlanCache(MAX_PLANS)
         self._system_tables = {table.name: table for table in list_system_tables(catalog)}
 

@@ -10,8 +10,12 @@ import pyarrow as pa
 from execnodes import ExecNode, MetricsSet
 from planner.predicates.pruning import Outcome
 from planner.scans.query_run import QueryRun, TableScan
+from planner.scans.resident_scan import ResidentScan
 
 _LEAF = re.compile(r"^(?P<indent>\s*)DatasetExec: number_of_fragments=(?P<fragments>\d+)(?P<rest>.*)$")
+_RESIDENT = re.compile(
+    r"^(?P<indent>\s*)DataSourceExec: partitions=\d+, partition_sizes=\[(?P<sizes>[\d, ]+)\]"
+)
 _MAX_REGION_IDS = 4
 
 
@@ -57,6 +61,7 @@ def _insert_trees(plan: str, run: QueryRun, partitions: int) -> str:
         leaf = _LEAF.match(line)
         if leaf is None:
             lines.append(line)
+            lines += _format_resident(line, waiting, run)
             continue
         fragments = int(leaf["fragments"])
         shown = min(fragments, partitions)
@@ -70,6 +75,19 @@ def _insert_trees(plan: str, run: QueryRun, partitions: int) -> str:
     for extra in range(partitions + 1, partitions + 1 + len({scan.table for scan in run.scans})):
         text = text.replace(f"input_partitions={extra}", f"input_partitions={partitions}")
     return text
+
+
+def _format_resident(line: str, waiting: list[TableScan], run: QueryRun) -> Iterator[str]:
+    """Yield the tree of a resident table, if a line of DataFusion's plan is one; it is no longer waiting."""
+    table = _RESIDENT.match(line)
+    if table is None:
+        return
+    sizes = tuple(map(int, table["sizes"].split(", ")))
+    for scan in waiting:
+        if isinstance(scan, ResidentScan) and scan.partition_sizes == sizes:
+            waiting.remove(scan)
+            yield from (f"{table['indent']}  {text}" for text in _format_scan(scan, run))
+            return
 
 
 def _is_leaf_of(scan: TableScan, fragments: int, rest: str) -> bool:
@@ -92,6 +110,8 @@ def _format_scan(scan: TableScan, run: QueryRun) -> Iterator[str]:
         f"{scan.table.name}: base v{snapshot.base.version}, "
         f"{scan.table.described_time or f'consistency={run.settings.consistency}'}, {_format_regions(scan)}"
     )
+    if isinstance(scan, ResidentScan):
+        yield f"  in memory: {scan.divided_rows} of {scan.rows} rows, the others fail conditions or joins"
     yield from _format_pruning(scan)
     yield from format_tree(scan.tree, run.control.metrics, 1)
 

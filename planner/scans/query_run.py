@@ -16,14 +16,23 @@ from memwal.errors import CorruptDataError, LanceGatewayError, UnavailableError,
 from planner.access.table_policy import PolicedRows, TablePolicy
 from planner.access.visible_catalog import SecuredTable
 from planner.bridge.run_control import RunControl, TableRead
+from planner.predicates.arrow_expressions import read_expression
 from planner.predicates.predicate import TRUE, Predicate, conjunction
 from planner.predicates.pruning import Outcome, Pruning, RegionAssignments, prune_regions
 from planner.predicates.row_filter import build_key_predicate
 from planner.predicates.value_sets import find_key_values
 from planner.scans.run_tables import CACHE_SHORTCUTS, RunTables
-from planner.scans.scan_plan import Conditions, Division, divide_conditions, plan_lookup, plan_scan
+from planner.scans.scan_plan import (
+    Conditions,
+    Division,
+    divide_conditions,
+    is_opaque,
+    plan_lookup,
+    plan_scan,
+)
 from planner.scans.settings import SessionSettings, Shortcut
 from planner.tables.sources.base_table import BaseTable, FilesVanishedError, build_scan_error
+from planner.tables.sources.decoded_columns import DecodedColumns
 from planner.tables.sources.generations import GenerationVanishedError
 from planner.tables.sources.snapshot import SnapshotGoneError, TableSnapshot
 from planner.tables.state.snapshots import SNAPSHOT_ATTEMPTS
@@ -80,6 +89,7 @@ class QueryRun:
         *,
         keys: KeySet | None = None,
         partitions: int = 1,
+        reference: str = "",
     ) -> TableScan:
         """Plan the scan of one table reference.
 
@@ -90,9 +100,11 @@ class QueryRun:
             expression: the reference's own conjuncts, to be applied exactly.
             keys: instead of an expression, the primary keys that are wanted.
             partitions: that will be asked for.
+            reference: private name of the reference in the statement; "" without a leaf.
         """
         policy = table.policy(base)
         scan = TableScan(self, table.table, base, policy, tuple(columns), expression, keys, partitions)
+        scan.reference = reference
         self.scans.append(scan)
         return scan
 
@@ -147,6 +159,8 @@ class TableScan:
         self.columns = columns
         self.expression = expression
         self.partitions = partitions
+        self.reference = ""
+        """Private name of the reference in the statement, if a leaf reads it."""
         self._keys = keys
         self._lock = threading.Lock()
         self._tree: ExecNode | None = None
@@ -168,6 +182,22 @@ class TableScan:
     def conditions(self) -> Conditions:
         """Filters below and above the table's policy."""
         return divide_conditions(self.expression, self.policy, self.schema)
+
+    @property
+    def read_columns(self) -> frozenset[str] | None:
+        """Columns that are produced or filtered; None if they can't be told."""
+        if self.expression is None:
+            return frozenset(self.columns)
+        node = read_expression(self.expression)
+        below = self.conditions.below
+        if node is None or is_opaque(node) or below is None:
+            return None
+        return below.columns | frozenset(self.columns)
+
+    @property
+    def column_cache(self) -> DecodedColumns:
+        """Where decoded columns are kept."""
+        return self.table.columns
 
     @property
     def pruning(self) -> Pruning:
@@ -348,7 +378,7 @@ class TableScan:
             self.conditions.below,
             self.partitions if division is None else division.count,
             self.run.visibility,
-            self.table.columns,
+            self.column_cache,
             split_fragments=division is not None,
         )
 

@@ -96,6 +96,10 @@ class StoredColumns(DecodedColumns):
         """Return False: nothing is cached."""
         return False
 
+    def find_size(self, source: LanceSource, columns: Iterable[str]) -> int | None:  # noqa: ARG002
+        """Return None: nothing is kept."""
+        return None
+
     def read(
         self,
         source: LanceSource,  # noqa: ARG002

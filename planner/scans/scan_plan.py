@@ -133,11 +133,12 @@ def _make_filter(predicate: Predicate, expression: pc.Expression | None) -> Pred
 def _may_depend_on(statement: PredicateFilter, columns: AbstractSet[str]) -> bool:
     """Return whether a filter reads any of the columns, or can't be analysed."""
     node = read_expression(statement.expression)
-    return bool(columns) and (node is None or _is_opaque(node) or not columns.isdisjoint(statement.columns))
+    return bool(columns) and (node is None or is_opaque(node) or not columns.isdisjoint(statement.columns))
 
 
-def _is_opaque(node: Node) -> bool:
-    return isinstance(node, Other) or (isinstance(node, Call) and any(map(_is_opaque, node.arguments)))
+def is_opaque(node: Node) -> bool:
+    """Return whether part of an expression can't be read."""
+    return isinstance(node, Other) or (isinstance(node, Call) and any(map(is_opaque, node.arguments)))
 
 
 def plan_lookup(

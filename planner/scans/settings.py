@@ -43,6 +43,12 @@ class Shortcut(StrEnum):
     """As `kept_plans`, for statements that change rows. Off: each preparation checks the statement anew."""
     KEPT_COLUMNS = "kept_columns"
     """Columns that were read are kept in memory. Off: they are read from storage."""
+    RESIDENT_TABLES = "resident_tables"
+    """Tables whose columns are kept are DataFusion's own, in statements that read many rows. Off: DataFusion
+    reads all tables through leaves."""
+    JOIN_KEYS = "join_keys"
+    """Rows of resident tables whose keys no row of a joined table has are left out before. Off: the joins
+    drop them."""
     KEPT_MASKS = "kept_masks"
     """Which rows are the newest of their key, and where keys are, is kept. Off: each run computes it from
     the stored keys."""

@@ -28,13 +28,20 @@ class TableLeaf(pads.Dataset):
         table: what the name stands for, with what may be seen of it.
         partitions: fragments to offer.
         base: the newest version of the table, where it is known already.
+        reference: the private name.
     """
 
     def __init__(
-        self, run: QueryRun, table: SecuredTable, partitions: int, base: BaseTable | None = None
+        self,
+        run: QueryRun,
+        table: SecuredTable,
+        partitions: int,
+        base: BaseTable | None = None,
+        reference: str = "",
     ) -> None:
         self._run = run
         self._table = table
+        self._reference = reference
         self._partitions = partitions
         self._base = table.base if base is None else base
         self._schema = table.visible_schema
@@ -61,7 +68,12 @@ class TableLeaf(pads.Dataset):
     def _scan(self, conjuncts: pc.Expression | None) -> TableScan:
         """Add the scan that reads the partitions."""
         return self._run.add_scan(
-            self._table, self._base, self._columns, conjuncts, partitions=self._partitions
+            self._table,
+            self._base,
+            self._columns,
+            conjuncts,
+            partitions=self._partitions,
+            reference=self._reference,
         )
 
 

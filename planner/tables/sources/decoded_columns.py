@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,7 +19,7 @@ import pyarrow as pa
 
 from execnodes.node import ROW_ADDRESS, rows_without_columns
 from execnodes.rows.row_mask import CHUNK_ROWS, OFFSET_MASK, FragmentMask, RowMask
-from execnodes.storage.data_files import Deletions, FragmentFiles, StoredFragment, StoredValues
+from execnodes.storage.data_files import Deletions, FragmentFiles, Place, StoredFragment, StoredValues
 from execnodes.storage.source import LanceSource
 from planner.tables.shared.cache import SHARED_BYTES, FileName, SharedCache
 from planner.tables.shared.names import digest
@@ -31,6 +32,7 @@ TEXT_BYTES = 64
 """Estimated bytes of a value of variable length."""
 
 COLUMNS_REMEMBERED = 1 << 16
+_SAMPLE_ROWS = 1024
 
 _EVERY_ROW = b""
 
@@ -63,6 +65,15 @@ class _Chunk:
     column: StoredValues
     number: int
     visible: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Width:
+    """Cache key of the estimated bytes of a value of a column of a dataset, whatever its version."""
+
+    place: Place
+    field_id: int
+    type: pa.DataType
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +123,53 @@ class DecodedColumns:
         self.kept = ByteCache(max_bytes)
         self._shared = shared or SharedCache()
         self._requested = ByteCache(COLUMNS_REMEMBERED)
-        self._max_scan_bytes = max(max_bytes, self._shared.max_bytes) // 2
+        self.max_scan_bytes = max(max_bytes, self._shared.max_bytes) // 2
+        self._keeps_all = False
 
     def fits(self, types: Iterable[pa.DataType], rows: int) -> bool:
         """Return whether a scan of so many rows may be cached: a larger one would evict all else."""
-        return sum(_estimate_bytes(kind, rows) for kind in types) <= self._max_scan_bytes
+        return self._keeps_all or sum(_estimate_bytes(kind, rows) for kind in types) <= self.max_scan_bytes
+
+    def keep_all(self) -> DecodedColumns:
+        """Return the same cache for those who keep whatever they read."""
+        other = copy(self)
+        other._keeps_all = True  # noqa: SLF001 - of this class
+        return other
+
+    def find_size(self, source: LanceSource, columns: Iterable[str]) -> int | None:
+        """Return the bytes that columns of a dataset take, decoded; None if they are read for the first time.
+
+        A query that nobody repeats does not pay for memory.
+
+        Args:
+            source: the dataset.
+            columns: of the table.
+        """
+        stored = [source.stored_names[name] for name in columns if name in source.stored_names]
+        fragments = source.fragments.all
+        values = [one.columns(stored, source.stored_types) for one in fragments]
+        if not all(self._note_requests([value for row in values for value in row])):
+            return None
+        rows = sum(fragment.physical_rows for fragment in fragments)
+        types = [source.stored_types[name] for name in stored]
+        fixed = sum(_estimate_bytes(kind, rows) for _, kind in types if not _is_variable(kind))
+        texts = [name for name in stored if _is_variable(source.stored_types[name][1])]
+        return fixed + sum(int(rows * width) for width in self._find_widths(source, texts))
+
+    def _find_widths(self, source: LanceSource, columns: Sequence[str]) -> list[float]:
+        """Return the bytes of a value of each column, as the first rows of the dataset have them."""
+        names = [_Width(source.place, *source.stored_types[name]) for name in columns]
+        known: list[float | None] = self._requested.get_many(names)
+        new = [column for column, width in zip(columns, known, strict=True) if width is None]
+        if not new:
+            return [width or 0.0 for width in known]
+        dataset: Any = source.dataset
+        rows = dataset.scanner(columns=new, limit=_SAMPLE_ROWS).to_table()
+        found = {column: rows.column(column).nbytes / max(rows.num_rows, 1) + 0.125 for column in new}
+        for name, column in zip(names, columns, strict=True):
+            if column in found:
+                self._requested.put(name, found[column], 1)
+        return [width or found[column] for column, width in zip(columns, known, strict=True)]
 
     def visible(
         self, source: LanceSource, fragment_ids: Sequence[int], mask: RowMask
@@ -165,7 +218,7 @@ class DecodedColumns:
         names = [one.columns(columns, source.stored_types) for one in fragments]
         kept, too_large = [], []
         for fragment, values in zip(fragments, names, strict=True):
-            if all(
+            if self._keeps_all or all(
                 _estimate_bytes(value.type, fragment.physical_rows) <= MAX_COLUMN_BYTES for value in values
             ):
                 kept.append((fragment, values))
@@ -265,7 +318,8 @@ class DecodedColumns:
         if fragment.deletions is not None:
             scope |= {"with_row_id": True, "include_deleted_rows": True}  # offsets are physical
         # A large column is cached from its second read on, so that a single query does not pay for memory.
-        keep = [again or fragment.physical_rows <= CHUNK_ROWS for again in self._note_requests(names)]
+        is_small = self._keeps_all or fragment.physical_rows <= CHUNK_ROWS
+        keep = [again or is_small for again in self._note_requests(names)]
         dataset: Any = source.dataset
         scanner = dataset.scanner(
             columns=columns,
@@ -352,6 +406,13 @@ def _read_column(kind: pa.DataType, batch: pa.RecordBatch) -> pa.Array | None:
     """Return the only column of a batch; None if it lost its type in the file."""
     column = batch.column(0)
     return column if column.type == kind else None
+
+
+def _is_variable(kind: pa.DataType) -> bool:
+    try:
+        return int(kind.bit_width) < 0
+    except ValueError:
+        return not (pa.types.is_fixed_size_list(kind) and not _is_variable(kind.value_type))
 
 
 def _estimate_bytes(kind: pa.DataType, rows: int) -> int:

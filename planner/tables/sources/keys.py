@@ -116,19 +116,40 @@ SEPARATOR = b":"
 def combine_key_columns(keys: pa.Table) -> pa.Array:
     """Combine key columns into one column, in which two rows are equal exactly if all parts are.
 
-    A single column stays as it is. Several columns become one binary column in which each part is preceded
-    by its length, so that ("a", "bc") and ("ab", "c") differ.
+    A single column stays as it is. Several columns become one binary column: the bytes of all parts, where
+    all have a fixed number of them, otherwise the texts of the parts, each preceded by its length, so that
+    ("a", "bc") and ("ab", "c") differ.
 
     Args:
         keys: the key columns, without NULLs, in the table's own types.
     """
     if keys.num_columns == 1:
         return _combine_chunks(keys.column(0))
+    if all(_has_fixed_bytes(column.type) for column in keys.columns):
+        return _join_bytes([_combine_chunks(column) for column in keys.columns])
     parts: list[pa.Array] = []
     for column in keys.columns:
         text = _cast_to_binary(_combine_chunks(column))
         parts += [pc.cast(pc.cast(pc.binary_length(text), pa.string()), pa.binary()), text]
     return pc.binary_join_element_wise(*parts, pa.scalar(SEPARATOR, pa.binary()))
+
+
+def _has_fixed_bytes(kind: pa.DataType) -> bool:
+    """Return whether equal values have equal bytes, the same number in each row."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+
+
+def _join_bytes(columns: Sequence[pa.Array]) -> pa.Array:
+    widths = [column.type.bit_width // 8 for column in columns]
+    rows, width = len(columns[0]), sum(widths)
+    joined = np.empty((rows, width), dtype=np.uint8)
+    start = 0
+    for column, size in zip(columns, widths, strict=True):
+        if rows:
+            values = np.frombuffer(column.buffers()[1], np.uint8, rows * size, column.offset * size)
+            joined[:, start : start + size] = values.reshape(rows, size)
+        start += size
+    return pa.Array.from_buffers(pa.binary(width), rows, [None, pa.py_buffer(joined)])
 
 
 def _combine_chunks(column: pa.ChunkedArray) -> pa.Array:

@@ -12,7 +12,6 @@ from operator import itemgetter
 from typing import Any
 
 from execnodes.storage.data_files import Place
-from execnodes.storage.source import ColumnCache
 from memwal.base.table_mark import read_table_mark
 from memwal.errors import PreconditionError
 from memwal.regions.manifest import FlushedGeneration, RegionManifest
@@ -22,6 +21,7 @@ from memwal.writing import OwnTail, TableWriter, WriteOptions
 from planner.predicates.pruning import RegionAssignments
 from planner.tables.sources.base_table import BaseTable, ManifestFile, open_base_table
 from planner.tables.sources.caches import ByteCache
+from planner.tables.sources.decoded_columns import DecodedColumns
 from planner.tables.sources.generations import GenerationDataset
 from planner.tables.sources.keys import KeyPlaces
 from planner.tables.sources.snapshot import Consistency, SnapshotDescription, TableSnapshot
@@ -50,7 +50,7 @@ class Table:
         name: str,
         storage: Storage,
         cache: ByteCache,
-        columns: ColumnCache,
+        columns: DecodedColumns,
         places: KeyPlaces,
         session: Any,  # noqa: ANN401 - lance types
         writing: WriteOptions | None = None,

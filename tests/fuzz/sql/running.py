@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from planner.engine import PreparedQuery, QueryEngine
+from planner.plans.resident_tables import RESIDENT_ROWS
 from planner.tables.state.catalog import Catalog
 from tests.fuzz.sql.grammar.blocks import Relation, Select
 from tests.fuzz.sql.grammar.kinds import draw_value
@@ -149,8 +150,12 @@ class _Asking:
         stack.callback(lake.close)
         # Not as many as there are cores: a seed is to mean the same on every machine.
         partitions = rng.choice((2, 1, 3))
+        # One of them has resident tables, though all tables are small.
         self._engines = tuple(
-            QueryEngine(Catalog.open(str(root), writing=EAGER), partitions=partitions) for _ in range(2)
+            QueryEngine(
+                Catalog.open(str(root), writing=EAGER), partitions=partitions, resident_rows=least_rows
+            )
+            for least_rows in rng.sample((0, RESIDENT_ROWS), 2)
         )
         for engine in self._engines:
             stack.callback(engine.close)

@@ -167,8 +167,15 @@ READS: dict[Shortcut, tuple[str, Callable[[Watched], bool]]] = {
     ),
 }
 """Statements, and how one tells that they took the shortcut."""
-ELSEWHERE = {Shortcut.PARTS, Shortcut.KEPT_WRITES, Shortcut.LITERAL_VALUES, Shortcut.WRITE_LOOKUPS}
-"""Shortcuts that other tests of this module are about."""
+ELSEWHERE = {
+    Shortcut.PARTS,
+    Shortcut.KEPT_WRITES,
+    Shortcut.LITERAL_VALUES,
+    Shortcut.WRITE_LOOKUPS,
+    Shortcut.RESIDENT_TABLES,
+    Shortcut.JOIN_KEYS,
+}
+"""Shortcuts that other tests are about: of this module, and `tests/planner/plans/test_resident_tables.py`."""
 
 
 def test_every_shortcut_has_a_test():

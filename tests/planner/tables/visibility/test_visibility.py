@@ -1,5 +1,6 @@
 """What decides which row is the newest: probes, layers, and the caches behind them."""
 
+import datetime as dt
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -111,6 +112,22 @@ def test_composite_keys_are_equal_as_one_column_exactly_if_all_parts_are(
         }
     )
     assert len(set(combine_key_columns(table).to_pylist())) == len(set(rows))
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(-2, 2), st.dates(), st.integers(-(2**63), 2**63 - 1)), max_size=12),
+    skipped=st.integers(0, 3),
+)
+def test_composite_keys_of_fixed_width_are_equal_exactly_if_all_parts_are(
+    rows: list[tuple[int, dt.date, int]], skipped: int
+) -> None:
+    numbers, dates, others = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [])
+    columns = [pa.array(numbers, pa.int8()), pa.array(dates, pa.date32()), pa.array(others, pa.int64())]
+    combined = combine_key_columns(pa.table([one.slice(skipped) for one in columns], names=["a", "b", "c"]))
+    combined.validate(full=True)
+    assert [combined.index(key).as_py() for key in combined] == [
+        rows[skipped:].index(row) for row in rows[skipped:]
+    ]
 
 
 def test_addresses_are_split_by_fragment() -> None:

@@ -1,0 +1,257 @@
+"""Tables of DataFusion's own in place of leaves, where the columns that a statement needs are kept in memory.
+
+A leaf hands over each batch by a call of Python, tells no number of rows, and evaluates its conjuncts by
+itself. Where a statement reads much, it is planned twice: once with leaves, to learn which columns of which
+regions it needs, and once with the kept batches of these as tables in memory. DataFusion then filters in its
+own threads, and knows which side of a join has fewer rows.
+
+DataFusion 54 answers some outer joins over such tables wrongly. What a filter below one makes constant counts
+as constant above it: `planner.plans.checks.misplanned_joins` looks for that, and leaves are read then. A
+filter above one may go down to the other side once its sides are exchanged: they are not, in statements with
+outer joins. See docs/adr/0039-resident-tables.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from datafusion import DataFrame, Expr, SessionConfig, SessionContext
+from datafusion.expr import Join, TableScan
+from datafusion.plan import LogicalPlan
+
+from execnodes import RowFilter
+from execnodes.storage.source import combine_chunks
+from memwal.transforms.determinism import has_unstable_call
+from planner.access.visible_catalog import VisibleCatalog
+from planner.binding.bound_statement import BoundStatement, StatementKind
+from planner.bridge.join_graph import read_join_graph
+from planner.bridge.plan_reading import Expression, every_node, subquery_plans
+from planner.scans.key_reduction import (
+    LARGEST_CONDITION,
+    Relation,
+    flag_condition,
+    keep_selected,
+    reduce_relations,
+    to_flags,
+)
+from planner.scans.query_run import QueryRun
+from planner.scans.query_run import TableScan as LeafScan
+from planner.scans.resident_scan import Partitions, ResidentScan, can_be_unread
+from planner.scans.settings import Shortcut
+from planner.sql.tokens import quote
+
+RESIDENT_ROWS: Final = 1 << 18
+"""Statements over fewer rows take less time than a second plan."""
+_SHORTCUTS: Final = frozenset({Shortcut.RESIDENT_TABLES, Shortcut.PUSHDOWN})
+_OUTER: Final = re.compile(r"\b(?:left|right|full|outer)\b", re.IGNORECASE)
+"""What a text with outer joins has."""
+_WORD: Final = re.compile(r"\w+")
+_SAFE_JOINS: Final = frozenset({"Inner", "LeftSemi", "RightSemi", "LeftAnti", "RightAnti"})
+_KINDS: Final = frozenset({StatementKind.QUERY, StatementKind.EXPLAIN, StatementKind.EXPLAIN_ANALYZE})
+
+
+@dataclass(frozen=True, slots=True)
+class ResidentTable:
+    """What stands for a table reference in a plan.
+
+    Attributes:
+        partitions: batches with all columns of the table.
+        columns: those that have their values.
+    """
+
+    partitions: Partitions
+    columns: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Residents:
+    """The resident tables of a statement.
+
+    Attributes:
+        tables: by the private names of their references.
+        reorders_joins: whether DataFusion may exchange the sides of joins by their numbers of rows.
+    """
+
+    tables: Mapping[str, ResidentTable]
+    reorders_joins: bool
+
+
+NO_RESIDENTS: Final = Residents(MappingProxyType({}), reorders_joins=False)
+
+
+def may_have_residents(
+    bound: BoundStatement, catalog: VisibleCatalog, run: QueryRun, least_rows: int
+) -> bool:
+    """Return whether resident tables may stand in the plan of a statement.
+
+    Args:
+        bound: the statement.
+        catalog: with its tables.
+        run: its execution.
+        least_rows: that its tables must have.
+    """
+    tables = [catalog.table(reference.table, reference.as_of) for reference in bound.references]
+    return (
+        sum(table.base.physical_rows for table in tables) >= least_rows
+        and run.settings.shortcuts >= _SHORTCUTS
+        and run.division is None
+        and bound.kind in _KINDS
+        and not (bound.system_tables or bound.distances or bound.lists_tables)
+        and all(reference.search is None for reference in bound.references)
+    )
+
+
+def _has_safe_joins(bound: BoundStatement, plan: LogicalPlan) -> bool:
+    """Return whether the sides of all joins may be exchanged."""
+    if _OUTER.search(bound.render()) is not None:
+        # Plans don't show the subqueries in arguments of aggregates.
+        return False
+    # The plan of a subquery joins its value to a row.
+    values = [one.inputs()[0].inputs()[1] for one in subquery_plans(plan)]
+    return all(_is_safe(node) for one in (plan, *values) for node in every_node(one))
+
+
+def _is_safe(plan: LogicalPlan) -> bool:
+    node = plan.to_variant()
+    return not isinstance(node, Join) or str(node.join_type()) in _SAFE_JOINS
+
+
+def load_residents(
+    bound: BoundStatement, run: QueryRun, plan: LogicalPlan, partitions: int
+) -> Residents | None:
+    """Read the tables that can be resident, without rows that joins would drop; return None if none can.
+
+    Their scans take the places of all others in the run.
+
+    Args:
+        bound: the statement.
+        run: the execution; its scans are those of a physical plan, which has not begun.
+        plan: of the statement, optimised.
+        partitions: of each table.
+
+    Raises:
+        LanceGatewayError: a table can't be read.
+    """
+    by_reference: dict[str, list[LeafScan]] = {}
+    for scan in run.scans:
+        by_reference.setdefault(scan.reference, []).append(scan)
+    residents: list[ResidentScan] = []
+    taken = 0
+    for scans in by_reference.values():
+        first, columns = scans[0], _find_columns(scans)
+        if not columns:
+            continue
+        size = first.table.columns.find_size(first.base.source, columns)
+        if size is not None and taken + size <= first.table.columns.max_scan_bytes:
+            taken += size
+            residents.append(ResidentScan(scans, columns))
+    for resident in residents:  # The snapshot has the regions that the other scans need as well.
+        run.take_snapshot(resident.table)
+    if not residents:
+        return None
+    run.scans[:] = residents
+    is_stable = not has_unstable_call(_WORD.findall(bound.render()))
+    by_name = {scan.reference: scan for scan in residents}
+    tables = _reduce(by_name, run, plan, partitions, is_stable=is_stable)
+    return Residents(tables, _has_safe_joins(bound, plan))
+
+
+def _reduce(
+    scans: Mapping[str, ResidentScan], run: QueryRun, plan: LogicalPlan, partitions: int, *, is_stable: bool
+) -> Mapping[str, ResidentTable]:
+    rows = {name: scan.read_rows() for name, scan in scans.items()}
+    graph = read_join_graph(plan)
+    places = Counter(graph.leaves)
+    relations: list[Relation | None] = []
+    for name, condition in zip(graph.leaves, graph.conditions, strict=True):
+        scan = scans.get(name)
+        # A plan does not show the tables of all subqueries.
+        if (
+            scan is None
+            or places[name] != len(scan.replaced)
+            or Shortcut.JOIN_KEYS not in run.settings.shortcuts
+        ):
+            relations.append(None)
+            continue
+        relation = Relation(rows[name])
+        if relation.total <= LARGEST_CONDITION:
+            own = _find_condition(scan)
+            if own is not None:
+                relation.select(flag_condition(rows[name], own, run.visibility.executor))
+            if condition is not None and is_stable and (flags := _evaluate(name, rows[name], condition)):
+                relation.select(flags)
+        relations.append(relation)
+    reduce_relations(relations, graph, run.visibility.executor)
+    residents = {}
+    for name, scan in scans.items():
+        found = [one for leaf, one in zip(graph.leaves, relations, strict=True) if leaf == name]
+        kept = keep_selected(rows[name], found)
+        residents[name] = ResidentTable(scan.divide(kept, partitions), frozenset(scan.columns))
+    return residents
+
+
+def _evaluate(name: str, rows: Sequence[pa.RecordBatch], condition: Expression) -> list[np.ndarray] | None:
+    """Flag the rows that a condition of a plan holds for; return None if it can't be told."""
+    context = SessionContext(
+        SessionConfig().with_target_partitions(1).set("datafusion.execution.time_zone", "+00:00")
+    )
+    context.register_record_batches(name, [list(rows)])
+    try:
+        table = context.table(quote(name)).select(Expr(condition).alias("kept")).to_arrow_table()
+    except Exception:  # noqa: BLE001 - where the statement fails, its own plan says why
+        return None
+    flags = to_flags(combine_chunks(table.column(0)))
+    ends = np.cumsum([batch.num_rows for batch in rows])
+    return [one.copy() for one in np.split(flags, ends[:-1])]
+
+
+def _find_condition(scan: ResidentScan) -> RowFilter | None:
+    """Return the condition of a table in all places; None if there is none, or several."""
+    first, *others = scan.replaced
+    is_one = all(
+        one.expression is first.expression
+        or (
+            one.expression is not None
+            and first.expression is not None
+            and one.expression.equals(first.expression)
+        )
+        for one in others
+    )
+    return first.conditions.below if is_one else None
+
+
+def _find_columns(scans: Sequence[LeafScan]) -> tuple[str, ...]:
+    """Return the columns that scans read, those of their conjuncts too; () if a leaf serves them better."""
+    needed: set[str] = set()
+    for scan in scans:
+        read = scan.read_columns
+        if not scan.reference or scan.policy is not None or read is None or scan.is_lookup:
+            return ()
+        needed |= read
+    schema = scans[0].schema
+    if not can_be_unread(schema):
+        return ()
+    return tuple(name for name in schema.names if name in needed)
+
+
+def are_read_alone(residents: Residents, frame: DataFrame) -> bool:
+    """Return whether a plan reads no columns of resident tables but those that have their values."""
+    plan = frame.optimized_logical_plan()
+    for one in (plan, *subquery_plans(plan)):
+        for node in every_node(one):
+            scan = node.to_variant()
+            resident = residents.tables.get(scan.fqn()[-1]) if isinstance(scan, TableScan) else None
+            if resident is None:
+                continue
+            columns = {name for _, name in scan.projection()}
+            # The node does not distinguish between no columns and all columns.
+            if not columns or not columns <= resident.columns:
+                return False
+    return True
