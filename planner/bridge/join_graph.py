@@ -70,20 +70,21 @@ class JoinGraph:
     Attributes:
         leaves: name of the table of each, in the order of the plan.
         edges: between them.
-        conditions: on the rows of each leaf, which it does not apply by itself; None for none.
+        own: conditions that each leaf applies by itself.
+        above: conditions on the rows of each leaf that stand just above it.
     """
 
     leaves: tuple[str, ...]
     edges: tuple[Edge, ...]
-    conditions: tuple[Expression | None, ...] = ()
+    own: tuple[tuple[Expression, ...], ...] = ()
+    above: tuple[tuple[Expression, ...], ...] = ()
 
 
 def read_join_graph(plan: LogicalPlan) -> JoinGraph:
     """Read the leaves and joins of an optimised plan, without those inside of expressions."""
     reader = _Reader()
     reader.read(plan)
-    conditions = tuple(reader.conditions.get(number) for number in range(len(reader.leaves)))
-    return JoinGraph(tuple(reader.leaves), tuple(reader.edges), conditions)
+    return JoinGraph(tuple(reader.leaves), tuple(reader.edges), tuple(reader.own), tuple(reader.above))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -101,13 +102,16 @@ class _Reader:
     def __init__(self) -> None:
         self.leaves: list[str] = []
         self.edges: dict[Edge, None] = {}
-        self.conditions: dict[int, Expression] = {}
+        self.own: list[tuple[Expression, ...]] = []
+        self.above: list[tuple[Expression, ...]] = []
 
     def read(self, plan: LogicalPlan) -> _Node:
         """Read a plan."""
         variant = plan.to_variant()
         if isinstance(variant, TableScan):
             self.leaves.append(str(variant.fqn()[-1]))
+            self.own.append(tuple(variant.filters()))
+            self.above.append(())
             return _Node(variant, (), len(self.leaves) - 1)
         node = _Node(variant, tuple(self.read(child) for child in plan.inputs()))
         if isinstance(variant, Join):
@@ -116,7 +120,7 @@ class _Reader:
             scan: TableScan = node.inputs[0].variant
             # Of some rows, those that fail must be among them.
             if scan.fetch() is None:
-                self.conditions[leaf] = variant.predicate()
+                self.above[leaf] = (variant.predicate(),)
         return node
 
 

@@ -278,7 +278,9 @@ class PreparedQuery(DividedQuery):
         ):
             return None
         run.control.run_uninterrupted(frame.execution_plan)
-        residents = load_residents(bound, run, frame.optimized_logical_plan(), frames.partitions)
+        residents = load_residents(
+            bound, run, frame.optimized_logical_plan(), frames.partitions, frames.resident_rows
+        )
         if residents is not None:
             # A plan over leaves may be right where this one is refused.
             with contextlib.suppress(UnsupportedError):

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 from types import MappingProxyType
 from typing import Final
 
 import numpy as np
-import pyarrow as pa
 from datafusion import DataFrame, Expr, SessionConfig, SessionContext
 from datafusion.expr import Join, TableScan
 from datafusion.plan import LogicalPlan
@@ -36,7 +37,6 @@ from planner.bridge.plan_reading import Expression, every_node, subquery_plans
 from planner.scans.key_reduction import (
     LARGEST_CONDITION,
     Relation,
-    flag_condition,
     keep_selected,
     reduce_relations,
     to_flags,
@@ -52,6 +52,8 @@ RESIDENT_ROWS: Final = 1 << 18
 _SHORTCUTS: Final = frozenset({Shortcut.RESIDENT_TABLES, Shortcut.PUSHDOWN})
 _OUTER: Final = re.compile(r"\b(?:left|right|full|outer)\b", re.IGNORECASE)
 """What a text with outer joins has."""
+_LEAST_REDUCED: Final = 8192
+"""To look for the keys of joins in tables with fewer rows takes longer than to join them."""
 _WORD: Final = re.compile(r"\w+")
 _SAFE_JOINS: Final = frozenset({"Inner", "LeftSemi", "RightSemi", "LeftAnti", "RightAnti"})
 _KINDS: Final = frozenset({StatementKind.QUERY, StatementKind.EXPLAIN, StatementKind.EXPLAIN_ANALYZE})
@@ -124,7 +126,7 @@ def _is_safe(plan: LogicalPlan) -> bool:
 
 
 def load_residents(
-    bound: BoundStatement, run: QueryRun, plan: LogicalPlan, partitions: int
+    bound: BoundStatement, run: QueryRun, plan: LogicalPlan, partitions: int, least_rows: int
 ) -> Residents | None:
     """Read the tables that can be resident, without rows that joins would drop; return None if none can.
 
@@ -135,6 +137,7 @@ def load_residents(
         run: the execution; its scans are those of a physical plan, which has not begun.
         plan: of the statement, optimised.
         partitions: of each table.
+        least_rows: as for `may_have_residents`.
 
     Raises:
         LanceGatewayError: a table can't be read.
@@ -159,18 +162,24 @@ def load_residents(
     run.scans[:] = residents
     is_stable = not has_unstable_call(_WORD.findall(bound.render()))
     by_name = {scan.reference: scan for scan in residents}
-    tables = _reduce(by_name, run, plan, partitions, is_stable=is_stable)
+    tables = _reduce(by_name, run, plan, partitions, least_rows, is_stable=is_stable)
     return Residents(tables, _has_safe_joins(bound, plan))
 
 
 def _reduce(
-    scans: Mapping[str, ResidentScan], run: QueryRun, plan: LogicalPlan, partitions: int, *, is_stable: bool
+    scans: Mapping[str, ResidentScan],
+    run: QueryRun,
+    plan: LogicalPlan,
+    partitions: int,
+    least_rows: int,
+    *,
+    is_stable: bool,
 ) -> Mapping[str, ResidentTable]:
     rows = {name: scan.read_rows() for name, scan in scans.items()}
     graph = read_join_graph(plan)
     places = Counter(graph.leaves)
     relations: list[Relation | None] = []
-    for name, condition in zip(graph.leaves, graph.conditions, strict=True):
+    for name, own, above in zip(graph.leaves, graph.own, graph.above, strict=True):
         scan = scans.get(name)
         # A plan does not show the tables of all subqueries.
         if (
@@ -180,40 +189,46 @@ def _reduce(
         ):
             relations.append(None)
             continue
-        relation = Relation(rows[name])
+        relation = Relation(rows[name], run.visibility.executor)
         if relation.total <= LARGEST_CONDITION:
-            own = _find_condition(scan)
-            if own is not None:
-                relation.select(flag_condition(rows[name], own, run.visibility.executor))
-            if condition is not None and is_stable and (flags := _evaluate(name, rows[name], condition)):
-                relation.select(flags)
+            condition = _find_condition(scan)
+            if condition is not None:
+                _apply(relation, condition)
+            unapplied = above if condition is not None else (*own, *above)
+            if unapplied and is_stable:
+                _evaluate(name, relation, unapplied)
         relations.append(relation)
-    reduce_relations(relations, graph, run.visibility.executor)
+    reduce_relations(relations, graph, min(least_rows, _LEAST_REDUCED))
     residents = {}
     for name, scan in scans.items():
         found = [one for leaf, one in zip(graph.leaves, relations, strict=True) if leaf == name]
-        kept = keep_selected(rows[name], found)
+        kept = keep_selected(rows[name], found, run.visibility.executor)
         residents[name] = ResidentTable(scan.divide(kept, partitions), frozenset(scan.columns))
     return residents
 
 
-def _evaluate(name: str, rows: Sequence[pa.RecordBatch], condition: Expression) -> list[np.ndarray] | None:
-    """Flag the rows that a condition of a plan holds for; return None if it can't be told."""
+def _apply(relation: Relation, condition: RowFilter) -> None:
+    relation.select(lambda number: to_flags(condition.matches(relation.rows[number])))
+
+
+def _evaluate(name: str, relation: Relation, conditions: Iterable[Expression]) -> None:
+    """Select the rows of a table that conditions of a plan hold for, if that can be told."""
     context = SessionContext(
         SessionConfig().with_target_partitions(1).set("datafusion.execution.time_zone", "+00:00")
     )
-    context.register_record_batches(name, [list(rows)])
+    context.register_record_batches(name, [list(relation.rows)])
+    condition = reduce(and_, map(Expr, conditions))
     try:
-        table = context.table(quote(name)).select(Expr(condition).alias("kept")).to_arrow_table()
+        table = context.table(quote(name)).select(condition.alias("kept")).to_arrow_table()
     except Exception:  # noqa: BLE001 - where the statement fails, its own plan says why
-        return None
-    flags = to_flags(combine_chunks(table.column(0)))
-    ends = np.cumsum([batch.num_rows for batch in rows])
-    return [one.copy() for one in np.split(flags, ends[:-1])]
+        return
+    ends = np.cumsum([batch.num_rows for batch in relation.rows])
+    flags = np.split(to_flags(combine_chunks(table.column(0))), ends[:-1])
+    relation.select(flags.__getitem__)
 
 
 def _find_condition(scan: ResidentScan) -> RowFilter | None:
-    """Return the condition of a table in all places; None if there is none, or several."""
+    """Return the condition that a table's leaves apply, if it is the same in all places; else None."""
     first, *others = scan.replaced
     is_one = all(
         one.expression is first.expression

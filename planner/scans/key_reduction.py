@@ -8,19 +8,19 @@ and may be too much as to joins, never too little.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from execnodes import RowFilter
 from execnodes.node import coalesce_batches
 from planner.bridge.join_graph import JoinGraph
 
+T = TypeVar("T")
 Member: TypeAlias = Callable[[pa.Array], np.ndarray]
 """Flags the values of a column that are among some keys."""
 
@@ -36,115 +36,158 @@ _WIDEST_RANGE: Final = 1 << 25
 _LEAST_INTEGER: Final = -(1 << 63)
 _TURNS: Final = 3
 """So many times the keys of one table tell of the rows of others."""
+_LARGER_SOURCE: Final = 4
+"""Tables with so many times fewer rows than the other one are not worth looking at."""
+_GROUPS: Final = 8
+_LEAST_GROUP: Final = 4
+"""Batches are looked at in so many groups, of so many batches at least."""
 
 
-@dataclass(eq=False)
 class Relation:
     """A table in one place of a plan.
 
     Attributes:
         rows: of the table.
-        selected: flags of the rows that count, for each batch; None as long as all do.
-        count: how many do.
+        total: number of rows.
+        count: how many of them still count.
+        turns: how often its keys may tell of the rows of others.
+
+    Args:
+        rows: of the table, at least one batch.
+        executor: looks at several batches at a time.
     """
 
-    rows: Sequence[pa.RecordBatch]
-    selected: list[np.ndarray] | None = None
-    count: int = field(init=False)
-    total: int = field(init=False)
-    turns: int = _TURNS
+    def __init__(self, rows: Sequence[pa.RecordBatch], executor: Executor) -> None:
+        self.rows = rows
+        self.total: int = sum(batch.num_rows for batch in rows)
+        self.count = self.total
+        self.turns = _TURNS
+        self._executor = executor
+        self._selected: list[np.ndarray | None] | None = None
 
-    def __post_init__(self) -> None:
-        self.count = self.total = sum(batch.num_rows for batch in self.rows)
+    @property
+    def selected(self) -> Sequence[np.ndarray | None] | None:
+        """Flags of the rows of each batch that count, None where none does; None as long as all rows do."""
+        return self._selected
+
+    @property
+    def tells(self) -> bool:
+        """Whether the keys that are left are worth looking at."""
+        return self.turns > 0 < self.total and self.count <= min(self.total * _USEFUL_SHARE, _MOST_KEYS)
 
     def type_of(self, column: str) -> pa.DataType:
         """Return the type of a column."""
         return self.rows[0].schema.field(column).type
 
-    @property
-    def tells(self) -> bool:
-        """Whether the keys that are left are worth looking at."""
-        return self.count <= min(self.total * _USEFUL_SHARE, _MOST_KEYS)
-
-    def select(self, flags: list[np.ndarray]) -> bool:
+    def select(self, flag: Callable[[int], np.ndarray]) -> bool:
         """Keep the rows that are flagged; return whether much fewer are left than before.
 
         Args:
-            flags: of each batch; they may be changed.
+            flag: returns the flags of the rows of a batch, by its number.
         """
-        before = self.count
-        if self.selected is not None:
-            for mine, old in zip(flags, self.selected, strict=True):
-                np.logical_and(mine, old, out=mine)
-        self.selected = flags
-        self.count = sum(map(int, map(np.count_nonzero, flags)))
-        return self.count <= before * _USEFUL_SHARE
+        before, old = self.count, self._selected
+
+        def look(numbers: range) -> list[np.ndarray | None]:
+            found: list[np.ndarray | None] = []
+            for number in numbers:
+                counted = None if old is None else old[number]
+                if old is not None and counted is None:
+                    found.append(None)
+                    continue
+                flags = flag(number)
+                if counted is not None:
+                    flags = np.logical_and(flags, counted)
+                found.append(flags if flags.any() else None)
+            return found
+
+        self._selected = list(map_groups(look, len(self.rows), self._executor))
+        self.count = sum(int(np.count_nonzero(flags)) for flags in self._selected if flags is not None)
+        return bool(self.count <= before * _USEFUL_SHARE)
 
     def read_keys(self, column: str) -> pa.Array:
         """Return the values that a column has in the rows that count."""
-        chunks: Iterator[pa.Array] = (batch.column(column) for batch in self.rows)
-        if self.selected is not None:
-            chunks = (
-                values.filter(pa.array(flags)) for values, flags in zip(chunks, self.selected, strict=True)
-            )
-        return pa.concat_arrays(list(chunks))
+        chunks = [batch.column(column) for batch in self.rows]
+        if self._selected is not None:
+            chunks = [
+                values.filter(pa.array(flags))
+                for values, flags in zip(chunks, self._selected, strict=True)
+                if flags is not None
+            ] or [chunks[0].slice(0, 0)]
+        return pa.concat_arrays(chunks)
 
 
-def flag_condition(
-    rows: Sequence[pa.RecordBatch], condition: RowFilter, executor: Executor
-) -> list[np.ndarray]:
-    """Flag the rows that a condition holds for."""
-    return list(executor.map(lambda batch: to_flags(condition.matches(batch)), rows))
+def map_groups(step: Callable[[range], list[T]], count: int, executor: Executor) -> Iterator[T]:
+    """Yield what a step returns for each of some numbers, from 0 on: several threads have ranges of them."""
+    size = max(-(-count // _GROUPS), _LEAST_GROUP)
+    ranges = [range(first, min(first + size, count)) for first in range(0, count, size)]
+    return itertools.chain.from_iterable(executor.map(step, ranges))
 
 
-def reduce_relations(relations: Sequence[Relation | None], graph: JoinGraph, executor: Executor) -> None:
+def reduce_relations(relations: Sequence[Relation | None], graph: JoinGraph, least_rows: int) -> None:
     """Select the rows that count by their keys.
 
     Args:
         relations: the leaves of the graph, with what conditions have selected; None for unknown ones.
         graph: of the statement.
-        executor: looks at several batches at a time.
+        least_rows: tables with fewer rows are left as they are.
     """
-    waiting = {number for number, one in enumerate(relations) if one is not None and one.tells}
+    known = {number: one for number, one in enumerate(relations) if one is not None}
+    waiting = {number for number, one in known.items() if one.tells}
     while waiting:
-        number = min(waiting, key=lambda one: _count(relations, one))
+        # The one that has lost most of its rows.
+        number = min(waiting, key=lambda one: known[one].count / known[one].total)
         waiting.remove(number)
-        source = relations[number]
-        assert source is not None  # noqa: S101 - only those wait
+        source = known[number]
         source.turns -= 1
         for edge in graph.edges:
-            target = relations[edge.target.leaf]
-            if edge.source.leaf != number or target is None or not target.count:
+            target = known.get(edge.target.leaf)
+            if edge.source.leaf != number or target is None or not _pays(source, target, least_rows):
                 continue
             if not _is_comparable(source.type_of(edge.source.name)):
                 continue
-            member = build_member(source.read_keys(edge.source.name))
-            columns = [batch.column(edge.target.name) for batch in target.rows]
-            fewer = target.select(list(executor.map(member, columns)))
-            if fewer and target.turns and target.tells:
+            if _narrow(target, edge.target.name, source.read_keys(edge.source.name)) and target.tells:
                 waiting.add(edge.target.leaf)
 
 
-def keep_selected(rows: Sequence[pa.RecordBatch], places: Sequence[Relation | None]) -> list[pa.RecordBatch]:
+def _pays(source: Relation, target: Relation, least_rows: int) -> bool:
+    """Return whether keys of a table may tell so much of another one that looking for them pays."""
+    return target.count >= max(least_rows, source.count // _LARGER_SOURCE)
+
+
+def _narrow(target: Relation, column: str, keys: pa.Array) -> bool:
+    member = build_member(keys)
+    return target.select(lambda number: member(target.rows[number].column(column)))
+
+
+def keep_selected(
+    rows: Sequence[pa.RecordBatch], places: Sequence[Relation | None], executor: Executor
+) -> list[pa.RecordBatch]:
     """Return the rows of a table that count in any of its places; all, if they are not much fewer.
 
     Args:
         rows: of the table.
         places: where it stands in the plan; none if that is not known.
+        executor: looks at several batches at a time.
     """
     known = [place.selected for place in places if place is not None and place.selected is not None]
     if not known or len(known) < len(places):
         return list(rows)
-    flags = [np.logical_or.reduce(each) for each in zip(*known, strict=True)]
-    if sum(map(int, map(np.count_nonzero, flags))) > sum(map(len, flags)) * _WORTHWHILE_SHARE:
+    flags = [_unite(each) for each in zip(*known, strict=True)]
+    total = sum(batch.num_rows for batch in rows)
+    if sum(int(np.count_nonzero(one)) for one in flags if one is not None) > total * _WORTHWHILE_SHARE:
         return list(rows)
-    kept = (batch.filter(pa.array(each)) for batch, each in zip(rows, flags, strict=True))
-    return list(coalesce_batches(kept)) or [rows[0].slice(0, 0)]
+
+    def keep(numbers: range) -> list[pa.RecordBatch]:
+        counted = ((rows[number], flags[number]) for number in numbers)
+        kept = (batch.filter(pa.array(one)) for batch, one in counted if one is not None)
+        return list(coalesce_batches(kept))
+
+    return list(map_groups(keep, len(rows), executor)) or [rows[0].slice(0, 0)]
 
 
-def _count(relations: Sequence[Relation | None], number: int) -> int:
-    one = relations[number]
-    return 0 if one is None else one.count
+def _unite(flags: Sequence[np.ndarray | None]) -> np.ndarray | None:
+    known = [one for one in flags if one is not None]
+    return np.logical_or.reduce(known) if known else None
 
 
 def to_flags(matches: pa.BooleanArray) -> np.ndarray:
@@ -187,13 +230,13 @@ def _build_table(numbers: np.ndarray, low: int, high: int) -> Member:
 
 def _is_integral(kind: pa.DataType) -> bool:
     tests = (pa.types.is_signed_integer, pa.types.is_date, pa.types.is_timestamp)
-    return any(test(kind) for test in tests) or kind in {pa.uint8(), pa.uint16(), pa.uint32()}
+    return any(bool(test(kind)) for test in tests) or kind in {pa.uint8(), pa.uint16(), pa.uint32()}
 
 
 def _is_comparable(kind: pa.DataType) -> bool:
     """Return whether values that are equal for a join are equal here."""
     tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_decimal, pa.types.is_binary)
-    return _is_integral(kind) or any(test(kind) for test in tests)
+    return _is_integral(kind) or any(bool(test(kind)) for test in tests)
 
 
 def _read_integers(column: pa.Array) -> np.ndarray:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from datafusion.expr import Aggregate, Filter, Join, Projection, TableScan, Union
+from datafusion.expr import Aggregate, Filter, Join, Projection, SubqueryAlias, TableScan, Union
 from datafusion.plan import LogicalPlan
 
 from memwal.errors import UnsupportedError
@@ -21,10 +21,12 @@ from planner.bridge.plan_reading import (
     Expression,
     columns_of,
     every_node,
+    literal_value,
     operands,
     output_name,
     schema_of,
     split_conjuncts,
+    strip_aliases,
 )
 
 _GROUPING_ID: Final = "__grouping_id"
@@ -94,8 +96,21 @@ def _constants(plan: LogicalPlan) -> frozenset[str]:
                 name
                 for place, name in enumerate(schema_of(plan).names)
                 if all(schema_of(child).names[place] in _constants(child) for child in plan.inputs())
+                # What has another value in each part is constant in none of the groups.
+                and len({_find_literal(child, place) for child in plan.inputs()} - {None}) < 2
             )
     return below
+
+
+def _find_literal(plan: LogicalPlan, place: int) -> str | None:
+    """Return the value of a plan's column as text, if it is a literal."""
+    node = plan.to_variant()
+    if isinstance(node, SubqueryAlias):
+        return _find_literal(plan.inputs()[0], place)
+    if not isinstance(node, Projection):
+        return None
+    expression = strip_aliases(node.projections()[place])
+    return repr(literal_value(expression)) if expression.variant_name() == "Literal" else None
 
 
 def _fixed(conditions: list[Expression]) -> frozenset[str]:

@@ -93,3 +93,12 @@ def test_a_table_in_two_places_is_two_leaves(context: SessionContext) -> None:
         (0, "id", 1),
         (1, "k", 0),
     }
+
+
+def test_conditions_on_leaves(context: SessionContext) -> None:
+    sql = "SELECT t.g FROM t, u WHERE t.k = u.id AND t.g % 2 = 1 AND u.h IN (1, 2, 3, 4) AND t.id + u.k > 3"
+    graph = read_join_graph(context.sql(sql).optimized_logical_plan())
+    assert [len(above) for above in graph.above] == [1, 1]
+    assert not any(graph.own)  # a table in memory applies none
+    limited = "SELECT a.g FROM (SELECT * FROM t LIMIT 3) a WHERE a.g > 1"
+    assert not any(read_join_graph(context.sql(limited).optimized_logical_plan()).above)

@@ -6,6 +6,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from decimal import Decimal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,25 +15,10 @@ from planner.bridge.join_graph import Edge, JoinGraph, LeafColumn
 from planner.scans.key_reduction import (
     Relation,
     build_member,
-    flag_condition,
     keep_selected,
     reduce_relations,
+    to_flags,
 )
-
-
-class Condition:
-    """Keeps rows with small numbers in a column."""
-
-    columns = frozenset({"n"})
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-
-    def sql(self, _: object) -> None:
-        return None
-
-    def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        return pa.array([None if one is None else one <= self._most for one in batch.column("n").to_pylist()])
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +50,8 @@ def test_members_are_what_equals_a_key(kind: pa.DataType, values: list[object], 
 
 
 def select(rows: Sequence[pa.RecordBatch], most: int, executor: Executor) -> Relation:
-    relation = Relation(rows)
-    relation.select(flag_condition(rows, Condition(most), executor))
+    relation = Relation(rows, executor)
+    relation.select(lambda number: to_flags(pc.less_equal(rows[number].column("n"), most)))
     return relation
 
 
@@ -80,16 +66,16 @@ def test_conditions_of_one_table_reach_those_that_are_joined_to_it(executor: Exe
     small = batches([(one, one) for one in range(10)])
     middle = batches([(one % 10, one) for one in range(50)], [(one % 10, one) for one in range(50, 100)])
     large = batches([(one % 100, one) for one in range(1000)])
-    relations = [select(small, 1, executor), Relation(middle), Relation(large)]
+    relations = [select(small, 1, executor), Relation(middle, executor), Relation(large, executor)]
     edges = [
         Edge(LeafColumn(0, "k"), LeafColumn(1, "k")),
         Edge(LeafColumn(1, "k"), LeafColumn(0, "k")),
         Edge(LeafColumn(1, "n"), LeafColumn(2, "k")),
         Edge(LeafColumn(2, "k"), LeafColumn(1, "n")),
     ]
-    reduce_relations(relations, JoinGraph(("s", "m", "l"), tuple(edges)), executor)
+    reduce_relations(relations, JoinGraph(("s", "m", "l"), tuple(edges)), 0)
     assert [one.count for one in relations] == [2, 20, 200]
-    kept = keep_selected(large, [relations[2]])
+    kept = keep_selected(large, [relations[2]], executor)
     assert {one for batch in kept for one in batch.column("k").to_pylist()} == {
         one for one in range(100) if one % 10 < 2
     }
@@ -98,21 +84,29 @@ def test_conditions_of_one_table_reach_those_that_are_joined_to_it(executor: Exe
 def test_a_table_in_two_places_keeps_what_counts_in_either(executor: Executor) -> None:
     rows = batches([(one, one) for one in range(100)])
     few, others = (select(batches([(key, 0)] * 3 + [(key + 1, 9)] * 9), 5, executor) for key in (3, 90))
-    places = [Relation(rows), Relation(rows)]
+    places = [Relation(rows, executor), Relation(rows, executor)]
     graph = JoinGraph(
         ("a", "b", "t", "t"),
         (Edge(LeafColumn(0, "k"), LeafColumn(2, "k")), Edge(LeafColumn(1, "k"), LeafColumn(3, "k"))),
     )
-    reduce_relations([few, others, *places], graph, executor)
-    (kept,) = keep_selected(rows, places)
+    reduce_relations([few, others, *places], graph, 0)
+    (kept,) = keep_selected(rows, places, executor)
     assert kept.column("k").to_pylist() == [3, 90]
-    assert keep_selected(rows, [places[0], None]) == rows
+    assert keep_selected(rows, [places[0], None], executor) == rows
 
 
 def test_nothing_is_left_where_no_key_is(executor: Executor) -> None:
     rows = batches([(one, one) for one in range(20)])
-    relations = [select(batches([(1, 7)] * 5), 3, executor), Relation(rows)]
+    relations = [select(batches([(1, 7)] * 5), 3, executor), Relation(rows, executor)]
     graph = JoinGraph(("a", "t"), (Edge(LeafColumn(0, "k"), LeafColumn(1, "k")),))
-    reduce_relations(relations, graph, executor)
-    (kept,) = keep_selected(rows, relations[1:])
+    reduce_relations(relations, graph, 0)
+    (kept,) = keep_selected(rows, relations[1:], executor)
     assert (kept.num_rows, kept.schema) == (0, rows[0].schema)
+
+
+def test_small_tables_are_left_as_they_are(executor: Executor) -> None:
+    rows = batches([(one, one) for one in range(20)])
+    relations = [select(batches([(1, 7)] * 5), 3, executor), Relation(rows, executor)]
+    graph = JoinGraph(("a", "t"), (Edge(LeafColumn(0, "k"), LeafColumn(1, "k")),))
+    reduce_relations(relations, graph, 21)
+    assert keep_selected(rows, relations[1:], executor) == rows
