@@ -57,7 +57,7 @@ class ResidentScan(TableScan):
         """
         batches = [batch for partition in range(self.partitions) for batch in self.batches(partition)]
         self.rows = sum(batch.num_rows for batch in batches)
-        return batches or self.schema.empty_table().select(self.columns).to_batches()
+        return batches or [pa.RecordBatch.from_pylist([], self.output_schema).select(self.columns)]
 
     def divide(self, rows: Iterable[pa.RecordBatch], count: int) -> Partitions:
         """Divide rows evenly.

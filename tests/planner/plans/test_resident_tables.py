@@ -199,6 +199,18 @@ def test_small_tables_and_tables_that_do_not_fit_have_leaves(tmp_path: Path) -> 
         engine.close()
 
 
+def test_a_table_without_rows(tmp_path: Path) -> None:
+    write_tables(tmp_path)
+    engine = QueryEngine(Catalog.open(str(tmp_path), writing=EAGER), partitions=2, resident_rows=0)
+    write(engine, "CREATE TABLE none (id BIGINT PRIMARY KEY, k BIGINT)")
+    sql = "SELECT count(*) AS n, max(none.k) AS k FROM u JOIN none ON u.k = none.id WHERE u.id < 9"
+    assert ask(engine, sql) == [(0, None)]
+    assert RESIDENT in explain(engine, sql)
+    write(engine, "INSERT INTO none VALUES (2, 7)")
+    assert ask(engine, sql) == [(1, 7)]
+    engine.close()
+
+
 def test_rows_are_seen_as_soon_as_they_are_written(tmp_path: Path) -> None:
     write_tables(tmp_path)
     engine = QueryEngine(Catalog.open(str(tmp_path), writing=EAGER), partitions=2, resident_rows=0)
