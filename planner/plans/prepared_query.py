@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -19,7 +19,13 @@ from planner.bridge.plan_shape import find_direct_shape
 from planner.bridge.run_control import RunControl, describe_panics, stream_batches
 from planner.plans.checked_query import Task
 from planner.plans.errors import schema_changed_error, translate_error
-from planner.plans.resident_tables import are_read_alone, load_residents, may_have_residents
+from planner.plans.resident_tables import (
+    Learned,
+    are_read_alone,
+    learn,
+    load_residents,
+    may_have_residents,
+)
 from planner.plans.scan_parts import DividedQuery, read_direct_scan
 from planner.plans.system_leaf import plain_system_rows
 from planner.scans.explain import explain_plans
@@ -60,6 +66,8 @@ class PreparedQuery(DividedQuery):
     """The whole result, if it is small and the same for every run; set by the first run."""
     _checked: BaseTable | None = None
     """The last base version that was checked for the advertised columns."""
+    _learned: Learned | None = None
+    """What a plan over leaves told of a statement that has resident tables."""
     _search: DirectSearch | None = None
     """The statement as a search without a plan, if an earlier run has found that it is one."""
 
@@ -152,7 +160,11 @@ class PreparedQuery(DividedQuery):
 
     def _run(self, task: Task) -> Iterator[pa.RecordBatch]:
         """Plan the statement, unless it is only a search, and return its lazy batches."""
-        return self._search_without_plan(task) or self._read_batches(*self._plan(task), task)
+        found = self._search_without_plan(task)
+        if found is not None:
+            return found
+        # What is planned over resident tables is planned when it is read, since they are read for it.
+        return self._read_batches(None if self._learned is not None else self._plan(task), task)
 
     def _look_up_keys(self, task: Task) -> Iterator[pa.RecordBatch] | None:
         """Look up keys without DataFusion; return None if the statement is more than a point lookup."""
@@ -211,17 +223,22 @@ class PreparedQuery(DividedQuery):
         frame = self._plan_again(run, task.parameters, task.catalog, pushdown=pushdown)
         return frame, run
 
-    def _read_batches(self, frame: DataFrame, run: QueryRun, task: Task) -> Iterator[pa.RecordBatch]:
+    def _read_batches(
+        self, planned: tuple[DataFrame, QueryRun] | None, task: Task
+    ) -> Iterator[pa.RecordBatch]:
+        run = None if planned is None else planned[1]
         try:
             with describe_panics(self.sql):
-                batches, run = self._open_with_fallback(frame, run, task)
+                opened = self._open_learned(task) if planned is None else None
+                batches, run = opened or self._open_with_fallback(*(planned or self._plan(task)), task)
                 for batch in batches:
                     yield conform(batch, self.schema)
         except LanceGatewayError:
             # Raised from itself, it would be a reference cycle that keeps its traceback alive.
             raise
         except Exception as error:
-            raise translate_error(error, self._bound, run.control.error or run.failure) from error
+            failure = None if run is None else run.failure
+            raise translate_error(error, self._bound, task.control.error or failure) from error
 
     def _open_with_fallback(
         self, frame: DataFrame, run: QueryRun, task: Task
@@ -259,7 +276,7 @@ class PreparedQuery(DividedQuery):
         if shape is None:
             resident = self._plan_residents(frame, run, task)
             if resident is not None:
-                return _read_either(resident, frame, run)
+                return _read_either(resident, lambda: frame, run)
             rows = None
             if Shortcut.DIRECT_SYSTEM_SCANS in task.settings.shortcuts:
                 rows = plain_system_rows(self._bound, frame, run)
@@ -271,24 +288,48 @@ class PreparedQuery(DividedQuery):
         return read_direct_scan(shape, frame, run, table)
 
     def _plan_residents(self, frame: DataFrame, run: QueryRun, task: Task) -> DataFrame | None:
-        """Plan the statement over resident tables; return None if it has none."""
-        bound, frames = self._bound, self._frames
+        """Plan the statement over resident tables after it was planned over leaves; None if it has none."""
+        bound = self._bound
         if not isinstance(bound, BoundStatement) or not may_have_residents(
-            bound, task.catalog, run, frames.resident_rows
+            bound, task.catalog, run, self._frames.resident_rows
         ):
             return None
         run.control.run_uninterrupted(frame.execution_plan)
-        residents = load_residents(
-            bound, run, frame.optimized_logical_plan(), frames.partitions, frames.resident_rows
-        )
+        learned = learn(bound, run, frame.optimized_logical_plan())
+        planned = self._plan_learned(learned, run, task)
+        if planned is not None and bound.has_fixed_text and Shortcut.KEPT_PLANS in task.settings.shortcuts:
+            self._learned = learned
+        return planned
+
+    def _plan_learned(self, learned: Learned, run: QueryRun, task: Task) -> DataFrame | None:
+        """Plan the statement over resident tables; return None if it has none."""
+        residents = load_residents(learned, run, self._frames.partitions, self._frames.resident_rows)
         if residents is not None:
             # A plan over leaves may be right where this one is refused.
             with contextlib.suppress(UnsupportedError):
                 planned = self._plan_again(run, task.parameters, task.catalog, residents=residents)
                 if are_read_alone(residents, planned):
                     return planned
-        run.scans.clear()  # Running the plan makes them anew.
+        run.scans.clear()  # Running the plan over leaves makes them anew.
         return None
+
+    def _open_learned(self, task: Task) -> tuple[Iterator[pa.RecordBatch], QueryRun] | None:
+        """Plan the statement over resident tables as in an earlier run; return None if it has none now."""
+        learned, bound = self._learned, self._bound
+        run = QueryRun(task.settings, self._frames.visibility, task.control)
+        if (
+            learned is None
+            or not isinstance(bound, BoundStatement)
+            or not may_have_residents(bound, task.catalog, run, self._frames.resident_rows)
+            or not learned.add_scans(bound, task.catalog, run)
+        ):
+            self._learned = None
+            return None
+        planned = self._plan_learned(learned, run, task)
+        if planned is None:
+            self._learned = None
+            return None
+        return _read_either(planned, lambda: self._plan_again(run, task.parameters, task.catalog), run), run
 
     def _open_search(
         self, search: SearchCall, frame: DataFrame, run: QueryRun, task: Task
@@ -322,7 +363,9 @@ class PreparedQuery(DividedQuery):
         return pa.RecordBatchReader.from_batches(self.schema, table.to_batches())
 
 
-def _read_either(resident: DataFrame, frame: DataFrame, run: QueryRun) -> Iterator[pa.RecordBatch]:
+def _read_either(
+    resident: DataFrame, plan_leaves: Callable[[], DataFrame], run: QueryRun
+) -> Iterator[pa.RecordBatch]:
     """Yield the batches of a plan over resident tables, or those of the plan over leaves if it fails first.
 
     DataFusion evaluates conditions in another order than leaves do, and fails where a later one would have
@@ -342,4 +385,4 @@ def _read_either(resident: DataFrame, frame: DataFrame, run: QueryRun) -> Iterat
             yield from batches
         return
     run.scans.clear()
-    yield from stream_batches(frame, run.control)
+    yield from stream_batches(plan_leaves(), run.control)

@@ -23,6 +23,8 @@ from types import MappingProxyType
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from datafusion import DataFrame, Expr, SessionConfig, SessionContext
 from datafusion.expr import Join, TableScan
 from datafusion.plan import LogicalPlan
@@ -32,7 +34,7 @@ from execnodes.storage.source import combine_chunks
 from memwal.transforms.determinism import has_unstable_call
 from planner.access.visible_catalog import VisibleCatalog
 from planner.binding.bound_statement import BoundStatement, StatementKind
-from planner.bridge.join_graph import read_join_graph
+from planner.bridge.join_graph import JoinGraph, read_join_graph
 from planner.bridge.plan_reading import Expression, every_node, subquery_plans
 from planner.scans.key_reduction import (
     LARGEST_CONDITION,
@@ -110,11 +112,86 @@ def may_have_residents(
     )
 
 
-def _has_safe_joins(bound: BoundStatement, plan: LogicalPlan) -> bool:
-    """Return whether the sides of all joins may be exchanged."""
-    if _OUTER.search(bound.render()) is not None:
+@dataclass(frozen=True, slots=True)
+class LearnedScan:
+    """What a plan asks of one leaf.
+
+    Attributes:
+        reference: private name of the leaf.
+        schema: of the table.
+        columns: to produce.
+        expression: conditions that the leaf applies; None for none.
+        partitions: that are asked for.
+    """
+
+    reference: str
+    schema: pa.Schema
+    columns: tuple[str, ...]
+    expression: pc.Expression | None
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What a plan over leaves tells about a statement; the same for each run of a text without parameters.
+
+    Attributes:
+        scans: of the leaves.
+        graph: of its joins.
+        reorders_joins: see `Residents`.
+        is_stable: whether conditions give the same whenever they are evaluated.
+    """
+
+    scans: tuple[LearnedScan, ...]
+    graph: JoinGraph
+    reorders_joins: bool
+    is_stable: bool
+
+    def add_scans(self, bound: BoundStatement, catalog: VisibleCatalog, run: QueryRun) -> bool:
+        """Add the scans to a run; return False if a table is not as it was."""
+        tables = {
+            one.private_name: catalog.table(one.table, one.as_of)
+            for one in bound.references
+            if one.search is None
+        }
+        for scan in self.scans:
+            table = tables[scan.reference]
+            if not table.visible_schema.equals(scan.schema, check_metadata=True):
+                return False
+            run.add_scan(
+                table,
+                table.base,
+                scan.columns,
+                scan.expression,
+                partitions=scan.partitions,
+                reference=scan.reference,
+            )
+        return True
+
+
+def learn(bound: BoundStatement, run: QueryRun, plan: LogicalPlan) -> Learned:
+    """Return what a plan over leaves tells.
+
+    Args:
+        bound: the statement.
+        run: the execution; its scans are those of the physical plan.
+        plan: of the statement, optimised.
+    """
+    text = bound.render()
+    return Learned(
+        tuple(
+            LearnedScan(scan.reference, scan.schema, scan.columns, scan.expression, scan.partitions)
+            for scan in run.scans
+        ),
+        read_join_graph(plan),
         # Plans don't show the subqueries in arguments of aggregates.
-        return False
+        reorders_joins=_OUTER.search(text) is None and _has_safe_joins(plan),
+        is_stable=not has_unstable_call(_WORD.findall(text)),
+    )
+
+
+def _has_safe_joins(plan: LogicalPlan) -> bool:
+    """Return whether the sides of all joins may be exchanged."""
     # The plan of a subquery joins its value to a row.
     values = [one.inputs()[0].inputs()[1] for one in subquery_plans(plan)]
     return all(_is_safe(node) for one in (plan, *values) for node in every_node(one))
@@ -125,17 +202,14 @@ def _is_safe(plan: LogicalPlan) -> bool:
     return not isinstance(node, Join) or str(node.join_type()) in _SAFE_JOINS
 
 
-def load_residents(
-    bound: BoundStatement, run: QueryRun, plan: LogicalPlan, partitions: int, least_rows: int
-) -> Residents | None:
+def load_residents(learned: Learned, run: QueryRun, partitions: int, least_rows: int) -> Residents | None:
     """Read the tables that can be resident, without rows that joins would drop; return None if none can.
 
     Their scans take the places of all others in the run.
 
     Args:
-        bound: the statement.
-        run: the execution; its scans are those of a physical plan, which has not begun.
-        plan: of the statement, optimised.
+        learned: of the statement.
+        run: its execution, with the scans of all leaves, none of which has begun.
         partitions: of each table.
         least_rows: as for `may_have_residents`.
 
@@ -160,23 +234,15 @@ def load_residents(
     if not residents:
         return None
     run.scans[:] = residents
-    is_stable = not has_unstable_call(_WORD.findall(bound.render()))
     by_name = {scan.reference: scan for scan in residents}
-    tables = _reduce(by_name, run, plan, partitions, least_rows, is_stable=is_stable)
-    return Residents(tables, _has_safe_joins(bound, plan))
+    return Residents(_reduce(by_name, learned, run, partitions, least_rows), learned.reorders_joins)
 
 
 def _reduce(
-    scans: Mapping[str, ResidentScan],
-    run: QueryRun,
-    plan: LogicalPlan,
-    partitions: int,
-    least_rows: int,
-    *,
-    is_stable: bool,
+    scans: Mapping[str, ResidentScan], learned: Learned, run: QueryRun, partitions: int, least_rows: int
 ) -> Mapping[str, ResidentTable]:
     rows = {name: scan.read_rows() for name, scan in scans.items()}
-    graph = read_join_graph(plan)
+    graph = learned.graph
     places = Counter(graph.leaves)
     relations: list[Relation | None] = []
     for name, own, above in zip(graph.leaves, graph.own, graph.above, strict=True):
@@ -195,7 +261,7 @@ def _reduce(
             if condition is not None:
                 _apply(relation, condition)
             unapplied = above if condition is not None else (*own, *above)
-            if unapplied and is_stable:
+            if unapplied and learned.is_stable:
                 _evaluate(name, relation, unapplied)
         relations.append(relation)
     reduce_relations(relations, graph, min(least_rows, _LEAST_REDUCED))
