@@ -21,7 +21,7 @@ from planner.plans.checked_query import Task
 from planner.plans.errors import schema_changed_error, translate_error
 from planner.plans.resident_tables import (
     Learned,
-    are_read_alone,
+    are_answered_right,
     learn,
     load_residents,
     may_have_residents,
@@ -308,7 +308,7 @@ class PreparedQuery(DividedQuery):
             # A plan over leaves may be right where this one is refused.
             with contextlib.suppress(UnsupportedError):
                 planned = self._plan_again(run, task.parameters, task.catalog, residents=residents)
-                if are_read_alone(residents, planned):
+                if are_answered_right(residents, planned):
                     return planned
         run.scans.clear()  # Running the plan over leaves makes them anew.
         return None

@@ -36,6 +36,7 @@ from planner.access.visible_catalog import VisibleCatalog
 from planner.binding.bound_statement import BoundStatement, StatementKind
 from planner.bridge.join_graph import JoinGraph, read_join_graph
 from planner.bridge.plan_reading import Expression, every_node, subquery_plans
+from planner.plans.checks.counted_constants import find_counted_constants
 from planner.scans.key_reduction import (
     LARGEST_CONDITION,
     Relation,
@@ -322,8 +323,11 @@ def _find_columns(scans: Sequence[LeafScan]) -> tuple[str, ...]:
     return tuple(name for name in schema.names if name in needed)
 
 
-def are_read_alone(residents: Residents, frame: DataFrame) -> bool:
-    """Return whether a plan reads no columns of resident tables but those that have their values."""
+def are_answered_right(residents: Residents, frame: DataFrame) -> bool:
+    """Return whether a plan reads no columns of resident tables but those that have their values.
+
+    Nor may it count constants, which DataFusion does wrongly where it knows the number of rows.
+    """
     plan = frame.optimized_logical_plan()
     for one in (plan, *subquery_plans(plan)):
         for node in every_node(one):
@@ -335,4 +339,6 @@ def are_read_alone(residents: Residents, frame: DataFrame) -> bool:
             # The node does not distinguish between no columns and all columns.
             if not columns or not columns <= resident.columns:
                 return False
+        if any(find_counted_constants(one)):
+            return False
     return True

@@ -18,6 +18,7 @@ from datafusion.plan import LogicalPlan
 from memwal.errors import UnsupportedError
 from planner.bridge.plan_reading import every_node
 from planner.plans.checks.coarse_instants import instants_of, may_lose_fractions, refuse_lost_fractions
+from planner.plans.checks.counted_constants import refuse_counted_constants
 from planner.plans.checks.dropped_keys import refuse_dropped_keys
 from planner.plans.checks.emptied_aggregates import EMPTIED, empties_aggregates, may_empty_aggregates
 from planner.plans.checks.grouping_sets import refuse_mistaken_keys
@@ -48,6 +49,10 @@ _CHECKS: Final[tuple[tuple[re.Pattern[str], _Check], ...]] = (
         lambda frame, _, __: refuse_misplanned_joins(frame.optimized_logical_plan()),
     ),
     (_words(r"\bjoin\b"), lambda frame, _, __: refuse_constant_sides(frame.logical_plan())),
+    (
+        _words(r"\(\s*distinct\b"),
+        lambda frame, _, __: refuse_counted_constants(frame.optimized_logical_plan()),
+    ),
     (
         TOTALS,
         lambda frame, _, __: refuse_mistaken_keys(frame.optimized_logical_plan()),

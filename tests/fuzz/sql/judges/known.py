@@ -14,6 +14,7 @@ CAUTIOUS: Mapping[str, str] = MappingProxyType(
         "A column can't be called": "it is mistaken for what DataFusion calls so",
         "A condition above ROLLUP, CUBE": "it is applied to a namesake",
         "ROLLUP, CUBE and GROUPING SETS over": "groups come several times, and their order is left out",
+        "of a constant is not offered beside": "it is taken from statistics",
         "beside finer ones are not offered": "fractions are lost",
         "A list with CASE, coalesce or": "the list is computed once",
     }

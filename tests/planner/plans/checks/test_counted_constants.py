@@ -1,0 +1,60 @@
+"""Counts of distinct constants: right, or refused, wherever the number of rows is known beforehand."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import lance
+import pyarrow as pa
+import pytest
+
+from memwal.errors import UnsupportedError
+from planner.engine import QueryEngine
+from planner.scans.settings import NO_SHORTCUTS, SessionSettings
+from planner.tables.state.catalog import Catalog
+from tests.support.results import rows_of
+
+ROWS = pa.table({"id": [1, 2, 3], "s": ["a", None, "b"]})
+OUTER = "SELECT count(DISTINCT t.s) AS d, count(1) AS n FROM t RIGHT JOIN (VALUES (1)) v (a) ON FALSE"
+ANSWERED = [
+    "SELECT count(DISTINCT x) AS d, count(1) AS n FROM (SELECT CAST(NULL AS VARCHAR) AS x FROM t)",
+    "SELECT count(DISTINCT x) AS d, count(s) AS n FROM (SELECT 5 AS x, s FROM t WHERE id > 7)",
+    "SELECT count(DISTINCT x) AS d, min(s) AS n FROM (SELECT 5 AS x, s FROM t)",
+    "SELECT count(DISTINCT x) AS d FROM (SELECT CAST(NULL AS VARCHAR) AS x FROM (VALUES (1), (2)) v (a))",
+    (
+        "SELECT (SELECT count(DISTINCT x) FROM (SELECT CAST(NULL AS BIGINT) AS x FROM t)) AS d, count(1) "
+        "AS n FROM t"
+    ),
+    OUTER,
+]
+REFUSED = [
+    "SELECT count(DISTINCT x), count(1) FROM (SELECT CAST(NULL AS VARCHAR) AS x FROM (VALUES (1)) v (a))",
+]
+
+
+@pytest.fixture(params=[0, 1 << 18], ids=["resident", "leaves"])
+def engine(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[QueryEngine]:
+    lance.write_dataset(ROWS, tmp_path / "t.lance")
+    opened = QueryEngine(Catalog.open(str(tmp_path)), partitions=2, resident_rows=request.param)
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize("sql", ANSWERED)
+def test_what_is_answered_is_right(engine: QueryEngine, sql: str) -> None:
+    with duckdb.connect() as judge:
+        judge.register("t", ROWS)
+        expected = judge.execute(sql).fetchall()
+    for _ in range(3):
+        assert rows_of(engine.execute(sql).read_all()) == expected
+
+
+@pytest.mark.parametrize("sql", REFUSED)
+def test_what_would_be_wrong_is_refused(engine: QueryEngine, sql: str) -> None:
+    with pytest.raises(UnsupportedError, match="in a subquery of its own"):
+        engine.execute(sql).read_all()
+
+
+def test_a_table_that_is_left_out_is_no_table(engine: QueryEngine) -> None:
+    with pytest.raises(UnsupportedError, match="in a subquery of its own"):
+        engine.execute(OUTER, SessionSettings(shortcuts=NO_SHORTCUTS)).read_all()
