@@ -10,7 +10,7 @@ A row of a leaf counts unless a join would drop all rows that are made of it. A 
 is NULL or equals none of the other side; what an outer join adds for rows that are not there any more has
 NULL in that place. So an edge holds wherever the two leaves lie below the join, as long as their columns
 come up to it as they are: through conditions, projections, other joins and names of subqueries, but not
-through groups, limits, unions and windows.
+through groups, limits and windows. Below a union, keys tell of the rows of each part; no part has all keys.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from datafusion.expr import Filter, Join, Projection, SubqueryAlias, TableScan
+from datafusion.expr import Filter, Join, Projection, SubqueryAlias, TableScan, Union
 from datafusion.plan import LogicalPlan
 
-from planner.bridge.plan_reading import Expression, find_output, strip_aliases
+from planner.bridge.plan_reading import Expression, find_output, output_name, strip_aliases
 
 _DIRECTIONS: Final[Mapping[str, tuple[bool, bool]]] = MappingProxyType(
     {
@@ -124,53 +124,97 @@ class _Reader:
         return node
 
 
+class _Found(NamedTuple):
+    """Columns of leaves that have the values of a column of a plan.
+
+    Attributes:
+        columns: one, or one for each part of a union that has one.
+        is_whole: whether no other value comes from elsewhere, but for NULL.
+    """
+
+    columns: tuple[LeafColumn, ...] = ()
+    is_whole: bool = False
+
+
+_NOTHING: Final = _Found()
+
+
 def _read_join(join: Join, left: _Node, right: _Node) -> Iterator[Edge]:
     to_right, to_left = _DIRECTIONS.get(str(join.join_type()), (False, False))
     if not (to_right or to_left) or join.null_equals_null():
         return
-    for pair in join.on():
-        first, second = (_find_column(side, key) for side, key in zip((left, right), pair, strict=True))
-        if first is None or second is None:
-            continue
+    for first_key, second_key in join.on():
+        firsts, seconds = _find_column(left, first_key), _find_column(right, second_key)
         if to_right:
-            yield Edge(first, second)
+            yield from _link(firsts, seconds)
         if to_left:
-            yield Edge(second, first)
+            yield from _link(seconds, firsts)
 
 
-def _find_column(node: _Node, expression: Expression) -> LeafColumn | None:
-    """Return the column of a leaf that an expression over the rows of a node is; None if it is none."""
+def _link(sources: _Found, targets: _Found) -> Iterator[Edge]:
+    if sources.is_whole:
+        (source,) = sources.columns
+        yield from (Edge(source, target) for target in targets.columns)
+
+
+def _find_column(node: _Node, expression: Expression) -> _Found:
+    """Return the columns of leaves that an expression over the rows of a node is; none if it is computed."""
     expression = strip_aliases(expression)
     if expression.variant_name() != "Column":
-        return None
+        return _NOTHING
     column = expression.to_variant()
     return _find_named(node, column.relation(), column.name())
 
 
-def _find_named(node: _Node, relation: str | None, name: str) -> LeafColumn | None:
+def _find_named(node: _Node, relation: str | None, name: str) -> _Found:
     match node.variant:
         case TableScan() as scan:
-            is_there = relation in {None, str(scan.fqn()[-1])} and any(
-                name == one for _, one in scan.projection()
-            )
-            if node.leaf is None or not is_there or scan.fetch() is not None:
-                return None
-            return LeafColumn(node.leaf, name)
+            is_there = relation in {None, str(scan.fqn()[-1])} and name in _names_of(node)
+            return _find_at(node, _names_of(node).index(name)) if is_there else _NOTHING
         case SubqueryAlias() as alias:
-            return _find_named(node.inputs[0], None, name) if relation in {None, alias.alias()} else None
+            return _find_named(node.inputs[0], None, name) if relation in {None, alias.alias()} else _NOTHING
         case Projection() as projection:
             found = find_output(projection, relation, name)
-            return None if found is None else _find_column(node.inputs[0], found)
+            return _NOTHING if found is None else _find_column(node.inputs[0], found)
         case Filter():
             return _find_named(node.inputs[0], relation, name)
+        case Union():
+            names = _names_of(node)
+            return _find_at(node, names.index(name)) if names.count(name) == 1 else _NOTHING
         case Join() as join if relation is not None or _is_transparent(node):
-            sides = [
-                found
-                for side in _OUTPUTS.get(str(join.join_type()), ())
-                if (found := _find_named(node.inputs[side], relation, name)) is not None
-            ]
-            return sides[0] if len(sides) == 1 else None
-    return None
+            outputs = _OUTPUTS.get(str(join.join_type()), ())
+            sides = [_find_named(node.inputs[side], relation, name) for side in outputs]
+            found_sides = [side for side in sides if side.columns]
+            return found_sides[0] if len(found_sides) == 1 else _NOTHING
+    return _NOTHING
+
+
+def _find_at(node: _Node, place: int) -> _Found:
+    """Return the columns of leaves that a column of a node is, by its place."""
+    match node.variant:
+        case TableScan() as scan:
+            if node.leaf is None or scan.fetch() is not None:
+                return _NOTHING
+            return _Found((LeafColumn(node.leaf, _names_of(node)[place]),), is_whole=True)
+        case Projection() as projection:
+            return _find_column(node.inputs[0], projection.projections()[place])
+        case SubqueryAlias() | Filter():
+            return _find_at(node.inputs[0], place)
+        case Union():
+            return _Found(tuple(one for part in node.inputs for one in _find_at(part, place).columns))
+    return _NOTHING
+
+
+def _names_of(node: _Node) -> list[str]:
+    """Return the names of a node's columns; [] if they are not known."""
+    match node.variant:
+        case TableScan() as scan:
+            return [name for _, name in scan.projection()]
+        case Projection() as projection:
+            return list(map(output_name, projection.projections()))
+        case SubqueryAlias() | Filter() | Union():
+            return _names_of(node.inputs[0])
+    return []
 
 
 def _is_transparent(node: _Node) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import mmap
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final, TypeAlias
 
 import pyarrow as pa
@@ -83,7 +83,7 @@ class ResidentScan(TableScan):
         read = dict(zip(batch.schema.names, batch.columns, strict=True))
         return pa.RecordBatch.from_arrays(
             [
-                read[field.name] if field.name in read else make_unread(field, batch.num_rows)
+                read[field.name] if field.name in read else _make_again(field, batch.num_rows)
                 for field in self.schema
             ],
             schema=self.schema,
@@ -106,6 +106,11 @@ def can_be_unread(fields: pa.Schema) -> bool:
     except pa.ArrowException:
         return False
     return True
+
+
+@lru_cache(maxsize=4096)
+def _make_again(field: pa.Field, rows: int) -> pa.Array:
+    return make_unread(field, rows)
 
 
 def make_unread(field: pa.Field, rows: int) -> pa.Array:

@@ -59,9 +59,23 @@ GRAPHS = {
         set(),
     ),
     "limits stop": ("SELECT a.g FROM (SELECT * FROM t LIMIT 3) a JOIN u ON a.k = u.id", set()),
-    "unions stop": (
-        "SELECT a.k FROM (SELECT k FROM t UNION ALL SELECT m FROM w) a JOIN u ON a.k = u.id",
-        set(),
+    "keys tell of all parts of a union, and none of these of keys": (
+        (
+            "SELECT a.k FROM (SELECT k FROM t UNION ALL SELECT m FROM w UNION ALL SELECT 7) a "
+            "JOIN u ON a.k = u.id"
+        ),
+        {"u.id -> t.k", "u.id -> w.m"},
+    ),
+    "a join above one part of a union": (
+        "SELECT t.k FROM t JOIN u ON t.k = u.id UNION ALL SELECT m FROM w",
+        {"t.k -> u.id", "u.id -> t.k"},
+    ),
+    "a union in the other side": (
+        (
+            "SELECT t.k FROM (SELECT id FROM u UNION ALL SELECT m FROM w) a JOIN t ON a.id = t.k "
+            "JOIN u ON t.g = u.h"
+        ),
+        {"t.k -> u.id", "t.k -> w.m", "t.g -> u.h", "u.h -> t.g"},
     ),
     "windows stop": (
         "SELECT a.n FROM (SELECT k, row_number() OVER (ORDER BY g) AS n FROM t) a JOIN u ON a.k = u.id",
