@@ -55,6 +55,8 @@ RESIDENT_ROWS: Final = 1 << 18
 _SHORTCUTS: Final = frozenset({Shortcut.RESIDENT_TABLES, Shortcut.PUSHDOWN})
 _OUTER: Final = re.compile(r"\b(?:left|right|full|outer)\b", re.IGNORECASE)
 """What a text with outer joins has."""
+_COPIED_SHARE: Final = 4
+"""Of each table, at most one part in so many of what one scan may keep is copied for a statement."""
 _LEAST_REDUCED: Final = 8192
 """To look for the keys of joins in tables with fewer rows takes longer than to join them."""
 _WORD: Final = re.compile(r"\w+")
@@ -269,7 +271,8 @@ def _reduce(
     residents = {}
     for name, scan in scans.items():
         found = [one for leaf, one in zip(graph.leaves, relations, strict=True) if leaf == name]
-        kept = keep_selected(rows[name], found, run.visibility.executor)
+        most_bytes = scan.table.columns.max_scan_bytes // _COPIED_SHARE
+        kept = keep_selected(rows[name], found, run.visibility.executor, most_bytes)
         residents[name] = ResidentTable(scan.divide(kept, partitions), frozenset(scan.columns))
     return residents
 

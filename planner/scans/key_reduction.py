@@ -160,21 +160,26 @@ def _narrow(target: Relation, column: str, keys: pa.Array) -> bool:
 
 
 def keep_selected(
-    rows: Sequence[pa.RecordBatch], places: Sequence[Relation | None], executor: Executor
+    rows: Sequence[pa.RecordBatch],
+    places: Sequence[Relation | None],
+    executor: Executor,
+    most_bytes: int = 1 << 62,
 ) -> list[pa.RecordBatch]:
     """Return the rows of a table that count in any of its places; all, if they are not much fewer.
 
     Args:
         rows: of the table.
         places: where it stands in the plan; none if that is not known.
+        most_bytes: that may be copied; all rows, which are not, if it were more.
         executor: looks at several batches at a time.
     """
     known = [place.selected for place in places if place is not None and place.selected is not None]
     if not known or len(known) < len(places):
         return list(rows)
     flags = [_unite(each) for each in zip(*known, strict=True)]
-    total = sum(batch.num_rows for batch in rows)
-    if sum(int(np.count_nonzero(one)) for one in flags if one is not None) > total * _WORTHWHILE_SHARE:
+    count = sum(int(np.count_nonzero(one)) for one in flags if one is not None)
+    share = count / max(sum(batch.num_rows for batch in rows), 1)
+    if share > _WORTHWHILE_SHARE or share * sum(batch.nbytes for batch in rows) > most_bytes:
         return list(rows)
 
     def keep(numbers: range) -> list[pa.RecordBatch]:

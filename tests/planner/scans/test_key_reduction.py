@@ -110,3 +110,11 @@ def test_small_tables_are_left_as_they_are(executor: Executor) -> None:
     graph = JoinGraph(("a", "t"), (Edge(LeafColumn(0, "k"), LeafColumn(1, "k")),))
     reduce_relations(relations, graph, 21)
     assert keep_selected(rows, relations[1:], executor) == rows
+
+
+def test_no_more_is_copied_than_may_be(executor: Executor) -> None:
+    rows = batches([(one, one) for one in range(20)])
+    few = [select(rows, 3, executor)]
+    assert keep_selected(rows, few, executor, most_bytes=63) == rows
+    (kept,) = keep_selected(rows, few, executor, most_bytes=64)
+    assert kept.num_rows == 4
