@@ -48,7 +48,8 @@ class EngineGateway:
         self, root: Path | Catalog, options: WriteOptions = EAGER, settings: SessionSettings | None = None
     ) -> None:
         catalog = root if isinstance(root, Catalog) else Catalog.open(str(root), writing=options)
-        self.engine = QueryEngine(catalog)
+        # Tables of tests are small, and histories are to be read from memory as well.
+        self.engine = QueryEngine(catalog, resident_rows=0)
         self.settings = settings or SessionSettings()
 
     def write(self, sql: str, parameters: Sequence[Any] = ()) -> int:

@@ -226,6 +226,34 @@ def test_rows_are_seen_as_soon_as_they_are_written(tmp_path: Path) -> None:
     engine.close()
 
 
+def test_what_was_learned_of_a_statement_holds_as_long_as_its_tables_are_the_same(tmp_path: Path) -> None:
+    write_tables(tmp_path)
+    engine = QueryEngine(Catalog.open(str(tmp_path), writing=EAGER), partitions=2, resident_rows=0)
+    write(engine, "ALTER TABLE t SET (memwal = true, region_by = 'bucket(id, 2)')")
+    sql = "SELECT count(*) AS n, max(u.name) AS m FROM t JOIN u ON t.k = u.k WHERE t.s = 's1' AND u.id < 60"
+    plan = engine.prepare(sql)
+
+    def check() -> None:
+        expected = rows_of(engine.execute(sql, LEAVES).read_all())
+        for settings in (None, SessionSettings(consistency="flushed"), LEAVES, None):
+            assert rows_of(plan.execute(settings=settings).read_all()) == expected
+        assert rows_of(engine.execute(sql).read_all()) == expected
+
+    check()
+    check()
+    write(engine, "UPDATE t SET s = 's1' WHERE k = 2")
+    engine.catalog.table("t").writer().flush()
+    check()
+    write(engine, "ALTER TABLE t ADD COLUMN extra BIGINT")
+    check()
+    write(engine, "DROP TABLE u")
+    write(engine, "CREATE TABLE u (k BIGINT PRIMARY KEY, name TEXT, id BIGINT)")
+    write(engine, "INSERT INTO u VALUES (2, 'new', 1)")
+    engine.catalog.table("u").writer().flush()
+    check()
+    engine.close()
+
+
 def test_what_a_policy_hides_stays_hidden(engine: QueryEngine) -> None:
     sql = "SELECT count(*) AS n, count(DISTINCT k) AS k FROM t WHERE f >= 0 OR f IS NULL"
     ask(engine, sql)

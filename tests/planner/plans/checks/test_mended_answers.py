@@ -354,6 +354,21 @@ def test_totals_over_constants_are_refused(engine: QueryEngine, sql: str) -> Non
         engine.execute(sql).read_all()
 
 
+@pytest.mark.parametrize("groups", ["ROLLUP (k, s)", "CUBE (s, k)", "GROUPING SETS ((k), (s), ())"])
+@pytest.mark.parametrize(
+    "others", ["'b'", "'b' AS k, s FROM t UNION ALL SELECT 'a'", "CAST(NULL AS VARCHAR)"]
+)
+def test_totals_over_what_differs_in_the_parts_of_a_union(
+    engine: QueryEngine, judge: duckdb.DuckDBPyConnection, groups: str, others: str
+) -> None:
+    rows = f"SELECT 'a' AS k, s FROM t WHERE id > 2 UNION ALL SELECT {others}, s FROM t"
+    sql = f"SELECT k, s, count(*) AS n FROM ({rows}) GROUP BY {groups}"
+    assert_judged(engine, judge, f"{sql} ORDER BY k NULLS FIRST, s NULLS FIRST, n")
+    same = sql.replace("'b'", "'a'").replace("CAST(NULL AS VARCHAR)", "'a'")
+    with pytest.raises(UnsupportedError, match="since it is the same in all rows"):
+        engine.execute(same)
+
+
 def test_names_that_datafusion_gives_to_other_columns_are_refused(
     engine: QueryEngine, judge: duckdb.DuckDBPyConnection
 ) -> None:
