@@ -59,5 +59,5 @@ def map_file(descriptor: int, name: bytes) -> pa.RecordBatch | None:
 
 
 def _hash(stream: pa.Buffer) -> bytes:
-    """Return the 128-bit MurmurHash3, in a third of the time of a CRC."""
-    return bytes(mmh3.hash_bytes(stream))
+    """Return the 128-bit MurmurHash3, in half of the time of a CRC."""
+    return bytes(mmh3.mmh3_x64_128_digest(stream))
