@@ -59,6 +59,7 @@ _COPIED_SHARE: Final = 4
 """Of each table, at most one part in so many of what one scan may keep is copied for a statement."""
 _LEAST_REDUCED: Final = 8192
 """To look for the keys of joins in tables with fewer rows takes longer than to join them."""
+_SCALAR_INDEXES: Final = frozenset({"BTree", "Bitmap", "ZoneMap", "BloomFilter", "LabelList", "NGram"})
 _WORD: Final = re.compile(r"\w+")
 _SAFE_JOINS: Final = frozenset({"Inner", "LeftSemi", "RightSemi", "LeftAnti", "RightAnti"})
 _KINDS: Final = frozenset({StatementKind.QUERY, StatementKind.EXPLAIN, StatementKind.EXPLAIN_ANALYZE})
@@ -258,6 +259,7 @@ def _reduce(
         ):
             relations.append(None)
             continue
+        run.control.check()
         relation = Relation(rows[name], run.visibility.executor)
         if relation.total <= LARGEST_CONDITION:
             condition = _find_condition(scan)
@@ -267,7 +269,7 @@ def _reduce(
             if unapplied and learned.is_stable:
                 _evaluate(name, relation, unapplied)
         relations.append(relation)
-    reduce_relations(relations, graph, min(least_rows, _LEAST_REDUCED))
+    reduce_relations(relations, graph, min(least_rows, _LEAST_REDUCED), run.control.check)
     residents = {}
     for name, scan in scans.items():
         found = [one for leaf, one in zip(graph.leaves, relations, strict=True) if leaf == name]
@@ -317,13 +319,25 @@ def _find_columns(scans: Sequence[LeafScan]) -> tuple[str, ...]:
     needed: set[str] = set()
     for scan in scans:
         read = scan.read_columns
-        if not scan.reference or scan.policy is not None or read is None or scan.is_lookup:
+        if not scan.reference or scan.policy is not None or read is None:
+            return ()
+        if scan.is_lookup or _may_use_index(scan):
             return ()
         needed |= read
     schema = scans[0].schema
     if not can_be_unread(schema):
         return ()
     return tuple(name for name in schema.names if name in needed)
+
+
+def _may_use_index(scan: LeafScan) -> bool:
+    """Return whether an index of the base table may find the rows that a condition holds for."""
+    condition = scan.conditions.below
+    if condition is None:
+        return False
+    names = scan.base.source.stored_names
+    read = {(names[name],) for name in condition.columns if name in names}
+    return any(index.type in _SCALAR_INDEXES and index.columns in read for index in scan.base.indexes)
 
 
 def are_answered_right(residents: Residents, frame: DataFrame) -> bool:

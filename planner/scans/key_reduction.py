@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from execnodes.node import coalesce_batches
+from execnodes.node import coalesce_batches, never_stop
 from planner.bridge.join_graph import JoinGraph
 
 T = TypeVar("T")
@@ -123,13 +123,19 @@ def map_groups(step: Callable[[range], list[T]], count: int, executor: Executor)
     return itertools.chain.from_iterable(executor.map(step, ranges))
 
 
-def reduce_relations(relations: Sequence[Relation | None], graph: JoinGraph, least_rows: int) -> None:
+def reduce_relations(
+    relations: Sequence[Relation | None],
+    graph: JoinGraph,
+    least_rows: int,
+    check: Callable[[], None] = never_stop,
+) -> None:
     """Select the rows that count by their keys.
 
     Args:
         relations: the leaves of the graph, with what conditions have selected; None for unknown ones.
         graph: of the statement.
         least_rows: tables with fewer rows are left as they are.
+        check: called between steps; raises if the statement was stopped.
     """
     known = {number: one for number, one in enumerate(relations) if one is not None}
     waiting = {number for number, one in known.items() if one.tells}
@@ -145,6 +151,7 @@ def reduce_relations(relations: Sequence[Relation | None], graph: JoinGraph, lea
                 continue
             if not _is_comparable(source.type_of(edge.source.name)):
                 continue
+            check()
             if _narrow(target, edge.target.name, source.read_keys(edge.source.name)) and target.tells:
                 waiting.add(edge.target.leaf)
 

@@ -199,6 +199,17 @@ def test_small_tables_and_tables_that_do_not_fit_have_leaves(tmp_path: Path) -> 
         engine.close()
 
 
+def test_conditions_on_indexed_columns_are_left_to_lance(tmp_path: Path) -> None:
+    write_tables(tmp_path)
+    lance.dataset(tmp_path / "t.lance").create_scalar_index("k", "BTREE")
+    engine = QueryEngine(Catalog.open(str(tmp_path)), partitions=2, resident_rows=0)
+    sql = "SELECT s, count(*) AS n FROM t WHERE {} GROUP BY s ORDER BY s"
+    for condition, is_resident in (("k = 7", False), ("id > 7 AND k < 9", False), ("f > 7", True)):
+        ask(engine, sql.format(condition))
+        assert (RESIDENT in explain(engine, sql.format(condition))) is is_resident
+    engine.close()
+
+
 def test_a_table_without_rows(tmp_path: Path) -> None:
     write_tables(tmp_path)
     engine = QueryEngine(Catalog.open(str(tmp_path), writing=EAGER), partitions=2, resident_rows=0)
