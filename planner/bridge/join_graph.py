@@ -23,7 +23,14 @@ from typing import Any, Final, NamedTuple
 from datafusion.expr import Filter, Join, Projection, SubqueryAlias, TableScan, Union
 from datafusion.plan import LogicalPlan
 
-from planner.bridge.plan_reading import Expression, find_output, output_name, strip_aliases
+from planner.bridge.plan_reading import (
+    Expression,
+    columns_of,
+    find_output,
+    output_name,
+    split_conjuncts,
+    strip_aliases,
+)
 
 _DIRECTIONS: Final[Mapping[str, tuple[bool, bool]]] = MappingProxyType(
     {
@@ -72,6 +79,8 @@ class JoinGraph:
         edges: between them.
         own: conditions that each leaf applies by itself.
         above: conditions on the rows of each leaf that stand just above it.
+
+    Conditions with subqueries are left out: these hold leaves, with what the planned statement has read.
     """
 
     leaves: tuple[str, ...]
@@ -110,7 +119,7 @@ class _Reader:
         variant = plan.to_variant()
         if isinstance(variant, TableScan):
             self.leaves.append(str(variant.fqn()[-1]))
-            self.own.append(tuple(variant.filters()))
+            self.own.append(tuple(filter(_reads_rows_alone, variant.filters())))
             self.above.append(())
             return _Node(variant, (), len(self.leaves) - 1)
         node = _Node(variant, tuple(self.read(child) for child in plan.inputs()))
@@ -120,8 +129,15 @@ class _Reader:
             scan: TableScan = node.inputs[0].variant
             # Of some rows, those that fail must be among them.
             if scan.fetch() is None:
-                self.above[leaf] = (variant.predicate(),)
+                self.above[leaf] = tuple(filter(_reads_rows_alone, split_conjuncts(variant.predicate())))
         return node
+
+
+def _reads_rows_alone(condition: Expression) -> bool:
+    try:
+        return bool(list(columns_of(condition)))  # to the end, where a subquery may stand
+    except ValueError:
+        return False
 
 
 class _Found(NamedTuple):

@@ -1,4 +1,4 @@
-"""Evaluates SQL expressions of an access policy over batches of rows, with DataFusion.
+"""Evaluates expressions of access policies and of plans over batches of rows, with DataFusion.
 
 This never happens on the thread of the caller, which may be one of DataFusion's own: calling DataFusion there
 again ends the process.
@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, reduce
+from operator import and_
 from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 from datafusion import DataFrame, Expr, SessionConfig, SessionContext, col
 
+from planner.bridge.plan_reading import Expression
+from planner.bridge.run_control import raise_panics
 from planner.sql.tokens import quote
 
 _TABLE = "rows"
@@ -120,3 +123,31 @@ _PER_THREAD = _PerThread()
 @cache
 def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="policy")
+
+
+def flag_rows(
+    table: str, rows: Sequence[pa.RecordBatch], conditions: Iterable[Expression]
+) -> list[np.ndarray] | None:
+    """Flag the rows that all of some conditions of a plan hold for.
+
+    Args:
+        table: name by which the conditions know the rows.
+        rows: in batches, at least one.
+        conditions: at least one.
+
+    Returns:
+        One array of flags for each batch; None if a condition fails, or can't be evaluated.
+    """
+
+    def flag() -> pa.Table:
+        context = policy_context()
+        context.register_record_batches(table, [list(rows)])
+        condition = reduce(and_, map(Expr, conditions))
+        return context.table(quote(table)).select(condition.alias("flag")).to_arrow_table()
+
+    try:
+        found = run_on_own_thread(lambda: raise_panics(flag))
+    except Exception:  # noqa: BLE001 - whatever DataFusion says of the conditions, it says of the statement too
+        return None
+    flags = found.column(0).fill_null(False).to_numpy()  # noqa: FBT003 - a value
+    return np.split(flags, np.cumsum([batch.num_rows for batch in rows])[:-1])

@@ -19,13 +19,8 @@ from planner.bridge.plan_shape import find_direct_shape
 from planner.bridge.run_control import RunControl, describe_panics, stream_batches
 from planner.plans.checked_query import Task
 from planner.plans.errors import schema_changed_error, translate_error
-from planner.plans.resident_tables import (
-    Learned,
-    are_answered_right,
-    learn,
-    load_residents,
-    may_have_residents,
-)
+from planner.plans.learned import Learned, learn
+from planner.plans.resident_tables import are_answered_right, load_residents, may_have_residents
 from planner.plans.scan_parts import DividedQuery, read_direct_scan
 from planner.plans.system_leaf import plain_system_rows
 from planner.scans.explain import explain_plans
@@ -163,8 +158,8 @@ class PreparedQuery(DividedQuery):
         found = self._search_without_plan(task)
         if found is not None:
             return found
-        # What is planned over resident tables is planned when it is read, since they are read for it.
-        return self._read_batches(None if self._learned is not None else self._plan(task), task)
+        learned = self._learned
+        return self._read_batches(self._plan(task) if learned is None else learned, task)
 
     def _look_up_keys(self, task: Task) -> Iterator[pa.RecordBatch] | None:
         """Look up keys without DataFusion; return None if the statement is more than a point lookup."""
@@ -224,13 +219,17 @@ class PreparedQuery(DividedQuery):
         return frame, run
 
     def _read_batches(
-        self, planned: tuple[DataFrame, QueryRun] | None, task: Task
+        self, planned: tuple[DataFrame, QueryRun] | Learned, task: Task
     ) -> Iterator[pa.RecordBatch]:
-        run = None if planned is None else planned[1]
+        """Yield the batches of a plan; what was learned is planned here, since its tables are read for it."""
+        run = None if isinstance(planned, Learned) else planned[1]
         try:
             with describe_panics(self.sql):
-                opened = self._open_learned(task) if planned is None else None
-                batches, run = opened or self._open_with_fallback(*(planned or self._plan(task)), task)
+                if isinstance(planned, Learned):
+                    opened = self._open_learned(planned, task)
+                    batches, run = opened or self._open_with_fallback(*self._plan(task), task)
+                else:
+                    batches, run = self._open_with_fallback(*planned, task)
                 for batch in batches:
                     yield conform(batch, self.schema)
         except LanceGatewayError:
@@ -313,19 +312,17 @@ class PreparedQuery(DividedQuery):
         run.scans.clear()  # Running the plan over leaves makes them anew.
         return None
 
-    def _open_learned(self, task: Task) -> tuple[Iterator[pa.RecordBatch], QueryRun] | None:
+    def _open_learned(self, learned: Learned, task: Task) -> tuple[Iterator[pa.RecordBatch], QueryRun] | None:
         """Plan the statement over resident tables as in an earlier run; return None if it has none now."""
-        learned, bound = self._learned, self._bound
+        bound = self._bound
         run = QueryRun(task.settings, self._frames.visibility, task.control)
+        planned = None
         if (
-            learned is None
-            or not isinstance(bound, BoundStatement)
-            or not may_have_residents(bound, task.catalog, run, self._frames.resident_rows)
-            or not learned.add_scans(bound, task.catalog, run)
+            isinstance(bound, BoundStatement)
+            and may_have_residents(bound, task.catalog, run, self._frames.resident_rows)
+            and learned.add_scans(bound, task.catalog, run)
         ):
-            self._learned = None
-            return None
-        planned = self._plan_learned(learned, run, task)
+            planned = self._plan_learned(learned, run, task)
         if planned is None:
             self._learned = None
             return None

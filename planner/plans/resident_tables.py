@@ -13,30 +13,22 @@ outer joins. See docs/adr/0039-resident-tables.md.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import and_
 from types import MappingProxyType
 from typing import Final
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from datafusion import DataFrame, Expr, SessionConfig, SessionContext
-from datafusion.expr import Join, TableScan
-from datafusion.plan import LogicalPlan
+from datafusion import DataFrame
+from datafusion.expr import TableScan
 
 from execnodes import RowFilter
-from execnodes.storage.source import combine_chunks
-from memwal.transforms.determinism import has_unstable_call
 from planner.access.visible_catalog import VisibleCatalog
 from planner.binding.bound_statement import BoundStatement, StatementKind
-from planner.bridge.join_graph import JoinGraph, read_join_graph
-from planner.bridge.plan_reading import Expression, every_node, subquery_plans
+from planner.bridge.plan_reading import every_node, subquery_plans
+from planner.bridge.row_expressions import flag_rows
 from planner.plans.checks.counted_constants import find_counted_constants
+from planner.plans.learned import Learned
 from planner.scans.key_reduction import (
     LARGEST_CONDITION,
     Relation,
@@ -48,20 +40,15 @@ from planner.scans.query_run import QueryRun
 from planner.scans.query_run import TableScan as LeafScan
 from planner.scans.resident_scan import Partitions, ResidentScan, can_be_unread
 from planner.scans.settings import Shortcut
-from planner.sql.tokens import quote
 
 RESIDENT_ROWS: Final = 1 << 18
 """Statements over fewer rows take less time than a second plan."""
 _SHORTCUTS: Final = frozenset({Shortcut.RESIDENT_TABLES, Shortcut.PUSHDOWN})
-_OUTER: Final = re.compile(r"\b(?:left|right|full|outer)\b", re.IGNORECASE)
-"""What a text with outer joins has."""
 _COPIED_SHARE: Final = 4
 """Of each table, at most one part in so many of what one scan may keep is copied for a statement."""
 _LEAST_REDUCED: Final = 8192
 """To look for the keys of joins in tables with fewer rows takes longer than to join them."""
 _SCALAR_INDEXES: Final = frozenset({"BTree", "Bitmap", "ZoneMap", "BloomFilter", "LabelList", "NGram"})
-_WORD: Final = re.compile(r"\w+")
-_SAFE_JOINS: Final = frozenset({"Inner", "LeftSemi", "RightSemi", "LeftAnti", "RightAnti"})
 _KINDS: Final = frozenset({StatementKind.QUERY, StatementKind.EXPLAIN, StatementKind.EXPLAIN_ANALYZE})
 
 
@@ -72,10 +59,12 @@ class ResidentTable:
     Attributes:
         partitions: batches with all columns of the table.
         columns: those that have their values.
+        places: where it stands in the plan.
     """
 
     partitions: Partitions
     columns: frozenset[str]
+    places: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,96 +103,6 @@ def may_have_residents(
         and not (bound.system_tables or bound.distances or bound.lists_tables)
         and all(reference.search is None for reference in bound.references)
     )
-
-
-@dataclass(frozen=True, slots=True)
-class LearnedScan:
-    """What a plan asks of one leaf.
-
-    Attributes:
-        reference: private name of the leaf.
-        schema: of the table.
-        columns: to produce.
-        expression: conditions that the leaf applies; None for none.
-        partitions: that are asked for.
-    """
-
-    reference: str
-    schema: pa.Schema
-    columns: tuple[str, ...]
-    expression: pc.Expression | None
-    partitions: int
-
-
-@dataclass(frozen=True, slots=True)
-class Learned:
-    """What a plan over leaves tells about a statement; the same for each run of a text without parameters.
-
-    Attributes:
-        scans: of the leaves.
-        graph: of its joins.
-        reorders_joins: see `Residents`.
-        is_stable: whether conditions give the same whenever they are evaluated.
-    """
-
-    scans: tuple[LearnedScan, ...]
-    graph: JoinGraph
-    reorders_joins: bool
-    is_stable: bool
-
-    def add_scans(self, bound: BoundStatement, catalog: VisibleCatalog, run: QueryRun) -> bool:
-        """Add the scans to a run; return False if a table is not as it was."""
-        tables = {
-            one.private_name: catalog.table(one.table, one.as_of)
-            for one in bound.references
-            if one.search is None
-        }
-        for scan in self.scans:
-            table = tables[scan.reference]
-            if not table.visible_schema.equals(scan.schema, check_metadata=True):
-                return False
-            run.add_scan(
-                table,
-                table.base,
-                scan.columns,
-                scan.expression,
-                partitions=scan.partitions,
-                reference=scan.reference,
-            )
-        return True
-
-
-def learn(bound: BoundStatement, run: QueryRun, plan: LogicalPlan) -> Learned:
-    """Return what a plan over leaves tells.
-
-    Args:
-        bound: the statement.
-        run: the execution; its scans are those of the physical plan.
-        plan: of the statement, optimised.
-    """
-    text = bound.render()
-    return Learned(
-        tuple(
-            LearnedScan(scan.reference, scan.schema, scan.columns, scan.expression, scan.partitions)
-            for scan in run.scans
-        ),
-        read_join_graph(plan),
-        # Plans don't show the subqueries in arguments of aggregates.
-        reorders_joins=_OUTER.search(text) is None and _has_safe_joins(plan),
-        is_stable=not has_unstable_call(_WORD.findall(text)),
-    )
-
-
-def _has_safe_joins(plan: LogicalPlan) -> bool:
-    """Return whether the sides of all joins may be exchanged."""
-    # The plan of a subquery joins its value to a row.
-    values = [one.inputs()[0].inputs()[1] for one in subquery_plans(plan)]
-    return all(_is_safe(node) for one in (plan, *values) for node in every_node(one))
-
-
-def _is_safe(plan: LogicalPlan) -> bool:
-    node = plan.to_variant()
-    return not isinstance(node, Join) or str(node.join_type()) in _SAFE_JOINS
 
 
 def load_residents(learned: Learned, run: QueryRun, partitions: int, least_rows: int) -> Residents | None:
@@ -266,8 +165,9 @@ def _reduce(
             if condition is not None:
                 _apply(relation, condition)
             unapplied = above if condition is not None else (*own, *above)
-            if unapplied and learned.is_stable:
-                _evaluate(name, relation, unapplied)
+            flags = flag_rows(name, relation.rows, unapplied) if unapplied and learned.is_stable else None
+            if flags is not None:
+                relation.select(flags.__getitem__)
         relations.append(relation)
     reduce_relations(relations, graph, min(least_rows, _LEAST_REDUCED), run.control.check)
     residents = {}
@@ -275,28 +175,14 @@ def _reduce(
         found = [one for leaf, one in zip(graph.leaves, relations, strict=True) if leaf == name]
         most_bytes = scan.table.columns.max_scan_bytes // _COPIED_SHARE
         kept = keep_selected(rows[name], found, run.visibility.executor, most_bytes)
-        residents[name] = ResidentTable(scan.divide(kept, partitions), frozenset(scan.columns))
+        residents[name] = ResidentTable(
+            scan.divide(kept, partitions), frozenset(scan.columns), len(scan.replaced)
+        )
     return residents
 
 
 def _apply(relation: Relation, condition: RowFilter) -> None:
     relation.select(lambda number: to_flags(condition.matches(relation.rows[number])))
-
-
-def _evaluate(name: str, relation: Relation, conditions: Iterable[Expression]) -> None:
-    """Select the rows of a table that conditions of a plan hold for, if that can be told."""
-    context = SessionContext(
-        SessionConfig().with_target_partitions(1).set("datafusion.execution.time_zone", "+00:00")
-    )
-    context.register_record_batches(name, [list(relation.rows)])
-    condition = reduce(and_, map(Expr, conditions))
-    try:
-        table = context.table(quote(name)).select(condition.alias("kept")).to_arrow_table()
-    except Exception:  # noqa: BLE001 - where the statement fails, its own plan says why
-        return
-    ends = np.cumsum([batch.num_rows for batch in relation.rows])
-    flags = np.split(to_flags(combine_chunks(table.column(0))), ends[:-1])
-    relation.select(flags.__getitem__)
 
 
 def _find_condition(scan: ResidentScan) -> RowFilter | None:
@@ -343,19 +229,22 @@ def _may_use_index(scan: LeafScan) -> bool:
 def are_answered_right(residents: Residents, frame: DataFrame) -> bool:
     """Return whether a plan reads no columns of resident tables but those that have their values.
 
-    Nor may it count constants, which DataFusion does wrongly where it knows the number of rows.
+    Nor may it count constants, which DataFusion does wrongly where it knows the number of rows. Plans do not
+    show all subqueries: tables in those that are hidden may not be resident.
     """
     plan = frame.optimized_logical_plan()
-    for one in (plan, *subquery_plans(plan)):
-        for node in every_node(one):
-            scan = node.to_variant()
-            resident = residents.tables.get(scan.fqn()[-1]) if isinstance(scan, TableScan) else None
-            if resident is None:
-                continue
-            columns = {name for _, name in scan.projection()}
-            # The node does not distinguish between no columns and all columns.
-            if not columns or not columns <= resident.columns:
-                return False
-        if any(find_counted_constants(one)):
+    plans = [plan, *subquery_plans(plan)]
+    shown: Counter[str] = Counter()
+    for scan in (node.to_variant() for one in plans for node in every_node(one)):
+        name = str(scan.fqn()[-1]) if isinstance(scan, TableScan) else ""
+        resident = residents.tables.get(name)
+        if resident is None:
+            continue
+        shown[name] += 1
+        columns = {column for _, column in scan.projection()}
+        # The node does not distinguish between no columns and all columns.
+        if not columns or not columns <= resident.columns:
             return False
-    return True
+    if any(shown[name] < resident.places for name, resident in residents.tables.items()):
+        return False
+    return not any(any(find_counted_constants(one)) for one in plans)

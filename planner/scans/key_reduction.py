@@ -1,8 +1,8 @@
 """Rows of resident tables that the joins of a statement would drop, found before it runs.
 
 Conditions on one table often leave few of its keys. Where other tables are joined by these, only rows with
-one of the keys count, so that other conditions leave fewer of their keys, and so on: from the table with the
-fewest rows along the edges of the join graph. What is found by then is exact as to conditions of one table,
+one of the keys count, so that they have fewer keys themselves, and so on: from the table that has lost most
+of its rows along the edges of the join graph. What is found by then is exact as to conditions of one table,
 and may be too much as to joins, never too little.
 """
 
@@ -149,7 +149,8 @@ def reduce_relations(
             target = known.get(edge.target.leaf)
             if edge.source.leaf != number or target is None or not _pays(source, target, least_rows):
                 continue
-            if not _is_comparable(source.type_of(edge.source.name)):
+            kind = source.type_of(edge.source.name)
+            if kind != target.type_of(edge.target.name) or not _is_comparable(kind):
                 continue
             check()
             if _narrow(target, edge.target.name, source.read_keys(edge.source.name)) and target.tells:
@@ -177,8 +178,8 @@ def keep_selected(
     Args:
         rows: of the table.
         places: where it stands in the plan; none if that is not known.
-        most_bytes: that may be copied; all rows, which are not, if it were more.
         executor: looks at several batches at a time.
+        most_bytes: that may be copied; where it would be more, all rows are returned, which are not.
     """
     known = [place.selected for place in places if place is not None and place.selected is not None]
     if not known or len(known) < len(places):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import mmap
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
@@ -17,7 +16,10 @@ from planner.tables.sources.decoded_columns import DecodedColumns
 Partitions: TypeAlias = list[list[pa.RecordBatch]]
 """The batches of each partition of a table."""
 
-_UNREAD_BYTES: Final = 1 << 30
+_UNREAD_BYTES: Final = 1 << 34
+"""Address space for columns that are not read."""
+_MOST_ROWS: Final = 1 << 18
+"""Of a batch: more are divided."""
 
 
 class ResidentScan(TableScan):
@@ -69,14 +71,16 @@ class ResidentScan(TableScan):
         Returns:
             Batches with all columns of the table, those that are not read without values.
         """
-        loads = [(0, number) for number in range(count)]
+        loads = [0] * count
         placed: Partitions = [[] for _ in loads]
         for batch in rows:
-            load, number = heapq.heappop(loads)
-            placed[number].append(self._widen(batch))
-            heapq.heappush(loads, (load + batch.num_rows, number))
+            for first in range(0, batch.num_rows or 1, _MOST_ROWS):
+                part = batch.slice(first, _MOST_ROWS)
+                number = loads.index(min(loads))
+                placed[number].append(self._widen(part))
+                loads[number] += part.num_rows
         self.partition_sizes = tuple(map(len, placed))
-        self.divided_rows = sum(load for load, _ in loads)
+        self.divided_rows = sum(loads)
         return placed
 
     def _widen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -99,11 +103,11 @@ class ResidentScan(TableScan):
 
 
 def can_be_unread(fields: pa.Schema) -> bool:
-    """Return whether `make_unread` can make columns of all these fields."""
+    """Return whether `make_unread` can make columns of all these fields, for the largest batch."""
     try:
         for field in fields:
-            make_unread(field, 1)
-    except pa.ArrowException:
+            make_unread(field, _MOST_ROWS)
+    except (pa.ArrowException, OSError):  # of address space
         return False
     return True
 

@@ -33,6 +33,7 @@ TEXT_BYTES = 64
 
 COLUMNS_REMEMBERED = 1 << 16
 _SAMPLE_ROWS = 1024
+_VALIDITY_BYTES = 1 / 8
 
 _EVERY_ROW = b""
 
@@ -161,11 +162,11 @@ class DecodedColumns:
         names = [_Width(source.place, *source.stored_types[name]) for name in columns]
         known: list[float | None] = self._requested.get_many(names)
         new = [column for column, width in zip(columns, known, strict=True) if width is None]
-        if not new:
-            return [width or 0.0 for width in known]
-        dataset: Any = source.dataset
-        rows = dataset.scanner(columns=new, limit=_SAMPLE_ROWS).to_table()
-        found = {column: rows.column(column).nbytes / max(rows.num_rows, 1) + 0.125 for column in new}
+        found: dict[str, float] = {}
+        if new:
+            dataset: Any = source.dataset
+            rows = dataset.scanner(columns=new, limit=_SAMPLE_ROWS).to_table()
+            found = {one: rows.column(one).nbytes / max(rows.num_rows, 1) + _VALIDITY_BYTES for one in new}
         for name, column in zip(names, columns, strict=True):
             if column in found:
                 self._requested.put(name, found[column], 1)

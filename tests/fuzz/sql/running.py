@@ -4,6 +4,7 @@ import random
 import shutil
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ from tests.fuzz.sql.lake.lakes import HeldTable, Lake
 from tests.support.gateways import EAGER
 from tests.support.writer_process import WriterProcess
 
+_ASKED, _AGAIN_SHARE = 40, 0.1
+"""So many of the last statements of a lake are asked again, at random."""
 STATEMENTS_PER_LAKE = 1000
 STATEMENTS_PER_EVENT = 60
 
@@ -167,6 +170,7 @@ class _Asking:
         ]
         for world in self._worlds:
             stack.callback(world.close)
+        self._asked: deque[tuple[World, Statement]] = deque(maxlen=_ASKED)
         self._count = 0
 
     def ask(self, statements: int, deadline: float) -> None:
@@ -177,6 +181,10 @@ class _Asking:
             world = self._worlds[self._rng.random() < 0.25]
             statement = self._statement(world)
             self._judge(world, statement)
+            self._asked.append((world, statement))
+            if self._rng.random() < _AGAIN_SHARE:
+                # What is kept of a statement must hold after writes.
+                self._judge(*self._rng.choice(self._asked))
             if statement.has_parameters:
                 # The plan is made by now.
                 self._judge(world, statement.with_values(lambda kind: draw_value(self._rng, kind)))

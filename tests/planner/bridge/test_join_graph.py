@@ -5,6 +5,7 @@ import pytest
 from datafusion import SessionContext
 
 from planner.bridge.join_graph import read_join_graph
+from planner.bridge.plan_reading import columns_of
 
 TABLES = {"t": ["id", "k", "g"], "u": ["id", "k", "h"], "w": ["id", "m"]}
 
@@ -116,3 +117,10 @@ def test_conditions_on_leaves(context: SessionContext) -> None:
     assert not any(graph.own)  # a table in memory applies none
     limited = "SELECT a.g FROM (SELECT * FROM t LIMIT 3) a WHERE a.g > 1"
     assert not any(read_join_graph(context.sql(limited).optimized_logical_plan()).above)
+
+
+def test_conditions_with_subqueries_are_left_out(context: SessionContext) -> None:
+    subqueries = "k > (SELECT max(k) FROM u) AND coalesce((SELECT min(m) FROM w), 0) < id"
+    sql = f"SELECT g FROM t WHERE g > 1 AND {subqueries}"
+    (above, *_) = read_join_graph(context.sql(sql).optimized_logical_plan()).above
+    assert [list(columns_of(one)) for one in above] == [[("t", "g")]]

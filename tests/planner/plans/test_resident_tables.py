@@ -265,6 +265,31 @@ def test_what_was_learned_of_a_statement_holds_as_long_as_its_tables_are_the_sam
     engine.close()
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "t.k > (SELECT max(k) FROM v)",
+        "t.k > coalesce((SELECT max(k) FROM v), 0)",
+        "t.k IN (SELECT k FROM v) OR t.k = 3",
+        "NOT EXISTS (SELECT 1 FROM v WHERE v.k = t.k)",
+        "t.k = (SELECT max(v.k) FROM v WHERE v.id = u.k / u.k)",
+    ],
+)
+def test_nothing_that_was_read_is_learned(tmp_path: Path, condition: str) -> None:
+    write_tables(tmp_path)
+    engine = QueryEngine(Catalog.open(str(tmp_path), writing=EAGER), partitions=2, resident_rows=0)
+    write(engine, "CREATE TABLE v (id BIGINT PRIMARY KEY, k BIGINT)")
+    sql = f"SELECT count(*) AS n, sum(t.k) AS k FROM t JOIN u ON t.k = u.k WHERE u.k > 0 AND ({condition})"
+    found = []
+    for key in (40, 10, 45):
+        write(engine, f"INSERT INTO v VALUES (1, {key})")
+        found.append(ask(engine, sql))
+        assert found[-1] == rows_of(engine.execute(sql, LEAVES).read_all())
+    assert found[0] != found[1] != found[2]
+    assert RESIDENT in explain(engine, sql)
+    engine.close()
+
+
 def test_what_a_policy_hides_stays_hidden(engine: QueryEngine) -> None:
     sql = "SELECT count(*) AS n, count(DISTINCT k) AS k FROM t WHERE f >= 0 OR f IS NULL"
     ask(engine, sql)
@@ -294,6 +319,19 @@ def test_conditions_that_fail_in_another_order_are_asked_of_leaves(engine: Query
     sql = "SELECT count(*) AS n FROM t WHERE k <> 0 AND 100 / k > 20 AND f IS NOT NULL"
     expected = rows_of(engine.execute(sql, LEAVES).read_all())
     assert ask(engine, sql) == expected
+
+
+def test_vectors_that_nobody_reads_may_be_wide(tmp_path: Path) -> None:
+    wide = pa.field("vec", pa.list_(pa.float32(), 8192))
+    unread = make_unread(wide, 1 << 18)
+    assert (len(unread), unread.null_count) == (1 << 18, 1 << 18)
+    rows = pa.table({"id": np.arange(50), "k": np.arange(50) % 3, "vec": pa.nulls(50, wide.type)})
+    lance.write_dataset(rows, tmp_path / "t.lance")
+    engine = QueryEngine(Catalog.open(str(tmp_path)), partitions=2, resident_rows=0)
+    sql = "SELECT k, count(*) AS n FROM t GROUP BY k ORDER BY k"
+    assert ask(engine, sql) == [(0, 17), (1, 17), (2, 16)]
+    assert RESIDENT in explain(engine, sql)
+    engine.close()
 
 
 def test_errors_are_those_of_the_statement(engine: QueryEngine) -> None:

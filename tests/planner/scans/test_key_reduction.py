@@ -118,3 +118,26 @@ def test_no_more_is_copied_than_may_be(executor: Executor) -> None:
     assert keep_selected(rows, few, executor, most_bytes=63) == rows
     (kept,) = keep_selected(rows, few, executor, most_bytes=64)
     assert kept.num_rows == 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "other"),
+    [
+        (pa.timestamp("s"), pa.timestamp("ms")),
+        (pa.date32(), pa.date64()),
+        (pa.int32(), pa.int64()),
+        (pa.float64(), pa.float64()),
+    ],
+    ids=str,
+)
+def test_keys_that_are_not_compared_as_they_are_select_nothing(
+    executor: Executor, kind: pa.DataType, other: pa.DataType
+) -> None:
+    numbers = pa.array(range(20), pa.int32() if kind == pa.date32() else pa.int64())
+    keys = pa.record_batch({"k": numbers.cast(kind), "n": list(range(20))})
+    wide = numbers.cast(pa.int64()).cast(other) if other != pa.int32() else numbers
+    rows = [pa.record_batch({"k": wide})]
+    relations = [select([keys], 3, executor), Relation(rows, executor)]
+    graph = JoinGraph(("a", "t"), (Edge(LeafColumn(0, "k"), LeafColumn(1, "k")),))
+    reduce_relations(relations, graph, 0)
+    assert relations[1].selected is None

@@ -1,0 +1,118 @@
+"""What a plan over leaves tells about a statement, for its plans over resident tables.
+
+It is the same for each run of a text without parameters, as long as the columns of its tables are the same.
+It holds no rows, and nothing that the run that it was learned from has read.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from datafusion.expr import Join
+from datafusion.plan import LogicalPlan
+
+from memwal.transforms.determinism import has_unstable_call
+from planner.access.visible_catalog import VisibleCatalog
+from planner.binding.bound_statement import BoundStatement
+from planner.bridge.join_graph import JoinGraph, read_join_graph
+from planner.bridge.plan_reading import every_node, subquery_plans
+from planner.scans.query_run import QueryRun
+
+_OUTER: Final = re.compile(r"\b(?:left|right|full|outer)\b", re.IGNORECASE)
+"""What a text with outer joins has."""
+_WORD: Final = re.compile(r"\w+")
+_SAFE_JOINS: Final = frozenset({"Inner", "LeftSemi", "RightSemi", "LeftAnti", "RightAnti"})
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedScan:
+    """What a plan asks of one leaf.
+
+    Attributes:
+        reference: private name of the leaf.
+        schema: of the table.
+        columns: to produce.
+        expression: conditions that the leaf applies; None for none.
+        partitions: that are asked for.
+    """
+
+    reference: str
+    schema: pa.Schema
+    columns: tuple[str, ...]
+    expression: pc.Expression | None
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What a plan over leaves tells about a statement; the same for each run of a text without parameters.
+
+    Attributes:
+        scans: of the leaves.
+        graph: of its joins.
+        reorders_joins: see `Residents`.
+        is_stable: whether conditions give the same whenever they are evaluated.
+    """
+
+    scans: tuple[LearnedScan, ...]
+    graph: JoinGraph
+    reorders_joins: bool
+    is_stable: bool
+
+    def add_scans(self, bound: BoundStatement, catalog: VisibleCatalog, run: QueryRun) -> bool:
+        """Add the scans to a run; return False if a table is not as it was."""
+        tables = {
+            one.private_name: catalog.table(one.table, one.as_of)
+            for one in bound.references
+            if one.search is None
+        }
+        for scan in self.scans:
+            table = tables[scan.reference]
+            if not table.visible_schema.equals(scan.schema, check_metadata=True):
+                return False
+            run.add_scan(
+                table,
+                table.base,
+                scan.columns,
+                scan.expression,
+                partitions=scan.partitions,
+                reference=scan.reference,
+            )
+        return True
+
+
+def learn(bound: BoundStatement, run: QueryRun, plan: LogicalPlan) -> Learned:
+    """Return what a plan over leaves tells.
+
+    Args:
+        bound: the statement.
+        run: the execution; its scans are those of the physical plan.
+        plan: of the statement, optimised.
+    """
+    text = bound.render()
+    return Learned(
+        tuple(
+            LearnedScan(scan.reference, scan.schema, scan.columns, scan.expression, scan.partitions)
+            for scan in run.scans
+        ),
+        read_join_graph(plan),
+        # Plans don't show the subqueries in arguments of aggregates.
+        reorders_joins=_OUTER.search(text) is None and _has_safe_joins(plan),
+        is_stable=not has_unstable_call(_WORD.findall(text)),
+    )
+
+
+def _has_safe_joins(plan: LogicalPlan) -> bool:
+    """Return whether the sides of all joins may be exchanged."""
+    # The plan of a subquery joins its value to a row.
+    values = [one.inputs()[0].inputs()[1] for one in subquery_plans(plan)]
+    return all(_is_safe(node) for one in (plan, *values) for node in every_node(one))
+
+
+def _is_safe(plan: LogicalPlan) -> bool:
+    node = plan.to_variant()
+    return not isinstance(node, Join) or str(node.join_type()) in _SAFE_JOINS
