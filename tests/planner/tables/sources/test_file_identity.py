@@ -1,125 +1,27 @@
 """Rows that are kept are those of one file: another one of the same name, wherever it is, is another file."""
 
 import shutil
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
 import lance
-import numpy as np
 import pyarrow as pa
 import pytest
 
-from execnodes.storage.data_files import Columns, FragmentFiles, Place, StoredValues, intern, list_bases
-from memwal.errors import CorruptDataError
+from execnodes.storage.data_files import Columns, FragmentFiles, Place, StoredValues, intern
 from memwal.storage.files import Storage
-from planner.access.rights import FULL_ACCESS, Access, TableAccess
-from planner.engine import QueryEngine
-from planner.tables.sources.keys import LOOKUPS_BEFORE
+from planner.access.rights import FULL_ACCESS
 from planner.tables.state.catalog import Catalog
 from planner.tables.state.table import NewestBase
+from tests.planner.identity_tables import Open, check, index_texts, look_up_often, read, rows, with_bases
 from tests.support.hand_made import (
     PART,
-    commit_fragments,
-    create_base_path,
     make_table,
     read_rows,
-    write_fragment,
 )
-from tests.support.principals import create_principal
-from tests.support.results import rows_of
 from tests.support.tables import LsmTable, key_field, unpartitioned
 from tests.support.writer_process import WriterProcess
-
-SCHEMA = pa.schema(
-    [
-        key_field("id", pa.int64()),
-        pa.field("tenant", pa.string()),
-        pa.field("title", pa.string()),
-        pa.field("vec", pa.list_(pa.float32(), 2)),
-    ]
-)
-Open = Callable[[Path], QueryEngine]
-Row = dict[str, Any]
-
-X_ONLY = TableAccess(row_filter="tenant = 'x'", masks={"title": "upper(title)"})
-FILTERED_ONLY = TableAccess(row_filter="tenant = 'x'")
-MASKED = create_principal(a=X_ONLY, b=X_ONLY, t=X_ONLY)
-FILTERED = create_principal(a=FILTERED_ONLY, b=FILTERED_ONLY, t=FILTERED_ONLY)
-PRINCIPALS: tuple[Access, ...] = (FULL_ACCESS, MASKED, FILTERED)
-
-
-def rows(keys: Iterable[int], word: str, *, odd: str = "x", even: str = "y") -> pa.Table:
-    """One row for each key; a table of another word differs in every column but the key."""
-    shift = sum(map(ord, word)) / 7
-    return pa.Table.from_pylist(
-        [
-            {
-                "id": key,
-                "tenant": odd if key % 2 else even,
-                "title": f"{word} {key}",
-                "vec": [key + shift, shift],
-            }
-            for key in keys
-        ],
-        schema=SCHEMA,
-    )
-
-
-def shown(stored: Iterable[Row], access: Access) -> dict[int, Row]:
-    """What a principal sees of rows, by key; written out, so that no code under test decides it."""
-    if access is FULL_ACCESS:
-        return {row["id"]: row for row in stored}
-    of_x = [row for row in stored if row["tenant"] == "x"]
-    return {row["id"]: {**row, "title": row["title"].upper()} if access is MASKED else row for row in of_x}
-
-
-def read(engine: QueryEngine, sql: str, access: Access) -> list[tuple[Any, ...]]:
-    return rows_of(engine.prepare(sql, access=access).execute().read_all())
-
-
-def check(engine: QueryEngine, table: str, stored: Sequence[Row], *, text: bool = False) -> None:
-    """Whatever way a table is read, and whoever reads it, these are its rows."""
-    for access in PRINCIPALS:
-        expected = shown(stored, access)
-        found = engine.prepare(f"SELECT * FROM {table}", access=access).execute().read_all()
-        assert sorted(found.to_pylist(), key=lambda row: row["id"]) == [
-            expected[key] for key in sorted(expected)
-        ]
-        assert read(engine, f"SELECT count(*), sum(id) FROM {table}", access) == [
-            (len(expected), sum(expected) if expected else None)
-        ]
-        assert sorted(read(engine, f"SELECT title FROM {table} WHERE tenant = 'x'", access)) == sorted(
-            (row["title"],) for row in expected.values() if row["tenant"] == "x"
-        )
-        for key in [*sorted({row["id"] for row in stored})[:2], 10_000]:
-            assert read(engine, f"SELECT title FROM {table} WHERE id = {key}", access) == (
-                [(expected[key]["title"],)] if key in expected else []
-            )
-        target = [3.0, 1.0]
-        distances = sorted(
-            (float(np.square(np.array(row["vec"]) - target).sum()), key) for key, row in expected.items()
-        )
-        nearest = (
-            f"SELECT id FROM lance_vector_search('{table}', 'vec', {target}, k => 3) ORDER BY _distance, id"
-        )
-        assert read(engine, nearest, access) == [(key,) for _, key in distances[:3]]
-        if text and access is not MASKED:  # what is masked can't be searched
-            for word in sorted({row["title"].split()[0] for row in stored}):
-                found_by = f"SELECT id FROM lance_fts('{table}', 'title', '{word}', k => 1000)"
-                having = sorted((key,) for key, row in expected.items() if word in row["title"])
-                assert sorted(read(engine, found_by, access)) == having
-
-
-def look_up_often(engine: QueryEngine, table: str) -> None:
-    """So that keys of the base table are kept."""
-    for _ in range(LOOKUPS_BEFORE + 2):
-        read(engine, f"SELECT id FROM {table} WHERE id = 1", FULL_ACCESS)
-
-
-def index_texts(path: Path) -> None:
-    lance.dataset(path).create_scalar_index("title", "INVERTED", with_position=True)
 
 
 @pytest.mark.slow
@@ -201,110 +103,6 @@ def test_a_table_has_two_names(root: Path, open_engine: Open) -> None:
         lance.dataset(root / "b.lance").delete(f"id = {keys.start - 17}")
     for name in ("b", "a"):
         check(engine, name, read_rows(root / "a.lance"))
-
-
-def with_bases(root: Path, name: str = "t") -> Path:
-    """A table with files of one name in its own directory and in two bases, of both kinds."""
-    path = root / f"{name}.lance"
-    make_table(path, rows(range(1, 9), "oaks"))
-    one, two = root / f"{name}_one", root / f"{name}_two"
-    lance.dataset(path).add_bases([create_base_path(one, 1), create_base_path(two, 2, is_dataset_root=True)])
-    commit_fragments(
-        path,
-        write_fragment(one, rows(range(101, 109), "elms", odd="y", even="x"), base_id=1),
-        write_fragment(two / "data", rows(range(201, 240), "firs"), base_id=2),
-    )
-    return path
-
-
-@pytest.mark.slow
-def test_a_table_lies_in_several_bases(root: Path, open_engine: Open) -> None:
-    path = with_bases(root)
-    index_texts(path)
-    engine = open_engine(root)
-    for _ in range(3):
-        check(engine, "t", read_rows(path), text=True)
-        look_up_often(engine, "t")
-    elsewhere = open_engine(root)
-    offer = engine.prepare("SELECT * FROM t").parts(3)
-    assert offer is not None
-    parts = [elsewhere.prepare("SELECT * FROM t").execute_part(part).read_all() for part in offer.parts]
-    assert sorted(row["id"] for part in parts for row in part.to_pylist()) == [
-        row["id"] for row in read_rows(path)
-    ]
-    for condition in ("id IN (2, 102, 203)", "id = 101"):
-        lance.dataset(path).delete(condition)
-        for _ in range(2):
-            check(engine, "t", read_rows(path), text=True)
-
-
-@pytest.mark.slow
-def test_fresh_rows_supersede_those_of_their_base(
-    root: Path, writers: WriterProcess, open_engine: Open
-) -> None:
-    path = with_bases(root)
-    lance.dataset(path).initialize_mem_wal()
-    table = LsmTable(path, ("id",), unpartitioned(("id",), 1), writers)
-    expected = {row["id"]: row for row in read_rows(path)}
-    engine = open_engine(root)
-    check(engine, "t", list(expected.values()))
-    for keys in ([1, 103], [204, 105, 300]):
-        fresh = rows(keys, "fresh").to_pylist()
-        table.put(fresh)
-        expected |= {row["id"]: row for row in fresh}
-        for _ in range(2):
-            check(engine, "t", list(expected.values()))
-        table.close_writers()  # flushes
-        for _ in range(2):
-            check(engine, "t", list(expected.values()))
-    table.delete([{"id": 2}, {"id": 201}])
-    del expected[2], expected[201]
-    for _ in range(2):
-        check(engine, "t", list(expected.values()))
-    table.close_writers()
-    check(engine, "t", list(expected.values()))
-
-
-@pytest.mark.slow
-def test_a_generation_lies_in_several_bases(root: Path, writers: WriterProcess, open_engine: Open) -> None:
-    table = LsmTable.create(root, "t", rows(range(1, 9), "base"), unpartitioned(("id",), 1), writers)
-    expected = {row["id"]: row for row in rows(range(1, 9), "base").to_pylist()}
-    fresh = rows(range(2, 22), "fresh").to_pylist()
-    table.put(fresh)
-    (region,) = table.regions.values()
-    table.close_writers()
-    expected |= {row["id"]: row for row in fresh}
-    _divide(table.generation_directory(region, 1), root)
-    for _ in range(2):
-        engine = open_engine(root)
-        for _ in range(3):
-            check(engine, "t", list(expected.values()))
-        later = rows([3, 13, 40], "later").to_pylist()
-        table.put(later)
-        expected |= {row["id"]: row for row in later}
-        check(engine, "t", list(expected.values()))
-        table.close_writers()
-        check(engine, "t", list(expected.values()))
-
-
-def _divide(path: Path, root: Path) -> None:
-    """Put the rows of a generation into two files of one name, in bases of their own, in the same order."""
-    generation = lance.dataset(path)
-    written = generation.to_table()
-    stored = [one.metadata for one in generation.get_fragments()]
-    ids = stored[0].files[0].fields
-    generation.add_bases([create_base_path(root / "left", 1), create_base_path(root / "right", 2)])
-    half = written.num_rows // 2
-    parts = [
-        write_fragment(root / "left", written.slice(0, half), base_id=1, ids=ids),
-        write_fragment(root / "right", written.slice(half), base_id=2, ids=ids),
-    ]
-    lance.LanceDataset.commit(
-        path,
-        lance.LanceOperation.Update(removed_fragment_ids=[one.id for one in stored], new_fragments=parts),
-        read_version=lance.dataset(path).version,
-    )
-    assert lance.dataset(path).to_table().num_rows == written.num_rows
 
 
 @pytest.mark.slow
@@ -454,11 +252,3 @@ def test_every_key_is_a_frozen_dataclass(root: Path, writers: WriterProcess, ope
         assert kind.__doc__
         assert not kind.__doc__.startswith(f"{kind.__name__}(")  # what a dataclass says by itself
     table.close_writers()
-
-
-def test_a_file_in_a_base_that_is_not_there_is_told(root: Path) -> None:
-    path = root / "t.lance"
-    dataset = make_table(path, rows(range(1, 9), "ants"))
-    described = write_fragment(root / "lost", rows([1], "bees"), base_id=7)
-    with pytest.raises(CorruptDataError, match="base 7"):
-        FragmentFiles.of(described, Place.new(str(path)), list_bases(dataset))
