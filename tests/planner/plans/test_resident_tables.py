@@ -67,6 +67,15 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueryEngine]:
     opened.close()
 
 
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[QueryEngine]:
+    """An engine over tables of its own, all of them base."""
+    write_tables(tmp_path)
+    opened = QueryEngine(Catalog.open(str(tmp_path), writing=EAGER), partitions=2, resident_rows=0)
+    yield opened
+    opened.close()
+
+
 @pytest.fixture(scope="module")
 def judge(engine: QueryEngine) -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect() as connection:
@@ -180,13 +189,10 @@ def test_what_leaves_answer_better_or_alone(
     assert RESIDENT not in explain(engine, sql)
 
 
-def test_columns_that_are_read_once_are_not_kept(tmp_path: Path) -> None:
-    write_tables(tmp_path)
-    engine = QueryEngine(Catalog.open(str(tmp_path)), partitions=2, resident_rows=0)
+def test_columns_that_are_read_once_are_not_kept(own: QueryEngine) -> None:
     sql = "SELECT s, sum(k) AS k FROM t WHERE f > 9 GROUP BY s"
-    assert [RESIDENT in explain(engine, sql) for _ in range(3)] == [False, True, True]
-    assert RESIDENT not in explain(engine, sql.replace("sum(k)", "sum(id)"))
-    engine.close()
+    assert [RESIDENT in explain(own, sql) for _ in range(3)] == [False, True, True]
+    assert RESIDENT not in explain(own, sql.replace("sum(k)", "sum(id)"))
 
 
 def test_small_tables_and_tables_that_do_not_fit_have_leaves(tmp_path: Path) -> None:
@@ -210,59 +216,50 @@ def test_conditions_on_indexed_columns_are_left_to_lance(tmp_path: Path) -> None
     engine.close()
 
 
-def test_a_table_without_rows(tmp_path: Path) -> None:
-    write_tables(tmp_path)
-    engine = QueryEngine(Catalog.open(str(tmp_path), writing=EAGER), partitions=2, resident_rows=0)
-    write(engine, "CREATE TABLE none (id BIGINT PRIMARY KEY, k BIGINT)")
+def test_a_table_without_rows(own: QueryEngine) -> None:
+    write(own, "CREATE TABLE none (id BIGINT PRIMARY KEY, k BIGINT)")
     sql = "SELECT count(*) AS n, max(none.k) AS k FROM u JOIN none ON u.k = none.id WHERE u.id < 9"
-    assert ask(engine, sql) == [(0, None)]
-    assert RESIDENT in explain(engine, sql)
-    write(engine, "INSERT INTO none VALUES (2, 7)")
-    assert ask(engine, sql) == [(1, 7)]
-    engine.close()
+    assert ask(own, sql) == [(0, None)]
+    assert RESIDENT in explain(own, sql)
+    write(own, "INSERT INTO none VALUES (2, 7)")
+    assert ask(own, sql) == [(1, 7)]
 
 
-def test_rows_are_seen_as_soon_as_they_are_written(tmp_path: Path) -> None:
-    write_tables(tmp_path)
-    engine = QueryEngine(Catalog.open(str(tmp_path), writing=EAGER), partitions=2, resident_rows=0)
-    write(engine, "ALTER TABLE t SET (memwal = true)")
+def test_rows_are_seen_as_soon_as_they_are_written(own: QueryEngine) -> None:
+    write(own, "ALTER TABLE t SET (memwal = true)")
     sql = "SELECT count(*) AS n, sum(t.k) AS k FROM t JOIN u ON t.k = u.k WHERE t.s = 'fresh'"
-    assert ask(engine, sql) == [(0, None)]
+    assert ask(own, sql) == [(0, None)]
     for number in range(3):
-        write(engine, f"INSERT INTO t (id, k, s) VALUES ({number}, 7, 'fresh')")
-        assert rows_of(engine.execute(sql).read_all()) == [(number + 1, 7 * (number + 1))]
-        assert RESIDENT in explain(engine, sql)
-    write(engine, "DELETE FROM t WHERE id = 0")
-    assert rows_of(engine.execute(sql).read_all()) == [(2, 14)]
-    engine.close()
+        write(own, f"INSERT INTO t (id, k, s) VALUES ({number}, 7, 'fresh')")
+        assert rows_of(own.execute(sql).read_all()) == [(number + 1, 7 * (number + 1))]
+        assert RESIDENT in explain(own, sql)
+    write(own, "DELETE FROM t WHERE id = 0")
+    assert rows_of(own.execute(sql).read_all()) == [(2, 14)]
 
 
-def test_what_was_learned_of_a_statement_holds_as_long_as_its_tables_are_the_same(tmp_path: Path) -> None:
-    write_tables(tmp_path)
-    engine = QueryEngine(Catalog.open(str(tmp_path), writing=EAGER), partitions=2, resident_rows=0)
-    write(engine, "ALTER TABLE t SET (memwal = true, region_by = 'bucket(id, 2)')")
+def test_what_was_learned_of_a_statement_holds_as_long_as_its_tables_are_the_same(own: QueryEngine) -> None:
+    write(own, "ALTER TABLE t SET (memwal = true, region_by = 'bucket(id, 2)')")
     sql = "SELECT count(*) AS n, max(u.name) AS m FROM t JOIN u ON t.k = u.k WHERE t.s = 's1' AND u.id < 60"
-    plan = engine.prepare(sql)
+    plan = own.prepare(sql)
 
     def check() -> None:
-        expected = rows_of(engine.execute(sql, LEAVES).read_all())
+        expected = rows_of(own.execute(sql, LEAVES).read_all())
         for settings in (None, SessionSettings(consistency="flushed"), LEAVES, None):
             assert rows_of(plan.execute(settings=settings).read_all()) == expected
-        assert rows_of(engine.execute(sql).read_all()) == expected
+        assert rows_of(own.execute(sql).read_all()) == expected
 
     check()
     check()
-    write(engine, "UPDATE t SET s = 's1' WHERE k = 2")
-    engine.catalog.table("t").writer().flush()
+    write(own, "UPDATE t SET s = 's1' WHERE k = 2")
+    own.catalog.table("t").writer().flush()
     check()
-    write(engine, "ALTER TABLE t ADD COLUMN extra BIGINT")
+    write(own, "ALTER TABLE t ADD COLUMN extra BIGINT")
     check()
-    write(engine, "DROP TABLE u")
-    write(engine, "CREATE TABLE u (k BIGINT PRIMARY KEY, name TEXT, id BIGINT)")
-    write(engine, "INSERT INTO u VALUES (2, 'new', 1)")
-    engine.catalog.table("u").writer().flush()
+    write(own, "DROP TABLE u")
+    write(own, "CREATE TABLE u (k BIGINT PRIMARY KEY, name TEXT, id BIGINT)")
+    write(own, "INSERT INTO u VALUES (2, 'new', 1)")
+    own.catalog.table("u").writer().flush()
     check()
-    engine.close()
 
 
 @pytest.mark.parametrize(
@@ -275,19 +272,16 @@ def test_what_was_learned_of_a_statement_holds_as_long_as_its_tables_are_the_sam
         "t.k = (SELECT max(v.k) FROM v WHERE v.id = u.k / u.k)",
     ],
 )
-def test_nothing_that_was_read_is_learned(tmp_path: Path, condition: str) -> None:
-    write_tables(tmp_path)
-    engine = QueryEngine(Catalog.open(str(tmp_path), writing=EAGER), partitions=2, resident_rows=0)
-    write(engine, "CREATE TABLE v (id BIGINT PRIMARY KEY, k BIGINT)")
+def test_nothing_that_was_read_is_learned(own: QueryEngine, condition: str) -> None:
+    write(own, "CREATE TABLE v (id BIGINT PRIMARY KEY, k BIGINT)")
     sql = f"SELECT count(*) AS n, sum(t.k) AS k FROM t JOIN u ON t.k = u.k WHERE u.k > 0 AND ({condition})"
     found = []
     for key in (40, 10, 45):
-        write(engine, f"INSERT INTO v VALUES (1, {key})")
-        found.append(ask(engine, sql))
-        assert found[-1] == rows_of(engine.execute(sql, LEAVES).read_all())
+        write(own, f"INSERT INTO v VALUES (1, {key})")
+        found.append(ask(own, sql))
+        assert found[-1] == rows_of(own.execute(sql, LEAVES).read_all())
     assert found[0] != found[1] != found[2]
-    assert RESIDENT in explain(engine, sql)
-    engine.close()
+    assert RESIDENT in explain(own, sql)
 
 
 def test_what_a_policy_hides_stays_hidden(engine: QueryEngine) -> None:

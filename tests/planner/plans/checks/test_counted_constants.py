@@ -3,16 +3,12 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import duckdb
-import lance
 import pyarrow as pa
 import pytest
 
 from memwal.errors import UnsupportedError
-from planner.engine import QueryEngine
 from planner.scans.settings import NO_SHORTCUTS, SessionSettings
-from planner.tables.state.catalog import Catalog
-from tests.support.results import rows_of
+from tests.support.judged import Judged, open_judged
 
 ROWS = pa.table({"id": [1, 2, 3], "s": ["a", None, "b"]})
 OUTER = "SELECT count(DISTINCT t.s) AS d, count(1) AS n FROM t RIGHT JOIN (VALUES (1)) v (a) ON FALSE"
@@ -33,28 +29,23 @@ REFUSED = [
 
 
 @pytest.fixture(params=[0, 1 << 18], ids=["resident", "leaves"])
-def engine(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[QueryEngine]:
-    lance.write_dataset(ROWS, tmp_path / "t.lance")
-    opened = QueryEngine(Catalog.open(str(tmp_path)), partitions=2, resident_rows=request.param)
-    yield opened
-    opened.close()
+def judged(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Judged]:
+    with open_judged(tmp_path, {"t": ROWS}, resident_rows=request.param) as opened:
+        yield opened
 
 
 @pytest.mark.parametrize("sql", ANSWERED)
-def test_what_is_answered_is_right(engine: QueryEngine, sql: str) -> None:
-    with duckdb.connect() as judge:
-        judge.register("t", ROWS)
-        expected = judge.execute(sql).fetchall()
+def test_what_is_answered_is_right(judged: Judged, sql: str) -> None:
     for _ in range(3):
-        assert rows_of(engine.execute(sql).read_all()) == expected
+        judged.check(sql)
 
 
 @pytest.mark.parametrize("sql", REFUSED)
-def test_what_would_be_wrong_is_refused(engine: QueryEngine, sql: str) -> None:
+def test_what_would_be_wrong_is_refused(judged: Judged, sql: str) -> None:
     with pytest.raises(UnsupportedError, match="in a subquery of its own"):
-        engine.execute(sql).read_all()
+        judged.engine.execute(sql).read_all()
 
 
-def test_a_table_that_is_left_out_is_no_table(engine: QueryEngine) -> None:
+def test_a_table_that_is_left_out_is_no_table(judged: Judged) -> None:
     with pytest.raises(UnsupportedError, match="in a subquery of its own"):
-        engine.execute(OUTER, SessionSettings(shortcuts=NO_SHORTCUTS)).read_all()
+        judged.engine.execute(OUTER, SessionSettings(shortcuts=NO_SHORTCUTS)).read_all()

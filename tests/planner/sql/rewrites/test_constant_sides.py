@@ -2,17 +2,13 @@
 
 from collections.abc import Iterator
 from itertools import product
-from pathlib import Path
 
-import duckdb
-import lance
 import pyarrow as pa
 import pytest
 
-from planner.engine import QueryEngine
 from planner.sql.rewrites.constant_sides import exchange_constant_sides
 from planner.sql.tokens import apply_edits, tokenize
-from planner.tables.state.catalog import Catalog
+from tests.support.judged import Judged, open_judged
 
 T = pa.table({"id": [0, 1, 2, 3, None]})
 U = pa.table({"id": [0, 1, 2, 7], "s": ["a", "b", None, "z"]})
@@ -29,50 +25,34 @@ SHAPES = (
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueryEngine]:
-    root: Path = tmp_path_factory.mktemp("sides")
-    lance.write_dataset(T, root / "t.lance")
-    lance.write_dataset(U, root / "u.lance")
-    engine = QueryEngine(Catalog.open(str(root)), partitions=2)
-    yield engine
-    engine.close()
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect() as connection:
-        connection.register("t", T)
-        connection.register("u", U)
-        yield connection
-
-
-def rows(table: pa.Table) -> list[str]:
-    return sorted(map(str, zip(*(column.to_pylist() for column in table.columns), strict=True)))
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judged]:
+    with open_judged(tmp_path_factory.mktemp("sides"), {"t": T, "u": U}) as opened:
+        yield opened
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_both_sides_are_combined_rightly(
-    engine: QueryEngine, judge: duckdb.DuckDBPyConnection, shape: str
-) -> None:
+def test_both_sides_are_combined_rightly(judged: Judged, shape: str) -> None:
     for mirrored, usual in product(MIRRORED, USUAL):
         names = {f"a_{one}": mirrored.format(f"{one}.id") for one in "tuv"}
         sql = shape.format(**names, **{f"b_{one}": usual.format(f"{one}.id") for one in "tuv"})
-        assert rows(engine.execute(sql).read_all()) == sorted(map(str, judge.execute(sql).fetchall())), sql
+        judged.check(sql)
 
 
-def test_parameters_are_constants(engine: QueryEngine) -> None:
-    plan = engine.prepare("SELECT t.id FROM t JOIN u ON $1 = t.id AND u.id = $2 WHERE t.id = $1")
+def test_parameters_are_constants(judged: Judged) -> None:
+    plan = judged.engine.prepare("SELECT t.id FROM t JOIN u ON $1 = t.id AND u.id = $2 WHERE t.id = $1")
     assert plan.execute([pa.scalar(1), pa.scalar(7)]).read_all().to_pydict() == {"id": [1]}
 
 
-def test_a_member_may_be_a_parameter(engine: QueryEngine) -> None:
-    plan = engine.prepare("SELECT id FROM t WHERE ? IN (SELECT u.id FROM u WHERE u.id = 1) AND id = 2")
+def test_a_member_may_be_a_parameter(judged: Judged) -> None:
+    plan = judged.engine.prepare("SELECT id FROM t WHERE ? IN (SELECT u.id FROM u WHERE u.id = 1) AND id = 2")
     assert plan.execute([pa.scalar(1)]).read_all().to_pydict() == {"id": [2]}
     assert plan.execute([pa.scalar(7)]).read_all().num_rows == 0
 
 
-def test_outputs_keep_their_names(engine: QueryEngine) -> None:
-    assert engine.execute("SELECT 1 < id FROM t WHERE 1 < id").read_all().schema.names == ["Int64(1) < t.id"]
+def test_outputs_keep_their_names(judged: Judged) -> None:
+    assert judged.engine.execute("SELECT 1 < id FROM t WHERE 1 < id").read_all().schema.names == [
+        "Int64(1) < t.id"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,12 @@
 """Totals of correlated subqueries where no row matches: they have one row all the same. DuckDB judges."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
-import duckdb
-import lance
 import pyarrow as pa
 import pytest
 
 from memwal.errors import UnsupportedError
-from planner.engine import QueryEngine
-from planner.tables.state.catalog import Catalog
+from tests.support.judged import Judged, open_judged
 
 T = pa.table({"id": [1, 2, 3], "n": [1, 2, None]})
 U = pa.table({"id": [1, 3, 3], "m": [1, 2, None]})
@@ -55,38 +51,24 @@ TOTALS = (
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueryEngine]:
-    root: Path = tmp_path_factory.mktemp("totals")
-    lance.write_dataset(T, root / "t.lance")
-    lance.write_dataset(U, root / "u.lance")
-    engine = QueryEngine(Catalog.open(str(root)), partitions=2)
-    yield engine
-    engine.close()
-
-
-def assert_judged(engine: QueryEngine, sql: str) -> None:
-    with duckdb.connect() as judge:
-        judge.register("t", T)
-        judge.register("u", U)
-        expected = judge.execute(sql).fetchall()
-    found = engine.execute(sql).read_all()
-    ours = list(zip(*(column.to_pylist() for column in found.columns), strict=True))
-    assert sorted(map(str, ours)) == sorted(map(str, expected)), sql
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judged]:
+    with open_judged(tmp_path_factory.mktemp("totals"), {"t": T, "u": U}) as opened:
+        yield opened
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
-def test_totals_below_exists_in_and_quantifiers(engine: QueryEngine, condition: str) -> None:
-    assert_judged(engine, f"SELECT id FROM t WHERE {condition.format(WHERE)}")
+def test_totals_below_exists_in_and_quantifiers(judged: Judged, condition: str) -> None:
+    judged.check(f"SELECT id FROM t WHERE {condition.format(WHERE)}")
 
 
 @pytest.mark.parametrize("total", TOTALS)
-def test_having_of_totals_that_stand_for_a_value(engine: QueryEngine, total: str) -> None:
+def test_having_of_totals_that_stand_for_a_value(judged: Judged, total: str) -> None:
     subquery = f"(SELECT {total.format(WHERE)})"
-    assert_judged(engine, f"SELECT id, {subquery} AS v FROM t")
-    assert_judged(engine, f"SELECT id FROM t WHERE {subquery} IS NULL")
-    assert_judged(engine, f"SELECT id FROM t WHERE 0 IS DISTINCT FROM {subquery}")
+    judged.check(f"SELECT id, {subquery} AS v FROM t")
+    judged.check(f"SELECT id FROM t WHERE {subquery} IS NULL")
+    judged.check(f"SELECT id FROM t WHERE 0 IS DISTINCT FROM {subquery}")
 
 
-def test_having_below_in_is_refused(engine: QueryEngine) -> None:
+def test_having_below_in_is_refused(judged: Judged) -> None:
     with pytest.raises(UnsupportedError, match=r"write x = \(SELECT"):
-        engine.execute(f"SELECT id FROM t WHERE 0 IN (SELECT count(*) {WHERE} HAVING count(*) = 0)")
+        judged.engine.execute(f"SELECT id FROM t WHERE 0 IN (SELECT count(*) {WHERE} HAVING count(*) = 0)")
