@@ -292,6 +292,22 @@ def test_what_a_policy_hides_stays_hidden(engine: QueryEngine) -> None:
     assert rows_of(plan.execute().read_all()) == rows_of(
         engine.execute(f"{sql.replace('WHERE', 'WHERE k < 9 AND (')})").read_all()
     )
+    explained = engine.prepare(f"EXPLAIN {sql}", access=somebody).execute().read_all()
+    assert RESIDENT not in explained["plan"][-1].as_py()
+    assert RESIDENT in explain(engine, sql)
+
+
+def test_tables_that_plans_do_not_show_are_read_from_leaves(own: QueryEngine) -> None:
+    write(own, "CREATE TABLE v (id BIGINT PRIMARY KEY, k BIGINT)")
+    sql = (
+        "SELECT count(*) FILTER (WHERE t.k > (SELECT max(k) FROM v)) AS n, count(*) AS m FROM t WHERE t.f > 2"
+    )
+    found = []
+    for key in (40, 10):
+        write(own, f"INSERT INTO v VALUES (1, {key})")
+        found.append(ask(own, sql))
+        assert found[-1] == rows_of(own.execute(sql, LEAVES).read_all())
+    assert found[0] != found[1]
 
 
 def test_explain_tells_of_regions_and_of_what_was_read(engine: QueryEngine) -> None:
