@@ -27,6 +27,7 @@ from benchmarks import (
     spark_read,
     streaming,
     text_search,
+    tpch,
     vector_search,
     write_costs,
     write_curves,
@@ -39,6 +40,7 @@ from memwal.errors import InvalidInputError
 FAMILIES: dict[str, Family] = {
     "scans": scans.run,
     "first_touch": first_touch.run,
+    "tpch": tpch.run,
     "lsm_scanner": lsm_scanner.run,
     "lookups": lookups.run,
     "adbc_lookups": adbc_lookups.run,

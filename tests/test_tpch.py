@@ -1,7 +1,6 @@
 """TPC-H-style queries over ADBC on tables with fresh rows equal DuckDB's answers on the merged tables."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -9,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.support import wholesale
+from benchmarks import wholesale
 from tests.support.merging import merge_generations
 from tests.support.results import assert_close_rows, rows_of
 from tests.support.servers import GatewayProcess, fetch, open_connection
@@ -20,13 +19,7 @@ pytestmark = pytest.mark.slow
 
 SCALE = 0.01
 CHANGED = 0.05
-QUERIES = [
-    (title.strip(), sql.strip())
-    for title, _, sql in (
-        block.partition("\n")
-        for block in Path(__file__).with_name("data").joinpath("wholesale.sql").read_text().split("-- ")[1:]
-    )
-]
+QUERIES = list(wholesale.read_queries().items())
 LAYOUTS: dict[str, Layout] = {
     "customer": bucketed("c_custkey", 4, recorded=True),
     "orders": bucketed("o_orderkey", 3, recorded=True),
@@ -126,7 +119,7 @@ def test_every_table_reads_as_merged(connection: Any, merged: dict[str, pa.Table
 def test_the_answer_equals_duckdb_on_the_merged_tables(
     connection: Any, reference: duckdb.DuckDBPyConnection, title: str, sql: str
 ):
-    ours = rows_of(fetch(connection, sql.rstrip(";")))
+    ours = rows_of(fetch(connection, sql))
     theirs = reference.execute(sql).fetchall()
     assert theirs, "a query that selects nothing proves nothing"
     assert any(value is not None for row in theirs for value in row)

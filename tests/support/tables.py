@@ -10,6 +10,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 
+from benchmarks.wholesale import key_field as key_field  # noqa: PLC0414 - tests know it from here
 from tests.support import manifests
 from tests.support.writer_process import Acknowledgement, RegionWriter, WriterProcess
 
@@ -17,14 +18,6 @@ Row = dict[str, Any]
 
 _KEY = "lance-schema:unenforced-primary-key"
 _NAMESPACE = uuid.UUID("6b1f8ce2-7a43-4a39-9d3f-3f3f6e1f0c55")
-
-
-def key_field(name: str, data_type: pa.DataType, position: int | None = None) -> pa.Field:
-    """Return a primary-key column; ``position`` orders the columns of a composite key, from 1."""
-    metadata = {_KEY: "true"}
-    if position is not None:
-        metadata[f"{_KEY}:position"] = str(position)
-    return pa.field(name, data_type, nullable=False, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True)

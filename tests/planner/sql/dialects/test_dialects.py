@@ -13,11 +13,11 @@ import pytest
 import sqlglot
 from datafusion import SessionConfig, SessionContext
 
+from benchmarks import wholesale
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
 from planner.engine import QueryEngine, SessionSettings
 from planner.sql.dialects.translate import to_native
 from tests.planner.titled import Case, read_titled
-from tests.support import wholesale
 from tests.support.results import assert_close_rows
 from tests.support.tables import LsmTable, key_field, unpartitioned
 from tests.support.writer_process import WriterProcess
@@ -285,13 +285,7 @@ def test_deep_nesting_is_refused() -> None:
         to_native("SELECT " + "(" * 5000 + "1" + ")" * 5000, "spark")
 
 
-TPCH = [
-    (title.strip(), sql.strip())
-    for title, _, sql in (
-        block.partition("\n")
-        for block in (Path(__file__).parents[3] / "data" / "wholesale.sql").read_text().split("-- ")[1:]
-    )
-]
+TPCH = list(wholesale.read_queries().items())
 
 
 @pytest.fixture(scope="module")

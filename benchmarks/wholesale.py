@@ -1,13 +1,12 @@
-"""A small wholesale business in eight tables, in the shape of TPC-H, from a seeded generator."""
+"""A wholesale business in eight tables, in the shape of TPC-H, and what is asked of it."""
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-
-from tests.support.tables import key_field
 
 MONEY = pa.decimal128(15, 2)
 
@@ -41,8 +40,24 @@ WORDS = (
     "ideas",
 )
 
+_KEY = "lance-schema:unenforced-primary-key"
 _EPOCH = dt.date(1992, 1, 1)
 _DAYS = (dt.date(1998, 8, 2) - _EPOCH).days
+
+
+def read_queries() -> dict[str, str]:
+    """Return the 22 queries by title; each title begins with the number of the query."""
+    blocks = Path(__file__).with_name("wholesale.sql").read_text(encoding="utf-8").split("-- ")[1:]
+    parts = (block.partition("\n") for block in blocks)
+    return {title.strip(): sql.strip().rstrip(";") for title, _, sql in parts}
+
+
+def key_field(name: str, data_type: pa.DataType, position: int | None = None) -> pa.Field:
+    """Return a primary-key column; `position` orders the columns of a composite key, from 1."""
+    metadata = {_KEY: "true"}
+    if position is not None:
+        metadata[f"{_KEY}:position"] = str(position)
+    return pa.field(name, data_type, nullable=False, metadata=metadata)
 
 
 def create_schemas() -> dict[str, pa.Schema]:
