@@ -153,7 +153,7 @@ class LimitsSection(Section):
     worker_memory_bytes: Size = Field(
         default=0,
         description="Memory of one worker process; one that needs more is ended, with the statements that it "
-        "runs. 0 divides three quarters of the memory among the workers.",
+        "runs. 0 divides three quarters of the memory, less what processes share, among the workers.",
     )
     max_result_rows: int = Field(default=0, ge=0, description="Rows of one result.")
     max_result_bytes: Size = Field(default=0, description="Bytes of one result.")
@@ -197,9 +197,9 @@ class LimitsSection(Section):
         "else goes on over it; 0 waits forever.",
     )
     cache_bytes: Size = Field(
-        default=512 << 20,
-        gt=0,
-        description="Cache of rows, keys and masks, of all tables and all processes together.",
+        default=0,
+        description="Cache of rows, keys and masks, of all tables and all processes together; 0 takes a "
+        "quarter of the memory.",
     )
 
 
@@ -210,7 +210,7 @@ class CacheSection(Section):
         default="auto",
         min_length=1,
         description="Directory of decoded columns, keys and masks of local tables, for this user alone. auto "
-        "takes one in memory with room for them, below `$XDG_RUNTIME_DIR` or /dev/shm; with none, each "
+        "takes the one in memory with most room, below `$XDG_RUNTIME_DIR` or /dev/shm; with none, each "
         "process keeps its own.",
     )
     shared_bytes: Size = Field(

@@ -28,13 +28,13 @@ from memwal.writing import OwnershipPolicy, WriteOptions
 from memwal.writing.observing import WriteObserver
 from planner.access.rights import Access
 from planner.tables.shared.cache import SharedCache
-from planner.tables.state.catalog import Catalog
+from planner.tables.state.catalog import CACHE_BYTES, Catalog
 
 
 def open_catalog(
     config: GatewayConfig,
     writing: WriteOptions | None = None,
-    cache_bytes: int | None = None,
+    cache_bytes: int = CACHE_BYTES,
     shared: SharedCache | None = None,
 ) -> Catalog:
     """Open the root of a configuration.
@@ -42,7 +42,7 @@ def open_catalog(
     Args:
         config: all of it.
         writing: how tables are written; None where they are only read.
-        cache_bytes: of the cache; None as the configuration says.
+        cache_bytes: of the cache.
         shared: what is kept for other processes as well; None where nothing is shared.
 
     Raises:
@@ -51,7 +51,7 @@ def open_catalog(
     return Catalog.open(
         config.root,
         config.storage_options,
-        cache_bytes=cache_bytes or config.limits.cache_bytes,
+        cache_bytes=cache_bytes,
         writing=writing,
         limits=read_storage_limits(config),
         shared=shared,

@@ -14,6 +14,10 @@ from gateway.start.machine import count_cores, read_memory_bytes
 from gateway.start.opening import read_storage_limits
 from planner.tables.shared.directory import find_default_directory, measure_room
 
+_CACHE_SHARE = 4
+"""The cache takes one part in so many of the memory, unless the configuration says otherwise."""
+_LEAST_ROOM_SHARE = 4
+"""A directory that nobody has named must have room for one part in so many of what would be shared."""
 _LEAST_OWN_SHARE = 8
 """One part in so many of the cache is for what processes don't share, whatever the configuration says."""
 
@@ -33,9 +37,14 @@ class SharedDirectory:
     is_named: bool
 
     @staticmethod
-    def choose(config: GatewayConfig) -> "SharedDirectory":
-        """Return what the operator chose, or a directory in memory."""
-        name, limit = config.cache.directory, config.limits.cache_bytes
+    def choose(config: GatewayConfig, memory_bytes: int | None = None) -> "SharedDirectory":
+        """Return what the operator chose, or a directory in memory.
+
+        Args:
+            config: what the operator chose.
+            memory_bytes: what all processes may use; None for what this machine or container has.
+        """
+        name, limit = config.cache.directory, choose_cache_bytes(config, memory_bytes)
         nbytes = min(config.cache.shared_bytes or limit // 2, limit - limit // _LEAST_OWN_SHARE)
         # Files of an object store can't be told from others without asking for each of them.
         if name == "none" or urlsplit(config.root).scheme not in ("", "file"):
@@ -44,10 +53,11 @@ class SharedDirectory:
             directory = Path(name).absolute()
             return SharedDirectory(directory, min(nbytes, measure_room(directory)), is_named=True)
         found = find_default_directory()
+        room = 0 if found is None else min(nbytes, measure_room(found))
         # Containers may have very little of such memory: then each process had better keep its own.
-        if found is None or measure_room(found) < nbytes:
+        if room < nbytes // _LEAST_ROOM_SHARE:
             return SharedDirectory(None, 0, is_named=False)
-        return SharedDirectory(found, nbytes, is_named=False)
+        return SharedDirectory(found, room, is_named=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +79,17 @@ class Processes:
     shared: SharedDirectory
 
 
+def choose_cache_bytes(config: GatewayConfig, memory_bytes: int | None = None) -> int:
+    """Return the budget of the cache, of all processes together.
+
+    Args:
+        config: what the operator chose.
+        memory_bytes: what all processes may use; None for what this machine or container has.
+    """
+    memory = read_memory_bytes() if memory_bytes is None else memory_bytes
+    return config.limits.cache_bytes or max(memory // _CACHE_SHARE, 1)
+
+
 def plan_processes(config: GatewayConfig, memory_bytes: int | None = None) -> Processes:
     """Divide the memory among the processes of a gateway.
 
@@ -81,13 +102,15 @@ def plan_processes(config: GatewayConfig, memory_bytes: int | None = None) -> Pr
     # Workers need anonymous files in memory, which only Linux has.
     usual = min(count_cores(), MAX_DEFAULT_WORKERS) if sys.platform == "linux" else 0
     workers = usual if server.workers == "auto" else server.workers
-    shared = SharedDirectory.choose(config)
+    shared = SharedDirectory.choose(config, memory)
     # What is shared counts once.
-    cache_bytes = max((limits.cache_bytes - shared.nbytes) // (workers + 1), 1)
+    cache_bytes = max((choose_cache_bytes(config, memory) - shared.nbytes) // (workers + 1), 1)
     if not workers:
         # What a statement does not find in half of the memory, it should not look for.
         return Processes(0, None, cache_bytes, limits.query_memory_bytes or memory // 2, shared)
-    worker_bytes = limits.worker_memory_bytes or memory * 3 // 4 // workers
+    # Files that are shared are not in the memory that workers are judged by.
+    divided = max(memory * 3 // 4 - shared.nbytes, memory // 4)
+    worker_bytes = limits.worker_memory_bytes or divided // workers
     query_bytes = limits.query_memory_bytes or worker_bytes // 2
     options = WorkerOptions(
         root=config.root,

@@ -45,12 +45,14 @@ def open_directory(path: Path) -> int:
 
 
 def find_default_directory() -> Path | None:
-    """Return a directory in memory for the user of this process; None where the system has none."""
+    """Return a directory in memory for the user of this process, with most room; None where there is none."""
     own = os.environ.get("XDG_RUNTIME_DIR", "")
-    if own and Path(own).is_dir():
-        return Path(own) / "lance-gateway"
     memory = Path("/dev/shm")  # noqa: S108 - the directory in it is checked
-    return memory / f"lance-gateway-{os.geteuid()}" if memory.is_dir() else None
+    candidates = [Path(own) / "lance-gateway"] if own and Path(own).is_dir() else []
+    if memory.is_dir():
+        candidates.append(memory / f"lance-gateway-{os.geteuid()}")
+    # systemd gives a user's runtime directory a tenth of the memory, and /dev/shm half of it.
+    return max(candidates, key=measure_room, default=None)
 
 
 def measure_room(path: Path) -> int:

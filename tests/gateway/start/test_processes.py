@@ -1,6 +1,7 @@
 """How the processes of a gateway divide the cache."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -44,23 +45,42 @@ def test_processes_keep_an_eighth_in_any_case(root: str, tmp_path: Path) -> None
     assert (planned.shared.nbytes, planned.cache_bytes) == (56 * MIB, 8 * MIB)
 
 
-def test_by_default_the_directory_is_the_users_own(
-    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_by_default_the_cache_takes_a_quarter_of_the_memory(root: str, tmp_path: Path) -> None:
+    planned = plan(root, server__workers=3, cache__directory=str(tmp_path))
+    assert planned.worker is not None
+    assert (planned.shared.nbytes, planned.cache_bytes) == (1024 * MIB, 256 * MIB)
+    assert planned.worker.memory_bytes == (6 - 1) * 1024 * MIB // 3
+
+
+def make_room(monkeypatch: pytest.MonkeyPatch, rooms: Mapping[Path, int]) -> None:
+    """Let file systems hold so many bytes, half of which may be used."""
+
+    def measure(path: str | Path) -> os.statvfs_result:
+        nbytes = next(room for parent, room in rooms.items() if Path(path).is_relative_to(parent))
+        return os.statvfs_result((1, 1, nbytes, 0, 0, 0, 0, 0, 0, 255))
+
+    monkeypatch.setattr(os, "statvfs", measure)
+
+
+@pytest.mark.parametrize("is_larger", [True, False])
+def test_by_default_files_lie_in_memory_where_there_is_more_room(
+    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_larger: bool
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    make_room(monkeypatch, {tmp_path: (8 if is_larger else 2) << 30, Path("/dev/shm"): 4 << 30})
     shared = plan(root, server__workers=1).shared
-    assert (shared.directory, shared.is_named) == (tmp_path / "lance-gateway", False)
+    expected = tmp_path / "lance-gateway" if is_larger else Path(f"/dev/shm/lance-gateway-{os.geteuid()}")
+    assert (shared.directory, shared.nbytes, shared.is_named) == (expected, 1024 * MIB, False)
 
 
-def test_nothing_is_shared_by_default_where_there_is_little_room(
-    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("room", "shared", "own"), [(256, 128, 192), (128, 64, 224), (126, 0, 256)])
+def test_little_room_is_taken_as_it_is_and_very_little_is_left_alone(
+    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int, shared: int, own: int
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    room = os.statvfs(tmp_path)
-    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result((*room[:2], 16, *room[3:])))
+    make_room(monkeypatch, {tmp_path: room * MIB, Path("/dev/shm"): 0})
     planned = plan(root, server__workers=1, limits__cache_bytes="512MiB")
-    assert planned.shared.directory is None
-    assert planned.cache_bytes == 256 * MIB
+    assert (planned.shared.nbytes, planned.cache_bytes) == (shared * MIB, own * MIB)
 
 
 @pytest.mark.parametrize("root", ["s3://bucket/tables", "s3+ddb://bucket/tables?ddbTableName=commits"])
