@@ -7,6 +7,7 @@ statement, and the memory of a result is bounded.
 
 import mmap
 import os
+import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable
@@ -20,8 +21,9 @@ _HEADER_BYTES = 64
 _GRAIN = 1 << 20
 _MAX_BYTES = 48 << 20
 """Of all segments of a channel; a larger batch has one for itself."""
-_KEPT_BYTES = 16 << 20
-"""Of the segments that a channel keeps between statements."""
+KEPT_BYTES = 96 << 20
+"""Of the segments that the channels of a worker keep between statements, all of them together: the system
+clears the pages of new ones, which takes longer than to copy a batch into them."""
 _WAIT_SECONDS = 0.0005
 _FREE, _IN_USE = 0, 1
 
@@ -60,10 +62,36 @@ class Trimmed:
     segments: tuple[int, ...]
 
 
-class SegmentWriter:
-    """The segments of a channel, as its worker sees them; for one thread at a time."""
+class KeptBytes:
+    """What the channels of a worker may keep between statements, together. Thread-safe.
 
-    def __init__(self) -> None:
+    Args:
+        limit: in bytes.
+    """
+
+    def __init__(self, limit: int = KEPT_BYTES) -> None:
+        self._lock = threading.Lock()
+        self._left = limit
+
+    def exchange(self, held: int, wanted: int) -> int:
+        """Give back what a channel held, and return how much of what it wants it may keep."""
+        with self._lock:
+            self._left += held
+            granted = min(wanted, self._left)
+            self._left -= granted
+        return granted
+
+
+class SegmentWriter:
+    """The segments of a channel, as its worker sees them; for one thread at a time.
+
+    Args:
+        kept: bounds what it keeps between statements.
+    """
+
+    def __init__(self, kept: KeptBytes) -> None:
+        self._kept = kept
+        self._held = 0
         self._segments: list[_Segment] = []
         self._dropped: list[int] = []
         self._next = 0
@@ -94,16 +122,22 @@ class SegmentWriter:
         return stored, descriptor
 
     def trim(self) -> tuple[int, ...]:
-        """Let go of what is not worth keeping for the next statement; return the numbers of segments."""
-        kept = 0
-        for segment in list(self._segments):
-            kept += len(segment.memory)
-            if kept > _KEPT_BYTES:
-                kept -= len(segment.memory)
-                self._drop(segment)
+        """Let go of what may not be kept for the next statement; return the numbers of segments."""
+        sizes = sum(len(one.memory) for one in self._segments)
+        granted = self._kept.exchange(self._held, sizes)
+        while sizes > granted:
+            last = self._segments[-1]
+            sizes -= len(last.memory)
+            self._drop(last)
+        self._held = self._kept.exchange(granted, sizes)
         dropped = tuple(self._dropped)
         self._dropped.clear()
         return dropped
+
+    def close(self) -> None:
+        """Let go of all segments; the front process has closed the channel."""
+        self._segments.clear()
+        self._held = self._kept.exchange(self._held, 0)
 
     def _find(self, size: int, check: Callable[[], None]) -> tuple[_Segment, int | None]:
         while True:

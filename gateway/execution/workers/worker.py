@@ -47,7 +47,7 @@ from gateway.execution.workers.messages import (
     Unknown,
     WorkerOptions,
 )
-from gateway.execution.workers.segments import INLINE_BYTES, SegmentWriter, Trimmed
+from gateway.execution.workers.segments import INLINE_BYTES, KeptBytes, SegmentWriter, Trimmed
 from memwal.errors import LanceGatewayError, UnavailableError, is_panic
 from memwal.writing import WriteOptions
 from planner.access.rights import Access
@@ -115,6 +115,7 @@ class Worker:
         )
         self.options = options
         self.memory = IdleMemory()
+        self.kept_segments = KeptBytes()
         self.catalog = catalog
         self._control = control
         self._frames = Frames(catalog, options.partitions, options.query_memory_bytes)
@@ -224,7 +225,7 @@ class _Conversation:
     def __init__(self, worker: Worker, channel: Channel) -> None:
         self._worker = worker
         self._channel = channel
-        self._segments = SegmentWriter()
+        self._segments = SegmentWriter(worker.kept_segments)
         self._requests: queue.SimpleQueue[tuple[Request, RunControl] | None] = queue.SimpleQueue()
         self._control = RunControl()
 
@@ -256,6 +257,7 @@ class _Conversation:
                     self._channel.send(Trimmed(trimmed))
                 self._channel.send(answer)
                 del answer
+        self._segments.close()
         self._channel.close()
 
     def _answer(self, request: Request, control: RunControl) -> Answered | Failed | Unknown:

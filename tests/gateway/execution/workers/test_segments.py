@@ -6,13 +6,13 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from gateway.execution.workers.segments import SegmentReader, SegmentWriter, Trimmed
+from gateway.execution.workers.segments import KeptBytes, SegmentReader, SegmentWriter, Trimmed
 
 BATCH = pa.record_batch({"n": pa.array(range(3_000_000), pa.int64())})
 
 
 def test_a_segment_that_nobody_waits_for_is_let_go_of() -> None:
-    writer, reader = SegmentWriter(), SegmentReader()
+    writer, reader = SegmentWriter(KeptBytes(16 << 20)), SegmentReader()
     stored, descriptor = writer.write(BATCH, BATCH.schema.serialize().size, lambda: None)
     assert descriptor is not None
     assert reader.read(stored, lambda: descriptor, BATCH.schema).equals(BATCH)
@@ -26,7 +26,7 @@ def test_a_segment_that_nobody_waits_for_is_let_go_of() -> None:
 
 
 def test_a_batch_that_nobody_wants_frees_its_segment() -> None:
-    writer, reader = SegmentWriter(), SegmentReader()
+    writer, reader = SegmentWriter(KeptBytes()), SegmentReader()
     small = BATCH.slice(0, 10_000)
     stored, descriptor = writer.write(small, small.schema.serialize().size, lambda: None)
     assert descriptor is not None
@@ -34,3 +34,22 @@ def test_a_batch_that_nobody_wants_frees_its_segment() -> None:
 
     again, descriptor = writer.write(small, small.schema.serialize().size, lambda: None)
     assert (again.segment, descriptor) == (stored.segment, None)
+
+
+def test_channels_share_what_they_may_keep() -> None:
+    def write(writer: SegmentWriter) -> int:
+        stored, descriptor = writer.write(BATCH, BATCH.schema.serialize().size, lambda: None)
+        assert descriptor is not None
+        os.close(descriptor)
+        return stored.segment
+
+    kept = KeptBytes(32 << 20)  # A batch takes 24 MB.
+    first, second = SegmentWriter(kept), SegmentWriter(kept)
+    write(first)
+    segment = write(second)
+    assert first.trim() == ()
+    assert second.trim() == (segment,)
+
+    first.close()
+    write(second)
+    assert second.trim() == ()
