@@ -26,6 +26,9 @@ Arguments = TypeVarTuple("Arguments")
 T = TypeVar("T")
 # What Rust's own libraries say when they are asked for more memory than there can be.
 _TOO_LARGE = re.compile(r"capacity overflow|LayoutError|with overflow|offset overflow")
+# What the functions that lengthen lists say of an end that is no offset.
+_NO_OFFSET = re.compile(r"`Option::unwrap\(\)`")
+_RESIZERS = frozenset({"array_resize", "list_resize"})
 SEARCH_KINDS = ("vector", "text", "hybrid")
 
 
@@ -59,13 +62,21 @@ def describe_panics(sql: str) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        makers = find_makers(sql) if is_panic(error) and _TOO_LARGE.search(str(error)) else ()
+        makers = _find_culprits(sql, str(error)) if is_panic(error) else ()
         if not makers:
             raise
         names = " or ".join(map(repr, makers))
         raise InvalidInputError(
             f"the function {names} was asked for a value larger than any can be: ask for a smaller one"
         ) from error
+
+
+def _find_culprits(sql: str, panic: str) -> Sequence[str]:
+    """Return the functions of a statement that may have been asked for too large a value; () if none was."""
+    makers = find_makers(sql)
+    if _NO_OFFSET.search(panic):
+        return [name for name in makers if name in _RESIZERS]
+    return makers if _TOO_LARGE.search(panic) else ()
 
 
 class _Interrupted(BaseException):
