@@ -1,8 +1,10 @@
-"""The wholesale business on disk: tables with fresh and stale rows, and Parquet files of the newest."""
+"""Tables of analysts: with fresh and stale rows for the gateway, and the newest rows as Parquet files."""
 
 import shutil
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import lance
 import numpy as np
@@ -12,19 +14,21 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from benchmarks.table import create_regions
-from benchmarks.wholesale import generate
 
-_LAYOUT = 1
+_LAYOUT = 2
 _MARKER = "complete"
 _FRESH_SHARE = 0.1
 """Half of them are new, and the other half supersedes a row of the base table."""
 _LEAST_FRESH = 1000
 """Smaller tables have no fresh rows."""
 
+Generate: TypeAlias = Callable[[], Iterable[tuple[str, pa.Table]]]
+"""Yields tables with their names; key columns have metadata that says so."""
+
 
 @dataclass(frozen=True, slots=True)
-class WholesaleTables:
-    """Where the business lies.
+class FreshTables:
+    """Where the tables lie.
 
     Attributes:
         root: catalog root.
@@ -40,16 +44,22 @@ class WholesaleTables:
         return {path.stem: path for path in sorted(self.parquet.glob("*.parquet"))}
 
 
-def ensure_wholesale(data_dir: Path, scale: float, generations: int) -> WholesaleTables:
-    """Open the business of this size, building it first when it is not there or was left half-built."""
-    home = data_dir / f"wholesale-v{_LAYOUT}-scale{scale:g}-gen{generations}"
-    tables = WholesaleTables(home / "root", home / "parquet")
+def ensure_fresh_tables(home: Path, generations: int, generate: Generate) -> FreshTables:
+    """Open the tables of a directory, building them first when they are not there or were left half-built.
+
+    Args:
+        home: the directory; its name says what is in it.
+        generations: that the fresh rows of each table are in.
+        generate: yields the newest rows of each table.
+    """
+    home = home.with_name(f"{home.name}-v{_LAYOUT}-gen{generations}")
+    tables = FreshTables(home / "root", home / "parquet")
     if not (home / _MARKER).exists():
         shutil.rmtree(home, ignore_errors=True)
         for directory in (tables.root, tables.parquet):
             directory.mkdir(parents=True)
         print(f"building {home}", flush=True)
-        for name, rows in generate(scale, seed=0).items():
+        for name, rows in generate():
             pq.write_table(rows.replace_schema_metadata(None), tables.parquet / f"{name}.parquet")
             _write_table(tables.root / f"{name}.lance", rows, generations)
         (home / _MARKER).touch()
