@@ -19,9 +19,9 @@ from planner.binding.substrait import Bound
 from planner.bridge.parameter_types import infer_parameter_types
 from planner.bridge.plain_types import bind_values, bindable_schema, normalize_schema, refuse_untyped
 from planner.bridge.run_control import RunControl
-from planner.plans.dataframes import Frames
+from planner.plans.dataframes import Frames, PlannedFrame
 from planner.plans.errors import schema_changed_error
-from planner.plans.resident_tables import NO_RESIDENTS, Residents
+from planner.plans.resident_tables import NO_RESIDENTS, Residents, ResidentsKey
 from planner.scans.query_run import QueryRun
 from planner.scans.settings import SessionSettings
 
@@ -72,6 +72,9 @@ class CheckedQuery:
         """The plan made by preparing, with its time; a run that follows soon takes it."""
         self._columns: dict[tuple[str, str], pa.Schema] = {}
         """Schemas of the tables that the statement was checked against."""
+        self._answerable: dict[ResidentsKey, bool] = {}
+        """Plans that were found to be answered rightly, and to give what was promised, by the resident tables
+        that they are over; and whether the optimizer moves conditions in them."""
         self.schema, self.parameter_schema = self._check()
 
     def _check(self) -> tuple[pa.Schema, pa.Schema]:
@@ -97,6 +100,8 @@ class CheckedQuery:
             frame = frames.plan(bound, run, nulls, catalog, typing=True)
         elif bound.kind is not StatementKind.EXPLAIN_ANALYZE and not asks_first:
             self._planned.append((time.monotonic(), frame, run))
+            if self._has_one_plan:
+                self._answerable[NO_RESIDENTS.key] = frame.moves_conditions
         parameters = [pa.field(f"${index}", kind) for index, kind in enumerate(types, start=1)]
         return normalize_schema(frames.schema(frame), self._types), pa.schema(parameters)
 
@@ -140,27 +145,47 @@ class CheckedQuery:
         *,
         pushdown: bool = True,
         residents: Residents = NO_RESIDENTS,
-    ) -> DataFrame:
+    ) -> PlannedFrame:
         """Plan the statement over the current tables.
 
         Raises:
             PreconditionError: the result has other columns than when the statement was prepared.
         """
+        moves_conditions = self._answerable.get(residents.key) if pushdown else None
         try:
             frame = self._frames.plan(
-                self._bound, run, parameters, catalog, pushdown=pushdown, residents=residents
+                self._bound,
+                run,
+                parameters,
+                catalog,
+                pushdown=pushdown,
+                moving=moves_conditions is not False,
+                is_checked=moves_conditions is not None,
+                residents=residents,
             )
         except InvalidInputError as error:
             if self._has_same_columns(run):
                 raise
             raise schema_changed_error(self.sql) from error
-        schema = self._frames.schema(frame)
-        if not self._is_promised(schema):
-            if parameters and self._has_same_columns(run):
+        has_same_columns = self._has_same_columns(run)
+        if moves_conditions is not None:
+            if has_same_columns:
+                return frame
+            self._answerable.clear()
+            return self._plan_again(run, parameters, catalog, residents=residents)
+        if not self._is_promised(self._frames.schema(frame)):
+            if parameters and has_same_columns:
                 # A parameter that kept its own type may have changed the type of the result.
                 refuse_untyped(parameters, self.parameter_schema)
             raise schema_changed_error(self.sql)
+        if pushdown and has_same_columns and self._has_one_plan:
+            self._answerable[residents.key] = frame.moves_conditions
         return frame
+
+    @property
+    def _has_one_plan(self) -> bool:
+        """Return whether the plan over the same columns is the same in each run."""
+        return isinstance(self._bound, BoundStatement) and self._bound.has_fixed_text
 
     def _check_promise(self, schema: pa.Schema) -> None:
         if not self._is_promised(schema):

@@ -78,9 +78,16 @@ by the other keys with a wrong limit.
 """
 
 
-class _OptimizedOnce(DataFrame):
-    """A DataFrame that is optimised once."""
+class PlannedFrame(DataFrame):
+    """A planned statement, which is optimised once.
 
+    Attributes:
+        moves_conditions: whether the optimizer moves conditions below other operators.
+        is_checked: whether the same plan was found before to be answered rightly.
+    """
+
+    moves_conditions: bool = True
+    is_checked: bool = False
     _optimized: LogicalPlan | None = None
 
     def optimized_logical_plan(self) -> LogicalPlan:
@@ -141,8 +148,9 @@ class Frames:
         pushdown: bool = True,
         moving: bool = True,
         typing: bool = False,
+        is_checked: bool = False,
         residents: Residents = NO_RESIDENTS,
-    ) -> DataFrame:
+    ) -> PlannedFrame:
         """Plan a statement.
 
         Args:
@@ -153,6 +161,7 @@ class Frames:
             pushdown: whether conjuncts are pushed into leaves.
             moving: whether the optimizer moves conditions below other operators.
             typing: whether the plan is only used for its types; values then represent their types.
+            is_checked: whether the same plan was found before to be answered rightly.
             residents: tables in place of leaves.
 
         Raises:
@@ -184,13 +193,15 @@ class Frames:
             replan = partial(
                 _plan_text, context, bound.kind, values=values, nulls=nulls, is_typed=not untyped
             )
-            frame: DataFrame = _OptimizedOnce(replan(text, written).df)
+            frame = PlannedFrame(replan(text, written).df)
+            frame.moves_conditions, frame.is_checked = moving, is_checked
             if untyped:
                 return frame
             searches = any(reference.search is not None for reference in bound.references)
             may_move, without = moving and not typing, partial(self._optimize_without, frame)
             has_instants = any(pa.types.is_timestamp(field.type) for schema in schemas for field in schema)
-            if (has_instants or SUSPECT.search(text)) and check_plan(
+            is_suspect = not is_checked and (has_instants or SUSPECT.search(text) is not None)
+            if is_suspect and check_plan(
                 frame,
                 text,
                 schemas,
@@ -293,14 +304,14 @@ class Frames:
 
     def _plan_substrait(
         self, bound: BoundPlan, run: QueryRun, catalog: VisibleCatalog, *, pushdown: bool
-    ) -> DataFrame:
+    ) -> PlannedFrame:
         """Plan a Substrait plan over the plans of its relations."""
         relations = {
             name: self.plan(statement, run, None, catalog, pushdown=pushdown)
             for name, statement in bound.relations.items()
         }
         context = self._make_context(typing=False, sorts_whole=True)
-        frame = _OptimizedOnce(bound.make_frame(context, relations).df)
+        frame = PlannedFrame(bound.make_frame(context, relations).df)
         schemas = [relation.schema() for relation in relations.values()]
         without = partial(self._optimize_without, frame)
         check_plan(frame, None, schemas, without, lambda _: frame, may_move=True, is_fixed=True)

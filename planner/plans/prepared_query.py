@@ -63,6 +63,8 @@ class PreparedQuery(DividedQuery):
     """The last base version that was checked for the advertised columns."""
     _learned: Learned | None = None
     """What a plan over leaves told of a statement that has resident tables."""
+    _is_indirect: bool = False
+    """Whether an earlier run has found that the statement is more than a scan or a count of one table."""
     _search: DirectSearch | None = None
     """The statement as a search without a plan, if an earlier run has found that it is one."""
 
@@ -268,7 +270,9 @@ class PreparedQuery(DividedQuery):
             (reference,) = self._bound.references
             if reference.search is not None:
                 return self._open_search(reference.search, frame, run, task)
-            shape = find_direct_shape(frame)
+            shape = None if self._is_indirect else find_direct_shape(frame)
+            # A plan that is looked at must be optimised, which takes as long again as to plan it.
+            self._is_indirect = shape is None and self._has_one_plan
             if shape is not None and shape.table != reference.private_name:
                 # The optimiser has removed the table, and only a system table is left.
                 shape = None
@@ -307,8 +311,9 @@ class PreparedQuery(DividedQuery):
             # A plan over leaves may be right where this one is refused.
             with contextlib.suppress(UnsupportedError):
                 planned = self._plan_again(run, task.parameters, task.catalog, residents=residents)
-                if are_answered_right(residents, planned):
+                if planned.is_checked or are_answered_right(residents, planned):
                     return planned
+                self._answerable.pop(residents.key, None)
         run.scans.clear()  # Running the plan over leaves makes them anew.
         return None
 

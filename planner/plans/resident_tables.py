@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeAlias
 
 from datafusion import DataFrame
 from datafusion.expr import TableScan
@@ -67,6 +67,10 @@ class ResidentTable:
     places: int
 
 
+ResidentsKey: TypeAlias = frozenset[tuple[str, frozenset[str], int]]
+"""What a plan over resident tables depends on, beside the statement."""
+
+
 @dataclass(frozen=True, slots=True)
 class Residents:
     """The resident tables of a statement.
@@ -78,6 +82,11 @@ class Residents:
 
     tables: Mapping[str, ResidentTable]
     reorders_joins: bool
+
+    @property
+    def key(self) -> ResidentsKey:
+        """Return the names of the references, with the columns and the places of their tables."""
+        return frozenset((name, table.columns, table.places) for name, table in self.tables.items())
 
 
 NO_RESIDENTS: Final = Residents(MappingProxyType({}), reorders_joins=False)
