@@ -104,25 +104,44 @@ def search_all_rows(
         context: stops the search.
     """
     collected = [NearestRows(k) for _ in queries]
-    for block, wanted in _read_live_blocks(source, column, keep):
+    for block, visible in _read_live_blocks(source, column, keep):
         context.check()
-        addresses, vectors, unwanted = block.addresses, block.vectors, None
-        if wanted is not None:
-            if np.count_nonzero(wanted) * FEW < len(wanted):
-                addresses, vectors = addresses[wanted], vectors[wanted]
-            else:
-                unwanted = ~wanted
-        is_screened = metric == "l2" and vectors is block.vectors
-        for query, best in zip(queries, collected, strict=True):
-            near = screen_nearest(block, query, k, unwanted) if is_screened else None
-            if near is not None:
-                best.add(compute_distances(metric, vectors[near], query), addresses[near])
-                continue
-            row_distances = compute_distances(metric, vectors, query)
-            if unwanted is not None:
-                row_distances[unwanted] = np.nan
-            best.add(row_distances, addresses)
+        collect_nearest(block, visible, queries, collected, metric)
     return [best.result() for best in collected]
+
+
+def collect_nearest(
+    block: VectorBlock,
+    visible: np.ndarray | None,
+    queries: np.ndarray,
+    collected: Sequence[NearestRows],
+    metric: str,
+) -> None:
+    """Add the rows of a block that may be among the nearest of each query.
+
+    Args:
+        block: vectors.
+        visible: which of its rows count; None for all.
+        queries: one a row.
+        collected: one for each query.
+        metric: one of `distances.METRICS`.
+    """
+    addresses, vectors, unwanted = block.addresses, block.vectors, None
+    if visible is not None:
+        if np.count_nonzero(visible) * FEW < len(visible):
+            addresses, vectors = addresses[visible], vectors[visible]
+        else:
+            unwanted = ~visible
+    is_screened = metric == "l2" and vectors is block.vectors
+    for query, best in zip(queries, collected, strict=True):
+        near = screen_nearest(block, query, best.k, unwanted) if is_screened else None
+        if near is not None:
+            best.add(compute_distances(metric, vectors[near], query), addresses[near])
+            continue
+        row_distances = compute_distances(metric, vectors, query)
+        if unwanted is not None:
+            row_distances[unwanted] = np.nan
+        best.add(row_distances, addresses)
 
 
 def _read_live_blocks(
@@ -137,7 +156,7 @@ def _read_live_blocks(
             yield from ((block, None) for block in split_into_blocks(vectors, addresses))
         return
     for block in read_vector_blocks(source, column, keep):
-        yield block, _find_visible(block, source.live.fragments.get(block.fragment_id))
+        yield block, find_visible(block.addresses, source.live.fragments.get(block.fragment_id))
 
 
 def _has_few_rows(source: SearchSource) -> bool:
@@ -149,13 +168,19 @@ def _has_few_rows(source: SearchSource) -> bool:
     return live <= FEW_ROWS and live * FEW < count_physical_rows(source)
 
 
-def _find_visible(block: VectorBlock, mask: FragmentMask | None) -> np.ndarray | None:
+def find_visible(addresses: np.ndarray, mask: FragmentMask | None) -> np.ndarray | None:
+    """Return which rows of a fragment are visible; None if all are.
+
+    Args:
+        addresses: of the rows, ascending; at least one.
+        mask: of the fragment.
+    """
     if mask is None or not mask.hidden_rows:
         return None
     flags = mask.visible.to_numpy(zero_copy_only=False)
-    first, last = int(block.addresses[0]) & OFFSET_MASK, int(block.addresses[-1]) & OFFSET_MASK
-    is_run = last - first + 1 == len(block.addresses)
-    visible: np.ndarray = flags[first : last + 1] if is_run else flags[block.addresses & OFFSET_MASK]
+    first, last = int(addresses[0]) & OFFSET_MASK, int(addresses[-1]) & OFFSET_MASK
+    is_run = last - first + 1 == len(addresses)
+    visible: np.ndarray = flags[first : last + 1] if is_run else flags[addresses & OFFSET_MASK]
     return visible
 
 

@@ -18,6 +18,7 @@ from execnodes.search.candidates import (
 from execnodes.search.distances import METRICS
 from execnodes.search.filter_stale import FilterStaleExec
 from execnodes.search.knn import KnnExec
+from execnodes.search.knn_union import KnnUnionExec
 from execnodes.search.source import (
     DISTANCE,
     SCORE,
@@ -92,11 +93,12 @@ def plan_vector(
     searches = tuple(_plan_source(source, request, metric, row_filter, keep) for source in sources)
     if not searches:
         return LimitExec(SortExec(EmptyExec(VECTOR_CANDIDATES), DISTANCE), request.k)
-    found = ConcurrentUnionExec(searches, _group_searches(searches), choose_helper_count(sources))
+    groups, helpers = _group_searches(searches), choose_helper_count(sources)
     # Superseded rows leave before the limit: this order must not change (ADR 13).
     if stale is None:
-        filtered = FilterStaleExec(found, Staleness.EXACT, request.k)
+        filtered = FilterStaleExec(KnnUnionExec(searches, groups, helpers), Staleness.EXACT, request.k)
     else:
+        found = ConcurrentUnionExec(searches, groups, helpers)
         filtered = FilterStaleExec(found, request.staleness, request.k, stale.key, stale.newer)
     return LimitExec(SortExec(filtered, DISTANCE), request.k)
 
