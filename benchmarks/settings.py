@@ -24,6 +24,8 @@ class BenchSettings:
         rounds: Repetitions of a scan; lookups repeat `20 * rounds` times.
         region_counts: Region counts of the planning family, ascending.
         generation_counts: Generation counts of the generations family, ascending.
+        curve_rows: Row counts of the scan curves, ascending.
+        client_counts: Client counts of the scan curves, ascending.
         stream_rows: Rows streamed while the server's memory is watched; rounded up to whole tables.
         load_seconds: Length of one round of many clients.
         search_rows: Rows of the base tables that are searched.
@@ -46,6 +48,8 @@ class BenchSettings:
     rounds: int = 15
     region_counts: tuple[int, ...] = (1, 10, 100, 1_000)
     generation_counts: tuple[int, ...] = (1, 10, 100)
+    curve_rows: tuple[int, ...] = (1_000_000, 5_000_000, 20_000_000, 50_000_000)
+    client_counts: tuple[int, ...] = (1, 4, 16, 64)
     stream_rows: int = 10_000_000
     load_seconds: float = 1.0
     search_rows: int = 200_000
@@ -84,6 +88,8 @@ class BenchSettings:
         for name in (
             "region_counts",
             "generation_counts",
+            "curve_rows",
+            "client_counts",
             "search_generation_counts",
             "writer_counts",
             "unflushed_counts",

@@ -24,7 +24,10 @@ WRITING = ("ingest", "write_costs", "merging", "maintenance")
 # Each takes many servers, many clients or many tables.
 COSTLY = tuple(name for name in FAMILIES if name not in IN_PROCESS + SERVED + WRITING)
 LEAVE_NO_TABLES = (*WRITING, "inserts", "freshness", "scans_while_writing", "write_curves", "spark_ingest")
-DRAWN = {"search_curves": {"search-recall.svg", "search-indexes.svg", "search-generations.svg"}}
+DRAWN = {
+    "scan_curves": {"scan-rows.svg", "scan-generations.svg", "scan-kept.svg", "clients.svg"},
+    "search_curves": {"search-recall.svg", "search-indexes.svg", "search-generations.svg"},
+}
 
 
 def small(data_dir: Path) -> BenchSettings:
@@ -35,6 +38,8 @@ def small(data_dir: Path) -> BenchSettings:
         rounds=1,
         region_counts=(1, 4),
         generation_counts=(1, 4),
+        curve_rows=(10_000, 20_000),
+        client_counts=(1, 2),
         stream_rows=40_000,
         load_seconds=0.1,
         search_rows=4_000,
