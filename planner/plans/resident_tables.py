@@ -23,7 +23,7 @@ from datafusion import DataFrame
 from datafusion.expr import TableScan
 
 from execnodes import RowFilter
-from planner.access.visible_catalog import VisibleCatalog
+from planner.access.visible_catalog import SecuredTable, VisibleCatalog
 from planner.binding.bound_statement import BoundStatement, StatementKind
 from planner.bridge.plan_reading import every_node, subquery_plans
 from planner.bridge.row_expressions import flag_rows
@@ -105,13 +105,19 @@ def may_have_residents(
     """
     tables = [catalog.table(reference.table, reference.as_of) for reference in bound.references]
     return (
-        sum(table.base.physical_rows for table in tables) >= least_rows
+        sum(map(_count_rows, tables)) >= least_rows
         and run.settings.shortcuts >= _SHORTCUTS
         and run.division is None
         and bound.kind in _KINDS
         and not (bound.system_tables or bound.distances or bound.lists_tables)
         and all(reference.search is None for reference in bound.references)
     )
+
+
+def _count_rows(secured: SecuredTable) -> int:
+    """Return the number of stored rows of a table, of fresh ones as far as they were read before."""
+    last = secured.table.last_snapshot
+    return secured.base.physical_rows + (0 if last is None else last.fresh_rows)
 
 
 def load_residents(learned: Learned, run: QueryRun, partitions: int, least_rows: int) -> Residents | None:
@@ -134,20 +140,34 @@ def load_residents(learned: Learned, run: QueryRun, partitions: int, least_rows:
     residents: list[ResidentScan] = []
     taken = 0
     for scans in by_reference.values():
-        first, columns = scans[0], _find_columns(scans)
-        if not columns:
-            continue
-        size = first.table.columns.find_size(first.base.source, columns)
-        if size is not None and taken + size <= first.table.columns.max_scan_bytes:
+        columns = _find_columns(scans)
+        size = _measure(scans[0], columns, run) if columns else None
+        if size is not None and taken + size <= scans[0].table.columns.max_scan_bytes:
             taken += size
             residents.append(ResidentScan(scans, columns))
-    for resident in residents:  # The snapshot has the regions that the other scans need as well.
-        run.take_snapshot(resident.table)
     if not residents:
         return None
     run.scans[:] = residents
     by_name = {scan.reference: scan for scan in residents}
     return Residents(_reduce(by_name, learned, run, partitions, least_rows), learned.reorders_joins)
+
+
+def _measure(scan: LeafScan, columns: Sequence[str], run: QueryRun) -> int | None:
+    """Return the bytes that columns of a table take, decoded; None if they are read for the first time.
+
+    The snapshot is taken for it, with the regions that all scans of the run need.
+    """
+    size = scan.table.columns.find_size(scan.base.source, columns)
+    if size is None:
+        return None
+    snapshot = run.take_snapshot(scan.table)
+    rows, fresh = snapshot.base.physical_rows, snapshot.fresh_rows
+    if rows:
+        # Fresh rows are as wide as the others.
+        return size + size * fresh // rows
+    sizes = [scan.table.columns.find_size(one.source(snapshot.base), columns) for one in snapshot.generations]
+    tails = sum(int(tail.rows.nbytes) for tail in snapshot.tails)
+    return None if None in sizes else tails + sum(one for one in sizes if one is not None)
 
 
 def _reduce(

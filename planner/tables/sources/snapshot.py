@@ -98,6 +98,12 @@ class TableSnapshot:
         return bool(self.generations) | bool(self.tails)
 
     @cached_property
+    def fresh_rows(self) -> int:
+        """Number of rows on top of the base version, superseded ones included."""
+        flushed = sum(one.rows for one in self.generations)
+        return flushed + sum(int(one.rows.num_rows) for one in self.tails)
+
+    @cached_property
     def identity(self) -> SnapshotRows:
         """Cache key of the snapshot's rows."""
         return SnapshotRows(

@@ -205,6 +205,22 @@ def test_small_tables_and_tables_that_do_not_fit_have_leaves(tmp_path: Path) -> 
         engine.close()
 
 
+@pytest.mark.parametrize(("cache_bytes", "is_resident"), [(1 << 20, True), (100_000, False)])
+@pytest.mark.parametrize("base_rows", [0, 100])
+def test_fresh_rows_count(tmp_path: Path, base_rows: int, cache_bytes: int, *, is_resident: bool) -> None:
+    numbers = np.arange(base_rows)
+    fields = [pa.field("id", pa.int64(), nullable=False, metadata=KEY), pa.field("k", pa.int64())]
+    lance.write_dataset(pa.table([numbers, numbers], schema=pa.schema(fields)), tmp_path / "t.lance")
+    catalog = Catalog.open(str(tmp_path), writing=EAGER, cache_bytes=cache_bytes)
+    own = QueryEngine(catalog, partitions=2, resident_rows=4000)
+    write(own, "ALTER TABLE t SET (memwal = true)")
+    write(own, "INSERT INTO t SELECT value, value % 7 FROM generate_series(50, 5049)")
+    sql = "SELECT k, count(*) AS n FROM t WHERE id > 100 GROUP BY k ORDER BY k"
+    assert ask(own, sql) == [(k, len(range(101 + (k - 101) % 7, 5050, 7))) for k in range(7)]
+    assert (RESIDENT in explain(own, sql)) is is_resident
+    own.close()
+
+
 def test_conditions_on_indexed_columns_are_left_to_lance(tmp_path: Path) -> None:
     write_tables(tmp_path)
     lance.dataset(tmp_path / "t.lance").create_scalar_index("k", "BTREE")
