@@ -125,6 +125,8 @@ def _search_together(searches: Sequence[KnnExec], context: TaskContext) -> Itera
     if united is None:
         return
     queries = first.request.vectors
+    if not len(queries):
+        return
     collected = [NearestRows(first.wanted) for _ in queries]
     collect_nearest(united.block, united.find_visible(sources), queries, collected, first.metric)
     results = [best.result() for best in collected]

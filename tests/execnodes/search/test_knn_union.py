@@ -75,6 +75,15 @@ def test_masks_are_those_of_each_search(tmp_path: Path) -> None:
     assert (after["_source"], after["_rowaddr"]) != (nearest["_source"], nearest["_rowaddr"])
 
 
+def test_no_queries_find_nothing(tmp_path: Path) -> None:
+    searches = [
+        KnnExec(one, VectorRequest("vec", QUERIES[:0], 3), "l2", ByteCache(1))
+        for one in write_sources(tmp_path)
+    ]
+    union = KnnUnionExec(tuple(searches), (tuple(range(len(searches))),))
+    assert list(union.execute(0, TaskContext())) == []
+
+
 def test_a_cache_without_room_changes_no_answer(tmp_path: Path) -> None:
     sources = write_sources(tmp_path)
     assert find(sources, ByteCache(1), 10, "l2") == find(sources, ByteCache(1 << 24), 10, "l2")
