@@ -51,6 +51,7 @@ class LanceScanExec(ScanExec):
         by_key: read only the keys that the task context still wants.
         locator: may know where these keys are; if not, Lance finds them.
         row_ranges: parts of further fragments to read, one group per partition; () for none.
+        sought: key columns by which Lance finds these keys; () for all of the key.
     """
 
     source: LanceSource
@@ -63,6 +64,7 @@ class LanceScanExec(ScanExec):
     by_key: bool = False
     locator: KeyLocator | None = None
     row_ranges: tuple[tuple[RowRange, ...], ...] = ()
+    sought: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.columns if name not in self.source.schema.names]
@@ -236,7 +238,7 @@ class LanceScanExec(ScanExec):
         """Return the part of the filter for Lance, and the part that remains."""
         names = self.source.stored_names
         if self.by_key and context.keys is not None:
-            return context.keys.filter(names), self.row_filter
+            return context.keys.filter(names, self.sought), self.row_filter
         if self.row_filter is None:
             return None, None
         if self.source.has_plain_columns(sorted(self.row_filter.columns)):

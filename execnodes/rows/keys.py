@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -53,18 +53,19 @@ class KeySet:
         types = tuple(field.type for field in self.table.schema)
         return tuple(LookupKey(row, types) for row in self.rows)
 
-    def filter(self, names: Mapping[str, str]) -> str | None:
+    def filter(self, names: Mapping[str, str], columns: Sequence[str] = ()) -> str | None:
         """Return a Lance filter that every row of these keys passes; None if Lance can't express it.
 
-        With several key columns it may let through rows whose key mixes two wanted keys; `select` removes
-        them.
+        With several key columns it may let through rows whose key mixes two wanted keys, and with some of the
+        columns rows of other keys; `select` removes them.
 
         Args:
             names: key column -> stored column.
+            columns: key columns to filter by; () for all.
         """
         terms = []
-        for name, values in zip(self.columns, self.table.columns, strict=True):
-            term = lance_filter.format_in_list(names[name], values.unique())
+        for name in columns or self.columns:
+            term = lance_filter.format_in_list(names[name], self.table.column(name).unique())
             if term is None:
                 return None
             terms.append(term)

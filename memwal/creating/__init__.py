@@ -5,6 +5,7 @@
 - `tables`: creation and deletion of tables; regions that an earlier MemWAL left behind.
 - `fields`: schemas with explicit field ids.
 - `index_types`: types of indexes, and the text of their parameters.
+- `key_index`: indexes that the columns of a primary key have by default.
 """
 
 from memwal.creating.columns import (

@@ -121,6 +121,9 @@ def index(
     retrain_growth: Annotated[
         float, typer.Option(help="Train vector indexes anew once the table has so many times the rows.")
     ] = 4.0,
+    key_index: Annotated[  # noqa: FBT002 - an option on the command line
+        bool, typer.Option(help="Build the indexes that the primary key lacks.")
+    ] = True,
     master: Master = None,
     as_json: Annotated[  # noqa: FBT002 - an option on the command line
         bool, typer.Option("--json", help="Print one JSON document for each table.")
@@ -140,6 +143,7 @@ def index(
             deleted_fraction=materialize_deletions,
             retrain_after=retrain_after,
             retrain_growth=retrain_growth,
+            key_index=key_index,
         )
         parameters = parse_pairs("--parameter", parameter)
         specs = [
@@ -183,7 +187,11 @@ def _print_maintenance(report: IndexReport) -> None:
         typer.echo(f"{report.table}: now at version {report.version}")
     for reason in report.reasons:
         typer.echo(f"  because {reason}")
-    for what, names in (("up to date", report.optimised), ("trained anew", report.retrained)):
+    for what, names in (
+        ("built for the primary key", report.built),
+        ("up to date", report.optimised),
+        ("trained anew", report.retrained),
+    ):
         if names:
             typer.echo(f"  {what}: {', '.join(names)}")
     if report.fragments_removed:

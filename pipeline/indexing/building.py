@@ -6,6 +6,7 @@ segments can be merged into one, and a search of all rows uses one set of partit
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from lance.indices import IndicesBuilder
 from lance.lance import indices as native
 
 from memwal.base.versions import commit_with_retries
+from memwal.creating.key_index import name_key_index
 from memwal.errors import AlreadyExistsError, PreconditionError
 from pipeline.indexing.indexes import Fragment, TableIndexes, record_training
 from pipeline.indexing.optimising import catch_up
@@ -139,6 +141,29 @@ def build(
     )
     rows = after.rows - index.unindexed_rows
     return BuildReport(table.name, spec.name, segments, rows, after.version, is_maintained)
+
+
+def build_key_indexes(
+    table: LakeTable, columns: Sequence[str], runner: Runner, progress: Progress
+) -> tuple[str, ...]:
+    """Build the indexes of key columns, and return their names.
+
+    Indexes that others build meanwhile are left to them.
+
+    Raises:
+        PreconditionError: Lance refuses an index; names its reason.
+        UnavailableError: other commits came first in every attempt.
+    """
+    built = []
+    for column in columns:
+        indexes = TableIndexes.read(table)
+        if column not in indexes.unindexed_key_columns:
+            continue
+        name = name_key_index(column, {index.name for index in indexes.indexes})
+        with suppress(AlreadyExistsError):
+            build(table, IndexSpec(column, name=name), runner=runner, progress=progress)
+            built.append(name)
+    return tuple(built)
 
 
 def build_segment(part: SegmentPart) -> Any:  # noqa: ANN401 - lance types

@@ -19,6 +19,7 @@ from memwal.base.index_details import (
     list_merged_generations,
     read_index_details,
 )
+from memwal.creating.key_index import list_unindexed_columns
 from memwal.errors import InvalidInputError
 from memwal.storage.files import Storage
 from pipeline.jobs.lake import LakeTable
@@ -39,6 +40,8 @@ class IndexPolicy:
             never.
         retrain_after: a vector index is trained anew after rows were added to it so many times.
         retrain_growth: so is one whose table has so many times the rows that it was trained on.
+        key_index: whether the columns of the primary key get the indexes that they lack, in a table that has
+            rows and does not say otherwise.
     """
 
     max_unindexed_rows: int = 0
@@ -49,6 +52,7 @@ class IndexPolicy:
     deleted_fraction: float = 0.1
     retrain_after: int = 64
     retrain_growth: float = 4.0
+    key_index: bool = True
 
     def __post_init__(self) -> None:
         for name, least in (
@@ -189,6 +193,11 @@ class TableIndexes:
     def rows(self) -> int:
         """Of the base table, deleted ones left out."""
         return sum(fragment.rows for fragment in self.fragments)
+
+    @property
+    def unindexed_key_columns(self) -> tuple[str, ...]:
+        """Columns of the primary key that should have an index and have none; () without rows."""
+        return list_unindexed_columns(self.dataset) if self.rows else ()
 
     @property
     def has_stable_row_ids(self) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 from lance.optimize import Compaction
 
 from memwal.base.versions import commit_with_retries
+from pipeline.indexing.building import build_key_indexes
 from pipeline.indexing.indexes import IndexPolicy, TableIndexes, record_training
 from pipeline.indexing.optimising import OptimiseResult, catch_up, catch_up_error, describe_lag, optimise
 from pipeline.indexing.planning import Needs, Upkeep, find_needs, plan_catch_up, plan_gathering
@@ -97,6 +98,7 @@ class IndexReport:
         fragments_removed: number of fragments that were compacted.
         fragments_added: number of new fragments.
         lagging: what indexes lack of rows that were merged in the meantime, for people.
+        built: indexes of key columns that were built.
     """
 
     table: str
@@ -107,6 +109,7 @@ class IndexReport:
     fragments_removed: int = 0
     fragments_added: int = 0
     lagging: tuple[str, ...] = ()
+    built: tuple[str, ...] = ()
 
 
 def maintain(
@@ -116,7 +119,7 @@ def maintain(
     runner: Runner | None = None,
     progress: Progress = ignore_progress,
 ) -> IndexReport:
-    """Maintain a table: indexes first, then files, then indexes again.
+    """Maintain a table: indexes first, then files, then indexes again; key columns get those that they lack.
 
     Files that different segments cover are not compacted together, and a compaction resets how far indexes
     have caught up with merges. An interrupted job leaves a table that answers as before; Lance's clean-up
@@ -153,6 +156,8 @@ class _Maintenance:
         if found.compaction:
             done += self._optimise(self._before_compaction())
             compacted = compact(self.table, self.policy, self.runner, self.progress)
+        # After the compaction, which would have to rewrite them.
+        built = build_key_indexes(self.table, found.key_columns, self.runner, self.progress)
         everything = {index.name for index in TableIndexes.read(self.table).indexes}
         names = everything if compacted.removed else {index.name for index in found.upkeep}
         done += catch_up(self.table, names, self.runner, self.progress)
@@ -176,6 +181,7 @@ class _Maintenance:
             compacted.removed,
             compacted.added,
             describe_lag(after),
+            built,
         )
 
     def _optimise(self, upkeep: Sequence[Upkeep]) -> tuple[OptimiseResult, ...]:

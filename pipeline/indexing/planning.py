@@ -47,18 +47,24 @@ class Needs:
         indexes: state of the indexes.
         trainings: name -> recorded training, of vector indexes.
         upkeep: work on indexes.
+        key_columns: columns of the primary key that get an index.
         compaction: reasons for a compaction; empty if there are none.
     """
 
     indexes: TableIndexes
     trainings: Mapping[str, Training | None]
     upkeep: tuple[Upkeep, ...]
+    key_columns: tuple[str, ...]
     compaction: tuple[str, ...]
 
     @property
     def reasons(self) -> tuple[str, ...]:
         """Reasons for the work, for people; empty if there is nothing to do."""
-        return (*(f"index {upkeep.name!r}: {upkeep.reason}" for upkeep in self.upkeep), *self.compaction)
+        return (
+            *(f"index {upkeep.name!r}: {upkeep.reason}" for upkeep in self.upkeep),
+            *(f"column {name!r} of the primary key has no index" for name in self.key_columns),
+            *self.compaction,
+        )
 
 
 def needs(table: LakeTable, policy: IndexPolicy | None = None) -> tuple[str, ...]:
@@ -76,7 +82,9 @@ def find_needs(indexes: TableIndexes, policy: IndexPolicy) -> Needs:
     trainings = {index.name: read_training(storage, index) for index in indexes.indexes if index.is_vector}
     planned = (_plan_upkeep(index, indexes, policy, trainings.get(index.name)) for index in indexes.indexes)
     upkeep = tuple(work for work in planned if work is not None)
-    return Needs(indexes, trainings, upkeep, _find_compaction_reasons(indexes.fragments, policy))
+    key_columns = indexes.unindexed_key_columns if policy.key_index else ()
+    compaction = _find_compaction_reasons(indexes.fragments, policy)
+    return Needs(indexes, trainings, upkeep, key_columns, compaction)
 
 
 def plan_catch_up(indexes: TableIndexes) -> tuple[Upkeep, ...]:

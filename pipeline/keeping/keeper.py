@@ -61,11 +61,14 @@ def index_step(table: LakeTable, policies: Policies, runner: Runner, progress: P
         return StepResult()
     counts = {
         "indexes": len(report.optimised) + len(report.retrained),
+        "indexes_built": len(report.built),
         "fragments_removed": report.fragments_removed,
         "fragments_added": report.fragments_added,
     }
     names = ", ".join((*report.optimised, *report.retrained))
-    actions = [f"brought up to date: {names}"] if names else []
+    actions = [f"built for the primary key: {', '.join(report.built)}"] if report.built else []
+    if names:
+        actions.append(f"brought up to date: {names}")
     if report.fragments_removed:
         actions.append(
             f"{format_count(report.fragments_removed, 'fragment')} became {report.fragments_added}"

@@ -7,16 +7,20 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from execnodes import ExecNode, MetricsSet
+from execnodes import CoalesceFirstExec, ExecNode, MetricsSet
 from planner.predicates.pruning import Outcome
 from planner.scans.query_run import QueryRun, TableScan
 from planner.scans.resident_scan import ResidentScan
+from planner.sql.tokens import quote
+from planner.tables.sources.base_table import BaseTable
 
 _LEAF = re.compile(r"^(?P<indent>\s*)DatasetExec: number_of_fragments=(?P<fragments>\d+)(?P<rest>.*)$")
 _RESIDENT = re.compile(
     r"^(?P<indent>\s*)DataSourceExec: partitions=\d+, partition_sizes=\[(?P<sizes>[\d, ]+)\]"
 )
 _MAX_REGION_IDS = 4
+INDEXED_FROM = 100_000
+"""A lookup reads the key columns of fewer rows about as fast as an index."""
 
 
 def explain_plans(plans: pa.Table, run: QueryRun, partitions: int) -> pa.Table:
@@ -113,7 +117,17 @@ def _format_scan(scan: TableScan, run: QueryRun) -> Iterator[str]:
     if isinstance(scan, ResidentScan):
         yield f"  in memory: {scan.divided_rows} of {scan.rows} rows, the others fail conditions or joins"
     yield from _format_pruning(scan)
+    if isinstance(scan.tree, CoalesceFirstExec) and _needs_key_index(snapshot.base):
+        column = quote(snapshot.base.primary_key[0])
+        yield (
+            "  the primary key has no index, so lookups read its columns: "
+            f"CREATE INDEX ON {quote(scan.table.name)} ({column})"
+        )
     yield from format_tree(scan.tree, run.control.metrics, 1)
+
+
+def _needs_key_index(base: BaseTable) -> bool:
+    return base.physical_rows >= INDEXED_FROM and not base.indexed_key_columns
 
 
 def _format_regions(scan: TableScan) -> str:

@@ -42,6 +42,7 @@ from planner.predicates.row_filter import PredicateFilter, find_columns, is_unde
 from planner.tables.sources.base_table import BaseTable, BaseVersion
 from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.generations import GenerationDataset
+from planner.tables.sources.key_columns import choose_sought_columns
 from planner.tables.sources.keys import BaseKeyLocator, KeyPlaces
 from planner.tables.sources.snapshot import RegionSnapshot, SnapshotRows, TableSnapshot
 from planner.tables.visibility.visibility import Visibility
@@ -207,7 +208,15 @@ def _plan_lookups(
             yield BloomFilterGuardExec(TakeLastExec(scan, base.primary_key), guard)
     fragments = tuple(fragment.fragment_id for fragment in base.fragments)
     locator = BaseKeyLocator(places, base)
-    yield LanceScanExec(base.source, needed, (fragments,), column_cache, by_key=True, locator=locator)
+    yield LanceScanExec(
+        base.source,
+        needed,
+        (fragments,),
+        column_cache,
+        by_key=True,
+        locator=locator,
+        sought=choose_sought_columns(base, cache),
+    )
 
 
 def find_key_filter(base: BaseTable, generation: GenerationDataset, cache: ByteCache) -> KeyFilter:

@@ -49,6 +49,7 @@ class Tables(OfTables):
             ("primary_key", _TEXTS),
             ("region_specs", _TEXTS),
             ("maintained_indexes", _TEXTS),
+            ("indexed_key_columns", _TEXTS),
             ("regions", pa.int64()),
             ("unmerged_generations", pa.int64()),
         ]
@@ -70,6 +71,7 @@ class Tables(OfTables):
                 "base_fragments": len(base.fragments),
                 "region_specs": [_describe_spec(spec, base) for spec in details.region_specs],
                 "maintained_indexes": list(details.maintained_indexes),
+                "indexed_key_columns": list(base.indexed_key_columns),
                 "regions": len(manifests),
                 "unmerged_generations": sum(
                     len(manifest.unmerged_generations(details.newest_merged(manifest.region_id)))

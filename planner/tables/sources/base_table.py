@@ -22,6 +22,7 @@ from memwal.base.index_details import (
     read_base_manifest,
 )
 from memwal.creating import list_key_columns, list_not_null_columns
+from memwal.creating.key_index import FINDING_TYPES
 from memwal.errors import (
     LanceGatewayError,
     NotFoundError,
@@ -247,6 +248,12 @@ class BaseTable:
     def search_state(self) -> dict[Hashable, Any]:
         """State that searches keep with this version, by cache key."""
         return {}
+
+    @cached_property
+    def indexed_key_columns(self) -> tuple[str, ...]:
+        """Columns of the primary key with an index that finds the rows of a value, in key order."""
+        found = {index.columns for index in self.indexes if index.type in FINDING_TYPES}
+        return tuple(name for name in self.primary_key if (name,) in found)
 
     @cached_property
     def key_index(self) -> bool:

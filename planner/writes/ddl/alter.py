@@ -29,7 +29,8 @@ from planner.scans.settings import SessionSettings
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.table import Table
 from planner.writes.ddl.indexes import check_column
-from planner.writes.ddl.options import parse_value, read_table_options
+from planner.writes.ddl.key_indexes import SetKeyIndex
+from planner.writes.ddl.options import parse_key_index, parse_value, read_table_options
 from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, commit_change
 from planner.writes.ddl.types import read_column, read_type
 from planner.writes.dml.prepared_write import WriteResult
@@ -312,10 +313,14 @@ class EnableMemWal:
         commit_change(table, "set up the MemWAL", enable)
 
 
-def read_set(reader: Reader) -> EnableMemWal:
+def read_set(reader: Reader) -> EnableMemWal | SetKeyIndex:
     """Read ``SET (option = value, ..)``."""
     reader.take("TBLPROPERTIES")
     option_values = dict(reader.options())
+    if option_values.keys() == {"key_index"}:
+        return SetKeyIndex(parse_key_index(option_values["key_index"]))
+    if "key_index" in option_values:
+        raise InvalidInputError("key_index is set by a statement of its own: leave the other options out")
     discards = parse_value(DISCARD_REGIONS, option_values.pop(DISCARD_REGIONS, "false"), parse_truth)
     options = read_table_options(option_values)
     if options.primary_key is not None:
@@ -340,7 +345,7 @@ def _leftover_regions_error(table: Table, region_ids: Sequence[str]) -> Precondi
     )
 
 
-Change: TypeAlias = AddColumn | DropColumn | RenameColumn | RetypeColumn | EnableMemWal
+Change: TypeAlias = AddColumn | DropColumn | RenameColumn | RetypeColumn | EnableMemWal | SetKeyIndex
 """One form of ALTER TABLE: `check` returns whether there is anything to do, and refuses invalid changes."""
 _FORMS: Mapping[str, Callable[[Reader], Change]] = MappingProxyType(
     {"ADD": read_add, "DROP": read_drop, "RENAME": read_rename, "ALTER": read_retype, "SET": read_set}

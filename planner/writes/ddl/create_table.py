@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -18,19 +19,29 @@ from memwal.creating import (
     table_exists,
     write_fragments,
 )
-from memwal.errors import AlreadyExistsError, InvalidInputError, UnavailableError
+from memwal.creating.key_index import (
+    check_key_index,
+    encode_key_index,
+    list_default_columns,
+    list_wanted_columns,
+)
+from memwal.errors import AlreadyExistsError, InvalidInputError, LanceGatewayError, UnavailableError
 from memwal.storage.files import Storage
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
 from planner.sql.references import QUERY_STARTS
+from planner.sql.tokens import quote
 from planner.tables.state.catalog import Catalog
+from planner.writes.ddl.key_indexes import build_key_indexes
 from planner.writes.ddl.options import format_region_spec, read_table_options
 from planner.writes.ddl.statement import PreparedDefinition, Reader, check_may_create
 from planner.writes.ddl.types import COMMENT, ColumnDefinition, read_column
 from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.reading.read_rows import find_repeated_key, format_key, select_distinct_keys
+
+logger = logging.getLogger(__name__)
 
 Mode = Literal["fail", "skip", "replace"]
 _NO_OPTIONS: Mapping[str, str] = {}
@@ -79,6 +90,7 @@ def create_table(
         raise InvalidInputError(msg)
     key = tuple(primary_key) or parsed.primary_key or ()
     declared = build_stored_schema(schema, key)
+    check_key_index(parsed.key_index or (), key)
     storage = catalog.locate_table(name)
     if catalog.view_sql(name) is not None:
         msg = f"{name!r} is a view: DROP VIEW it first, or choose another name"
@@ -94,11 +106,22 @@ def create_table(
     if exists:
         catalog.forget(name)
         delete_table(storage, keep=_list_files(fragments))
-    if not create_dataset(storage, declared, fragments, parsed.mem_wal):
+    config = {} if parsed.key_index is None else encode_key_index(parsed.key_index)
+    if not create_dataset(storage, declared, fragments, parsed.mem_wal, config=config):
         _discard(storage, fragments)
         return _skip_existing(name, mode)
     catalog.forget(name)
+    if fragments:
+        _index_key(catalog, name)
     return True
+
+
+def _index_key(catalog: Catalog, name: str) -> None:
+    """Build the indexes of the key of a table that was created with rows; the table is there without, too."""
+    try:
+        build_key_indexes(catalog.table(name))
+    except LanceGatewayError as error:
+        logger.warning("table %r was created without an index on its key: %s", name, error)
 
 
 def _skip_existing(name: str, mode: Mode) -> bool:
@@ -231,7 +254,9 @@ def _prepare_definition(
 ) -> PreparedDefinition:
     """Check schema and options; whether the table exists is checked by each execution."""
     options = read_table_options(definition.options)
-    build_stored_schema(schema, definition.key or options.primary_key or ())
+    key = definition.key or options.primary_key or ()
+    build_stored_schema(schema, key)
+    check_key_index(options.key_index or (), key)
 
     def create(control: RunControl | None) -> WriteResult:
         count = -1 if rows is None else 0
@@ -320,13 +345,17 @@ def _read_properties(reader: Reader, definition: _Definition) -> None:
 
 
 def _read_like_schema(engine: QueryPlanner, access: Access, definition: _Definition) -> pa.Schema:
-    """Return the columns of another table; add its key and region spec if the definition has none."""
+    """Return the columns of another table; add key, key_index and regions unless the definition has them."""
     secured = engine.visible_catalog(access).table(definition.like or "")
     declared = secured.declared_schema
     required = list_not_null_columns(declared)
     base = secured.base
     if "primary_key" not in definition.options:
         definition.primary_key = definition.primary_key or secured.primary_key
+    if set(list_key_columns(declared)) == set(definition.key):
+        wanted = list_wanted_columns(base.dataset)
+        if wanted != list_default_columns(base.dataset.schema):
+            definition.options.setdefault("key_index", ", ".join(map(quote, wanted)))
     details = base.details
     if details is None:
         definition.options.setdefault("memwal", "false")

@@ -23,6 +23,7 @@ from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.tables.sources.base_table import BaseTable
+from planner.writes.ddl.key_indexes import give_up_key_index
 from planner.writes.ddl.options import check_option_names, parse_value
 from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, commit_change
 from planner.writes.dml.prepared_write import WriteResult
@@ -192,6 +193,8 @@ def prepare_drop_index(
             )
             raise PreconditionError(msg)
         table.writer().flush()
+        # Before the index is gone: upkeep must not build it again.
+        give_up_key_index(table, name)
         commit_change(table, f"drop index {name!r}", lambda dataset: dataset.drop_index(name))
         return DONE
 

@@ -14,6 +14,7 @@ from planner.scans.settings import SessionSettings
 from planner.sql.tokens import quote
 from planner.tables.state.table import Table
 from planner.writes.ddl.indexes import list_index_names
+from planner.writes.ddl.key_indexes import build_key_indexes
 from planner.writes.ddl.statement import PreparedDefinition, Reader, commit_change
 from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.statement.target import check_may_write, check_writable
@@ -42,7 +43,9 @@ def prepare_optimize(
     settings: SessionSettings,  # noqa: ARG001 - same signature as other statements
     access: Access,
 ) -> PreparedDefinition:
-    """Prepare OPTIMIZE, which compacts a base table and updates its indexes; it does not merge generations.
+    """Prepare OPTIMIZE, which compacts a base table, updates its indexes and builds those that its key lacks.
+
+    It does not merge generations.
 
     Raises:
         LanceGatewayError: the statement is invalid.
@@ -85,6 +88,11 @@ def _optimize(table: Table, parts: tuple[str, ...]) -> dict[str, Any]:
             # Compaction resets how far indexes have caught up with merges.
             _optimize_indexes(table)
             row["indexes"] = list(names)
+    if "INDEXES" in parts:
+        built = build_key_indexes(table)
+        if built:
+            table.writer().flush()  # Writers that are opened from now on maintain them.
+            row["indexes"] += built
     after = table.base()
     return row | {"version": after.version, "fragments_after": len(after.fragments)}
 

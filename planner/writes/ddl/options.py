@@ -54,6 +54,7 @@ TABLE_OPTIONS = (
     "maintained_indexes",
     "keys_never_move",
     "primary_key",
+    "key_index",
     *WRITER_DEFAULTS,
 )
 
@@ -65,10 +66,12 @@ class TableOptions:
     Attributes:
         primary_key: columns in key order; None without the option.
         mem_wal: options of the MemWAL; None for a table without MemWAL.
+        key_index: key columns that get an index; None for the default.
     """
 
     primary_key: tuple[str, ...] | None
     mem_wal: MemWalOptions | None
+    key_index: tuple[str, ...] | None
 
 
 def check_option_names(options: Mapping[str, str], names: tuple[str, ...], what: str) -> None:
@@ -93,12 +96,13 @@ def read_table_options(given: Mapping[str, str]) -> TableOptions:
     """
     check_option_names(given, TABLE_OPTIONS, "a table")
     key = None if "primary_key" not in given else parse_names(given["primary_key"])
+    key_index = parse_key_index(given.get("key_index", "true"))
     if not parse_value("memwal", given.get("memwal", "true"), parse_truth):
-        useless = [name for name in given if name not in ("memwal", "primary_key")]
+        useless = [name for name in given if name not in ("memwal", "primary_key", "key_index")]
         if useless:
             msg = f"{', '.join(useless)} means nothing with memwal = false: leave one of the two out"
             raise InvalidInputError(msg)
-        return TableOptions(key, None)
+        return TableOptions(key, None, key_index)
     maintained = None if "maintained_indexes" not in given else parse_names(given["maintained_indexes"])
     defaults = {
         name: str(parse_value(name, given[name], parse_count)) for name in WRITER_DEFAULTS if name in given
@@ -109,7 +113,15 @@ def read_table_options(given: Mapping[str, str]) -> TableOptions:
         keys_never_move=parse_value("keys_never_move", given.get("keys_never_move", "false"), parse_truth),
         writer_defaults=defaults,
     )
-    return TableOptions(key, mem_wal)
+    return TableOptions(key, mem_wal, key_index)
+
+
+def parse_key_index(text: str) -> tuple[str, ...] | None:
+    """Parse the option key_index: true, false, or names of key columns; None for true, the default."""
+    try:
+        return None if parse_truth(text) else ()
+    except ValueError:
+        return parse_names(text)
 
 
 def parse_names(text: str) -> tuple[str, ...]:
