@@ -37,6 +37,10 @@ class KeyQuery:
     columns: tuple[tuple[str, str], ...]
     constants: tuple[tuple[str, tuple[pa.Scalar | int, ...]], ...]
 
+    def output(self, schema: pa.Schema) -> pa.Schema:
+        """Return the schema of the result, given that of the table."""
+        return pa.schema([schema.field(column).with_name(name) for column, name in self.columns])
+
     def find_keys(self, parameters: Sequence[pa.Scalar], schema: pa.Schema) -> pa.Table | None:
         """Return the keys to look up.
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
+from typing import Final
 
 import pyarrow as pa
 from datafusion import DataFrame
@@ -23,7 +24,11 @@ from planner.plans.dataframes import Frames, PlannedFrame
 from planner.plans.errors import schema_changed_error
 from planner.plans.resident_tables import NO_RESIDENTS, Residents, ResidentsKey
 from planner.scans.query_run import QueryRun
-from planner.scans.settings import SessionSettings
+from planner.scans.settings import SessionSettings, Shortcut
+
+KEY_QUERY_SHORTCUTS: Final = frozenset({Shortcut.KEY_QUERIES, Shortcut.KEY_LOOKUPS})
+"""Shortcuts of a session in which lookups of keys are not planned."""
+_NO_PARAMETERS: Final = pa.schema([])
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,10 @@ class CheckedQuery:
         self.schema, self.parameter_schema = self._check()
 
     def _check(self) -> tuple[pa.Schema, pa.Schema]:
-        """Plan the statement; return the schemas of its result and of its parameters."""
+        """Plan the statement, if need be; return the schemas of its result and of its parameters."""
+        looked_up = self._describe_key_query()
+        if looked_up is not None:
+            return looked_up, _NO_PARAMETERS
         frames, bound, catalog = self._frames, self._bound, self.catalog
         run = QueryRun(self._settings, frames.visibility, RunControl())
         asks_first = isinstance(bound, BoundStatement) and bound.has_vector_subqueries
@@ -104,6 +112,22 @@ class CheckedQuery:
                 self._answerable[NO_RESIDENTS.key] = frame.moves_conditions
         parameters = [pa.field(f"${index}", kind) for index, kind in enumerate(types, start=1)]
         return normalize_schema(frames.schema(frame), self._types), pa.schema(parameters)
+
+    def _describe_key_query(self) -> pa.Schema | None:
+        """Return the schema of a lookup of constant keys, which needs no plan; None for other statements."""
+        query = self._bound.key_query
+        if (
+            query is None
+            or self._bound.parameter_count
+            or not self._settings.shortcuts >= KEY_QUERY_SHORTCUTS
+        ):
+            return None
+        schema = self.catalog.table(query.table).base.schema
+        return (
+            None
+            if query.find_keys((), schema) is None
+            else normalize_schema(query.output(schema), self._types)
+        )
 
     @cached_property
     def serialized_schema(self) -> bytes:

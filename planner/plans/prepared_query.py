@@ -17,7 +17,7 @@ from planner.binding.bound_statement import BoundStatement, StatementKind
 from planner.bridge.plain_types import conform
 from planner.bridge.plan_shape import find_direct_shape
 from planner.bridge.run_control import RunControl, describe_panics, stream_batches
-from planner.plans.checked_query import Task
+from planner.plans.checked_query import KEY_QUERY_SHORTCUTS, Task
 from planner.plans.errors import schema_changed_error, translate_error
 from planner.plans.learned import Learned, learn
 from planner.plans.resident_tables import are_answered_right, load_residents, may_have_residents
@@ -166,9 +166,7 @@ class PreparedQuery(DividedQuery):
     def _look_up_keys(self, task: Task) -> Iterator[pa.RecordBatch] | None:
         """Look up keys without DataFusion; return None if the statement is more than a point lookup."""
         query = self._bound.key_query
-        if query is None or not task.settings.shortcuts.issuperset(
-            (Shortcut.KEY_QUERIES, Shortcut.KEY_LOOKUPS)
-        ):
+        if query is None or not task.settings.shortcuts >= KEY_QUERY_SHORTCUTS:
             return None
         table = task.catalog.table(query.table)
         base = table.base
@@ -179,9 +177,7 @@ class PreparedQuery(DividedQuery):
         if base is not self._checked:
             if not set(columns).issubset(base.schema.names):
                 raise schema_changed_error(self.sql)
-            self._check_promise(
-                pa.schema([base.schema.field(column).with_name(name) for column, name in query.columns])
-            )
+            self._check_promise(query.output(base.schema))
             self._checked = base
         if not keys.num_rows:
             return iter(())

@@ -49,6 +49,7 @@ def maintain_indexes(draw: Draw, table: LakeTable) -> None:
         target_rows=draw(st.sampled_from((4, 1_000)), label="target_rows"),
         max_spare_fragments=draw(st.sampled_from((0, 2)), label="max_spare_fragments"),
         retrain_after=draw(st.sampled_from((1, 64)), label="retrain_after"),
+        key_index=draw(st.booleans(), label="key_index"),
     )
     maintain(table, policy, runner=_runner(draw))
     if not policy.compact:

@@ -6,6 +6,7 @@ from typing import Any
 
 import lance
 
+from memwal.creating.key_index import encode_key_index
 from pipeline.indexing.indexes import IndexState, TableIndexes
 from pipeline.jobs.lake import LakeTable
 from tests.planner.search.replayed import Ask, ReplayedTable, axis
@@ -26,7 +27,7 @@ def rows(numbers: Iterable[int], turn: int = 0) -> list[Row]:
 
 
 class IndexedTable(ReplayedTable):
-    """Two regions; indexes `vec_index`, `txt_index` and `n_index`."""
+    """Two regions; indexes `vec_index`, `txt_index` and `n_index`, and none on the key unless it is wanted."""
 
     def __init__(
         self,
@@ -35,11 +36,14 @@ class IndexedTable(ReplayedTable):
         first: Iterable[Row] | None = None,
         *,
         indexes: bool = True,
+        key_index: bool = False,
         **config: Any,
     ) -> None:
         first = rows(range(200)) if first is None else first
         super().__init__(root, writers, first, layout=bucketed("id", 2, recorded=True), **config)
         self.lake_table = LakeTable.at(str(self.table.path))
+        if not key_index:
+            self.table.dataset().update_config(encode_key_index(()))
         if indexes:
             self.index_vectors()
             self.index_texts()

@@ -66,6 +66,7 @@ def test_tables(engine: QueryEngine, table: LsmTable) -> None:
         "primary_key": [],
         "region_specs": [],
         "maintained_indexes": [],
+        "indexed_key_columns": [],
         "regions": 0,
         "unmerged_generations": 0,
     }
@@ -74,6 +75,11 @@ def test_tables(engine: QueryEngine, table: LsmTable) -> None:
     assert readings["base_rows"] == dataset.count_rows()
     assert readings["primary_key"] == ["id"]
     assert readings["region_specs"] == ["1: bucket(id, 2)"]
+    assert readings["indexed_key_columns"] == []
+    dataset.create_scalar_index("id", "BTREE")
+    assert rows(engine, "SELECT indexed_key_columns FROM system.tables ORDER BY table_name")[1] == {
+        "indexed_key_columns": ["id"]
+    }
     assert (readings["regions"], readings["unmerged_generations"]) == (2, 3)
 
 
