@@ -27,7 +27,7 @@ def rows(numbers: Iterable[int], turn: int = 0) -> list[Row]:
 
 
 class IndexedTable(ReplayedTable):
-    """Two regions; indexes `vec_index`, `txt_index` and `n_index`, and none on the key unless it is wanted."""
+    """Two regions; indexes `vec_index`, `txt_index` and `n_index`, and on the key only if it is wanted."""
 
     def __init__(
         self,

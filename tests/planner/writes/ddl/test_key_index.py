@@ -60,7 +60,7 @@ def test_writers_that_are_open_maintain_an_index_that_upkeep_makes(sql: Sql) -> 
     sql("OPTIMIZE t INDEXES")
     sql("INSERT INTO t VALUES (2, 'newer')")
     sql.engine.catalog.table("t").writer().flush()
-    newest = sorted((sql.root / "t.lance" / "_mem_wal").glob("*/*_gen_*"), key=lambda path: path.name[-3:])[-1]
+    newest = max((sql.root / "t.lance" / "_mem_wal").glob("*/*_gen_*"), key=lambda path: path.name[-3:])
     assert [one.name for one in lance.dataset(newest).describe_indices()] == ["id_idx"]
     assert sql("SELECT name FROM t WHERE id IN (1, 2, 3) ORDER BY id") == [("newer",), ("newer",), ("n3",)]
 
@@ -108,7 +108,9 @@ def test_only_columns_of_the_key_can_be_named(sql: Sql) -> None:
     message = r"key_index names 'name', which is no column of the primary key: its columns are id"
     with pytest.raises(InvalidInputError, match=message):
         sql("CREATE TABLE t (id INT PRIMARY KEY, name TEXT) WITH (key_index = 'name')")
-    with pytest.raises(InvalidInputError, match="'name', which is no column of the primary key: there is none"):
+    with pytest.raises(
+        InvalidInputError, match="'name', which is no column of the primary key: there is none"
+    ):
         sql("CREATE TABLE t (id INT, name TEXT) WITH (key_index = 'name')")
     sql("CREATE TABLE t (id INT PRIMARY KEY, name TEXT)")
     with pytest.raises(InvalidInputError, match=message):
