@@ -5,7 +5,13 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.settings import DEFAULT_DATA_DIR, DEFAULT_PLOTS_DIR, DEFAULT_REPORT, BenchSettings
+from benchmarks.settings import (
+    DEFAULT_DATA_DIR,
+    DEFAULT_PLOTS_DIR,
+    DEFAULT_REPORT,
+    KEY_COUNTS,
+    BenchSettings,
+)
 from benchmarks.suite import FAMILIES, run_families
 from memwal.errors import InvalidInputError
 
@@ -29,6 +35,9 @@ def main(
     large_search_rows: Annotated[
         int, typer.Option(help="Rows of the larger one; 0 leaves it out.")
     ] = 1_000_000,
+    key_rows: Annotated[
+        list[int] | None, typer.Option(help="Rows of a table that is looked up by key; repeatable.")
+    ] = None,
     plots_dir: Annotated[Path, typer.Option(help="Where curves are drawn.")] = DEFAULT_PLOTS_DIR,
 ) -> None:
     """Measure Lance Gateway against its floors and peers, in ratios of one run."""
@@ -44,6 +53,7 @@ def main(
             search_rows=search_rows,
             large_search_rows=large_search_rows,
             plots_dir=plots_dir,
+            key_counts=tuple(key_rows or KEY_COUNTS),
         )
         run_families(settings, tuple(only or ()), out)
     except InvalidInputError as error:

@@ -1,10 +1,11 @@
-"""Point lookups in process: a prepared statement against Lance's own two ways."""
+"""Point lookups in process: a prepared statement against Lance's own two ways, and new texts by size."""
 
 from collections.abc import Iterator
 
 import lance
 import pyarrow as pa
 
+from benchmarks import key_lookups
 from benchmarks.answers import check_same_row
 from benchmarks.baselines import LsmLookups
 from benchmarks.context import BenchContext, open_engine
@@ -50,6 +51,7 @@ def run(context: BenchContext) -> Iterator[Finding]:
     for name, first in (("base-only keys", 0), ("fresh keys", 1)):
         half = Samples({side: values[first::2] for side, values in samples.seconds.items()})
         yield _build_finding(f"point lookup in process, {name}, against ds.to_table", half, "to_table", None)
+    yield from key_lookups.measure(context)
 
 
 def _build_finding(title: str, samples: Samples, against: str, bar: Bar | None) -> Finding:

@@ -10,6 +10,8 @@ DEFAULT_DATA_DIR = REPOSITORY / "bench-data"
 DEFAULT_PLOTS_DIR = REPOSITORY / "docs" / "plots"
 DEFAULT_REPORT = REPOSITORY / "benchmarks" / "RESULTS.md"
 
+KEY_COUNTS = (1_000_000, 5_000_000)
+
 
 @dataclass(frozen=True, slots=True)
 class BenchSettings:
@@ -36,6 +38,7 @@ class BenchSettings:
         writer_counts: Region counts of the insert curve, ascending.
         unflushed_counts: Numbers of unflushed log entries of the insert curve, ascending.
         ingest_rates: Rows per second written while scans are timed, ascending; the second one is judged.
+        key_counts: Rows of the tables that are looked up by keys of several kinds, ascending.
         merge_rows: Rows of a MERGE, an INSERT .. SELECT and a batch of parameters.
         plots_dir: Where the curves are drawn.
     """
@@ -60,6 +63,7 @@ class BenchSettings:
     writer_counts: tuple[int, ...] = (1, 4, 16, 64, 256)
     unflushed_counts: tuple[int, ...] = (10, 100, 1_000)
     ingest_rates: tuple[int, ...] = (1_000, 5_000, 20_000)
+    key_counts: tuple[int, ...] = KEY_COUNTS
     merge_rows: int = 10_000
     plots_dir: Path = DEFAULT_PLOTS_DIR
 
@@ -94,6 +98,7 @@ class BenchSettings:
             "writer_counts",
             "unflushed_counts",
             "ingest_rates",
+            "key_counts",
         ):
             counts = getattr(self, name)
             if not counts or min(counts) < 1 or list(counts) != sorted(set(counts)):

@@ -51,6 +51,7 @@ def small(data_dir: Path) -> BenchSettings:
         unflushed_counts=(2, 4),
         ingest_rates=(5_000,),
         merge_rows=100,
+        key_counts=(2_000,),
         plots_dir=data_dir / "plots",
     )
 
