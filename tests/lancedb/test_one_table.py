@@ -17,6 +17,7 @@ from memwal.storage.files import Storage
 from memwal.transforms.transforms import decode_region_value
 from memwal.writing import OpenTable
 from pipeline.cleaning import CleanPolicy, clean
+from pipeline.indexing import maintain
 from pipeline.merging import merge
 from tests.lancedb.both import KEY, KINDS, SCHEMA, TENANTS, Both, Kind
 from tests.support.ingesting import Batch, build_table
@@ -85,6 +86,27 @@ def test_merging_and_cleaning_change_nothing(both: Making, kind: Kind):
     table.by_lancedb("eve", (1, 99))
     table.insert("ann", (1, 98))
     table.check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_lancedb_reads_and_writes_a_table_whose_key_upkeep_has_indexed(both: Making, kind: Kind, root: Path):
+    table = both(kind)
+    built: list[tuple[str, ...]] = []
+    for turn in range(3):
+        for tenant in TENANTS:
+            table.by_lancedb(tenant, (1, turn), (turn + 2, turn), flush=True)
+        table.insert("bob", (2, 10 + turn), (turn + 5, turn))
+        merge(table.lake_table)
+        built.append(maintain(table.lake_table).built)
+        table.check()
+        theirs = lancedb.connect(root).open_table("t")
+        assert {one.name for one in theirs.list_indices()} >= {"tenant_idx", "id_idx"}
+        assert theirs.count_rows() == len(table.acknowledged)
+        for (tenant, key), value in table.acknowledged.items():
+            found = theirs.search().where(f"tenant = '{tenant}' AND id = {key}").to_list()
+            assert [one["v"] for one in found] == [value]
+    assert built == [("tenant_idx", "id_idx"), (), ()]
 
 
 @pytest.mark.slow
