@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import lance
@@ -37,6 +38,7 @@ _TRANSACTIONS: Final = "_transactions"
 _MANIFEST: Final = ".manifest"
 _SWEEPS: Final = 10
 _ATTEMPTS: Final = 16
+_NO_CONFIG: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ def create_dataset(
     schema: pa.Schema,
     fragments: Sequence[FragmentMetadata] = (),
     options: MemWalOptions | None = None,
+    config: Mapping[str, str] = _NO_CONFIG,
     *,
     rehearse: bool = False,
 ) -> bool:
@@ -86,6 +89,7 @@ def create_dataset(
         schema: as `build_stored_schema` returns it.
         fragments: first rows, as `write_fragments` returns them.
         options: how its MemWAL is set up; None for a table without.
+        config: entries of its configuration.
         rehearse: only find out whether it could be made; nothing is written to the table's directory.
 
     Returns:
@@ -116,6 +120,8 @@ def create_dataset(
         if options is not None:
             operation = lance.LanceOperation.CreateIndex([build_mem_wal_index(dataset, options)], [])
             dataset = lance.LanceDataset.commit(directory, operation, read_version=dataset.version)
+        if config:
+            dataset.update_config(dict(config))
         if rehearse:
             return True
         scratch = Path(directory)

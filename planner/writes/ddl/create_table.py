@@ -19,6 +19,7 @@ from memwal.creating import (
     write_fragments,
 )
 from memwal.errors import AlreadyExistsError, InvalidInputError, UnavailableError
+from memwal.rules import Constraint, RowRules, build_row_rules
 from memwal.storage.files import Storage
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
@@ -27,19 +28,19 @@ from planner.scans.settings import SessionSettings
 from planner.sql.references import QUERY_STARTS
 from planner.tables.state.catalog import Catalog
 from planner.writes.ddl.options import format_region_spec, read_table_options
+from planner.writes.ddl.rules.columns import COMMENT, ColumnDefinition, read_column
+from planner.writes.ddl.rules.constraints import (
+    ConstraintText,
+    build_constraints,
+    is_constraint,
+    read_constraint,
+)
 from planner.writes.ddl.statement import PreparedDefinition, Reader, check_may_create
-from planner.writes.ddl.types import COMMENT, ColumnDefinition, read_column
 from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.reading.read_rows import find_repeated_key, format_key, select_distinct_keys
 
 Mode = Literal["fail", "skip", "replace"]
 _NO_OPTIONS: Mapping[str, str] = {}
-_REFUSED = {
-    "UNIQUE": "UNIQUE is not offered; a PRIMARY KEY keeps the newest row of each key",
-    "FOREIGN": "Foreign keys are not offered",
-    "CHECK": "CHECK is not offered",
-    "EXCLUDE": "EXCLUDE is not offered",
-}
 
 
 def create_table(
@@ -49,6 +50,7 @@ def create_table(
     primary_key: Sequence[str] = (),
     *,
     options: Mapping[str, str] = _NO_OPTIONS,
+    constraints: Sequence[Constraint] = (),
     mode: Mode = "fail",
     rows: Callable[[], Iterator[pa.RecordBatch]] | None = None,
 ) -> bool:
@@ -62,6 +64,7 @@ def create_table(
         schema: names and types; columns that are not nullable are NOT NULL.
         primary_key: columns in key order; () for none, or for the option of that name.
         options: see `planner.writes.ddl.options.TABLE_OPTIONS`.
+        constraints: named constraints; they fit the columns.
         mode: what to do if the table exists: "fail", "skip" or "replace".
         rows: yields the first rows, with columns of `schema` by position; the table is created with them. Not
             called if no table is created.
@@ -87,14 +90,16 @@ def create_table(
     if exists and mode != "replace":
         return _skip_existing(name, mode)
     # A rehearsal finds errors before anything is written or dropped.
-    create_dataset(storage, declared, options=parsed.mem_wal, rehearse=True)
+    config = {one.key: one.encode() for one in constraints}
+    create_dataset(storage, declared, options=parsed.mem_wal, config=config, rehearse=True)
     fragments: list[FragmentMetadata] = []
     if rows is not None:
-        fragments = _write_rows(storage, rows(), declared, key)
+        rules = build_row_rules(name, declared, constraints)
+        fragments = _write_rows(storage, rows(), declared, key, rules)
     if exists:
         catalog.forget(name)
         delete_table(storage, keep=_list_files(fragments))
-    if not create_dataset(storage, declared, fragments, parsed.mem_wal):
+    if not create_dataset(storage, declared, fragments, parsed.mem_wal, config):
         _discard(storage, fragments)
         return _skip_existing(name, mode)
     catalog.forget(name)
@@ -118,12 +123,12 @@ def _discard(storage: Storage, fragments: Sequence[FragmentMetadata]) -> None:
 
 
 def _write_rows(
-    storage: Storage, rows: Iterator[pa.RecordBatch], schema: pa.Schema, key: Sequence[str]
+    storage: Storage, rows: Iterator[pa.RecordBatch], schema: pa.Schema, key: Sequence[str], rules: RowRules
 ) -> list[FragmentMetadata]:
     """Write the data files of the first rows.
 
     Raises:
-        InvalidInputError: a NOT NULL column has a NULL, or two rows have the same key.
+        InvalidInputError: a row violates a rule, a NOT NULL column has a NULL, or two rows have the same key.
     """
     keys: list[pa.Table] = []
     failures: list[Exception] = []
@@ -147,6 +152,7 @@ def _write_rows(
                     msg = f"column {name!r} is NOT NULL, and a row has NULL there"
                     raise InvalidInputError(msg)
             kept = pa.record_batch(columns, schema=schema)
+            rules.check(pa.Table.from_batches([kept]))
             if key:
                 keys.append(pa.Table.from_batches([kept.select(list(key))]))
             yield kept
@@ -175,6 +181,7 @@ class _Definition:
         mode: what to do if the table exists.
         columns: definitions of columns.
         primary_key: columns of the PRIMARY KEY constraint.
+        constraints: constraints of the table and its columns.
         like: table of LIKE.
         options: options of WITH.
         metadata: metadata of the schema.
@@ -184,6 +191,7 @@ class _Definition:
     mode: Mode
     columns: list[ColumnDefinition] = field(default_factory=list)
     primary_key: tuple[str, ...] = ()
+    constraints: list[ConstraintText] = field(default_factory=list)
     like: str | None = None
     options: dict[str, str] = field(default_factory=dict)
     metadata: dict[bytes, bytes] = field(default_factory=dict)
@@ -232,6 +240,7 @@ def _prepare_definition(
     """Check schema and options; whether the table exists is checked by each execution."""
     options = read_table_options(definition.options)
     build_stored_schema(schema, definition.key or options.primary_key or ())
+    constraints = build_constraints(definition.name, schema, definition.constraints)
 
     def create(control: RunControl | None) -> WriteResult:
         count = -1 if rows is None else 0
@@ -248,6 +257,7 @@ def _prepare_definition(
             schema,
             definition.key,
             options=definition.options,
+            constraints=constraints,
             mode=definition.mode,
             rows=None if rows is None else batches,
         )
@@ -294,16 +304,19 @@ def _read_body(reader: Reader, definition: _Definition) -> None:
 
 
 def _read_element(reader: Reader, definition: _Definition) -> None:
-    if reader.take("CONSTRAINT"):
-        reader.name("The name of a constraint")
+    name = reader.name("The name of a constraint") if reader.take("CONSTRAINT") else None
     if reader.take("PRIMARY", "KEY"):
         if definition.primary_key:
             raise reader.error("A table has one primary key; a second one stands")
         definition.primary_key = tuple(name for name, _ in reader.read_name_list("A key column"))
-    elif reader.word in _REFUSED and reader.next_word in ("(", "KEY"):
-        raise reader.unsupported_error(f"{_REFUSED[reader.word]}; it stands")
+    elif is_constraint(reader):
+        definition.constraints.append(read_constraint(reader, name))
+    elif reader.is_at("EXCLUDE", "USING") or reader.is_at("EXCLUDE", "("):
+        raise reader.unsupported_error("EXCLUDE is not offered; it stands")
     else:
-        definition.columns.append(read_column(reader))
+        column = read_column(reader)
+        definition.columns.append(column)
+        definition.constraints += column.constraints
 
 
 def _read_properties(reader: Reader, definition: _Definition) -> None:
@@ -337,4 +350,18 @@ def _read_like_schema(engine: QueryPlanner, access: Access, definition: _Definit
     ):
         spec = details.region_specs[-1]
         definition.options.setdefault("region_by", format_region_spec(spec, base.field_names))
+    if secured.access.is_unrestricted:  # a condition may name columns that are hidden
+        definition.constraints += [_copy_constraint(one) for one in base.constraints]
     return pa.schema([column.with_nullable(column.name not in required) for column in declared])
+
+
+def _copy_constraint(constraint: Constraint) -> ConstraintText:
+    return ConstraintText(
+        constraint.kind,
+        constraint.name,
+        constraint.columns,
+        constraint.expression,
+        constraint.enforced,
+        constraint.referenced_table,
+        constraint.referenced_columns,
+    )
