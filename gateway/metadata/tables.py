@@ -18,8 +18,9 @@ from gateway.metadata.listings import Listing, Listings, Row, is_matched, is_nam
 from gateway.protocol.commands import Call
 from gateway.protocol.sql_types import describe_table_schema, read_remarks
 from memwal.errors import LanceGatewayError, NotFoundError
+from memwal.rules import list_lengths
 from planner.access.visible_catalog import SYSTEM_SCHEMA, VisibleCatalog
-from planner.binding.names import INFORMATION_SCHEMA
+from planner.binding.information_schema import INFORMATION_SCHEMA, added_tables
 from planner.bridge.plain_types import TypeSet, plain_schema
 from planner.engine import QueryEngine
 from planner.sql.tokens import quote
@@ -188,9 +189,14 @@ def _encode_schema(db_schema: str, relation: _Relation, types: TypeSet) -> bytes
         # One unreadable table must not hide the others; it is listed without columns.
         logger.warning("%s %r is listed without its columns: %s", relation.kind, relation.name, error)
         schema, is_writable = pa.schema([]), False
-    remarks = read_remarks(schema)
     described = describe_table_schema(
-        plain_schema(schema, types), CATALOG, db_schema, relation.name, remarks, is_read_only=not is_writable
+        plain_schema(schema, types),
+        CATALOG,
+        db_schema,
+        relation.name,
+        read_remarks(schema),
+        list_lengths(schema),
+        is_read_only=not is_writable,
     )
     return bytes(described.serialize())
 
@@ -201,7 +207,7 @@ def _return_schema(schema: pa.Schema) -> pa.Schema:
 
 @cache
 def _list_information_schema() -> Mapping[str, pa.Schema]:
-    """Return table name -> schema of DataFusion's information_schema."""
+    """Return table name -> schema of information_schema."""
     context = SessionContext(SessionConfig().with_information_schema(enabled=True))
     listed = context.sql(
         f"SELECT table_name FROM {INFORMATION_SCHEMA}.tables "  # noqa: S608 - a constant
@@ -209,4 +215,5 @@ def _list_information_schema() -> Mapping[str, pa.Schema]:
     )
     names = [name for batch in listed.collect() for name in batch.column(0).to_pylist()]
     schemas = {name: context.sql(f"SELECT * FROM {INFORMATION_SCHEMA}.{name}").schema() for name in names}  # noqa: S608 - its own names
+    schemas |= added_tables()
     return MappingProxyType({name: plain_schema(schema) for name, schema in schemas.items()})

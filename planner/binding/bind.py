@@ -23,8 +23,9 @@ from planner.binding.bound_statement import (
     VectorsStatement,
 )
 from planner.binding.distance_operators import SPLIT_OPERATORS, find_vector_names
+from planner.binding.information_schema import INFORMATION_SCHEMA
 from planner.binding.key_query import find_key_query
-from planner.binding.names import INFORMATION_SCHEMA, Meaning, NameResolver, StatementNames, ViewTrail
+from planner.binding.names import Meaning, NameResolver, StatementNames, ViewTrail
 from planner.binding.rewrites import NESTED, REWRITES, Names
 from planner.sql.dialects.names import NamedTable
 from planner.sql.limits import SHALLOW_WORDS, SIZE_WORDS, check_depth, check_literal_sizes, find_sizes
@@ -282,7 +283,7 @@ class _Binder:
         self, view: Meaning, origin: int, trail: ViewTrail, *, alias: bool
     ) -> list[Piece | Slot]:
         """Return a view as a derived table."""
-        inner = trail.enter(view.name)
+        inner = trail.enter(view.path)
         pieces = self._rewrite(inner.read(view.view.strip()), 0, inner)
         body = [
             Piece(piece.text, origin, verbatim=False, mend=piece.mend)

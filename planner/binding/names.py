@@ -12,6 +12,7 @@ import pyarrow as pa
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError
 from planner.access.visible_catalog import SYSTEM_SCHEMA, unknown_table_error
 from planner.binding.bound_statement import TableReference, VectorsStatement
+from planner.binding.information_schema import INFORMATION_SCHEMA, VIEWS
 from planner.bridge.distance_functions import is_vector_type
 from planner.sql.as_of import AsOf
 from planner.sql.dialects.names import KnownNames, NamedTable
@@ -19,7 +20,6 @@ from planner.sql.references import QUERY_STARTS, References, TableSite
 from planner.sql.search_call import SearchCall
 from planner.sql.tokens import Edit, SqlText, fold, tokenize
 
-INFORMATION_SCHEMA = "information_schema"
 _NOT_PLAIN = re.compile("[^a-z0-9_]")
 _MAX_VIEWS = 64
 
@@ -57,6 +57,13 @@ class Meaning:
     name: str
     table: NamedTable | None
     view: str = ""
+    schema: str = ""
+    """Schema of a view that belongs to none of the catalog's."""
+
+    @property
+    def path(self) -> str:
+        """Name that differs from those of all other views."""
+        return f"{self.schema}.{self.name}" if self.schema else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +141,13 @@ class StatementNames:
             LanceGatewayError: the name does not exist; the message names the view in which it stands.
         """
         try:
-            return self._resolve(site, text)
+            return self._resolve(site, text, trail)
         except LanceGatewayError as error:
             if trail.names:
                 raise type(error)(f"View {trail.names[-1]!r}: {error}") from error
             raise
 
-    def _resolve(self, site: TableSite, text: SqlText) -> Meaning | None:
+    def _resolve(self, site: TableSite, text: SqlText, trail: ViewTrail) -> Meaning | None:
         *qualifiers, name = site.parts
         if len(qualifiers) > 2:
             message = "A table's name has at most three parts (catalog.schema.table)"
@@ -148,7 +155,7 @@ class StatementNames:
         if len(qualifiers) == 2 and qualifiers[0] != self.catalog:
             raise NotFoundError(f"Catalog {qualifiers[0]!r} does not exist; the only one is {self.catalog!r}")
         if qualifiers and qualifiers[-1] == INFORMATION_SCHEMA:
-            return None
+            return self._find_information_view(name, trail)
         if qualifiers and qualifiers[-1] == SYSTEM_SCHEMA:
             system_tables = self.resolver.system_tables()
             if name not in system_tables:
@@ -168,6 +175,14 @@ class StatementNames:
         if view is None:
             raise unknown_table_error(name, self.resolver.names())
         return Meaning(name, None, view)
+
+    def _find_information_view(self, name: str, trail: ViewTrail) -> Meaning | None:
+        """Return a view of ours in information_schema; None for a table that DataFusion has."""
+        view = VIEWS.get(name)
+        if view is None or view.source not in self.resolver.system_tables():
+            return None
+        meaning = Meaning(name, None, view.select, INFORMATION_SCHEMA)
+        return None if meaning.path in trail.names else meaning
 
     def add_reference(
         self,
