@@ -44,7 +44,6 @@ SELECT c.table_catalog, c.table_schema, c.table_name, c.column_name, c.ordinal_p
 FROM information_schema.columns AS c
 LEFT JOIN system.columns AS s
   ON s.table_name = c.table_name AND s.column_name = c.column_name AND c.table_schema = '{schema}'
-ORDER BY c.table_schema, c.table_name, c.ordinal_position
 """
 _TABLE_CONSTRAINTS: Final = """
 SELECT '{catalog}' AS constraint_catalog, '{schema}' AS constraint_schema, s.constraint_name,
