@@ -76,7 +76,7 @@ class Columns:
                 raise InvalidInputError(f"table {name!r} has no column {one!r}: {hint}")
         defaults = _evaluate_defaults(rows, table)
         for one in table.required:
-            if one not in rows.names and one not in defaults:
+            if one not in rows.names and (one in table.key or one not in defaults):
                 what = "belongs to its key" if one in table.key else "must not be NULL"
                 raise InvalidInputError(
                     f"table {name!r}: column {one!r} {what}, but the rows have {', '.join(rows.names)}"

@@ -118,13 +118,6 @@ def test_columns_are_listed_with_their_defaults_and_lengths(sql: Sql) -> None:
     ):
         found = f"SELECT column_name FROM information_schema.columns WHERE table_name = 't' AND ({condition})"
         assert {name for (name,) in sql(found)} == names
-    sql(
-        "CREATE VIEW of_columns AS SELECT column_name FROM information_schema.columns AS c "
-        "WHERE c.table_name = 't'"
-    )
-    assert sql(
-        "SELECT count(*) FROM of_columns AS columns JOIN information_schema.tables ON table_name = 't'"
-    ) == [(4,)]
 
 
 def test_rules_are_in_the_base_table_alone(sql: Sql) -> None:
