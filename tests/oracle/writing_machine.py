@@ -142,11 +142,14 @@ class WritingHistories(Histories):
                     f"ALTER TABLE {subject.table.name} {rule_of_table}"
                 )
             self._settle(subject, before, {})
-        self.check(data)
+        self._violate(data)
 
     @rule(data=st.data())
     def violate(self, data: Any) -> None:
         """What has a row that violates a rule is refused whole, and loses nothing."""
+        self._violate(data)
+
+    def _violate(self, data: Any) -> None:
         subject = data.draw(st.sampled_from(self.subjects))
         gateway = data.draw(st.sampled_from(self.gateways))
         drawn = violation(data.draw, _target(subject), bulk=isinstance(gateway, ServedGateway))

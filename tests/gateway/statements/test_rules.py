@@ -146,3 +146,29 @@ def test_a_gateway_that_knows_no_rule_yet_is_refused_by_the_owner(gateways: tupl
         with pytest.raises(Exception, match="violates constraint 'few'"):
             one.write("INSERT INTO notes (id, stars) VALUES (2, 4)")
         one.write("INSERT INTO notes (id, stars) VALUES (1, 2)")
+
+
+def test_foreign_keys_that_are_noted_are_listed(gateways: tuple[Peer, Peer]) -> None:
+    owner = gateways[0]
+    owner.write(
+        "CREATE TABLE parts (note BIGINT REFERENCES notes NOT ENFORCED, n INT, m INT, "
+        "CONSTRAINT two FOREIGN KEY (n, m) REFERENCES pairs (b, a) NOT ENFORCED)"
+    )
+    owner.write("CREATE TABLE pairs (a INT, b INT, PRIMARY KEY (a, b))")
+    with flight.connect(owner.url) as client:
+
+        def keys(command: Any) -> list[tuple[Any, ...]]:
+            listed = rpc.fetch(client, command).to_pylist()
+            names = ("pk_table_name", "pk_column_name", "fk_table_name", "fk_column_name", "key_sequence")
+            return [(*(row[name] for name in names), row["fk_key_name"]) for row in listed]
+
+        note = ("notes", "id", "parts", "note", 1, "parts_note_fkey")
+        two = [("pairs", "b", "parts", "n", 1, "two"), ("pairs", "a", "parts", "m", 2, "two")]
+        assert keys(sql.CommandGetImportedKeys(table="parts")) == [note, *two]
+        assert keys(sql.CommandGetImportedKeys(table="notes")) == []
+        assert keys(sql.CommandGetExportedKeys(table="notes")) == [note]
+        assert keys(sql.CommandGetCrossReference(pk_table="pairs", fk_table="parts")) == two
+        assert keys(sql.CommandGetCrossReference(pk_table="parts", fk_table="pairs")) == []
+        assert keys(sql.CommandGetExportedKeys(table="notes", db_schema="other")) == []
+        (row, *_) = rpc.fetch(client, sql.CommandGetExportedKeys(table="notes")).to_pylist()
+        assert (row["update_rule"], row["delete_rule"]) == (3, 3)
