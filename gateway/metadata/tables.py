@@ -20,7 +20,7 @@ from gateway.protocol.sql_types import describe_table_schema, read_remarks
 from memwal.errors import LanceGatewayError
 from memwal.rules import list_lengths
 from planner.access.visible_catalog import SYSTEM_SCHEMA, VisibleCatalog
-from planner.binding.information_schema import INFORMATION_SCHEMA, added_tables
+from planner.binding.information_schema import ADDED_TABLES, INFORMATION_SCHEMA
 from planner.bridge.plain_types import TypeSet, plain_schema
 from planner.engine import QueryEngine
 from planner.sql.tokens import quote
@@ -179,5 +179,5 @@ def _list_information_schema() -> Mapping[str, pa.Schema]:
     )
     names = [name for batch in listed.collect() for name in batch.column(0).to_pylist()]
     schemas = {name: context.sql(f"SELECT * FROM {INFORMATION_SCHEMA}.{name}").schema() for name in names}  # noqa: S608 - its own names
-    schemas |= added_tables()
+    schemas |= {name: table.schema for name, table in ADDED_TABLES.items()}
     return MappingProxyType({name: plain_schema(schema) for name, schema in schemas.items()})

@@ -12,7 +12,7 @@ import pyarrow as pa
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError
 from planner.access.visible_catalog import SYSTEM_SCHEMA, unknown_table_error
 from planner.binding.bound_statement import TableReference, VectorsStatement
-from planner.binding.information_schema import INFORMATION_SCHEMA, VIEWS
+from planner.binding.information_schema import ADDED_TABLES, INFORMATION_SCHEMA
 from planner.bridge.distance_functions import is_vector_type
 from planner.sql.as_of import AsOf
 from planner.sql.dialects.names import KnownNames, NamedTable
@@ -141,13 +141,13 @@ class StatementNames:
             LanceGatewayError: the name does not exist; the message names the view in which it stands.
         """
         try:
-            return self._resolve(site, text, trail)
+            return self._resolve(site, text)
         except LanceGatewayError as error:
             if trail.names:
                 raise type(error)(f"View {trail.names[-1]!r}: {error}") from error
             raise
 
-    def _resolve(self, site: TableSite, text: SqlText, trail: ViewTrail) -> Meaning | None:
+    def _resolve(self, site: TableSite, text: SqlText) -> Meaning | None:
         *qualifiers, name = site.parts
         if len(qualifiers) > 2:
             message = "A table's name has at most three parts (catalog.schema.table)"
@@ -155,7 +155,8 @@ class StatementNames:
         if len(qualifiers) == 2 and qualifiers[0] != self.catalog:
             raise NotFoundError(f"Catalog {qualifiers[0]!r} does not exist; the only one is {self.catalog!r}")
         if qualifiers and qualifiers[-1] == INFORMATION_SCHEMA:
-            return self._find_information_view(name, trail)
+            added = ADDED_TABLES.get(name)
+            return None if added is None else Meaning(name, None, added.select, INFORMATION_SCHEMA)
         if qualifiers and qualifiers[-1] == SYSTEM_SCHEMA:
             system_tables = self.resolver.system_tables()
             if name not in system_tables:
@@ -175,14 +176,6 @@ class StatementNames:
         if view is None:
             raise unknown_table_error(name, self.resolver.names())
         return Meaning(name, None, view)
-
-    def _find_information_view(self, name: str, trail: ViewTrail) -> Meaning | None:
-        """Return a view of ours in information_schema; None for a table that DataFusion has."""
-        view = VIEWS.get(name)
-        if view is None or view.source not in self.resolver.system_tables():
-            return None
-        meaning = Meaning(name, None, view.select, INFORMATION_SCHEMA)
-        return None if meaning.path in trail.names else meaning
 
     def add_reference(
         self,
