@@ -365,8 +365,12 @@ class RegionWriter:
         # Who reads before it writes has to have the region; other rows can go to its owner.
         spares_owner = bool(group) and holder is None and self._options.ownership is OwnershipPolicy.FORWARD
         claim = self.ownership.claim(deadline, after, spares_owner=spares_owner)
-        # After the claim: who adds a rule commits it before they claim all regions (ADR 43).
-        claim.newest = self._table()
+        try:
+            # After the claim: who adds a rule commits it before they claim all regions (ADR 43).
+            claim.newest = self._table()
+        except BaseException:
+            claim.abandon()
+            raise
         self._claim, self.last_epoch = claim, claim.epoch
         self.ownership.announce(claim)  # Not earlier: who hears of it may send rows at once.
         self.counters.claims += 1

@@ -181,8 +181,9 @@ class RetypeColumn:
         """Refuse tables with a MemWAL, whose log may have rows of the old type."""
         base = table.base()
         check_column(base, self.name)
-        if self.find_length(table) is not None:
-            return True
+        length = self.find_length(table)
+        if length is not None:
+            return length.check(table)
         kind = self.column_type.kind
         if self.column_type.rules:
             msg = (

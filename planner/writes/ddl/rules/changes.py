@@ -208,13 +208,19 @@ class SetLength:
     name: str
     column_type: ColumnType
 
+    def check(self, table: Table) -> bool:
+        """Return whether the column gets another length."""
+        before = _metadata(table.base(), self.name)
+        return any(before.get(key) != value for key, value in self._after().items())
+
+    def _after(self) -> dict[str, str | None]:
+        rules = self.column_type.rules
+        return {key.decode(): rules[key].decode() if key in rules else None for key in (MAX_LENGTH, IS_UUID)}
+
     def rule(self, table: Table) -> Rule:
         """Return the rule for rows."""
-        rules = self.column_type.rules
+        rules, after = self.column_type.rules, self._after()
         before, column = _metadata(table.base(), self.name), quote(self.name)
-        after: dict[str, str | None] = {}
-        for key in (MAX_LENGTH, IS_UUID):
-            after[key.decode()] = rules[key].decode() if key in rules else None
         violation = ""
         limit, old_limit = rules.get(MAX_LENGTH), before.get(MAX_LENGTH.decode())
         if limit is not None and (old_limit is None or int(old_limit) > int(limit)):
