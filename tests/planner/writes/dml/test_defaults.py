@@ -87,7 +87,8 @@ def test_what_is_there_gets_its_default_again(lake: Lake) -> None:
     lake.write("INSERT INTO u VALUES (2, 5, 5), (3, 5, 5) ON CONFLICT (id) DO UPDATE SET n = DEFAULT")
     lake.write(
         "MERGE INTO u USING (VALUES (3), (4)) AS s(id) ON u.id = s.id "
-        "WHEN MATCHED THEN UPDATE SET n = DEFAULT WHEN NOT MATCHED THEN INSERT (id, m, n) VALUES (s.id, 9, DEFAULT)"
+        "WHEN MATCHED THEN UPDATE SET n = DEFAULT "
+        "WHEN NOT MATCHED THEN INSERT (id, m, n) VALUES (s.id, 9, DEFAULT)"
     )
     assert [tuple(row.values()) for row in lake.rows("u")] == [(1, 7, None), (2, 7, 2), (3, 7, 5), (4, 7, 9)]
 
