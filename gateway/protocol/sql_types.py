@@ -117,7 +117,7 @@ _FLOAT64 = _number("DOUBLE", DOUBLE, 53)
 _DECIMAL = SqlType(
     "DECIMAL", DECIMAL, 76, parameters=("precision", "scale"), scales=(0, 76), radix=10, unsigned=False
 )
-_TEXT = SqlType("VARCHAR", VARCHAR, _LONGEST, "'", "'", is_text=True)
+_TEXT = SqlType("VARCHAR", VARCHAR, _LONGEST, "'", "'", parameters=("length",), is_text=True)
 _BINARY = SqlType("BYTEA", VARBINARY, _LONGEST, "X'", "'")
 _DATE = _time("DATE", DATE, 10, _SUBCODE_DATE, 0)
 _TIME = _time("TIME", TIME, 18, _SUBCODE_TIME, 9)
