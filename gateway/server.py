@@ -17,9 +17,10 @@ from gateway.execution.endpoints import Endpoints
 from gateway.execution.running_queries import Preparation, Queries, QueryObserver
 from gateway.execution.streams import CallObserver, Streams, ignore_call
 from gateway.execution.updates import Updates
+from gateway.metadata.keys import Keys
 from gateway.metadata.listings import XdbcTypes
 from gateway.metadata.sql_info import SqlInfo
-from gateway.metadata.tables import Keys, Metadata
+from gateway.metadata.tables import Metadata
 from gateway.observability.system_tables import SystemQueries, SystemSessions
 from gateway.peers.forwarding import ForwardedRows
 from gateway.peers.peer_identity import NO_ACCESS, PEER

@@ -5,6 +5,7 @@
 - `regions`: manifests, ids, log entries, and snapshots of regions.
 - `transforms`: the region transforms of the specification.
 - `creating`: creation of tables; region specs as text; keys and NOT NULL in schemas.
+- `rules`: lengths, checks and defaults of rows.
 - `writing`: durable writes to the regions of rows.
 - `bloom`: key filters of flushed generations.
 - `stored_fields`: columns by field id.

@@ -1,7 +1,7 @@
-"""Metadata commands: catalogs, schemas, tables and views, table types, and keys.
+"""Metadata commands: catalogs, schemas, tables and views, and table types.
 
 A caller sees the tables that a grant shows, and of each the columns that are not hidden. `information_schema`
-lists the same. Lance does not enforce primary keys, and has no foreign ones.
+lists the same.
 """
 
 import logging
@@ -17,50 +17,15 @@ from gateway.execution.streams import Streams
 from gateway.metadata.listings import Listing, Listings, Row, is_matched, is_named, parse_schema
 from gateway.protocol.commands import Call
 from gateway.protocol.sql_types import describe_table_schema, read_remarks
-from memwal.errors import LanceGatewayError, NotFoundError
+from memwal.errors import LanceGatewayError
+from memwal.rules import list_lengths
 from planner.access.visible_catalog import SYSTEM_SCHEMA, VisibleCatalog
-from planner.binding.names import INFORMATION_SCHEMA
+from planner.binding.information_schema import ADDED_TABLES, INFORMATION_SCHEMA
 from planner.bridge.plain_types import TypeSet, plain_schema
 from planner.engine import QueryEngine
 from planner.sql.tokens import quote
 from planner.tables.state.catalog import CATALOG, SCHEMA
 from protos import flight_sql_pb2 as sql
-
-_PRIMARY_KEYS = parse_schema(
-    "catalog_name string, db_schema_name string, table_name string!, column_name string!, key_name string, "
-    "key_sequence int32!"
-)
-_FOREIGN_KEYS = parse_schema(
-    "pk_catalog_name string, pk_db_schema_name string, pk_table_name string!, pk_column_name string!, "
-    "fk_catalog_name string, fk_db_schema_name string, fk_table_name string!, fk_column_name string!, "
-    "key_sequence int32!, fk_key_name string, pk_key_name string, update_rule uint8!, delete_rule uint8!"
-)
-_ABOUT_FOREIGN_KEYS = (sql.CommandGetExportedKeys, sql.CommandGetImportedKeys, sql.CommandGetCrossReference)
-
-
-class Keys(Listings):
-    """The key commands over the engine's catalog."""
-
-    def __init__(self, engine: QueryEngine, streams: Streams) -> None:
-        self._engine = engine
-        foreign = [
-            Listing(message, lambda _: _FOREIGN_KEYS, lambda _command, _call: ())
-            for message in _ABOUT_FOREIGN_KEYS
-        ]
-        primary = Listing(sql.CommandGetPrimaryKeys, lambda _: _PRIMARY_KEYS, self._list_primary_keys)
-        super().__init__(streams, [primary, *foreign])
-
-    def _list_primary_keys(self, command: sql.CommandGetPrimaryKeys, call: Call) -> list[Row]:
-        if not is_named(command, "catalog", CATALOG) or not is_named(command, "db_schema", SCHEMA):
-            return []
-        try:
-            key = self._engine.visible_catalog(call.access).table(command.table).primary_key
-        except NotFoundError:
-            return []
-        return [
-            (CATALOG, SCHEMA, command.table, column, None, place) for place, column in enumerate(key, start=1)
-        ]
-
 
 logger = logging.getLogger(__name__)
 
@@ -188,9 +153,14 @@ def _encode_schema(db_schema: str, relation: _Relation, types: TypeSet) -> bytes
         # One unreadable table must not hide the others; it is listed without columns.
         logger.warning("%s %r is listed without its columns: %s", relation.kind, relation.name, error)
         schema, is_writable = pa.schema([]), False
-    remarks = read_remarks(schema)
     described = describe_table_schema(
-        plain_schema(schema, types), CATALOG, db_schema, relation.name, remarks, is_read_only=not is_writable
+        plain_schema(schema, types),
+        CATALOG,
+        db_schema,
+        relation.name,
+        read_remarks(schema),
+        list_lengths(schema),
+        is_read_only=not is_writable,
     )
     return bytes(described.serialize())
 
@@ -201,7 +171,7 @@ def _return_schema(schema: pa.Schema) -> pa.Schema:
 
 @cache
 def _list_information_schema() -> Mapping[str, pa.Schema]:
-    """Return table name -> schema of DataFusion's information_schema."""
+    """Return table name -> schema of information_schema."""
     context = SessionContext(SessionConfig().with_information_schema(enabled=True))
     listed = context.sql(
         f"SELECT table_name FROM {INFORMATION_SCHEMA}.tables "  # noqa: S608 - a constant
@@ -209,4 +179,5 @@ def _list_information_schema() -> Mapping[str, pa.Schema]:
     )
     names = [name for batch in listed.collect() for name in batch.column(0).to_pylist()]
     schemas = {name: context.sql(f"SELECT * FROM {INFORMATION_SCHEMA}.{name}").schema() for name in names}  # noqa: S608 - its own names
+    schemas |= {name: table.schema for name, table in ADDED_TABLES.items()}
     return MappingProxyType({name: plain_schema(schema) for name, schema in schemas.items()})

@@ -10,6 +10,7 @@ and scale of decimals). A result's columns have no table, since an expression ha
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Protocol
 
 import pyarrow as pa
@@ -116,7 +117,7 @@ _FLOAT64 = _number("DOUBLE", DOUBLE, 53)
 _DECIMAL = SqlType(
     "DECIMAL", DECIMAL, 76, parameters=("precision", "scale"), scales=(0, 76), radix=10, unsigned=False
 )
-_TEXT = SqlType("VARCHAR", VARCHAR, _LONGEST, "'", "'", is_text=True)
+_TEXT = SqlType("VARCHAR", VARCHAR, _LONGEST, "'", "'", parameters=("length",), is_text=True)
 _BINARY = SqlType("BYTEA", VARBINARY, _LONGEST, "X'", "'")
 _DATE = _time("DATE", DATE, 10, _SUBCODE_DATE, 0)
 _TIME = _time("TIME", TIME, 18, _SUBCODE_TIME, 9)
@@ -207,7 +208,7 @@ def find_type_name(data_type: pa.DataType) -> str:
 def precision_and_scale(data_type: pa.DataType) -> tuple[int | None, int | None]:
     """Return how many digits or characters a column has, and how many of them follow the point.
 
-    None where there is no such number: texts and binaries are as long as they are.
+    None where there is no such number: texts and binaries are as long as they are, or as their table allows.
 
     >>> precision_and_scale(pa.decimal128(12, 2)), precision_and_scale(pa.timestamp("ms"))
     ((12, 2), (23, 3))
@@ -231,6 +232,7 @@ def precision_and_scale(data_type: pa.DataType) -> tuple[int | None, int | None]
 
 _MAX_DESCRIBED = 1024
 _PREFIX = "ARROW:FLIGHT:SQL:"
+_NO_LENGTHS: Mapping[str, int] = MappingProxyType({})
 # In the order of preference.
 _REMARKS = (b"remarks", b"comment", b"description")
 
@@ -278,6 +280,7 @@ def describe_table_schema(
     db_schema: str,
     table: str,
     remarks: Mapping[str, str],
+    lengths: Mapping[str, int] = _NO_LENGTHS,
     *,
     is_read_only: bool = True,
 ) -> pa.Schema:
@@ -289,6 +292,7 @@ def describe_table_schema(
         db_schema: that the table is in.
         table: its name.
         remarks: column -> its remark.
+        lengths: column -> the most characters or bytes of its values.
         is_read_only: whether the caller can't change its rows.
     """
     where = {
@@ -302,6 +306,8 @@ def describe_table_schema(
     fields = []
     for field in schema:
         metadata = {**_describe_type(field.type), **where}
+        if field.name in lengths:
+            metadata[f"{_PREFIX}PRECISION"] = str(lengths[field.name])
         if field.name in remarks:
             metadata[f"{_PREFIX}REMARKS"] = remarks[field.name]
         fields.append(field.with_metadata(metadata))

@@ -148,7 +148,10 @@ def _declare_field(field: pa.Field, primary_key: tuple[str, ...], *, is_not_null
     if field.name not in primary_key:
         return pa.field(field.name, kind, metadata=metadata | ({NOT_NULL: b"true"} if is_not_null else {}))
     if not any(is_kind(kind) for is_kind in _KEY_KINDS):
-        msg = f"column {field.name!r} has type {kind}, which can't be part of a primary key: {KEY_TYPES} can"
+        msg = (
+            f"column {field.name!r} has type {kind}, which can't be part of a primary key: {KEY_TYPES} can; "
+            "keep it as one of them, such as a date as text"
+        )
         raise UnsupportedError(msg)
     position = str(primary_key.index(field.name) + 1).encode()
     marks = {PRIMARY_KEY: b"true", PRIMARY_KEY_POSITION: position}

@@ -16,6 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError, UnavailableError
+from memwal.rules import RowRules, list_defaults
+from memwal.rules.defaults import Change
 from memwal.writing import OpenTable
 from pipeline.ingesting.options import IngestOptions
 from pipeline.jobs.lake import LakeTable
@@ -33,6 +35,8 @@ class Columns:
         required: columns that must not be NULL.
         given: columns of the table that the rows have.
         deleted: Boolean column of the rows that marks keys to delete.
+        rules: what else rows must meet.
+        defaults: column that the rows don't have -> its default, an array of one value.
     """
 
     table: str
@@ -41,6 +45,8 @@ class Columns:
     required: tuple[str, ...]
     given: tuple[str, ...]
     deleted: str | None
+    rules: RowRules
+    defaults: Mapping[str, pa.Array]
 
     @staticmethod
     def match_schema(rows: pa.Schema, table: OpenTable, options: IngestOptions) -> Columns:
@@ -68,8 +74,9 @@ class Columns:
                 close = difflib.get_close_matches(one.lower(), schema.names, n=1)
                 hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(schema.names)}"
                 raise InvalidInputError(f"table {name!r} has no column {one!r}: {hint}")
+        defaults = _evaluate_defaults(rows, table)
         for one in table.required:
-            if one not in rows.names:
+            if one not in rows.names and (one in table.key or one not in defaults):
                 what = "belongs to its key" if one in table.key else "must not be NULL"
                 raise InvalidInputError(
                     f"table {name!r}: column {one!r} {what}, but the rows have {', '.join(rows.names)}"
@@ -77,7 +84,9 @@ class Columns:
         given = tuple(name for name in rows.names if name in schema.names)
         for one in given:
             _check_type(name, one, rows.field(one).type, schema.field(one).type)
-        return Columns(name, schema, table.key, table.required, given, options.deleted_column)
+        return Columns(
+            name, schema, table.key, table.required, given, options.deleted_column, table.rules, defaults
+        )
 
     def split(self, rows: pa.Table) -> tuple[pa.Table, pa.Table | None]:
         """Split rows into rows to upsert and rows whose keys are deleted; drops extra columns."""
@@ -88,7 +97,7 @@ class Columns:
         return rows.filter(pc.invert(dead)), rows.filter(dead)
 
     def conform(self, rows: pa.Table) -> pa.Table:
-        """Convert rows to the table's columns and types; missing columns are NULL.
+        """Convert rows to the table's columns and types; missing columns have their defaults, or NULL.
 
         Raises:
             InvalidInputError: a value does not fit; names table, column and the row's key.
@@ -96,7 +105,9 @@ class Columns:
         columns = []
         for field in self.schema:
             if field.name not in self.given:
-                columns.append(pa.chunked_array([pa.nulls(rows.num_rows, field.type)]))
+                default = self.defaults.get(field.name, pa.nulls(1, field.type))
+                places = pa.array(np.zeros(rows.num_rows, np.int64))
+                columns.append(pa.chunked_array([default.take(places)]))
                 continue
             column = rows.column(field.name)
             columns.append(column if column.type == field.type else self._cast(rows, field))
@@ -114,6 +125,21 @@ class Columns:
         self._check_values(rows, self.key)
         self._check_values(self.split(rows)[0], self.required)
 
+    def check_rules(self, rows: pa.Table, conformed: pa.Table) -> None:
+        """Check that rows meet the rules of the table.
+
+        Args:
+            rows: the rows.
+            conformed: the same as `conform` returns them.
+
+        Raises:
+            InvalidInputError: a row violates one; names the rule and the row's key.
+        """
+        if self.deleted is not None:
+            dead = pc.fill_null(rows.column(self.deleted), fill_value=False)
+            conformed = conformed.filter(pc.invert(dead))
+        self.rules.check(conformed)
+
     def describe_row(self, rows: pa.Table, at: int) -> str:
         """Describe a row by its key, for messages."""
         values = (
@@ -123,6 +149,8 @@ class Columns:
 
     def _check_values(self, rows: pa.Table, names: tuple[str, ...]) -> None:
         for name in names:
+            if name in self.defaults:
+                continue
             column = rows.column(name)
             if column.null_count:
                 at = int(np.flatnonzero(column.is_null().to_numpy())[0])
@@ -163,6 +191,24 @@ def find_failing_row(rows: int, attempt: Callable[[int, int], object]) -> int:
         else:
             start, length = start + half, length - half
     return start
+
+
+def _evaluate_defaults(rows: pa.Schema, table: OpenTable) -> dict[str, pa.Array]:
+    """Evaluate the defaults of columns that rows don't have, once for all rows.
+
+    Raises:
+        InvalidInputError: a default has another value for each row, so that repeated tasks would disagree.
+    """
+    missing = {
+        name: default for name, default in list_defaults(table.schema).items() if name not in rows.names
+    }
+    for name, default in missing.items():
+        if default.change is Change.BY_ROW:
+            raise InvalidInputError(
+                f"table {table.name!r}: column {name!r} has the default {default.expression}, which Spark "
+                "would evaluate anew for each attempt of a task: give the column"
+            )
+    return {name: default.evaluate(1) for name, default in missing.items()}
 
 
 def _check_extras(rows: pa.Schema, table: OpenTable, options: IngestOptions) -> None:
@@ -254,6 +300,7 @@ class Router:
         """
         self.columns.check(rows)
         conform = self.columns.conform(rows)
+        self.columns.check_rules(rows, conform)
         numbers = self._find_region_numbers(table, conform)
         arrays = []
         for field in self.output:

@@ -23,8 +23,9 @@ from planner.binding.bound_statement import (
     VectorsStatement,
 )
 from planner.binding.distance_operators import SPLIT_OPERATORS, find_vector_names
+from planner.binding.information_schema import COMPLETED, INFORMATION_SCHEMA
 from planner.binding.key_query import find_key_query
-from planner.binding.names import INFORMATION_SCHEMA, Meaning, NameResolver, StatementNames, ViewTrail
+from planner.binding.names import Meaning, NameResolver, StatementNames, ViewTrail
 from planner.binding.rewrites import NESTED, REWRITES, Names
 from planner.sql.dialects.names import NamedTable
 from planner.sql.limits import SHALLOW_WORDS, SIZE_WORDS, check_depth, check_literal_sizes, find_sizes
@@ -231,6 +232,10 @@ class _Binder:
         meaning = self.names.resolve(site, text, trail)
         if meaning is None:
             self._refuse_as_of(site, text, "a system table")
+            leaf = COMPLETED.get(site.parts[-1]) if site.parts[-2] == INFORMATION_SCHEMA else None
+            if leaf is not None:
+                alias = "" if site.has_alias else f" AS {quote(site.parts[-1])}"
+                return [Piece(quote(leaf) + alias, origin, verbatim=False)]
             # DataFusion has its system tables in a catalog of another name.
             if len(site.parts) == 2 or site.parts[-2] == SYSTEM_SCHEMA:
                 return None
@@ -282,7 +287,7 @@ class _Binder:
         self, view: Meaning, origin: int, trail: ViewTrail, *, alias: bool
     ) -> list[Piece | Slot]:
         """Return a view as a derived table."""
-        inner = trail.enter(view.name)
+        inner = trail.enter(view.path)
         pieces = self._rewrite(inner.read(view.view.strip()), 0, inner)
         body = [
             Piece(piece.text, origin, verbatim=False, mend=piece.mend)

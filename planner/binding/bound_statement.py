@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from memwal.errors import InvalidInputError
 from memwal.transforms.determinism import has_unstable_call
+from planner.binding.information_schema import COMPLETED
 from planner.binding.key_query import KeyQuery
 from planner.bridge.distance_functions import is_vector_type
 from planner.bridge.parameter_types import plain_value, sql_literal, to_bindable
@@ -135,6 +136,12 @@ class BoundStatement:
         """Return whether it reads DataFusion's list of all tables and views."""
         texts = (piece.text.lower() for piece in self._pieces if isinstance(piece, Piece))
         return self.kind is StatementKind.SHOW or any("information_schema" in text for text in texts)
+
+    @cached_property
+    def completed_tables(self) -> tuple[str, ...]:
+        """Return the tables of information_schema that it reads, and that DataFusion fills in part."""
+        texts = [piece.text for piece in self._pieces if isinstance(piece, Piece) and not piece.verbatim]
+        return tuple(name for name, leaf in COMPLETED.items() if any(leaf in text for text in texts))
 
     @cached_property
     def has_vector_subqueries(self) -> bool:

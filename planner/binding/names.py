@@ -12,6 +12,7 @@ import pyarrow as pa
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError
 from planner.access.visible_catalog import SYSTEM_SCHEMA, unknown_table_error
 from planner.binding.bound_statement import TableReference, VectorsStatement
+from planner.binding.information_schema import ADDED_TABLES, INFORMATION_SCHEMA
 from planner.bridge.distance_functions import is_vector_type
 from planner.sql.as_of import AsOf
 from planner.sql.dialects.names import KnownNames, NamedTable
@@ -19,7 +20,6 @@ from planner.sql.references import QUERY_STARTS, References, TableSite
 from planner.sql.search_call import SearchCall
 from planner.sql.tokens import Edit, SqlText, fold, tokenize
 
-INFORMATION_SCHEMA = "information_schema"
 _NOT_PLAIN = re.compile("[^a-z0-9_]")
 _MAX_VIEWS = 64
 
@@ -57,6 +57,13 @@ class Meaning:
     name: str
     table: NamedTable | None
     view: str = ""
+    schema: str = ""
+    """Schema of a view that belongs to none of the catalog's."""
+
+    @property
+    def path(self) -> str:
+        """Name that differs from those of all other views."""
+        return f"{self.schema}.{self.name}" if self.schema else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +155,8 @@ class StatementNames:
         if len(qualifiers) == 2 and qualifiers[0] != self.catalog:
             raise NotFoundError(f"Catalog {qualifiers[0]!r} does not exist; the only one is {self.catalog!r}")
         if qualifiers and qualifiers[-1] == INFORMATION_SCHEMA:
-            return None
+            added = ADDED_TABLES.get(name)
+            return None if added is None else Meaning(name, None, added.select, INFORMATION_SCHEMA)
         if qualifiers and qualifiers[-1] == SYSTEM_SCHEMA:
             system_tables = self.resolver.system_tables()
             if name not in system_tables:

@@ -21,6 +21,7 @@ from planner.binding.bound_statement import (
     check_vectors,
     read_query_vectors,
 )
+from planner.binding.information_schema import COMPLETED
 from planner.binding.substrait import Bound, BoundPlan
 from planner.bridge.distance_functions import register_distances
 from planner.bridge.plain_types import normalize_schema
@@ -29,8 +30,9 @@ from planner.bridge.run_control import stream_batches
 from planner.plans.checks.mistaken_plans import MOVING_RULE, SUSPECT, TOTALS, check_plan
 from planner.plans.checks.unordered_extremes import EXTREMES_OF_GROUPS, has_unordered_extremes
 from planner.plans.errors import translate_error
+from planner.plans.information_leaf import InformationTable
 from planner.plans.resident_tables import NO_RESIDENTS, RESIDENT_ROWS, Residents
-from planner.plans.system_leaf import list_tables_and_views, make_system_leaves
+from planner.plans.system_leaf import SystemLeaf, list_tables_and_views, make_system_leaves
 from planner.scans.query_run import QueryRun
 from planner.scans.settings import Shortcut
 from planner.scans.table_leaf import DeclaredLeaf, TableLeaf
@@ -242,9 +244,25 @@ class Frames:
             for name, system_leaf in make_system_leaves(context, run, catalog):
                 _register(context, name, system_leaf, pushdown=pushdown)
         if bound.lists_tables:
-            list_tables_and_views(context, run, catalog, self._infer_view_schema)
+            self._list_tables_in(context, run, catalog)
+            for name in bound.completed_tables:
+                listed = InformationTable(name, partial(self._list_tables, run, catalog), catalog)
+                leaf = SystemLeaf(run, listed, catalog.access)
+                _register(context, quote(COMPLETED[name]), leaf, pushdown=pushdown)
         if bound.distances:
             register_distances(context, bound.distances, run)
+
+    def _list_tables(self, run: QueryRun, catalog: VisibleCatalog) -> SessionContext:
+        """Make a context in which DataFusion lists all tables and views."""
+        context = self._make_context(typing=False, sorts_whole=True)
+        for name, leaf in make_system_leaves(context, run, catalog):
+            context.register_dataset(name, leaf)
+        self._list_tables_in(context, run, catalog)
+        return context
+
+    def _list_tables_in(self, context: SessionContext, run: QueryRun, catalog: VisibleCatalog) -> None:
+        infer_schema = self._infer_view_schema if run.lists_views else None
+        list_tables_and_views(context, run, catalog, infer_schema)
 
     def _make_leaf(
         self,
@@ -324,7 +342,9 @@ class Frames:
 
     def _infer_view_schema(self, view: str, run: QueryRun, catalog: VisibleCatalog) -> pa.Schema:
         bound = bind(f"SELECT * FROM {quote(view)}", catalog)  # noqa: S608 - a quoted name
-        return normalize_schema(self.schema(self.plan(bound, run, None, catalog)))
+        inner = QueryRun(run.settings, self.visibility, run.control)
+        inner.lists_views = False  # The view may read the list of views, which would be made again for it.
+        return normalize_schema(self.schema(self.plan(bound, inner, None, catalog)))
 
     def _make_context(
         self,

@@ -140,7 +140,7 @@ def list_tables_and_views(
     context: SessionContext,
     run: QueryRun,
     catalog: VisibleCatalog,
-    infer_schema: Callable[[str, QueryRun, VisibleCatalog], pa.Schema],
+    infer_schema: Callable[[str, QueryRun, VisibleCatalog], pa.Schema] | None,
 ) -> None:
     """Register all tables and views that can be read, for DataFusion's information_schema.
 
@@ -148,7 +148,7 @@ def list_tables_and_views(
         context: of the statement.
         run: its execution.
         catalog: as the principal sees it.
-        infer_schema: returns the columns of a view.
+        infer_schema: returns the columns of a view; None leaves views out.
     """
     catalog = catalog.reopen()  # so that the statement does not depend on the tables that it lists
     for name in catalog.table_names():
@@ -156,6 +156,8 @@ def list_tables_and_views(
             context.register_dataset(quote(name), DeclaredLeaf(run, catalog.table(name), 1))
         except LanceGatewayError as error:
             logger.warning("table %r is not listed: %s", name, error)
+    if infer_schema is None:
+        return
     for name in catalog.view_names():
         try:
             schema = infer_schema(name, run, catalog)

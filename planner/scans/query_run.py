@@ -70,6 +70,8 @@ class QueryRun:
         """Readers of the planned scans of system tables."""
         self.columns: dict[tuple[str, str], pa.Schema] = {}
         """Statement and private name of a table -> its columns at planning."""
+        self.lists_views = True
+        """Whether information_schema has views, too."""
         self.division: Division | None = None
         """Division of the statement's only scan, if other readers share it."""
         self._lock = threading.Lock()

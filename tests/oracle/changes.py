@@ -63,7 +63,8 @@ class Change:
     ingested: pa.Table | None = None
 
 
-def _drawn_rows(draw: Draw, target: Target, *, most: int = 4) -> list[dict[str, Any]]:
+def draw_rows(draw: Draw, target: Target, *, most: int = 4) -> list[dict[str, Any]]:
+    """Draw rows with all columns of a table; some may have the same key."""
     rows = []
     for _ in range(draw(st.integers(1, most))):
         row = {
@@ -84,7 +85,9 @@ def _by_key(target: Target, rows: Sequence[Mapping[str, Any]]) -> dict[Key, Cell
     return {tuple(row[name] for name in target.key): _cells(target, row) for row in rows}
 
 
-def _values(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> str:
+def values(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> str:
+    """Return rows as those of VALUES."""
+
     def text(row: Mapping[str, Any]) -> str:
         return f"({', '.join(literal(row[one.name], one.type) for one in columns)})"
 
@@ -97,7 +100,7 @@ def _named(columns: Sequence[Column]) -> str:
 
 def _inserted_values(draw: Draw, target: Target, _: Target) -> Change:
     """INSERT .. VALUES of all columns or of some, in any order."""
-    rows = _drawn_rows(draw, target)
+    rows = draw_rows(draw, target)
     columns = list(target.columns)
     head = f"INSERT INTO {target.name}"
     if draw(st.booleans()):
@@ -105,12 +108,12 @@ def _inserted_values(draw: Draw, target: Target, _: Target) -> Change:
         columns = draw(st.permutations([one for one in columns if one not in dropped]))
         rows = [{one.name: row[one.name] for one in columns} for row in rows]
         head += f" ({_named(columns)})"
-    sql = f"{head} VALUES {_values(rows, columns)}"
+    sql = f"{head} VALUES {values(rows, columns)}"
     return Change(sql, _by_key(target, rows), len(rows))
 
 
 def _inserted_parameters(draw: Draw, target: Target, _: Target) -> Change:
-    (row,) = _drawn_rows(draw, target, most=1)
+    (row,) = draw_rows(draw, target, most=1)
     marks = ", ".join(f"${number}" for number in range(1, len(row) + 1))
     values = tuple(pa.scalar(row[one.name], one.type) for one in target.columns)
     sql = f"INSERT INTO {target.name} ({_named(target.columns)}) VALUES ({marks})"
@@ -118,7 +121,7 @@ def _inserted_parameters(draw: Draw, target: Target, _: Target) -> Change:
 
 
 def _inserted_many(draw: Draw, target: Target, _: Target) -> Change:
-    rows = _drawn_rows(draw, target, most=6)
+    rows = draw_rows(draw, target, most=6)
     marks = ", ".join(f"${number}" for number in range(1, len(target.columns) + 1))
     arrays = [pa.array([row[one.name] for row in rows], one.type) for one in target.columns]
     many = pa.table(arrays, [str(number) for number in range(1, len(arrays) + 1)])
@@ -127,7 +130,7 @@ def _inserted_many(draw: Draw, target: Target, _: Target) -> Change:
 
 
 def _ingested(draw: Draw, target: Target, _: Target) -> Change:
-    rows = _drawn_rows(draw, target, most=6)
+    rows = draw_rows(draw, target, most=6)
     arrays = [pa.array([row[one.name] for row in rows], one.type) for one in target.columns]
     table = pa.table(arrays, [one.name for one in target.columns])
     return Change(f"ingest into {target.name}", _by_key(target, rows), len(rows), ingested=table)
@@ -150,13 +153,13 @@ def _inserted_query(draw: Draw, target: Target, other: Target) -> Change:
 
 
 def _inserted_where_absent(draw: Draw, target: Target, _: Target) -> Change:
-    rows = _drawn_rows(draw, target)
+    rows = draw_rows(draw, target)
     unique = list({repr([row[name] for name in target.key]): row for row in rows}.values())
     live = target.model.rows()
     new = [row for row in unique if tuple(row[name] for name in target.key) not in live]
     sql = (
         f"INSERT INTO {target.name} ({_named(target.columns)}) "
-        f"VALUES {_values(unique, target.columns)} ON CONFLICT DO NOTHING"
+        f"VALUES {values(unique, target.columns)} ON CONFLICT DO NOTHING"
     )
     return Change(sql, _by_key(target, new), len(new))
 

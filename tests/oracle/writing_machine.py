@@ -5,8 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import precondition, rule
+from hypothesis.stateful import initialize, precondition, rule
 
 from pipeline.jobs.lake import LakeTable
 from tests.oracle import ingesting
@@ -17,6 +18,7 @@ from tests.oracle.ingesting import DELETED, SEQUENCE
 from tests.oracle.machine import Histories
 from tests.oracle.model import Column, RegionHistory
 from tests.oracle.subject import Subject
+from tests.oracle.violations import RULES, VIOLATED, violation
 from tests.support import manifests
 from tests.support.gateways import EngineGateway, Gateway, ServedGateway
 from tests.support.ingesting import Batch
@@ -125,6 +127,37 @@ class WritingHistories(Histories):
             raise AssertionError(f"{drawn.sql} {drawn.parameters or drawn.many or ''} failed") from error
         assert affected == drawn.affected, f"{drawn.sql} affected {affected} rows, not {drawn.affected}"
         self._settle(subject, before, drawn.rows, at_once=drawn.many is None)
+        self.check(data)
+
+    # Rules of the tables
+
+    @initialize(data=st.data())
+    def create(self, data: Any) -> None:
+        """Give the tables rules that no other step violates."""
+        super().create(data)
+        for subject in self.subjects:
+            before = self._logs(subject)
+            for rule_of_table in RULES:
+                data.draw(st.sampled_from(self.gateways)).write(
+                    f"ALTER TABLE {subject.table.name} {rule_of_table}"
+                )
+            self._settle(subject, before, {})
+        self._violate(data)
+
+    @rule(data=st.data())
+    def violate(self, data: Any) -> None:
+        """What has a row that violates a rule is refused whole, and loses nothing."""
+        self._violate(data)
+
+    def _violate(self, data: Any) -> None:
+        subject = data.draw(st.sampled_from(self.subjects))
+        gateway = data.draw(st.sampled_from(self.gateways))
+        drawn = violation(data.draw, _target(subject), bulk=isinstance(gateway, ServedGateway))
+        self._drop_fenced(subject)
+        before = self._logs(subject)
+        with pytest.raises(Exception, match=VIOLATED):
+            _run(gateway, subject.table.name, drawn)
+        self._settle(subject, before, {})
         self.check(data)
 
     # Spark

@@ -172,6 +172,8 @@ class Claim:
 
     Attributes:
         table: with which it was opened.
+        newest: the table as it was newest after the claim; a rule that was committed before the claim is
+            among its rules.
         region_id: UUID in its usual text form.
         manifest: of the region, as the claim left it.
         epoch: fencing token.
@@ -194,6 +196,7 @@ class Claim:
     since: datetime = field(default_factory=lambda: datetime.now(UTC))
     used_at: float = field(default_factory=time.monotonic)
     is_lost: bool = False
+    newest: OpenTable | None = None
 
     def append(self, parts: Sequence[pa.Table], *, deleted: bool) -> None:
         """Append one entry durably.

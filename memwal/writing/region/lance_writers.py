@@ -6,7 +6,7 @@ that writes to the log only when it is closed writes it as one entry, and flushe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from memwal.errors import InvalidInputError, UnavailableError
@@ -187,6 +187,7 @@ def append_atomically(
     discarded: DiscardedWriters,
     after_epoch: int | None,
     cached: RegionManifest | None,
+    check: Callable[[], None],
 ) -> int:
     """Claim a region, append all changes as one entry, flush, and release the region.
 
@@ -197,6 +198,7 @@ def append_atomically(
         discarded: Lance writers of the region.
         after_epoch: nobody may have claimed the region since this epoch; None where that does not matter.
         cached: the newest manifest read before.
+        check: refuses the changes once the region is claimed.
 
     Returns:
         Epoch of the claim, which was let go.
@@ -225,6 +227,11 @@ def append_atomically(
         discarded.add(epoch, writer)
         msg = f"{where}: another writer claimed it in between"
         raise FencedError(msg)
+    try:
+        check()
+    except BaseException:
+        discarded.add(epoch, writer)
+        raise
     try:
         if upserts is not None:
             writer.put(export_rows(upserts))

@@ -27,7 +27,7 @@ from memwal.writing.region.doubts import (
 from memwal.writing.region.lance_writers import ContestedError, append_atomically
 from memwal.writing.region.ownership import RegionOwnership
 from memwal.writing.region.requests import GROUP_BYTES, Request, RequestQueue
-from memwal.writing.table.open_table import OpenTable
+from memwal.writing.table.open_table import OpenTable, check_new_rules
 
 _log = logging.getLogger(__name__)
 
@@ -325,6 +325,9 @@ class RegionWriter:
                     table.conform_deletes(part) if deleted else table.conform_upserts(part, fill=True)
                     for part in parts
                 ]
+        if not deleted and claim.newest is not None:
+            for part in parts:
+                check_new_rules(claim.table, claim.newest, part)
         claim.append(parts, deleted=deleted)
 
     def _append_atomically(self, request: Request, deadline: float) -> None:
@@ -336,8 +339,13 @@ class RegionWriter:
             upserts = None if upserts is None else table.conform_upserts(upserts, fill=True)
             deletes = None if deletes is None else table.conform_deletes(deletes)
         after = None if request.holder is None else self.last_epoch
+
+        def check() -> None:
+            if upserts is not None:
+                check_new_rules(table, self._table(), upserts)
+
         self.last_epoch = append_atomically(
-            table, self.region_id, (upserts, deletes), self.discarded, after, self.ownership.manifest
+            table, self.region_id, (upserts, deletes), self.discarded, after, self.ownership.manifest, check
         )
         self.counters.claims += 1
         self.counters.flushes += 1
@@ -357,6 +365,12 @@ class RegionWriter:
         # Who reads before it writes has to have the region; other rows can go to its owner.
         spares_owner = bool(group) and holder is None and self._options.ownership is OwnershipPolicy.FORWARD
         claim = self.ownership.claim(deadline, after, spares_owner=spares_owner)
+        try:
+            # After the claim: who adds a rule commits it before they claim all regions (ADR 43).
+            claim.newest = self._table()
+        except BaseException:
+            claim.abandon()
+            raise
         self._claim, self.last_epoch = claim, claim.epoch
         self.ownership.announce(claim)  # Not earlier: who hears of it may send rows at once.
         self.counters.claims += 1

@@ -22,6 +22,7 @@ from memwal.base.table_mark import mark_table, read_table_mark
 from memwal.creating.columns import TABLE_ID, list_key_columns, list_not_null_columns
 from memwal.errors import InvalidInputError, NotFoundError, PreconditionError, UnavailableError
 from memwal.regions.region_ids import detect_bucket_hash
+from memwal.rules import RowRules, read_row_rules
 from memwal.storage.files import VERSIONS, FileIdentity, Storage, base_manifest_paths
 from memwal.stored_fields import FIELD_ID, TOMBSTONE
 from memwal.writing.changes import Changes
@@ -110,6 +111,7 @@ class OpenTable:
         field_ids: Lance field id by column.
         key: columns of the primary key; empty where the table has none.
         required: columns in which NULL is refused.
+        rules: what else its rows must meet.
         details: MemWAL index.
         regions: which rows are where.
         watch: tells whether the table is still the one that was opened, and has its MemWAL.
@@ -122,6 +124,7 @@ class OpenTable:
     field_ids: Mapping[str, int]
     key: tuple[str, ...]
     required: tuple[str, ...]
+    rules: RowRules
     details: MemWalIndexDetails
     regions: Regions
     watch: Watch
@@ -166,8 +169,11 @@ class OpenTable:
             newest=lambda: _read_newest_details(name, storage, dataset),
         )
         required = list_not_null_columns(schema)
+        rules = read_row_rules(name, dataset)
         watch = Watch(name, storage, dataset, mark, details, dataset.version, directory, began)
-        return OpenTable(name, storage, dataset, schema, field_ids, key, required, details, regions, watch)
+        return OpenTable(
+            name, storage, dataset, schema, field_ids, key, required, rules, details, regions, watch
+        )
 
     @cached_property
     def writer_dataset(self) -> Any:  # noqa: ANN401 - lance types
@@ -193,9 +199,10 @@ class OpenTable:
         return {field_id: name for name, field_id in self.field_ids.items()}
 
     def is_equivalent(self, other: OpenTable) -> bool:
-        """Return whether writers of both versions have the same schema, region specs and indexes."""
+        """Return whether writers of both versions have the same schema, rules, region specs and indexes."""
         return bool(
             self.schema.equals(other.schema, check_metadata=True)
+            and self.rules == other.rules
             and self.field_ids == other.field_ids
             and self.details.region_specs == other.details.region_specs
             and self.details.maintained_indexes == other.details.maintained_indexes
@@ -203,18 +210,25 @@ class OpenTable:
         )
 
     def is_older(self, other: OpenTable) -> bool:
-        """Return whether the other version is newer and has other columns."""
+        """Return whether the other version is newer and has other columns or rules."""
         return self is not other and bool(
-            other.dataset.version > self.dataset.version and not self.schema.equals(other.schema)
+            other.dataset.version > self.dataset.version
+            and not (self.schema.equals(other.schema) and self.has_same_rules(other))
         )
+
+    def has_same_rules(self, other: OpenTable) -> bool:
+        """Return whether rows that meet the rules of one version meet those of the other."""
+        return self.rules == other.rules and self.required == other.required
 
     def conform_upserts(self, rows: pa.Table, *, fill: bool = False) -> pa.Table:
         """Return rows with the columns and types of the table.
 
         Raises:
-            InvalidInputError: they don't fit the table's columns.
+            InvalidInputError: they don't fit the table's columns, or violate one of its rules.
         """
-        return _conform_rows(rows, self.schema, self.required, self.name, fill=fill)
+        conformed = _conform_rows(rows, self.schema, self.required, self.name, fill=fill)
+        self.rules.check(conformed)
+        return conformed
 
     def conform_deletes(self, rows: pa.Table) -> pa.Table:
         """Return keys with the columns and types of the primary key.
@@ -258,6 +272,16 @@ class OpenTable:
                 column = _cast_column(column, kind, name, self.name)
             columns[source] = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
         return self.regions.route(columns, rows.num_rows)
+
+
+def check_new_rules(table: OpenTable, newest: OpenTable, rows: pa.Table) -> None:
+    """Check rows that fit one version by the rules of a newer one, if these are others.
+
+    Raises:
+        InvalidInputError: a row violates one, or the columns are others.
+    """
+    if newest is not table and not newest.has_same_rules(table):
+        newest.conform_upserts(rows, fill=True)
 
 
 def split_changes(table: OpenTable, changes: Changes) -> Mapping[str, Part]:

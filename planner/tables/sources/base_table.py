@@ -32,6 +32,7 @@ from memwal.errors import (
     is_storage_failure,
     shorten_error,
 )
+from memwal.rules import ColumnDefault, Constraint, list_constraints, list_defaults
 from memwal.storage.files import FileIdentity, Storage, base_manifest_paths
 from memwal.stored_fields import StoredField, read_dataset_fields
 from planner.tables.shared.names import LocalOrigin
@@ -170,6 +171,20 @@ class BaseTable:
     def not_null_columns(self) -> frozenset[str]:
         """Names of the columns that must not be NULL, without those of the key."""
         return frozenset(list_not_null_columns(self.dataset.schema))
+
+    @cached_property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """Named constraints, by name.
+
+        Raises:
+            CorruptDataError: one can't be read.
+        """
+        return list_constraints(self.name, self.dataset.config())
+
+    @cached_property
+    def defaults(self) -> Mapping[str, ColumnDefault]:
+        """Column -> default, for columns that have one."""
+        return list_defaults(self.dataset.schema)
 
     @cached_property
     def fragment_rows(self) -> dict[int, int]:

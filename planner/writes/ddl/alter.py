@@ -1,4 +1,4 @@
-"""``ALTER TABLE t ..``: enable a MemWAL; add, drop, rename and retype columns.
+"""``ALTER TABLE t ..``: enable a MemWAL; add, drop, rename and retype columns; rules, see `rules.changes`.
 
 Lance and this gateway match columns by field id, so open writers, generations and log entries stay valid.
 `memwal.creating.fields` ensures that no id is used twice.
@@ -6,37 +6,46 @@ Lance and this gateway match columns by field id, so open writers, generations a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import lance
 import pyarrow as pa
 
-from memwal.base.index_details import read_index_details
-from memwal.creating import MemWalOptions, build_stored_schema, list_region_columns
+from memwal.creating import build_stored_schema, list_region_columns
 from memwal.creating.fields import add_fields, find_last_field_id, record_last_field_id, remove_field
-from memwal.creating.tables import build_mem_wal_index, give_up_regions
-from memwal.errors import AlreadyExistsError, InvalidInputError, PreconditionError, UnsupportedError
-from memwal.quantities import parse_truth
-from memwal.regions.manifest import list_regions
+from memwal.errors import AlreadyExistsError, PreconditionError, UnsupportedError
+from memwal.rules import DEFAULT, find_constraint_on
 from memwal.stored_fields import read_dataset_fields, read_entry_fields
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
+from planner.sql.dialects.translate import NATIVE
+from planner.sql.tokens import quote
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.table import Table
+from planner.writes.ddl.enable_mem_wal import EnableMemWal, read_set
 from planner.writes.ddl.indexes import check_column
 from planner.writes.ddl.key_indexes import SetKeyIndex
-from planner.writes.ddl.options import parse_key_index, parse_value, read_table_options
+from planner.writes.ddl.rules.changes import (
+    FindRows,
+    RuleChange,
+    SetLength,
+    read_added_constraint,
+    read_column_rule,
+    read_dropped_constraint,
+)
+from planner.writes.ddl.rules.columns import read_column
+from planner.writes.ddl.rules.constraints import is_constraint
 from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, commit_change
-from planner.writes.ddl.types import read_column, read_type
+from planner.writes.ddl.types import ColumnType, read_column_type
 from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.statement.target import check_may_write, check_writable
-
-DISCARD_REGIONS: Final = "discard_regions"
+from planner.writes.dml.statement.text import ReadSession
 
 
 @dataclass(frozen=True)
@@ -69,6 +78,19 @@ class AddColumn:
 
         commit_change(table, f"add column {self.field.name!r}", add)
 
+    def check_rows(self, table: Table, find_rows: FindRows) -> None:
+        """Refuse a default where there are rows, which would have NULL all the same."""
+        if DEFAULT not in (self.field.metadata or {}):
+            return
+        if find_rows(f"SELECT 1 FROM {quote(table.name)} LIMIT 1").num_rows:  # noqa: S608 - quoted
+            name = self.field.name
+            msg = (
+                f"column {name!r} can't be added with a DEFAULT, since table {table.name!r} has rows, which "
+                f"would have NULL there: ADD COLUMN {name} without it, then ALTER COLUMN {name} SET DEFAULT "
+                f".., and set {name} = DEFAULT by UPDATE, range by range if there are many rows"
+            )
+            raise PreconditionError(msg)
+
     def _column_exists_error(self, table: Table) -> AlreadyExistsError:
         msg = f"table {table.name!r} has a column {self.field.name!r} already: use IF NOT EXISTS"
         return AlreadyExistsError(msg)
@@ -89,6 +111,7 @@ class DropColumn:
         check_column(base, self.name)
         _check_not_in(base, self.name, "dropped", base.primary_key, "it is part of the primary key")
         _check_not_in(base, self.name, "dropped", _find_region_columns(base), "regions are made of it")
+        _check_no_constraint(base, self.name, "dropped")
         if len(base.schema) == 1:
             msg = f"column {self.name!r} is the only one of table {table.name!r}: DROP TABLE drops both"
             raise PreconditionError(msg)
@@ -137,6 +160,7 @@ class RenameColumn:
         build_stored_schema(pa.schema([(self.new_name, pa.int64())]))  # checks the name
         if base.details is not None:
             _check_not_in(base, self.name, "renamed", base.primary_key, "it is part of the primary key")
+        _check_no_constraint(base, self.name, "renamed")
         return True
 
     def apply(self, table: Table) -> None:
@@ -152,38 +176,50 @@ class RetypeColumn:
     """ALTER COLUMN .. TYPE."""
 
     name: str
-    kind: pa.DataType
+    column_type: ColumnType
 
     def check(self, table: Table) -> bool:
         """Refuse tables with a MemWAL, whose log may have rows of the old type."""
         base = table.base()
         check_column(base, self.name)
-        if base.schema.field(self.name).type.equals(self.kind):
-            return False
+        length = self.find_length(table)
+        if length is not None:
+            return length.check(table)
+        kind = self.column_type.kind
+        if self.column_type.rules:
+            msg = (
+                f"column {self.name!r} is {base.schema.field(self.name).type}: change it to TEXT or BYTEA "
+                "first, and then to a type with a length"
+            )
+            raise UnsupportedError(msg)
+        _check_no_constraint(base, self.name, "given another type")
         if base.details is not None:
             msg = (
                 f"the type of column {self.name!r} can't change, since table {table.name!r} has a MemWAL: "
-                f"rows in its log have the old one. ADD COLUMN of type {self.kind}, UPDATE it, DROP the other"
+                f"rows in its log have the old one. ADD COLUMN of type {kind}, UPDATE it, DROP the other"
             )
             raise UnsupportedError(msg)
         return True
 
+    def find_length(self, table: Table) -> SetLength | None:
+        """Return the change of length if values stay as they are; None if the column is rewritten."""
+        is_same = table.base().schema.field(self.name).type.equals(self.column_type.kind)
+        return SetLength(self.name, self.column_type) if is_same else None
+
     def apply(self, table: Table) -> None:
         """Rewrite the column."""
-        alteration = {"path": self.name, "data_type": self.kind}
+        alteration = {"path": self.name, "data_type": self.column_type.kind}
         commit_change(
             table, f"change column {self.name!r}", lambda dataset: dataset.alter_columns(alteration)
         )
 
 
 def read_add(reader: Reader) -> Change:
-    """Read ``ADD [COLUMN] [IF NOT EXISTS] name type [COMMENT 'text']``."""
+    """Read ``ADD [COLUMN] [IF NOT EXISTS] name type [DEFAULT ..] [COMMENT 'text']``, or a constraint."""
+    if reader.is_at("PRIMARY", "KEY") or reader.word == "CONSTRAINT" or is_constraint(reader):
+        return read_added_constraint(reader)
     reader.take("COLUMN")
     if_not_exists = reader.take("IF", "NOT", "EXISTS")
-    if reader.word in ("PRIMARY", "CONSTRAINT"):
-        raise reader.unsupported_error(
-            "The key of a table is given when it is made: CREATE TABLE .. AS SELECT; it stands"
-        )
     column = read_column(reader)
     if column.is_key:
         raise reader.unsupported_error(
@@ -191,14 +227,19 @@ def read_add(reader: Reader) -> Change:
         )
     if not column.field.nullable:
         raise reader.unsupported_error(
-            "Rows that exist have NULL in a new column, so it can't be NOT NULL; it ends"
+            "Rows that exist have NULL in a new column, so it can't be NOT NULL: add it, UPDATE it, and then "
+            "ALTER COLUMN .. SET NOT NULL; it ends"
         )
+    if column.constraints:
+        raise reader.unsupported_error("A constraint is added by ADD CONSTRAINT, after the column; it ends")
     (field,) = build_stored_schema(pa.schema([column.field]))
     return AddColumn(field, if_not_exists)
 
 
 def read_drop(reader: Reader) -> Change:
-    """Read ``DROP [COLUMN] [IF EXISTS] name``."""
+    """Read ``DROP [COLUMN] [IF EXISTS] name`` or ``DROP CONSTRAINT [IF EXISTS] name``."""
+    if reader.word == "CONSTRAINT" and reader.next_word not in ("", "CASCADE", "RESTRICT"):
+        return read_dropped_constraint(reader)
     reader.take("COLUMN")
     if_exists = reader.take("IF", "EXISTS")
     name = reader.name("The name of a column")
@@ -220,14 +261,15 @@ def read_rename(reader: Reader) -> Change:
 
 
 def read_retype(reader: Reader) -> Change:
-    """Read ``ALTER [COLUMN] name [SET DATA] TYPE type``."""
+    """Read ``ALTER [COLUMN] name [SET DATA] TYPE type``, or SET and DROP of DEFAULT and NOT NULL."""
     reader.take("COLUMN")
     name = reader.name("The name of a column")
-    if reader.word in ("SET", "DROP") and reader.next_word in ("NOT", "DEFAULT"):
-        raise reader.unsupported_error("NOT NULL and defaults of a column don't change; the change stands")
+    rule = read_column_rule(reader, name)
+    if rule is not None:
+        return rule
     reader.take("SET", "DATA")
     reader.expect("TYPE")
-    return RetypeColumn(name, read_type(reader))
+    return RetypeColumn(name, read_column_type(reader))
 
 
 def _commit(dataset: Any, operation: Any) -> None:  # noqa: ANN401 - lance types
@@ -237,6 +279,16 @@ def _commit(dataset: Any, operation: Any) -> None:  # noqa: ANN401 - lance types
 def _check_not_in(base: BaseTable, name: str, done: str, columns: tuple[str, ...], reason: str) -> None:
     if name in columns:
         msg = f"column {name!r} of table {base.name!r} can't be {done}: {reason}"
+        raise PreconditionError(msg)
+
+
+def _check_no_constraint(base: BaseTable, name: str, done: str) -> None:
+    constraint = find_constraint_on(base.constraints, name)
+    if constraint is not None:
+        msg = (
+            f"column {name!r} of table {base.name!r} can't be {done}: constraint {constraint.name!r} names "
+            "it; DROP CONSTRAINT first"
+        )
         raise PreconditionError(msg)
 
 
@@ -260,92 +312,9 @@ def _list_stored_field_ids(table: Table) -> Iterator[int]:
                 yield from (nested.field_id for field in fields for nested in field.walk())
 
 
-@dataclass(frozen=True)
-class EnableMemWal:
-    """SET (memwal = true, ..): a MemWAL for a table that has none.
-
-    Attributes:
-        options: options of the MemWAL.
-        option_values: options as they are written in the statement.
-        discards: whether regions of an earlier MemWAL are discarded; without that they are an error.
-    """
-
-    options: MemWalOptions
-    option_values: Mapping[str, str]
-    discards: bool = False
-
-    def check(self, table: Table) -> bool:
-        """Refuse a second MemWAL, options that don't fit the table, and regions of an earlier MemWAL."""
-        # Listed before the base is read, so that they are not those of a MemWAL just enabled by others.
-        leftover = list_regions(table.storage)
-        base = table.base()
-        if base.details is not None:
-            if self.option_values.keys() == {"memwal"}:
-                return False
-            msg = (
-                f"table {table.name!r} has a MemWAL already, and its regions may have rows: its options "
-                "don't change. CREATE TABLE .. AS SELECT makes another table"
-            )
-            raise AlreadyExistsError(msg)
-        build_mem_wal_index(base.dataset, self.options)
-        if leftover and not self.discards:
-            raise _leftover_regions_error(table, leftover)
-        return True
-
-    def apply(self, table: Table) -> None:
-        """Commit the MemWAL index, unless another gateway has committed it meanwhile."""
-        leftover = list_regions(table.storage)
-        if table.base().details is not None:
-            return
-        if leftover and not self.discards:
-            raise _leftover_regions_error(table, leftover)
-        # Regions are sealed before the index records them as merged: this order must not change (ADR 33).
-        given_up = give_up_regions(table.storage, leftover)
-
-        def enable(dataset: Any) -> None:  # noqa: ANN401 - lance types
-            if read_index_details(table.storage, dataset.version) is not None:
-                return
-            index = build_mem_wal_index(dataset, self.options, given_up)
-            operation = lance.LanceOperation.CreateIndex([index], [])
-            # No retries: another commit could be the same one.
-            lance.LanceDataset.commit(dataset, operation, read_version=dataset.version, max_retries=0)
-
-        commit_change(table, "set up the MemWAL", enable)
-
-
-def read_set(reader: Reader) -> EnableMemWal | SetKeyIndex:
-    """Read ``SET (option = value, ..)``."""
-    reader.take("TBLPROPERTIES")
-    option_values = dict(reader.options())
-    if option_values.keys() == {"key_index"}:
-        return SetKeyIndex(parse_key_index(option_values["key_index"]))
-    if "key_index" in option_values:
-        raise InvalidInputError("key_index is set by a statement of its own: leave the other options out")
-    discards = parse_value(DISCARD_REGIONS, option_values.pop(DISCARD_REGIONS, "false"), parse_truth)
-    options = read_table_options(option_values)
-    if options.primary_key is not None:
-        msg = "the primary key of a table does not change: CREATE TABLE .. AS SELECT makes another table"
-        raise UnsupportedError(msg)
-    if options.mem_wal is None:
-        msg = "a MemWAL can't be taken away: CREATE TABLE .. WITH (memwal = false) AS SELECT copies the rows"
-        raise UnsupportedError(msg)
-    if "memwal" not in option_values and "region_by" not in option_values:
-        msg = f"SET ({', '.join(option_values)}) changes nothing: give memwal = true, and region_by = '..'"
-        raise InvalidInputError(msg)
-    return EnableMemWal(options.mem_wal, option_values, discards)
-
-
-def _leftover_regions_error(table: Table, region_ids: Sequence[str]) -> PreconditionError:
-    return PreconditionError(
-        f"table {table.name!r} has no MemWAL, but {len(region_ids)} regions of an earlier one, such as "
-        f"{region_ids[0]}: the table was overwritten, restored, or its MemWAL was taken away. Their rows "
-        "would become rows of this table. To have the table as it was, restore the version that had them "
-        f"(system.versions lists versions); to give them up, ALTER TABLE {table.name} SET (memwal = true, "
-        f"{DISCARD_REGIONS} = true, ..)"
-    )
-
-
-Change: TypeAlias = AddColumn | DropColumn | RenameColumn | RetypeColumn | EnableMemWal | SetKeyIndex
+Change: TypeAlias = (
+    AddColumn | DropColumn | RenameColumn | RetypeColumn | EnableMemWal | SetKeyIndex | RuleChange
+)
 """One form of ALTER TABLE: `check` returns whether there is anything to do, and refuses invalid changes."""
 _FORMS: Mapping[str, Callable[[Reader], Change]] = MappingProxyType(
     {"ADD": read_add, "DROP": read_drop, "RENAME": read_rename, "ALTER": read_retype, "SET": read_set}
@@ -355,7 +324,7 @@ _FORMS: Mapping[str, Callable[[Reader], Change]] = MappingProxyType(
 def prepare_alter(
     engine: QueryPlanner,
     sql: str,
-    settings: SessionSettings,  # noqa: ARG001 - same signature as other statements
+    settings: SessionSettings,
     access: Access,
 ) -> PreparedDefinition:
     """Prepare an ALTER statement.
@@ -380,7 +349,7 @@ def prepare_alter(
         check_may_write(engine, name, access)
         change.check(engine.catalog.table(name))
 
-    def alter(_control: RunControl | None) -> WriteResult:
+    def alter(control: RunControl | None) -> WriteResult:
         if if_exists and not engine.visible_catalog(access).has_table(name):
             return DONE
         check_may_write(engine, name, access)
@@ -392,9 +361,30 @@ def prepare_alter(
         writer = table.writer()
         writer.flush()
         try:
-            change.apply(table)
+            _apply(change, table, partial(_find_rows, engine, settings, access, control))
         finally:
             writer.flush()
         return DONE
 
     return PreparedDefinition(sql, alter, name)
+
+
+def _apply(change: Change, table: Table, find_rows: FindRows) -> None:
+    length = change.find_length(table) if isinstance(change, RetypeColumn) else None
+    if length is not None:
+        length.rule(table).apply(table, find_rows)
+    elif isinstance(change, RuleChange):
+        change.rule(table).apply(table, find_rows)
+    else:
+        if isinstance(change, AddColumn):
+            change.check_rows(table, find_rows)
+        change.apply(table)
+
+
+def _find_rows(
+    engine: QueryPlanner, settings: SessionSettings, access: Access, control: RunControl | None, sql: str
+) -> pa.Table:
+    """Run a query over the newest rows."""
+    session = ReadSession(engine, replace(settings, dialect=NATIVE), access).with_strong_consistency()
+    query = engine.prepare(sql, session.settings, access)
+    return query.execute((), session.settings, control).read_all()

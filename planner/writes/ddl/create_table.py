@@ -26,6 +26,7 @@ from memwal.creating.key_index import (
     list_wanted_columns,
 )
 from memwal.errors import AlreadyExistsError, InvalidInputError, LanceGatewayError, UnavailableError
+from memwal.rules import Constraint, RowRules, build_row_rules
 from memwal.storage.files import Storage
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
@@ -36,8 +37,14 @@ from planner.sql.tokens import quote
 from planner.tables.state.catalog import Catalog
 from planner.writes.ddl.key_indexes import build_key_indexes
 from planner.writes.ddl.options import format_region_spec, read_table_options
+from planner.writes.ddl.rules.columns import COMMENT, ColumnDefinition, read_column
+from planner.writes.ddl.rules.constraints import (
+    ConstraintText,
+    build_constraints,
+    is_constraint,
+    read_constraint,
+)
 from planner.writes.ddl.statement import PreparedDefinition, Reader, check_may_create
-from planner.writes.ddl.types import COMMENT, ColumnDefinition, read_column
 from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.reading.read_rows import find_repeated_key, format_key, select_distinct_keys
 
@@ -45,12 +52,6 @@ logger = logging.getLogger(__name__)
 
 Mode = Literal["fail", "skip", "replace"]
 _NO_OPTIONS: Mapping[str, str] = {}
-_REFUSED = {
-    "UNIQUE": "UNIQUE is not offered; a PRIMARY KEY keeps the newest row of each key",
-    "FOREIGN": "Foreign keys are not offered",
-    "CHECK": "CHECK is not offered",
-    "EXCLUDE": "EXCLUDE is not offered",
-}
 
 
 def create_table(
@@ -60,6 +61,7 @@ def create_table(
     primary_key: Sequence[str] = (),
     *,
     options: Mapping[str, str] = _NO_OPTIONS,
+    constraints: Sequence[Constraint] = (),
     mode: Mode = "fail",
     rows: Callable[[], Iterator[pa.RecordBatch]] | None = None,
 ) -> bool:
@@ -73,6 +75,7 @@ def create_table(
         schema: names and types; columns that are not nullable are NOT NULL.
         primary_key: columns in key order; () for none, or for the option of that name.
         options: see `planner.writes.ddl.options.TABLE_OPTIONS`.
+        constraints: named constraints; they fit the columns.
         mode: what to do if the table exists: "fail", "skip" or "replace".
         rows: yields the first rows, with columns of `schema` by position; the table is created with them. Not
             called if no table is created.
@@ -99,14 +102,17 @@ def create_table(
     if exists and mode != "replace":
         return _skip_existing(name, mode)
     # A rehearsal finds errors before anything is written or dropped.
-    create_dataset(storage, declared, options=parsed.mem_wal, rehearse=True)
+    config: dict[str, str | None] = {one.key: one.encode() for one in constraints}
+    if parsed.key_index is not None:
+        config |= encode_key_index(parsed.key_index)
+    create_dataset(storage, declared, options=parsed.mem_wal, config=config, rehearse=True)
     fragments: list[FragmentMetadata] = []
     if rows is not None:
-        fragments = _write_rows(storage, rows(), declared, key)
+        rules = build_row_rules(name, declared, constraints)
+        fragments = _write_rows(storage, rows(), declared, key, rules)
     if exists:
         catalog.forget(name)
         delete_table(storage, keep=_list_files(fragments))
-    config = {} if parsed.key_index is None else encode_key_index(parsed.key_index)
     if not create_dataset(storage, declared, fragments, parsed.mem_wal, config=config):
         _discard(storage, fragments)
         return _skip_existing(name, mode)
@@ -141,12 +147,12 @@ def _discard(storage: Storage, fragments: Sequence[FragmentMetadata]) -> None:
 
 
 def _write_rows(
-    storage: Storage, rows: Iterator[pa.RecordBatch], schema: pa.Schema, key: Sequence[str]
+    storage: Storage, rows: Iterator[pa.RecordBatch], schema: pa.Schema, key: Sequence[str], rules: RowRules
 ) -> list[FragmentMetadata]:
     """Write the data files of the first rows.
 
     Raises:
-        InvalidInputError: a NOT NULL column has a NULL, or two rows have the same key.
+        InvalidInputError: a row violates a rule, a NOT NULL column has a NULL, or two rows have the same key.
     """
     keys: list[pa.Table] = []
     failures: list[Exception] = []
@@ -170,6 +176,7 @@ def _write_rows(
                     msg = f"column {name!r} is NOT NULL, and a row has NULL there"
                     raise InvalidInputError(msg)
             kept = pa.record_batch(columns, schema=schema)
+            rules.check(pa.Table.from_batches([kept]))
             if key:
                 keys.append(pa.Table.from_batches([kept.select(list(key))]))
             yield kept
@@ -198,6 +205,7 @@ class _Definition:
         mode: what to do if the table exists.
         columns: definitions of columns.
         primary_key: columns of the PRIMARY KEY constraint.
+        constraints: constraints of the table and its columns.
         like: table of LIKE.
         options: options of WITH.
         metadata: metadata of the schema.
@@ -207,6 +215,7 @@ class _Definition:
     mode: Mode
     columns: list[ColumnDefinition] = field(default_factory=list)
     primary_key: tuple[str, ...] = ()
+    constraints: list[ConstraintText] = field(default_factory=list)
     like: str | None = None
     options: dict[str, str] = field(default_factory=dict)
     metadata: dict[bytes, bytes] = field(default_factory=dict)
@@ -257,6 +266,7 @@ def _prepare_definition(
     key = definition.key or options.primary_key or ()
     build_stored_schema(schema, key)
     check_key_index(options.key_index or (), key)
+    constraints = build_constraints(definition.name, schema, definition.constraints)
 
     def create(control: RunControl | None) -> WriteResult:
         count = -1 if rows is None else 0
@@ -273,6 +283,7 @@ def _prepare_definition(
             schema,
             definition.key,
             options=definition.options,
+            constraints=constraints,
             mode=definition.mode,
             rows=None if rows is None else batches,
         )
@@ -319,16 +330,19 @@ def _read_body(reader: Reader, definition: _Definition) -> None:
 
 
 def _read_element(reader: Reader, definition: _Definition) -> None:
-    if reader.take("CONSTRAINT"):
-        reader.name("The name of a constraint")
+    name = reader.name("The name of a constraint") if reader.take("CONSTRAINT") else None
     if reader.take("PRIMARY", "KEY"):
         if definition.primary_key:
             raise reader.error("A table has one primary key; a second one stands")
         definition.primary_key = tuple(name for name, _ in reader.read_name_list("A key column"))
-    elif reader.word in _REFUSED and reader.next_word in ("(", "KEY"):
-        raise reader.unsupported_error(f"{_REFUSED[reader.word]}; it stands")
+    elif is_constraint(reader):
+        definition.constraints.append(read_constraint(reader, name))
+    elif reader.is_at("EXCLUDE", "USING") or reader.is_at("EXCLUDE", "("):
+        raise reader.unsupported_error("EXCLUDE is not offered; it stands")
     else:
-        definition.columns.append(read_column(reader))
+        column = read_column(reader)
+        definition.columns.append(column)
+        definition.constraints += column.constraints
 
 
 def _read_properties(reader: Reader, definition: _Definition) -> None:
@@ -366,4 +380,18 @@ def _read_like_schema(engine: QueryPlanner, access: Access, definition: _Definit
     ):
         spec = details.region_specs[-1]
         definition.options.setdefault("region_by", format_region_spec(spec, base.field_names))
+    if secured.access.is_unrestricted:  # a condition may name columns that are hidden
+        definition.constraints += [_copy_constraint(one) for one in base.constraints]
     return pa.schema([column.with_nullable(column.name not in required) for column in declared])
+
+
+def _copy_constraint(constraint: Constraint) -> ConstraintText:
+    return ConstraintText(
+        constraint.kind,
+        constraint.name,
+        constraint.columns,
+        constraint.expression,
+        constraint.enforced,
+        constraint.referenced_table,
+        constraint.referenced_columns,
+    )

@@ -1,6 +1,7 @@
 """Types of columns, by their names in DataFusion, Postgres and their clients.
 
 BIGINT, DECIMAL(10, 2), TIMESTAMP WITH TIME ZONE, TEXT[]
+VARCHAR(20), VARBINARY(16), UUID: types with a rule for the column's values
 FLOAT[128], VECTOR(128), HALFVEC(128), FIXED_SIZE_LIST(FLOAT, 128)
 STRUCT<street TEXT, zip INT>, LIST<INT>
 """
@@ -8,13 +9,14 @@ STRUCT<street TEXT, zip INT>, LIST<INT>
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Final
 
 import pyarrow as pa
 
+from memwal.rules import IS_UUID, MAX_LENGTH
 from planner.writes.ddl.statement import Reader
 
 _UNITS: Final = ("s", "ms", "us", "ns")
@@ -33,7 +35,8 @@ _PLAIN: Final[Mapping[str, pa.DataType]] = MappingProxyType(
     | dict.fromkeys(("HALF", "FLOAT16"), pa.float16())
     | dict.fromkeys(("FLOAT", "REAL", "FLOAT4", "FLOAT32"), pa.float32())
     | dict.fromkeys(("DOUBLE", "FLOAT8", "FLOAT64"), pa.float64())
-    | dict.fromkeys(("TEXT", "STRING", "VARCHAR", "CHAR", "CHARACTER", "NVARCHAR", "UTF8"), pa.string())
+    | dict.fromkeys(("TEXT", "STRING", "VARCHAR", "CHAR", "CHARACTER", "NVARCHAR", "NCHAR"), pa.string())
+    | dict.fromkeys(("UTF8", "UUID"), pa.string())
     | dict.fromkeys(("LARGE_STRING", "LARGEUTF8"), pa.large_string())
     | dict.fromkeys(("BYTEA", "BLOB", "VARBINARY", "BYTES"), pa.binary())
     | dict.fromkeys(("LARGE_BINARY", "LARGEBINARY"), pa.large_binary())
@@ -42,16 +45,21 @@ _PLAIN: Final[Mapping[str, pa.DataType]] = MappingProxyType(
 _UNSIGNED: Final = MappingProxyType(
     {pa.int8(): pa.uint8(), pa.int16(): pa.uint16(), pa.int32(): pa.uint32(), pa.int64(): pa.uint64()}
 )
-_WITH_LENGTH: Final = frozenset({"VARCHAR", "CHAR", "CHARACTER", "NVARCHAR", "VARBINARY"})
+_WITH_LENGTH: Final = frozenset({"VARCHAR", "CHAR", "CHARACTER", "NVARCHAR", "NCHAR", "TEXT", "STRING"}) | {
+    "VARBINARY",
+    "BLOB",
+    "BYTES",
+}
+_LONGEST: Final = 2**31 - 1
+_NO_COUNTERS: Final = "no counter is shared by all gateways"
 _REFUSED: Final[Mapping[str, str]] = MappingProxyType(
     {
         "JSON": "Lance tables keep no JSON that MemWAL takes: use TEXT",
         "JSONB": "Lance tables keep no JSON that MemWAL takes: use TEXT",
-        "UUID": "there is no type for UUIDs: use TEXT, or BINARY(16)",
         "MAP": "maps can't be stored: use a LIST of STRUCT<key .., value ..>",
         "INTERVAL": "intervals can't be stored: use a number, or DURATION",
-        "SERIAL": "there are no generated values: use INT, and give the values",
-        "BIGSERIAL": "there are no generated values: use BIGINT, and give the values",
+        "SERIAL": f"{_NO_COUNTERS}: use UUID DEFAULT uuid(), or INT, and give the values",
+        "BIGSERIAL": f"{_NO_COUNTERS}: use UUID DEFAULT uuid(), or BIGINT, and give the values",
         "ENUM": "there are no enumerations: use TEXT",
         "VARIANT": "values of changing types can't be stored: use TEXT or a STRUCT",
         "GEOMETRY": "there are no geometries: use BYTEA (WKB) or TEXT (WKT)",
@@ -59,29 +67,63 @@ _REFUSED: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-def read_type(reader: Reader) -> pa.DataType:
-    """Read a type.
+@dataclass(frozen=True, slots=True)
+class ColumnType:
+    """The type of a column.
+
+    Attributes:
+        kind: type of its values.
+        rules: metadata of the column with the rules that belong to its type.
+    """
+
+    kind: pa.DataType
+    rules: Mapping[bytes, bytes] = field(default_factory=dict)
+
+
+def read_column_type(reader: Reader) -> ColumnType:
+    """Read the type of a column.
 
     Raises:
         InvalidInputError: the type is unknown or incomplete.
         UnsupportedError: tables can't store the type; the message names an alternative.
     """
-    kind = _read_element(reader)
+    element = _read_element(reader)
+    kind = element.kind
     while reader.take("["):
+        _check_no_rules(reader, element)
         if reader.take("]"):
             kind = pa.list_(kind)
         else:
             kind = _make_vector_type(reader, kind, _read_dimension(reader))
             reader.expect("]")
-    return kind
+    return ColumnType(kind, element.rules)
 
 
-def _read_element(reader: Reader) -> pa.DataType:
+def read_type(reader: Reader) -> pa.DataType:
+    """Read the type of values inside of others, which has no length.
+
+    Raises:
+        LanceGatewayError: as `read_column_type`.
+    """
+    column_type = read_column_type(reader)
+    _check_no_rules(reader, column_type)
+    return column_type.kind
+
+
+def _check_no_rules(reader: Reader, element: ColumnType) -> None:
+    if element.rules:
+        raise reader.unsupported_error(
+            "Lengths and UUIDs are not checked inside of lists and structs: use TEXT or BYTEA; it ends"
+        )
+
+
+def _read_element(reader: Reader) -> ColumnType:
     word = reader.word
     special = _SPECIAL.get(word)
     if special is not None:
         reader.at += 1
-        return special(reader)
+        found = special(reader)
+        return found if isinstance(found, ColumnType) else ColumnType(found)
     if word in _REFUSED:
         raise reader.unsupported_error(f"Type {word} is not offered ({_REFUSED[word]}); it stands")
     kind = _PLAIN.get(word)
@@ -92,12 +134,12 @@ def _read_element(reader: Reader) -> pa.DataType:
     reader.at += 1
     if word == "DOUBLE":
         reader.take("PRECISION")
-    if word in ("CHAR", "CHARACTER"):
+    if word in ("CHAR", "CHARACTER", "NCHAR"):
         reader.take("VARYING")
     if word in _WITH_LENGTH and reader.take("("):
-        # A length is refused, since it would not be enforced.
-        reader.number("a length")
-        raise reader.unsupported_error(f"Lengths of {word} are not enforced: leave it out; it ends")
+        return ColumnType(kind, _read_length(reader))
+    if word == "UUID":
+        return ColumnType(kind, {IS_UUID: b"true"})
     if word == "FLOAT" and reader.take("("):
         kind = pa.float32() if reader.number("a precision") <= 24 else pa.float64()
         reader.expect(")")
@@ -105,8 +147,20 @@ def _read_element(reader: Reader) -> pa.DataType:
         unsigned = _UNSIGNED.get(kind)
         if unsigned is None:
             raise reader.error(f"{word} can't be UNSIGNED; it is said to be")
-        return unsigned
-    return kind
+        return ColumnType(unsigned)
+    return ColumnType(kind)
+
+
+def _read_length(reader: Reader) -> Mapping[bytes, bytes]:
+    """Read the most characters or bytes, and the bracket behind them."""
+    rules: dict[bytes, bytes] = {}
+    if not reader.take("MAX"):
+        length = reader.number("a length")
+        if not 1 <= length <= _LONGEST:
+            raise reader.error(f"A length is 1 to {_LONGEST}, not {length}; it ends")
+        rules[MAX_LENGTH] = str(length).encode()
+    reader.expect(")")
+    return rules
 
 
 def _read_decimal(reader: Reader) -> pa.DataType:
@@ -122,7 +176,10 @@ def _read_decimal(reader: Reader) -> pa.DataType:
     return pa.decimal128(precision, scale)
 
 
-def _read_binary(reader: Reader) -> pa.DataType:
+def _read_binary(reader: Reader) -> pa.DataType | ColumnType:
+    varies = reader.take("VARYING")
+    if varies and reader.take("("):
+        return ColumnType(pa.binary(), _read_length(reader))
     if not reader.take("("):
         return pa.binary()
     width = reader.number("a width")
@@ -223,7 +280,7 @@ def _make_vector_type(reader: Reader, kind: pa.DataType, size: int) -> pa.DataTy
     return pa.list_(kind, size)
 
 
-_SPECIAL: Final[Mapping[str, Callable[[Reader], pa.DataType]]] = MappingProxyType(
+_SPECIAL: Final[Mapping[str, Callable[[Reader], pa.DataType | ColumnType]]] = MappingProxyType(
     {
         "DECIMAL": _read_decimal,
         "NUMERIC": _read_decimal,
@@ -242,55 +299,3 @@ _SPECIAL: Final[Mapping[str, Callable[[Reader], pa.DataType]]] = MappingProxyTyp
         "STRUCT": _read_struct,
     }
 )
-
-
-COMMENT = b"comment"
-"""Metadata key of the comment on a column or schema."""
-_REFUSED_CLAUSES = {
-    "DEFAULT": "Defaults are not offered: give the value when you insert",
-    "GENERATED": "Generated columns are not offered: make a view that computes them",
-    "AS": "Computed columns are not offered: make a view that computes them",
-    "UNIQUE": "UNIQUE is not offered; a PRIMARY KEY keeps the newest row of each key",
-    "REFERENCES": "Foreign keys are not offered",
-    "CHECK": "CHECK is not offered",
-    "COLLATE": "Collations are not offered: text compares by its bytes",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnDefinition:
-    """The definition of a column.
-
-    Attributes:
-        field: name, type, nullability and comment.
-        is_key: whether the column is declared PRIMARY KEY.
-    """
-
-    field: pa.Field
-    is_key: bool
-
-
-def read_column(reader: Reader) -> ColumnDefinition:
-    """Read the definition of a column.
-
-    Raises:
-        LanceGatewayError: the definition is invalid.
-    """
-    name = reader.name("The name of a column")
-    kind = read_type(reader)
-    nullable, is_key, comment = True, False, None
-    while reader.word not in ("", ",", ")"):
-        if reader.take("NOT", "NULL"):
-            nullable = False
-        elif reader.take("PRIMARY", "KEY"):
-            nullable, is_key = False, True
-        elif reader.take("COMMENT"):
-            comment = reader.string("a comment")
-        elif reader.word in _REFUSED_CLAUSES:
-            raise reader.unsupported_error(f"{_REFUSED_CLAUSES[reader.word]}; it stands")
-        elif not reader.take("NULL"):
-            raise reader.error(
-                f"Expected NOT NULL, PRIMARY KEY, COMMENT, ',' or ')', not {reader.shown}: it stands"
-            )
-    metadata = None if comment is None else {COMMENT: comment.encode()}
-    return ColumnDefinition(pa.field(name, kind, nullable, metadata), is_key)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError
+from memwal.rules import DefaultValues
 from memwal.writing import Changes, PartlyWrittenError, WriteReceipt
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
@@ -173,7 +174,7 @@ class PreparedIngest:
         return WriteResult(receipt.num_rows, is_durable=receipt.is_durable and durable)
 
     def _read_rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-        row = 1
+        row, defaults = 1, DefaultValues(self.write_target.defaults)
         schema = self.write_target.schema
         kinds = [schema.field(name).type for name in self.columns]
         missing = [field.type for field in schema if field.name not in self.columns]
@@ -183,7 +184,7 @@ class PreparedIngest:
                 # A row of the table may be much wider than one of the stream, as that of a NULL vector.
                 pieces = split_batch(batch, kinds, PART_BYTES, row_bytes=MAX_MEASURED, missing=missing)
             for piece in pieces:
-                yield fill_batch(self.write_target, self.columns, piece, row)
+                yield fill_batch(self.write_target, self.columns, piece, defaults, row)
                 row += piece.num_rows
 
 

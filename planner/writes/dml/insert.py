@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError
+from memwal.rules import DefaultValues
 from memwal.writing import Changes, WriteReceipt
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
@@ -221,16 +222,17 @@ class PreparedInsert(PreparedRows):
         self, columns: Sequence[pa.ChunkedArray], sets: int, control: RunControl
     ) -> Iterator[pa.Table]:
         """Yield checked rows with all columns of the target."""
-        source, row = self.source, 1
+        source, row, defaults = self.source, 1, DefaultValues(self.write_target.defaults)
         if isinstance(source, ValuesRows):
             if sets:
-                yield fill_columns(self.write_target, source.build_table(columns, sets, control))
+                rows = source.build_table(columns, sets, control, defaults)
+                yield fill_columns(self.write_target, rows, defaults)
             return
         for parameter_set in range(sets):
             batches = source.execute([column[parameter_set] for column in columns], control)
             with source.query.relocate_errors():
                 for batch in batches:
-                    yield fill_batch(self.write_target, self.columns, batch, row)
+                    yield fill_batch(self.write_target, self.columns, batch, defaults, row)
                     row += batch.num_rows
 
 
@@ -251,7 +253,9 @@ def prepare_insert(
         if text.rows == [[]]:
             columns = ()
         fields = [target.schema.field(name) for name in columns]
-        source = prepare_values_rows(session, statement, text.rows, fields, text.common_tables)
+        source = prepare_values_rows(
+            session, statement, text.rows, fields, text.common_tables, target.defaults.keys()
+        )
     else:
         source = session.prepare(_build_query(statement, text))
         columns = _match_query_columns(statement, text, target, source.schema)

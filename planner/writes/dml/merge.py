@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memwal.errors import InvalidInputError
+from memwal.rules import DefaultValues
 from memwal.writing import Changes
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
@@ -74,7 +75,7 @@ def build_merge(target: Target, clauses: Sequence[Clause], source: str) -> Compu
 
     def compute(rows: pa.Table, parameters: Sequence[pa.Scalar], control: RunControl) -> Outcome:
         control.check()
-        numbers = rows.column(CLAUSE_NUMBER)
+        numbers, defaults = rows.column(CLAUSE_NUMBER), DefaultValues(target.defaults)
         upserts, deletes, touched = [], [], []
         inserted = target.schema.empty_table()
         for clause in clauses:
@@ -84,14 +85,15 @@ def build_merge(target: Target, clauses: Sequence[Clause], source: str) -> Compu
             if not matches.num_rows:
                 continue
             if clause.action is Action.INSERT:
-                inserted = pa.concat_tables([inserted, _build_inserts(target, clause, matches, parameters)])
+                new = _build_inserts(target, clause, matches, parameters, defaults)
+                inserted = pa.concat_tables([inserted, new])
                 continue
             old = _take_old_rows(target, matches)
             touched.append(old.select(list(target.key)))
             if clause.action is Action.DELETE:
                 deletes.append(old)
             else:
-                new = clause.columns.apply(matches, clause.prefix, parameters, TARGET)
+                new = clause.columns.apply(matches, clause.prefix, parameters, defaults, TARGET)
                 _check_place_unchanged(target, old, new)
                 upserts.append(new)
         _check_unique_matches(target, touched, inserted, source)
@@ -117,11 +119,17 @@ def _take_old_rows(target: Target, rows: pa.Table) -> pa.Table:
 
 
 def _build_inserts(
-    target: Target, clause: Clause, rows: pa.Table, parameters: Sequence[pa.Scalar]
+    target: Target,
+    clause: Clause,
+    rows: pa.Table,
+    parameters: Sequence[pa.Scalar],
+    defaults: DefaultValues,
 ) -> pa.Table:
     columns = clause.columns
-    arrays = [columns.build_column(name, rows, clause.prefix, parameters) for name in columns.columns]
-    return fill_columns(target, pa.table(arrays, list(columns.columns)))
+    arrays = [
+        columns.build_column(name, rows, clause.prefix, parameters, defaults) for name in columns.columns
+    ]
+    return fill_columns(target, pa.table(arrays, list(columns.columns)), defaults)
 
 
 def _check_place_unchanged(target: Target, old: pa.Table, new: pa.Table) -> None:

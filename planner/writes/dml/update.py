@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError
+from memwal.rules import DefaultValues
 from memwal.writing import Changes
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
@@ -171,7 +172,7 @@ def _build_update(target: Target, columns: SetColumns, joined: str) -> Compute:
             return empty_outcome(target)
         if joined:
             check_matched_once(target, rows, joined)
-        new = columns.apply(rows, _SET, parameters)
+        new = columns.apply(rows, _SET, parameters, DefaultValues(target.defaults))
         return Outcome(new.num_rows, Changes(new), new)
 
     return compute

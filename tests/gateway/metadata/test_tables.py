@@ -172,6 +172,8 @@ def test_types_can_be_asked_for_by_number(wire: flight.FlightClient) -> None:
     }
     (row,) = rpc.fetch(wire, sql.CommandGetXdbcTypeInfo(data_type=timestamp)).to_pylist()
     assert (row["literal_prefix"], row["sql_data_type"], row["datetime_subcode"]) == ("TIMESTAMP '", 9, 3)
+    (row,) = rpc.fetch(wire, sql.CommandGetXdbcTypeInfo(data_type=12)).to_pylist()
+    assert (row["type_name"], row["create_params"]) == ("VARCHAR", ["length"])
     assert rpc.fetch(wire, sql.CommandGetXdbcTypeInfo(data_type=4711)).num_rows == 0
 
 

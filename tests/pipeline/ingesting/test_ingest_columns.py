@@ -15,6 +15,7 @@ from pipeline.ingesting.options import IngestOptions
 from pipeline.jobs.lake import LakeTable
 from tests.pipeline.attempts import routed, write
 from tests.support.gateways import EngineGateway
+from tests.support.ingesting import Batch
 from tests.support.manifests import SpecField
 from tests.support.tables import LsmTable, by_spec, key_field
 from tests.support.writer_process import WriterProcess
@@ -29,6 +30,7 @@ SCHEMA = pa.schema(
         pa.field("must", pa.string(), metadata={"lance-gateway:not-null": "true"}),
     ]
 )
+OPTIONS = IngestOptions(deleted_column="gone")
 ROW = {"tenant": "a", "id": 1, "must": "x"}
 
 
@@ -203,3 +205,71 @@ def test_columns_travel_to_executors(table: LakeTable):
     opened = OpenTable.open(table.name, table.storage)
     columns = Columns.match_schema(rows({}).schema, opened, IngestOptions())
     assert pickle.loads(pickle.dumps(columns)) == columns
+
+
+class TestRules:
+    """Lengths, checks and defaults of a table that SQL made."""
+
+    @pytest.fixture
+    def notes(self, root: Path) -> LakeTable:
+        gateway = EngineGateway(root)
+        gateway.write(
+            "CREATE TABLE notes (id INT PRIMARY KEY, text VARCHAR(4) NOT NULL DEFAULT 'none', stars INT, "
+            "day DATE DEFAULT current_date, CONSTRAINT few CHECK (stars < 6)) "
+            "WITH (region_by = 'bucket(id, 2)')"
+        )
+        gateway.close()
+        return LakeTable.at(str(root / "notes.lance"))
+
+    @pytest.mark.parametrize(
+        ("given", "said"),
+        [
+            ({"id": [1, 2], "text": ["abcd", "abcde"]}, "the row with id = 2 has 5 there ('abcde')"),
+            ({"id": [1, 2], "stars": [5, 6]}, "the row with id = 2 violates constraint 'few'"),
+        ],
+    )
+    def test_rows_that_violate_one_are_refused_before_the_shuffle(
+        self, notes: LakeTable, given: dict[str, list[object]], said: str
+    ):
+        assert said in refused(notes, pa.table(given))
+
+    def test_rows_that_are_deleted_may_violate_one(self, notes: LakeTable):
+        given = pa.table({"id": [1, 2], "stars": [6, 5], "gone": [True, False]})
+        routed(notes, given, OPTIONS)
+        assert "id = 1" in refused(notes, given.set_column(2, "gone", pa.array([False, False])), OPTIONS)
+
+    def test_columns_that_rows_lack_have_their_defaults(self, root: Path, notes: LakeTable):
+        write(notes, pa.table({"id": [1, 2], "stars": [1, None]}))
+        gateway = EngineGateway(root)
+        assert gateway.read(
+            "SELECT id, text, stars, day IS NOT NULL AS d FROM notes ORDER BY id"
+        ).to_pylist() == [
+            {"id": 1, "text": "none", "stars": 1, "d": True},
+            {"id": 2, "text": "none", "stars": None, "d": True},
+        ]
+        gateway.close()
+
+    def test_a_default_that_differs_by_row_must_be_given(self, root: Path, notes: LakeTable):
+        gateway = EngineGateway(root)
+        gateway.write("ALTER TABLE notes ALTER COLUMN text SET DEFAULT left(uuid(), 4)")
+        gateway.close()
+        assert refused(notes, pa.table({"id": [1]})) == (
+            "table 'notes': column 'text' has the default left(uuid(), 4), which Spark would evaluate anew "
+            "for each attempt of a task: give the column"
+        )
+
+    def test_a_rule_that_comes_while_a_job_runs_binds_its_writers(self, root: Path, notes: LakeTable):
+        batch = Batch(notes, pa.table({"id": [1, 2], "stars": [4, 4]}), "job", 0)
+        tasks = batch.route_tasks()
+        gateway = EngineGateway(root)
+        gateway.write("ALTER TABLE notes ADD CONSTRAINT fewer CHECK (stars < 4)")
+        for task in tasks:
+            with pytest.raises(InvalidInputError, match="'fewer'"):
+                batch.write(task)
+        assert gateway.read("SELECT * FROM notes").num_rows == 0
+        gateway.close()
+
+    def test_they_are_sent_to_executors(self, notes: LakeTable):
+        opened = OpenTable.open(notes.name, notes.storage)
+        columns = Columns.match_schema(pa.schema([("id", pa.int32())]), opened, IngestOptions())
+        assert pickle.loads(pickle.dumps(columns)) == columns

@@ -303,10 +303,15 @@ DESCRIBE SELECT id FROM orders
 --
 DESCRIBE SELECT id FROM "orders#1" AS "orders"
 
-## system tables are DataFusion's
+## tables of information_schema are completed, if DataFusion fills them in part
 SELECT table_name FROM information_schema.tables JOIN lance.information_schema.columns USING (table_name)
 --
-SELECT table_name FROM information_schema.tables JOIN information_schema."columns" USING (table_name)
+SELECT table_name FROM "information_schema#tables" AS "tables" JOIN "information_schema#columns" AS "columns" USING (table_name)
+
+## the others are DataFusion's
+SELECT table_name, i.schema_name FROM information_schema.views, lance.information_schema.schemata AS i
+--
+SELECT table_name, i.schema_name FROM information_schema.views, information_schema."schemata" AS i
 
 ## show tables
 SHOW TABLES

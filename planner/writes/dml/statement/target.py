@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +16,7 @@ from memwal.errors import (
     PreconditionError,
     UnsupportedError,
 )
+from memwal.rules import ColumnDefault
 from planner.access.rights import Access, TableAccess
 from planner.access.visible_catalog import SYSTEM_SCHEMA, SecuredTable, unknown_table_error
 from planner.plans.errors import schema_changed_error
@@ -50,6 +51,11 @@ class Target:
     key: tuple[str, ...]
     schema: pa.Schema
     required: frozenset[str]
+
+    @property
+    def defaults(self) -> Mapping[str, ColumnDefault]:
+        """Column -> default, for columns that have one."""
+        return self.base.defaults
 
     @cached_property
     def region_columns(self) -> tuple[str, ...]:
@@ -118,6 +124,7 @@ class Target:
         return (
             base.dataset.schema.equals(self.schema)
             and base.primary_key == self.key
+            and base.defaults == self.defaults
             and base.details is not None
             and details is not None
             and base.details.region_specs == details.region_specs

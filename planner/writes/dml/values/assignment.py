@@ -12,6 +12,7 @@ import pyarrow as pa
 from sqlglot.tokenizer_core import TokenType
 
 from memwal.errors import InvalidInputError
+from memwal.rules import DefaultValues
 from planner.sql.statement_reader import Part
 from planner.writes.dml.statement.target import Target
 from planner.writes.dml.statement.text import WriteText
@@ -127,22 +128,23 @@ def _format_error(error: Exception) -> str:
     return str(error).strip().rstrip(".").split("\n")[0]
 
 
-def fill_columns(target: Target, rows: pa.Table, first_row: int = 1) -> pa.Table:
-    """Add the missing columns of a table to rows, as NULL.
+def fill_columns(target: Target, rows: pa.Table, defaults: DefaultValues, first_row: int = 1) -> pa.Table:
+    """Add the missing columns of a table to rows, with their defaults, or NULL.
 
     Args:
         target: the table.
         rows: some of its columns, in its types.
+        defaults: defaults of the statement.
         first_row: number of the first row, for messages.
 
     Raises:
-        InvalidInputError: a NOT NULL column has a NULL.
+        InvalidInputError: a NOT NULL column has a NULL, or a default can't be evaluated.
     """
     places = {name: at for at, name in enumerate(rows.column_names)}
     columns = [
         rows.column(places[field.name])
         if field.name in places
-        else pa.chunked_array([pa.nulls(rows.num_rows, field.type)])
+        else pa.chunked_array([defaults.build(field, rows.num_rows)])
         for field in target.schema
     ]
     # Checked before the schema is applied, which declares that some columns have no NULLs.
@@ -150,13 +152,16 @@ def fill_columns(target: Target, rows: pa.Table, first_row: int = 1) -> pa.Table
     return pa.Table.from_arrays(columns, schema=target.schema)
 
 
-def fill_batch(target: Target, columns: Sequence[str], batch: pa.RecordBatch, first_row: int) -> pa.Table:
-    """Convert a batch to the table's types, and add the missing columns as NULL.
+def fill_batch(
+    target: Target, columns: Sequence[str], batch: pa.RecordBatch, defaults: DefaultValues, first_row: int
+) -> pa.Table:
+    """Convert a batch to the table's types, and add the missing columns as `fill_columns` does.
 
     Args:
         target: the table.
         columns: target column of each column of the batch.
         batch: the values.
+        defaults: defaults of the statement.
         first_row: number of the first row, for messages.
 
     Raises:
@@ -166,11 +171,11 @@ def fill_batch(target: Target, columns: Sequence[str], batch: pa.RecordBatch, fi
         assign(values, target.schema.field(name), first_row)
         for name, values in zip(columns, batch.columns, strict=True)
     ]
-    return fill_columns(target, pa.table(arrays, list(columns)), first_row)
+    return fill_columns(target, pa.table(arrays, list(columns)), defaults, first_row)
 
 
 def check_required_columns(target: Target, columns: Sequence[str], giver: str) -> None:
-    """Check that all NOT NULL columns get values.
+    """Check that all NOT NULL columns without a default get values.
 
     Args:
         target: the table.
@@ -180,7 +185,8 @@ def check_required_columns(target: Target, columns: Sequence[str], giver: str) -
     Raises:
         InvalidInputError: a column is missing.
     """
-    missing = [name for name in target.schema.names if name in target.required and name not in columns]
+    given = {*columns, *target.defaults}
+    missing = [name for name in target.schema.names if name in target.required and name not in given]
     if missing:
         msg = (
             f"column {missing[0]!r} of table {target.name!r} must not be NULL, and {giver} gives it no value"
@@ -210,6 +216,11 @@ class Constant:
 
 
 NULL = Constant("null", None)
+
+
+def is_default(statement: WriteText, part: Part) -> bool:
+    """Whether a part is the keyword DEFAULT."""
+    return len(part) == 1 and statement.text.words[part.start] == "DEFAULT"
 
 
 def read_constant(statement: WriteText, part: Part, *, directly: bool = True) -> Constant | None:

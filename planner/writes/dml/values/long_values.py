@@ -44,7 +44,7 @@ def shorten_values(
     Returns:
         None unless all values are constants.
     """
-    if not rows or not rows[0] or statement.parameter_count or values.computed.source_queries:
+    if not rows or not rows[0] or statement.parameter_count or not values.is_constant:
         return None
     text = statement.text
     end_of_first, end = (text.end(row[-1].stop) for row in (rows[0], rows[-1]))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError, UnsupportedError
+from memwal.rules import DefaultValues
 from planner.sql.statement_reader import Part, StatementReader
 from planner.sql.tokens import quote
 from planner.writes.dml.statement.target import Target
@@ -18,6 +19,7 @@ from planner.writes.dml.values.assignment import (
     build_constant_column,
     check_assignable,
     check_not_null,
+    is_default,
     read_constant,
 )
 
@@ -39,6 +41,7 @@ class SetColumns:
         constants: column -> array of one value of its type.
         parameters: column -> ordinal of the parameter.
         expressions: column -> expression.
+        defaulted: columns that are set to their defaults.
         source_columns: columns that are set to the source's columns of the same names.
     """
 
@@ -46,12 +49,19 @@ class SetColumns:
     constants: dict[str, pa.Array] = field(default_factory=dict)
     parameters: dict[str, int] = field(default_factory=dict)
     expressions: dict[str, Part] = field(default_factory=dict)
+    defaulted: list[str] = field(default_factory=list)
     source_columns: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
         """All columns that are set."""
-        return (*self.constants, *self.parameters, *self.expressions, *self.source_columns)
+        return (
+            *self.constants,
+            *self.parameters,
+            *self.expressions,
+            *self.defaulted,
+            *self.source_columns,
+        )
 
     @property
     def parameter_types(self) -> dict[int, pa.DataType]:
@@ -74,10 +84,17 @@ class SetColumns:
             check_assignable(schema.field(prefix + name).type, self.target.schema.field(name))
 
     def build_column(
-        self, name: str, rows: pa.Table, prefix: str, parameters: Sequence[pa.Scalar]
+        self,
+        name: str,
+        rows: pa.Table,
+        prefix: str,
+        parameters: Sequence[pa.Scalar],
+        defaults: DefaultValues,
     ) -> pa.ChunkedArray:
         """Build the new values of a column for all rows."""
         column = self.target.schema.field(name)
+        if name in self.defaulted:
+            return pa.chunked_array([defaults.build(column, rows.num_rows)])
         if name in self.expressions or name in self.source_columns:
             return assign(rows.column(prefix + name), column)
         if name in self.constants:
@@ -87,7 +104,12 @@ class SetColumns:
         return pa.chunked_array([value.take(pa.nulls(rows.num_rows, pa.int64()).fill_null(0))])
 
     def apply(
-        self, rows: pa.Table, prefix: str, parameters: Sequence[pa.Scalar], columns: str = ""
+        self,
+        rows: pa.Table,
+        prefix: str,
+        parameters: Sequence[pa.Scalar],
+        defaults: DefaultValues,
+        columns: str = "",
     ) -> pa.Table:
         """Build complete rows with the new values.
 
@@ -95,6 +117,7 @@ class SetColumns:
             rows: the table's columns, and those of the expressions.
             prefix: prefix of the names of the expressions.
             parameters: parameters of the statement.
+            defaults: defaults of the statement.
             columns: prefix of the names of the table's columns.
 
         Raises:
@@ -103,7 +126,7 @@ class SetColumns:
         names, arrays = self.columns, []
         for target_field in self.target.schema:
             if target_field.name in names:
-                arrays.append(self.build_column(target_field.name, rows, prefix, parameters))
+                arrays.append(self.build_column(target_field.name, rows, prefix, parameters, defaults))
                 continue
             column = rows.column(columns + target_field.name)
             arrays.append(column if column.type.equals(target_field.type) else assign(column, target_field))
@@ -199,9 +222,12 @@ def prepare_set_columns(
             raise statement.text.error(assignment.part.start, msg)
         if not allow_key:
             check_settable(target, assignment.column)
+        is_defaulted = is_default(statement, assignment.part)
+        if is_defaulted and assignment.column in target.defaults:
+            columns.defaulted.append(assignment.column)
+            continue
         ordinal = statement.parameter(assignment.part)
-        is_default = len(assignment.part) == 1 and statement.text.words[assignment.part.start] == "DEFAULT"
-        constant = NULL if is_default else None
+        constant = NULL if is_defaulted else None
         if constant is None and ordinal is None:
             constant = read_constant(statement, assignment.part, directly=directly)
         if constant is not None:

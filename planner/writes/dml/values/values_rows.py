@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError
+from memwal.rules import DefaultValues
 from planner.bridge.run_control import RunControl
 from planner.scans.settings import Shortcut
 from planner.sql.statement_reader import Part, StatementReader
@@ -19,6 +20,7 @@ from planner.writes.dml.values.assignment import (
     assign,
     build_constant_column,
     check_assignable,
+    is_default,
     read_constant,
 )
 
@@ -33,6 +35,7 @@ class ValuesColumn:
         places: per row, the index of its literal in `constants`, or -1.
         parameters: row -> ordinal of its parameter.
         computed: row -> number of its expression.
+        defaulted: rows with the column's default.
     """
 
     field: pa.Field
@@ -40,14 +43,19 @@ class ValuesColumn:
     places: Sequence[int]
     parameters: Mapping[int, int]
     computed: Mapping[int, int]
+    defaulted: Sequence[int] = ()
 
     @property
     def is_constant(self) -> bool:
         """Whether all values are literals."""
-        return not self.parameters and not self.computed
+        return not self.parameters and not self.computed and not self.defaulted
 
     def build_array(
-        self, sets: int, parameters: Sequence[pa.ChunkedArray], computed_values: Sequence[pa.Array]
+        self,
+        sets: int,
+        parameters: Sequence[pa.ChunkedArray],
+        computed_values: Sequence[pa.Array],
+        defaults: DefaultValues,
     ) -> pa.ChunkedArray:
         """Build the column: all rows of the first set of parameters, then those of the second, and so on.
 
@@ -55,6 +63,7 @@ class ValuesColumn:
             sets: number of sets of parameters.
             parameters: a column for each parameter.
             computed_values: values of the expressions, for one set of parameters.
+            defaults: defaults of the statement.
         """
         field, rows = self.field, len(self.places)
         if self.is_constant and sets == 1:
@@ -71,6 +80,10 @@ class ValuesColumn:
             arrays += chunks
             first[row] = at
             at += sum(map(len, chunks))
+        for row in self.defaulted:
+            arrays.append(defaults.build(field, sets))
+            first[row] = at
+            at += sets
         order = np.empty((sets, rows), np.int64)
         for row, place in enumerate(self.places):
             order[:, row] = place if place >= 0 else first[row] + np.arange(sets)
@@ -103,7 +116,18 @@ class ValuesRows:
                 direct.setdefault(ordinal, column.field.type)
         return types | direct
 
-    def build_table(self, parameters: Sequence[pa.ChunkedArray], sets: int, control: RunControl) -> pa.Table:
+    @property
+    def is_constant(self) -> bool:
+        """Whether all values are literals."""
+        return all(column.is_constant for column in self.columns)
+
+    def build_table(
+        self,
+        parameters: Sequence[pa.ChunkedArray],
+        sets: int,
+        control: RunControl,
+        defaults: DefaultValues,
+    ) -> pa.Table:
         """Build the rows for sets of parameters, in order.
 
         Raises:
@@ -111,13 +135,15 @@ class ValuesRows:
         """
         if self.computed.source_queries and sets > 1:
             tables = [
-                self.build_table([column.slice(at, 1) for column in parameters], 1, control)
+                self.build_table([column.slice(at, 1) for column in parameters], 1, control, defaults)
                 for at in range(sets)
             ]
             return pa.concat_tables(tables)
+        if not self.columns:
+            return pa.table({"row": pa.nulls(sets * self.count)}).select([])
         scalars = [column[0] for column in parameters] if self.computed.source_queries else []
         computed_values = self.computed.values(scalars, control)
-        arrays = [column.build_array(sets, parameters, computed_values) for column in self.columns]
+        arrays = [column.build_array(sets, parameters, computed_values, defaults) for column in self.columns]
         return pa.Table.from_arrays(arrays, schema=pa.schema([column.field for column in self.columns]))
 
 
@@ -144,6 +170,7 @@ def prepare_values_rows(
     rows: Sequence[Sequence[Part]],
     fields: Sequence[pa.Field],
     common_tables: Part,
+    defaulted: Collection[str],
 ) -> ValuesRows:
     """Prepare the rows of VALUES.
 
@@ -153,6 +180,7 @@ def prepare_values_rows(
         rows: one part per value.
         fields: columns of the table that the values are for.
         common_tables: WITH of the statement.
+        defaulted: columns that have a default.
 
     Raises:
         LanceGatewayError: a row has the wrong number of values, or a value does not fit its column.
@@ -172,8 +200,13 @@ def prepare_values_rows(
         places: list[int] = []
         parameters: dict[int, int] = {}
         found: dict[int, int] = {}
+        given_default: list[int] = []
         for number, parts in enumerate(rows):
             part = parts[at]
+            if field.name in defaulted and is_default(statement, part):
+                places.append(-1)
+                given_default.append(number)
+                continue
             ordinal = statement.parameter(part)
             constant = None if ordinal is not None else _read_constant(statement, part, directly=directly)
             places.append(len(constants) if constant is not None else -1)
@@ -186,7 +219,7 @@ def prepare_values_rows(
                 found[number] = len(expressions)
                 expressions.append(part)
         typed = build_constant_column(constants, field, numbers) if constants else pa.array([], field.type)
-        columns.append(ValuesColumn(field, typed, places, parameters, found))
+        columns.append(ValuesColumn(field, typed, places, parameters, found, given_default))
     made = ComputedValues()
     if expressions:
         made = prepare_computed_values(session, statement, expressions, common_tables)
@@ -198,10 +231,10 @@ def prepare_values_rows(
 
 
 def _read_constant(statement: WriteText, part: Part, *, directly: bool) -> Constant | None:
-    """Read a literal; DEFAULT is NULL, since columns have no other default."""
+    """Read a literal; DEFAULT is NULL for columns that have no other default."""
     if not part:
         msg = "a value is missing between two commas of VALUES"
         raise InvalidInputError(msg)
-    if len(part) == 1 and statement.text.words[part.start] == "DEFAULT":
+    if is_default(statement, part):
         return NULL
     return read_constant(statement, part, directly=directly)

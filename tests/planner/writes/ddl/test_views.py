@@ -72,3 +72,11 @@ def test_views_that_multiply_are_refused_before_they_are_planned(sql: Sql) -> No
         twice(40)
     with pytest.raises(InvalidInputError, match="reads more than the 5000 tables that are allowed"):
         sql("SELECT * FROM v39")
+
+
+def test_a_view_may_read_the_list_of_tables_and_views(sql: Sql) -> None:
+    sql("CREATE TABLE t (id INT PRIMARY KEY, name TEXT)")
+    sql("CREATE VIEW listed AS SELECT column_name FROM information_schema.columns WHERE table_name = 't'")
+    assert sql("SELECT * FROM listed ORDER BY 1") == [("id",), ("name",)]
+    query = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'main'"
+    assert sorted(sql(query)) == [("listed", "column_name"), ("t", "id"), ("t", "name")]

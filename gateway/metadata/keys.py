@@ -1,0 +1,110 @@
+"""Metadata commands about keys.
+
+Primary keys are those of the tables, and foreign keys the constraints that tables note and nobody enforces.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+
+from google.protobuf.message import Message
+
+from gateway.execution.streams import Streams
+from gateway.metadata.listings import Listing, Listings, Row, is_named, parse_schema
+from gateway.protocol.commands import Call
+from memwal.errors import LanceGatewayError, NotFoundError
+from memwal.rules import Constraint, ConstraintKind
+from planner.access.visible_catalog import VisibleCatalog
+from planner.engine import QueryEngine
+from planner.tables.state.catalog import CATALOG, SCHEMA
+from protos import flight_sql_pb2 as sql
+
+logger = logging.getLogger(__name__)
+
+_PRIMARY_KEYS = parse_schema(
+    "catalog_name string, db_schema_name string, table_name string!, column_name string!, key_name string, "
+    "key_sequence int32!"
+)
+_FOREIGN_KEYS = parse_schema(
+    "pk_catalog_name string, pk_db_schema_name string, pk_table_name string!, pk_column_name string!, "
+    "fk_catalog_name string, fk_db_schema_name string, fk_table_name string!, fk_column_name string!, "
+    "key_sequence int32!, fk_key_name string, pk_key_name string, update_rule uint8!, delete_rule uint8!"
+)
+_NO_ACTION = 3
+"""Of UpdateDeleteRules."""
+
+
+class Keys(Listings):
+    """The key commands over the engine's catalog."""
+
+    def __init__(self, engine: QueryEngine, streams: Streams) -> None:
+        self._engine = engine
+        super().__init__(
+            streams,
+            [
+                Listing(sql.CommandGetPrimaryKeys, lambda _: _PRIMARY_KEYS, self._list_primary_keys),
+                Listing(sql.CommandGetExportedKeys, lambda _: _FOREIGN_KEYS, self._list_exported_keys),
+                Listing(sql.CommandGetImportedKeys, lambda _: _FOREIGN_KEYS, self._list_imported_keys),
+                Listing(sql.CommandGetCrossReference, lambda _: _FOREIGN_KEYS, self._list_cross_reference),
+            ],
+        )
+
+    def _list_primary_keys(self, command: sql.CommandGetPrimaryKeys, call: Call) -> list[Row]:
+        if not _is_main(command):
+            return []
+        try:
+            key = self._engine.visible_catalog(call.access).table(command.table).primary_key
+        except NotFoundError:
+            return []
+        return [
+            (CATALOG, SCHEMA, command.table, column, None, place) for place, column in enumerate(key, start=1)
+        ]
+
+    def _list_exported_keys(self, command: sql.CommandGetExportedKeys, call: Call) -> list[Row]:
+        if not _is_main(command):
+            return []
+        return self._list_foreign_keys(call, lambda _, key: key.referenced_table == command.table)
+
+    def _list_imported_keys(self, command: sql.CommandGetImportedKeys, call: Call) -> list[Row]:
+        if not _is_main(command):
+            return []
+        return self._list_foreign_keys(call, lambda table, _: table == command.table)
+
+    def _list_cross_reference(self, command: sql.CommandGetCrossReference, call: Call) -> list[Row]:
+        if not (_is_main(command, "pk_") and _is_main(command, "fk_")):
+            return []
+        tables = command.fk_table, command.pk_table
+        return self._list_foreign_keys(call, lambda table, key: (table, key.referenced_table) == tables)
+
+    def _list_foreign_keys(self, call: Call, wanted: Callable[[str, Constraint], bool]) -> list[Row]:
+        """Return the columns of foreign keys, in the order of their tables, names and places."""
+        catalog = self._engine.visible_catalog(call.access)
+        rows: list[Row] = []
+        for name in catalog.table_names():
+            try:
+                table = catalog.table(name)
+                constraints = table.base.constraints if table.access.is_unrestricted else ()
+            except LanceGatewayError as error:
+                logger.warning("the foreign keys of table %r are not listed: %s", name, error)
+                continue
+            for one in constraints:
+                if one.kind is ConstraintKind.FOREIGN_KEY and wanted(name, one):
+                    rows.extend(_describe(catalog, name, one))
+        return rows
+
+
+def _is_main(command: Message, prefix: str = "") -> bool:
+    return is_named(command, f"{prefix}catalog", CATALOG) and is_named(command, f"{prefix}db_schema", SCHEMA)
+
+
+def _describe(catalog: VisibleCatalog, table: str, key: Constraint) -> Iterator[Row]:
+    """Yield a row for each column of a foreign key, if the caller sees the table that it refers to."""
+    referenced = catalog.find(key.referenced_table)
+    if referenced is None:
+        return
+    columns = key.referenced_columns or referenced.primary_key
+    for place, (own, other) in enumerate(zip(key.columns, columns, strict=False), start=1):
+        yield (
+            *(CATALOG, SCHEMA, key.referenced_table, other),
+            *(CATALOG, SCHEMA, table, own),
+            *(place, key.name, None, _NO_ACTION, _NO_ACTION),
+        )

@@ -1,0 +1,48 @@
+"""What a table demands of its rows, and gives to those that lack a column.
+
+- `row_rules`: lengths, UUIDs and checks, which every writer of this package applies.
+- `constraints`: named constraints in a table's configuration.
+- `defaults`: values of columns that a row does not give.
+- `expressions`: SQL expressions over rows, evaluated by DataFusion.
+
+Lengths, UUIDs and defaults are in the metadata of their columns; see `COLUMN_RULES`.
+"""
+
+from memwal.rules.constraints import (
+    CONSTRAINT,
+    Constraint,
+    ConstraintKind,
+    find_constraint_on,
+    list_constraints,
+)
+from memwal.rules.defaults import DEFAULT, ColumnDefault, DefaultValues, list_defaults
+from memwal.rules.row_rules import (
+    COLUMN_RULES,
+    IS_UUID,
+    MAX_LENGTH,
+    UUID_PATTERN,
+    RowRules,
+    build_row_rules,
+    list_lengths,
+    read_row_rules,
+)
+
+__all__ = [
+    "COLUMN_RULES",
+    "CONSTRAINT",
+    "DEFAULT",
+    "IS_UUID",
+    "MAX_LENGTH",
+    "UUID_PATTERN",
+    "ColumnDefault",
+    "Constraint",
+    "ConstraintKind",
+    "DefaultValues",
+    "RowRules",
+    "build_row_rules",
+    "find_constraint_on",
+    "list_constraints",
+    "list_defaults",
+    "list_lengths",
+    "read_row_rules",
+]

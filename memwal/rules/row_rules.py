@@ -1,0 +1,198 @@
+"""Rules that every row of a table must meet; all writers of this package apply them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memwal.creating.columns import list_key_columns
+from memwal.errors import InvalidInputError
+from memwal.rules.constraints import Constraint, ConstraintKind, list_constraints
+from memwal.rules.defaults import DEFAULT
+from memwal.rules.expressions import evaluate_expressions
+
+MAX_LENGTH: Final = b"lance-gateway:max-length"
+"""In a column's metadata: the most characters of a text, or bytes of a binary value."""
+IS_UUID: Final = b"lance-gateway:uuid"
+"""In a column's metadata: "true" for a text that is a UUID in its usual form."""
+COLUMN_RULES: Final = (MAX_LENGTH, IS_UUID, DEFAULT)
+"""Keys of all rules in the metadata of a column."""
+UUID_PATTERN: Final = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+_SHOWN: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class RowRules:
+    """The rules of a table's rows.
+
+    Attributes:
+        table: name, for messages; "" if there is none yet.
+        key: columns of the primary key, for messages.
+        lengths: column -> the most characters or bytes, in pairs.
+        uuids: columns of UUIDs.
+        checks: enforced CHECK constraints.
+    """
+
+    table: str
+    key: tuple[str, ...] = ()
+    lengths: tuple[tuple[str, int], ...] = ()
+    uuids: tuple[str, ...] = ()
+    checks: tuple[Constraint, ...] = ()
+
+    def check(self, rows: pa.Table) -> None:
+        """Check rows that have all columns of the table.
+
+        Raises:
+            InvalidInputError: a row violates a rule; names the rule, the row's key and the value.
+        """
+        if not rows.num_rows:
+            return
+        for name, limit in self.lengths:
+            self._check_length(rows, name, limit)
+        for name in self.uuids:
+            self._check_uuids(rows, name)
+        if self.checks:
+            self._check_constraints(rows)
+
+    def _check_length(self, rows: pa.Table, name: str, limit: int) -> None:
+        column = rows.column(name)
+        size = pc.binary_length(column)
+        longest = pc.max(size).as_py()
+        # A text has at least as many bytes as characters.
+        if longest is None or longest <= limit:
+            return
+        unit = "bytes"
+        if not _is_binary(column.type):
+            size, unit = pc.utf8_length(column), "characters"
+            if pc.max(size).as_py() <= limit:
+                return
+        row = pc.index(pc.greater(size, limit), value=True).as_py()
+        msg = (
+            f"{self._where}column {name!r} takes at most {limit} {unit}, and "
+            f"{self._describe_row(rows, row)} has {size[row].as_py()} there ({_shorten(column[row])}): "
+            "shorten it, or let the column take more by ALTER COLUMN .. TYPE"
+        )
+        raise InvalidInputError(msg)
+
+    def _check_uuids(self, rows: pa.Table, name: str) -> None:
+        column = rows.column(name)
+        row = pc.index(pc.match_substring_regex(column, UUID_PATTERN), value=False).as_py()
+        if row >= 0:
+            msg = (
+                f"{self._where}column {name!r} takes UUIDs, in lower case with hyphens, and "
+                f"{self._describe_row(rows, row)} has {_shorten(column[row])} there"
+            )
+            raise InvalidInputError(msg)
+
+    def _check_constraints(self, rows: pa.Table) -> None:
+        try:
+            columns = evaluate_expressions([one.expression for one in self.checks], rows)
+        except InvalidInputError:
+            for check in self.checks:
+                self._check_evaluable(check, rows)
+            raise
+        for check, values in zip(self.checks, columns, strict=True):
+            row = pc.index(values, value=False).as_py()
+            if row >= 0:
+                raise self._violation_error(check, rows, row)
+
+    def _check_evaluable(self, check: Constraint, rows: pa.Table) -> None:
+        """Raise the error for a row for which a check fails that can't be evaluated for all rows."""
+        low, high = 0, rows.num_rows
+        while high - low > 1:
+            middle = (low + high) // 2
+            try:
+                evaluate_expressions([check.expression], rows.slice(low, middle - low))
+            except InvalidInputError:
+                high = middle
+            else:
+                low = middle
+        try:
+            evaluate_expressions([check.expression], rows.slice(low, 1))
+        except InvalidInputError as error:
+            msg = (
+                f"{self._where}constraint {check.name!r} can't be checked for "
+                f"{self._describe_row(rows, low)}: {error}"
+            )
+            raise InvalidInputError(msg) from error
+
+    def _violation_error(self, check: Constraint, rows: pa.Table, row: int) -> InvalidInputError:
+        values = ", ".join(
+            f"{name} = {_shorten(rows.column(name)[row])}" for name in check.columns if name not in self.key
+        )
+        where = f" ({values})" if values else ""
+        return InvalidInputError(
+            f"{self._where}{self._describe_row(rows, row)} violates constraint {check.name!r}, "
+            f"CHECK ({check.expression}){where}"
+        )
+
+    @property
+    def _where(self) -> str:
+        return f"table {self.table!r}: " if self.table else ""
+
+    def _describe_row(self, rows: pa.Table, row: int) -> str:
+        if not self.key:
+            return f"row {row + 1}"
+        values = (f"{name} = {_shorten(rows.column(name)[row])}" for name in self.key)
+        return f"the row with {', '.join(values)}"
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def _shorten(value: pa.Scalar) -> str:
+    try:
+        text = repr(value.as_py())
+    except (ValueError, OverflowError, pa.ArrowException):
+        text = str(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def list_lengths(schema: pa.Schema) -> dict[str, int]:
+    """Return column -> the most characters or bytes, for columns of a stored schema that have a limit."""
+    lengths = {}
+    for field in schema:
+        limit = (field.metadata or {}).get(MAX_LENGTH, b"")
+        if limit.isdigit() and (_is_binary(field.type) or _is_text(field.type)):
+            lengths[field.name] = int(limit)
+    return lengths
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def build_row_rules(name: str, schema: pa.Schema, constraints: Iterable[Constraint]) -> RowRules:
+    """Return the rules of a table.
+
+    Args:
+        name: of the table, for messages.
+        schema: as it is stored.
+        constraints: of the table.
+    """
+    checks = [one for one in constraints if one.kind is ConstraintKind.CHECK and one.enforced]
+    uuids = [
+        field.name
+        for field in schema
+        if (field.metadata or {}).get(IS_UUID) == b"true" and _is_text(field.type)
+    ]
+    lengths = tuple(list_lengths(schema).items())
+    return RowRules(name, list_key_columns(schema), lengths, tuple(uuids), tuple(checks))
+
+
+def read_row_rules(name: str, dataset: Any) -> RowRules:  # noqa: ANN401 - lance types
+    """Read the rules of a table.
+
+    Args:
+        name: of the table, for messages.
+        dataset: a `lance.LanceDataset` of it.
+
+    Raises:
+        CorruptDataError: a constraint can't be read.
+    """
+    return build_row_rules(name, dataset.schema, list_constraints(name, dataset.config()))

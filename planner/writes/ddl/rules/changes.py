@@ -1,0 +1,284 @@
+"""``ALTER TABLE ..``: constraints, defaults, NOT NULL, and lengths of texts.
+
+A rule binds all gateways: it is committed, then every region is claimed, and then the rows are checked once
+more. Whoever writes after that has claimed a region since, and looks for rules when it does (ADR 43).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from memwal.creating import NOT_NULL
+from memwal.errors import LanceGatewayError, NotFoundError, PreconditionError
+from memwal.rules import COLUMN_RULES, DEFAULT, IS_UUID, MAX_LENGTH, UUID_PATTERN, Constraint, ConstraintKind
+from planner.sql.tokens import quote
+from planner.tables.sources.base_table import BaseTable
+from planner.tables.state.table import Table
+from planner.writes.ddl.indexes import check_column
+from planner.writes.ddl.rules.constraints import ConstraintText, build_constraints, read_constraint
+from planner.writes.ddl.rules.defaults import read_default, set_default
+from planner.writes.ddl.statement import Reader, commit_change
+from planner.writes.ddl.types import ColumnType
+from planner.writes.dml.reading.read_rows import format_key
+
+FindRows: TypeAlias = Callable[[str], pa.Table]
+"""Runs a query over the newest rows."""
+Metadata: TypeAlias = Mapping[str, str | None]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule that rows of a table must meet from now on.
+
+    Attributes:
+        what: description for messages, such as "add constraint 'positive'".
+        commit: commits it to a `lance.LanceDataset`.
+        withdraw: commits the state before.
+        violation: SQL condition that is true for rows that violate it; "" if none can.
+        described: what a row that violates it does, for messages.
+    """
+
+    what: str
+    commit: Callable[[Any], object]
+    withdraw: Callable[[Any], object]
+    violation: str = ""
+    described: str = ""
+
+    def apply(self, table: Table, find_rows: FindRows) -> None:
+        """Commit the rule, unless a row violates it.
+
+        Raises:
+            PreconditionError: a row does; names its key.
+            LanceGatewayError: the rule can't be committed, or regions can't be claimed.
+        """
+        self._refuse_violations(table, find_rows)
+        commit_change(table, self.what, self.commit)
+        if not self.violation or table.base().details is None:
+            return
+        writer = table.writer()
+        try:
+            writer.flush()
+            with writer.exclusive():
+                self._refuse_violations(table, find_rows)
+        except BaseException:
+            with suppress(LanceGatewayError):
+                commit_change(table, f"withdraw after a failure to {self.what}", self.withdraw)
+            raise
+
+    def _refuse_violations(self, table: Table, find_rows: FindRows) -> None:
+        if not self.violation:
+            return
+        key = table.base().primary_key
+        shown = ", ".join(map(quote, key)) or "1"
+        rows = find_rows(f"SELECT {shown} FROM {quote(table.name)} WHERE {self.violation} LIMIT 1")  # noqa: S608
+        if rows.num_rows:
+            which = f"the row with {format_key(rows)}" if key else "a row"
+            msg = (
+                f"can't {self.what} of table {table.name!r}, since {which} {self.described}: change or "
+                "delete such rows first"
+            )
+            raise PreconditionError(msg)
+
+
+@dataclass(frozen=True)
+class AddConstraint:
+    """ADD CONSTRAINT."""
+
+    text: ConstraintText
+
+    def check(self, table: Table) -> bool:
+        """Refuse a constraint that does not fit the columns, or whose name is taken."""
+        self._build(table)
+        return True
+
+    def rule(self, table: Table) -> Rule:
+        """Return the rule for rows."""
+        constraint = self._build(table)
+        checks = constraint.kind is ConstraintKind.CHECK and constraint.enforced
+        return Rule(
+            f"add constraint {constraint.name!r}",
+            lambda dataset: dataset.update_config({constraint.key: constraint.encode()}),
+            lambda dataset: dataset.delete_config_keys([constraint.key]),
+            f"NOT ({constraint.expression}\n)" if checks else "",
+            f"violates {constraint.definition}",
+        )
+
+    def _build(self, table: Table) -> Constraint:
+        base = table.base()
+        taken = [one.name for one in base.constraints]
+        (constraint,) = build_constraints(table.name, base.schema, [self.text], taken)
+        return constraint
+
+
+@dataclass(frozen=True)
+class DropConstraint:
+    """DROP CONSTRAINT."""
+
+    name: str
+    if_exists: bool
+
+    def check(self, table: Table) -> bool:
+        """Refuse a name that does not exist."""
+        names = [one.name for one in table.base().constraints]
+        if self.name in names:
+            return True
+        if self.if_exists:
+            return False
+        listed = f"it has {', '.join(names)}" if names else "it has none"
+        msg = f"table {table.name!r} has no constraint {self.name!r}: {listed}"
+        raise NotFoundError(msg)
+
+    def rule(self, table: Table) -> Rule:
+        """Return the change; rows need meet nothing."""
+        (constraint,) = (one for one in table.base().constraints if one.name == self.name)
+        return Rule(
+            f"drop constraint {self.name!r}",
+            lambda dataset: dataset.delete_config_keys([constraint.key]),
+            lambda dataset: dataset.update_config({constraint.key: constraint.encode()}),
+        )
+
+
+@dataclass(frozen=True)
+class SetDefault:
+    """ALTER COLUMN .. SET DEFAULT, or DROP DEFAULT if `expression` is NULL."""
+
+    name: str
+    expression: str
+
+    def check(self, table: Table) -> bool:
+        """Refuse an expression whose value doesn't fit the column."""
+        check_column(table.base(), self.name)
+        self._changed(table.base())
+        return True
+
+    def rule(self, table: Table) -> Rule:
+        """Return the change; rows need meet nothing."""
+        before = _metadata(table.base(), self.name)
+        after = self._changed(table.base())
+        what = f"change the default of column {self.name!r}"
+        return Rule(what, _update(self.name, after), _update(self.name, before))
+
+    def _changed(self, base: BaseTable) -> Metadata:
+        field = set_default(base.dataset.schema.field(self.name), self.expression)
+        default = (field.metadata or {}).get(DEFAULT)
+        return {DEFAULT.decode(): None if default is None else default.decode()}
+
+
+@dataclass(frozen=True)
+class SetNotNull:
+    """ALTER COLUMN .. SET NOT NULL, or DROP NOT NULL."""
+
+    name: str
+    is_required: bool
+
+    def check(self, table: Table) -> bool:
+        """Refuse columns of the key, which are always NOT NULL."""
+        base = table.base()
+        check_column(base, self.name)
+        if self.name in base.primary_key:
+            if self.is_required:
+                return False
+            msg = (
+                f"column {self.name!r} belongs to the primary key of table {table.name!r}: it stays NOT NULL"
+            )
+            raise PreconditionError(msg)
+        return self.is_required != (self.name in base.not_null_columns)
+
+    def rule(self, table: Table) -> Rule:
+        """Return the rule for rows."""
+        key, verb = NOT_NULL.decode(), "set" if self.is_required else "drop"
+        return Rule(
+            f"{verb} NOT NULL of column {self.name!r}",
+            _update(self.name, {key: "true" if self.is_required else None}),
+            _update(self.name, {key: _metadata(table.base(), self.name).get(key)}),
+            f"{quote(self.name)} IS NULL" if self.is_required else "",
+            f"has NULL in column {self.name!r}",
+        )
+
+
+@dataclass(frozen=True)
+class SetLength:
+    """ALTER COLUMN .. TYPE of a text or binary column, whose values stay as they are."""
+
+    name: str
+    column_type: ColumnType
+
+    def check(self, table: Table) -> bool:
+        """Return whether the column gets another length."""
+        before = _metadata(table.base(), self.name)
+        return any(before.get(key) != value for key, value in self._after().items())
+
+    def _after(self) -> dict[str, str | None]:
+        rules = self.column_type.rules
+        return {key.decode(): rules[key].decode() if key in rules else None for key in (MAX_LENGTH, IS_UUID)}
+
+    def rule(self, table: Table) -> Rule:
+        """Return the rule for rows."""
+        rules, after = self.column_type.rules, self._after()
+        before, column = _metadata(table.base(), self.name), quote(self.name)
+        violation = ""
+        limit, old_limit = rules.get(MAX_LENGTH), before.get(MAX_LENGTH.decode())
+        if limit is not None and (old_limit is None or int(old_limit) > int(limit)):
+            size = "octet_length" if pa.types.is_binary(self.column_type.kind) else "character_length"
+            violation = f"{size}({column}) > {int(limit)}"
+        if IS_UUID in rules and not before.get(IS_UUID.decode()):
+            violation = f"NOT regexp_like({column}, '{UUID_PATTERN}')"
+        return Rule(
+            f"change column {self.name!r}",
+            _update(self.name, after),
+            _update(self.name, {key: before.get(key) for key in after}),
+            violation,
+            f"has a value there that is no {'UUID' if IS_UUID in rules else 'value of that length'}",
+        )
+
+
+RuleChange: TypeAlias = AddConstraint | DropConstraint | SetDefault | SetNotNull
+"""A change of what rows must meet; the columns stay as they are."""
+
+
+def read_added_constraint(reader: Reader) -> AddConstraint:
+    """Read ``[CONSTRAINT name] CHECK .. | UNIQUE .. | FOREIGN KEY ..`` behind ADD."""
+    name = reader.name("The name of a constraint") if reader.take("CONSTRAINT") else None
+    if reader.word == "PRIMARY":
+        raise reader.unsupported_error(
+            "The key of a table is given when it is made: CREATE TABLE .. AS SELECT; it stands"
+        )
+    if reader.word not in ("CHECK", "UNIQUE", "FOREIGN"):
+        raise reader.unexpected_error("CHECK, UNIQUE or FOREIGN KEY is expected")
+    return AddConstraint(read_constraint(reader, name))
+
+
+def read_dropped_constraint(reader: Reader) -> DropConstraint:
+    """Read ``CONSTRAINT [IF EXISTS] name`` behind DROP."""
+    reader.expect("CONSTRAINT")
+    if_exists = reader.take("IF", "EXISTS")
+    name = reader.name("The name of a constraint")
+    reader.take("CASCADE") or reader.take("RESTRICT")
+    return DropConstraint(name, if_exists)
+
+
+def read_column_rule(reader: Reader, name: str) -> SetDefault | SetNotNull | None:
+    """Read ``SET DEFAULT value | DROP DEFAULT | SET NOT NULL | DROP NOT NULL``, if it is next."""
+    if reader.take("SET", "DEFAULT"):
+        return SetDefault(name, read_default(reader))
+    if reader.take("DROP", "DEFAULT"):
+        return SetDefault(name, "NULL")
+    for word in ("SET", "DROP"):
+        if reader.take(word, "NOT", "NULL"):
+            return SetNotNull(name, word == "SET")
+    return None
+
+
+def _metadata(base: BaseTable, name: str) -> dict[str, str]:
+    """Return the rules in the metadata of a column."""
+    stored = base.dataset.schema.field(name).metadata or {}
+    return {key.decode(): stored[key].decode() for key in (*COLUMN_RULES, NOT_NULL) if key in stored}
+
+
+def _update(name: str, metadata: Metadata) -> Callable[[Any], object]:
+    return lambda dataset: dataset.update_field_metadata({name: dict(metadata)})

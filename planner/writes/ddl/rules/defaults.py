@@ -1,0 +1,76 @@
+"""DEFAULT of a column: constants, and functions without arguments from the row."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from memwal.errors import InvalidInputError
+from memwal.rules import DEFAULT, ColumnDefault, build_row_rules
+from memwal.rules.defaults import Change
+from memwal.rules.expressions import evaluate_expressions
+from planner.writes.ddl.rules.constraints import mend_expression
+from planner.writes.ddl.statement import Reader
+from planner.writes.dml.values.assignment import assign
+
+_ENDS = (
+    (",",),
+    ("NOT", "NULL"),
+    ("NULL",),
+    ("PRIMARY", "KEY"),
+    ("COMMENT",),
+    ("CONSTRAINT",),
+    ("CHECK",),
+    ("UNIQUE",),
+    ("REFERENCES",),
+    ("COLLATE",),
+    ("GENERATED",),
+)
+
+
+def read_default(reader: Reader) -> str:
+    """Read the expression behind DEFAULT.
+
+    Raises:
+        InvalidInputError: there is none.
+    """
+    first = reader.at
+    if reader.word == "NULL":
+        reader.at += 1
+    rest = reader.until(*_ENDS)
+    if reader.at == first:
+        raise reader.unexpected_error("A value is expected behind DEFAULT")
+    return reader.text.sql[reader.text.start(first) : reader.text.end(rest.stop - 1)]
+
+
+def set_default(column: pa.Field, expression: str) -> pa.Field:
+    """Return a column with a default; without one if that is NULL.
+
+    Args:
+        column: with the rules of its type in its metadata.
+        expression: the default in SQL.
+
+    Raises:
+        InvalidInputError: the expression is no default, or its value doesn't fit the column.
+    """
+    kept = {key: value for key, value in (column.metadata or {}).items() if key != DEFAULT}
+    try:
+        mended = mend_expression(expression)
+        values = _evaluate(column, ColumnDefault(mended, column.type))
+        build_row_rules("", pa.schema([column.with_nullable(nullable=True)]), ()).check(
+            pa.table([values], names=[column.name])
+        )
+    except InvalidInputError as error:
+        msg = f"DEFAULT {expression} of column {column.name!r} can't be used: {error}"
+        raise InvalidInputError(msg) from error
+    if values.null_count:
+        return column.with_metadata(kept)
+    return column.with_metadata({**kept, DEFAULT: mended.encode()})
+
+
+def _evaluate(column: pa.Field, default: ColumnDefault) -> pa.Array:
+    if default.change is Change.NEVER:
+        row = pa.table({"row": pa.nulls(1, pa.bool_())})
+        (values,) = evaluate_expressions([default.expression], row)
+        # Times of day and dates of functions are cut to fit, constants are not.
+        assign(values, column)
+    return default.evaluate(1)
