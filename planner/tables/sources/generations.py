@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from execnodes.node import ROW_ADDRESS
 from execnodes.storage.data_files import Place
-from execnodes.storage.source import LanceSource
+from execnodes.storage.source import LanceSource, combine_chunks
 from memwal.errors import CorruptDataError, build_read_error, is_panic, shorten_error
 from memwal.storage.files import generation_directory
 from memwal.stored_fields import TOMBSTONE, StoredField, read_dataset_fields
@@ -30,19 +30,31 @@ class LayerKeys:
     """Keys of one layer of fresh rows, oldest row first.
 
     Attributes:
-        keys: one value per row, comparable between layers of a table (see `combine_key_columns`).
+        columns: of the key, in key order.
         addresses: row addresses, uint64.
         dead: whether the row is a tombstone.
     """
 
-    keys: pa.Array
+    columns: tuple[pa.Array, ...]
     addresses: np.ndarray
     dead: np.ndarray
 
+    @staticmethod
+    def of(key: pa.Table, addresses: np.ndarray, dead: np.ndarray) -> LayerKeys:
+        """Build the keys from a table of the key columns."""
+        return LayerKeys(tuple([combine_chunks(column) for column in key.columns]), addresses, dead)
+
+    @cached_property
+    def keys(self) -> pa.Array:
+        """One value per row, comparable between layers of a table (see `combine_key_columns`)."""
+        return combine_key_columns(pa.table(list(self.columns), [str(at) for at in range(len(self.columns))]))
+
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays."""
-        return int(self.keys.nbytes + self.addresses.nbytes + self.dead.nbytes)
+        """Bytes of the arrays, those of combined keys included."""
+        columns = sum(column.nbytes for column in self.columns)
+        combined = 0 if len(self.columns) == 1 else columns
+        return int(columns + combined + self.addresses.nbytes + self.dead.nbytes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +158,7 @@ class GenerationDataset:
         dead = np.zeros(table.num_rows, dtype=np.bool_)
         if self.has_tombstones:
             dead = table.column(TOMBSTONE).to_numpy()
-        return LayerKeys(combine_key_columns(merged), table.column(ROW_ADDRESS).to_numpy(), dead)
+        return LayerKeys.of(merged, table.column(ROW_ADDRESS).to_numpy(), dead)
 
 
 def open_generation(

@@ -1,6 +1,6 @@
 """Find rows by key in sources that never change.
 
-A `KeyProbe` searches a column for many keys at once. `KeySearch` keeps where sources have keys, and asks them
+`find_rows` searches for many keys at once. `KeySearch` keeps where sources have keys, and asks them
 for the keys of a tail over and over while it grows.
 """
 
@@ -31,7 +31,7 @@ from planner.tables.sources.keys import (
 )
 from planner.tables.sources.log_tail import TailRows
 from planner.tables.state.log_reader import FlushedGenerationName, FlushedRows
-from planner.tables.visibility.key_probe import KeyProbe
+from planner.tables.visibility.key_join import find_rows
 from planner.tables.visibility.shared_masks import LAYER_KEYS, name_generation_keys
 
 INDEX_PROBE_KEYS = 2_000
@@ -162,11 +162,10 @@ class KeySearch:
         found = self.find_by_index(base, wanted)
         if found is not None:
             return found
-        probe = KeyProbe([wanted])
+        (found_rows,) = find_rows(base, base.fragments, [[wanted]], self._executor)
         parts = [
             (np.uint64(fragment.fragment_id) << np.uint64(32)) + offsets.astype(np.uint64)
-            for fragment in base.fragments
-            for offsets in probe.search(read_physical_keys(base, fragment))
+            for fragment, offsets in zip(base.fragments, found_rows, strict=True)
         ]
         return _concatenate(parts, np.uint64)
 

@@ -34,9 +34,8 @@ from planner.tables.shared.cache import SharedCache
 from planner.tables.sources.base_table import BaseTable, BaseVersion
 from planner.tables.sources.caches import ENTRY_OVERHEAD, ByteCache
 from planner.tables.sources.generations import GenerationDataset
-from planner.tables.sources.keys import read_physical_keys
 from planner.tables.sources.snapshot import TableSnapshot
-from planner.tables.visibility.key_probe import KeyProbe
+from planner.tables.visibility.key_join import find_rows
 from planner.tables.visibility.key_search import KeySearch
 from planner.tables.visibility.newest import find_newest, find_newest_in_layers
 from planner.tables.visibility.shared_masks import ROW_MASK, LayerRows, SharedMasks
@@ -318,11 +317,8 @@ class Visibility:
         fragments: Sequence[StoredFragment],
     ) -> list[tuple[np.ndarray, ...]]:
         """Search, for each generation, the rows of each fragment whose key it has."""
-        probe = KeyProbe([self.search.read_keys(base, one).keys for one in generations])
-        found = self.executor.map(
-            lambda fragment: probe.search(read_physical_keys(base, fragment)), fragments
-        )
-        return list(zip(*found, strict=True))
+        layers = [self.search.read_keys(base, one).columns for one in generations]
+        return find_rows(base, fragments, layers, self.executor)
 
     def _keep(
         self,
