@@ -1,15 +1,15 @@
 """Find stored rows by many keys at once: a join of the key columns with sets of keys.
 
 The fragments are divided among threads. Each streams the key columns of its fragments through a join in
-DataFusion, whose hash table has the keys of all sets; so a key column never lies in memory as a whole. Batches
-of ascending integers are searched by bisection, and need no hash table.
+DataFusion, whose hash table has the keys of all sets; so a key column never lies in memory as a whole.
+Batches of ascending integers are searched by bisection, and need no hash table.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from operator import attrgetter
 from typing import Any
@@ -32,11 +32,8 @@ _BATCH_ROWS = 1 << 16
 
 KeyColumns = Sequence[pa.Array]
 """The columns of keys, in key order; or the one column that `combine_key_columns` makes of them."""
-_Found = tuple[np.ndarray, np.ndarray]
-"""Rows, and the number of the set that has the key of each (uint32).
-
-A row is the number of its fragment among those that are searched, and its physical offset (uint64).
-"""
+FoundRows = tuple[np.ndarray, np.ndarray]
+"""Numbers of rows (uint64), and for each the number of a set that has its key (uint32)."""
 
 
 def find_rows(
@@ -56,93 +53,105 @@ def find_rows(
     Raises:
         InvalidInputError: there is no set.
     """
-    if not layers:
-        raise InvalidInputError("find_rows was given no set of keys: it needs at least one")
-    search = _KeyJoin(base, layers)
-    rows, numbers = _concatenate(list(executor.map(search.find, _divide(fragments))))
-    if (rows[1:] < rows[:-1]).any():  # Rows ascend unless some batches were joined and others were not.
-        order = np.argsort(rows, kind="stable")
-        rows, numbers = rows[order], numbers[order]
-    rows = rows[np.argsort(numbers, kind="stable")]
+    join = KeyJoin(layers)
+    if not fragments:
+        return [() for _ in layers]
+    is_combined = len(layers[0]) < len(base.primary_key)
+    parts = executor.map(
+        lambda part: join.search(_read_keys(base, part, is_combined=is_combined)), _divide(fragments)
+    )
+    rows, numbers = _concatenate(list(parts))
     starts = np.arange(1, len(fragments), dtype=np.uint64) << np.uint64(OFFSET_BITS)
     found = []
-    for of_layer in np.split(rows, np.cumsum(np.bincount(numbers, minlength=len(layers)))[:-1]):
-        offsets = np.split((of_layer & np.uint64(OFFSET_MASK)).astype(np.uint32), of_layer.searchsorted(starts))
-        found.append(tuple([_drop_repeats(part) for part in offsets]))
+    for of_layer in split_by_layer(rows, numbers, len(layers)):
+        offsets = (of_layer & np.uint64(OFFSET_MASK)).astype(np.uint32)
+        found.append(tuple(np.split(offsets, of_layer.searchsorted(starts))))
     return found
 
 
 def _divide(fragments: Sequence[StoredFragment]) -> list[list[tuple[int, StoredFragment]]]:
-    """Divide fragments into runs of about the same number of rows, one per core, each with its number."""
+    """Divide fragments into runs of about the same number of rows, each fragment with its number.
+
+    A run takes two cores: on the other one, Lance decodes what is joined next.
+    """
     ends = np.cumsum([fragment.physical_rows for fragment in fragments])
-    cores = os.cpu_count() or 1
-    parts: list[list[tuple[int, StoredFragment]]] = [[] for _ in range(cores)]
+    runs = max((os.cpu_count() or 1) // 2, 1)
+    parts: list[list[tuple[int, StoredFragment]]] = [[] for _ in range(runs)]
     for number, fragment in enumerate(fragments):
         middle = int(ends[number]) - fragment.physical_rows / 2
-        parts[min(int(middle * cores / max(int(ends[-1]), 1)), cores - 1)].append((number, fragment))
+        parts[min(int(middle * runs / max(int(ends[-1]), 1)), runs - 1)].append((number, fragment))
     return [part for part in parts if part]
 
 
-class _KeyJoin:
-    """Sets of keys, to be searched for by several threads.
+def _read_keys(
+    base: BaseTable, fragments: Iterable[tuple[int, StoredFragment]], *, is_combined: bool
+) -> Iterator[tuple[int, KeyColumns]]:
+    for number, fragment in fragments:
+        start = number << OFFSET_BITS
+        for batch in stream_physical_keys(base, fragment, _BATCH_ROWS):
+            if batch.num_rows:
+                yield start, [combine_key_columns(pa.table(batch))] if is_combined else batch.columns
+            start += batch.num_rows
+
+
+class KeyJoin:
+    """Sets of keys that are searched for together, by several threads.
 
     Args:
-        base: table that is searched.
-        layers: see `find_rows`.
+        layers: keys of each set, without NULLs; a key may repeat within a set and between sets.
+
+    Raises:
+        InvalidInputError: there is no set.
     """
 
-    def __init__(self, base: BaseTable, layers: Sequence[KeyColumns]) -> None:
-        self._base = base
-        columns = [pa.concat_arrays([_to_joinable(part) for part in parts]) for parts in zip(*layers, strict=True)]
+    def __init__(self, layers: Sequence[KeyColumns]) -> None:
+        if not layers:
+            raise InvalidInputError("no set of keys was given to search for: at least one is needed")
+        columns = [pa.concat_arrays(map(_to_joinable, parts)) for parts in zip(*layers, strict=True)]
         numbers = np.repeat(np.arange(len(layers), dtype=np.uint32), [len(layer[0]) for layer in layers])
         names = [f"key{place}" for place in range(len(columns))]
         self._wanted = pa.record_batch([*columns, pa.array(numbers)], names=[*names, _LAYER])
         fields = [pa.field(name, column.type) for name, column in zip(names, columns, strict=True)]
         self._schema = pa.schema([*fields, pa.field(_ROW, pa.uint64())])
-        self._sql = (
-            f"SELECT stored.{_ROW}, wanted.{_LAYER} FROM wanted JOIN stored ON "  # noqa: S608 - names of our own
-            + " AND ".join(f"wanted.{name} = stored.{name}" for name in names)
-        )
-        self._is_combined = len(columns) < len(base.primary_key)
-        self._sorted: _Found | None = None
+        same = " AND ".join(f"wanted.{name} = stored.{name}" for name in names)
+        self._sql = f"SELECT stored.{_ROW}, wanted.{_LAYER} FROM wanted JOIN stored ON {same}"  # noqa: S608 - own names
+        self._sorted: FoundRows | None = None
         """Integer keys in ascending order, each with the number of its set."""
         if len(columns) == 1 and pa.types.is_signed_integer(columns[0].type):
-            keys = columns[0].to_numpy()
-            order = np.argsort(keys, kind="stable")
-            self._sorted = keys[order], numbers[order]
+            wanted = _to_int64(columns[0])
+            order = np.argsort(wanted, kind="stable")
+            self._sorted = wanted[order], numbers[order]
 
-    def find(self, fragments: Sequence[tuple[int, StoredFragment]]) -> _Found:
-        """Find the rows of numbered fragments, one for each set that has its key."""
-        found: list[_Found] = []
-        unsorted = self._stream(fragments, found)
+    def search(self, keys: Iterable[tuple[int, KeyColumns]]) -> FoundRows:
+        """Find the rows whose keys are in the sets; a row is found once for each key that is its own.
+
+        Args:
+            keys: of all rows, batch by batch, each with the number of its first row.
+        """
+        found: list[FoundRows] = []
+        unsorted = self._search_sorted(keys, found)
         first = next(unsorted, None)
         if first is not None:
             found += self._join(itertools.chain([first], unsorted))
         return _concatenate(found)
 
-    def _stream(
-        self, fragments: Sequence[tuple[int, StoredFragment]], found: list[_Found]
+    def _search_sorted(
+        self, keys: Iterable[tuple[int, KeyColumns]], found: list[FoundRows]
     ) -> Iterator[pa.RecordBatch]:
-        """Search batches of ascending keys, and yield the others, each row with its number."""
-        for number, fragment in fragments:
-            start = number << OFFSET_BITS
-            for batch in stream_physical_keys(self._base, fragment, _BATCH_ROWS):
-                columns = [combine_key_columns(pa.table(batch))] if self._is_combined else batch.columns
-                keys = [_to_joinable(column) for column in columns]
-                at_once = None
-                if self._sorted is not None:
-                    at_once = _search_ascending(keys[0].to_numpy(), *self._sorted)
+        """Search batches of ascending integers, and yield all others, with the numbers of their rows."""
+        for start, columns in keys:
+            joinable = [_to_joinable(column) for column in columns]
+            if self._sorted is not None:
+                at_once = _search_ascending(_to_int64(joinable[0]), *self._sorted)
                 if at_once is not None:
-                    offsets, layers = at_once
-                    found.append((offsets.astype(np.uint64) + np.uint64(start), layers))
-                else:
-                    rows = pa.array(np.arange(start, start + batch.num_rows, dtype=np.uint64))
-                    yield pa.RecordBatch.from_arrays([*keys, rows], schema=self._schema)
-                start += batch.num_rows
+                    found.append((at_once[0].astype(np.uint64) + np.uint64(start), at_once[1]))
+                    continue
+            rows = pa.array(np.arange(start, start + len(columns[0]), dtype=np.uint64))
+            yield pa.RecordBatch.from_arrays([*joinable, rows], schema=self._schema)
 
-    def _join(self, batches: Iterator[pa.RecordBatch]) -> list[_Found]:
-        # With one partition, no thread of DataFusion is needed: all of them may be waiting for this result. The
-        # table on the left is the one that is hashed, so rows keep the order of the stream.
+    def _join(self, batches: Iterator[pa.RecordBatch]) -> list[FoundRows]:
+        # With one partition, no thread of DataFusion is needed: all of them may be waiting for this result.
+        # The table on the left is the one that is hashed, so rows keep the order of the stream.
         config = SessionConfig().with_target_partitions(1).with_batch_size(_BATCH_ROWS)
         context = SessionContext(config.set("datafusion.optimizer.join_reordering", "false"))
         stored = _Stream(self._schema, batches)
@@ -211,7 +220,12 @@ def _to_joinable(column: pa.Array) -> pa.Array:
     return column
 
 
-def _search_ascending(keys: np.ndarray, wanted: np.ndarray, layers: np.ndarray) -> _Found | None:
+def _to_int64(column: pa.Array) -> np.ndarray:
+    values: np.ndarray = column.to_numpy().astype(np.int64, copy=False)
+    return values
+
+
+def _search_ascending(keys: np.ndarray, wanted: np.ndarray, layers: np.ndarray) -> FoundRows | None:
     """Return offsets of wanted keys, and the set of each; None if the keys don't ascend, each once.
 
     Args:
@@ -230,14 +244,20 @@ def _search_ascending(keys: np.ndarray, wanted: np.ndarray, layers: np.ndarray) 
     return offsets[is_found], numbers[is_found]
 
 
-def _concatenate(parts: Sequence[_Found]) -> _Found:
+def _concatenate(parts: Sequence[FoundRows]) -> FoundRows:
     if len(parts) == 1:
         return parts[0]
     rows = [np.empty(0, np.uint64), *(part[0] for part in parts)]
     return np.concatenate(rows), np.concatenate([np.empty(0, np.uint32), *(part[1] for part in parts)])
 
 
-def _drop_repeats(ascending: np.ndarray) -> np.ndarray:
-    if len(ascending) < 2:
-        return ascending
-    return ascending[np.concatenate(([True], ascending[1:] != ascending[:-1]))]
+def split_by_layer(rows: np.ndarray, numbers: np.ndarray, layers: int) -> list[np.ndarray]:
+    """Return the ascending rows of each set, each once."""
+    if (rows[1:] < rows[:-1]).any():  # Rows ascend unless some batches were joined and others were not.
+        order = np.argsort(rows, kind="stable")
+        rows, numbers = rows[order], numbers[order]
+    rows = rows[np.argsort(numbers, kind="stable")]
+    parts = np.split(rows, np.cumsum(np.bincount(numbers, minlength=layers))[:-1])
+    return [
+        part[np.concatenate(([True], part[1:] != part[:-1]))] if len(part) > 1 else part for part in parts
+    ]

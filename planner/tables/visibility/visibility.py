@@ -181,10 +181,13 @@ class Visibility:
     def _compute_flushed_masks(self, snapshot: TableSnapshot) -> SnapshotMasks:
         base = snapshot.base
         regions = [region.generations for region in snapshot.regions.values() if region.generations]
+        # The regions are computed meanwhile.
+        computed = self.executor.map(lambda one: self._compute_region_masks(base, one), regions)
+        of_base = self._compute_base_mask(base, snapshot.generations)
         generations: dict[str, RowMask] = {}
-        for found in self.executor.map(lambda one: self._compute_region_masks(base, one), regions):
+        for found in computed:
             generations.update(found)
-        return SnapshotMasks(self._compute_base_mask(base, snapshot.generations), generations, {})
+        return SnapshotMasks(of_base, generations, {})
 
     # 1. In a region, each generation without what itself and later generations supersede
 
