@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from execnodes.rows.keys import KeySet
 from execnodes.rows.row_mask import FragmentMask, RowMask
-from execnodes.storage.data_files import Deletions, FragmentFiles, Place, StoredFragments
+from execnodes.storage.data_files import Deletions, FragmentFiles, Place, StoredFragment, StoredFragments
 from memwal.stored_fields import TOMBSTONE, read_dataset_fields
 
 
@@ -154,6 +154,13 @@ class LanceSource:
         return self.plain_columns.issuperset(columns)
 
 
+ReadTogether = Callable[
+    [Iterable[tuple[LanceSource, StoredFragment]], Sequence[str]],
+    Iterator[tuple[tuple[LanceSource, StoredFragment], pa.Table]],
+]
+"""Reads stored columns of small fragments of several datasets: all physical rows of those it can read."""
+
+
 class ColumnCache(Protocol):
     """A cache of decoded columns and deletions of immutable datasets."""
 
@@ -164,6 +171,15 @@ class ColumnCache(Protocol):
         self, source: LanceSource, fragment_ids: Sequence[int], mask: RowMask
     ) -> list[FragmentMask | None]:
         """Return the visible rows of each fragment that are not deleted; None if all are."""
+
+    def read_ahead(self, read: ReadTogether, sources: Sequence[LanceSource], columns: Iterable[str]) -> None:
+        """Read small datasets together that are going to be read one by one for the first time.
+
+        Args:
+            read: reads their fragments.
+            sources: the datasets.
+            columns: of the table.
+        """
 
     def read(
         self, source: LanceSource, fragment_ids: Sequence[int], columns: Sequence[str], mask: RowMask

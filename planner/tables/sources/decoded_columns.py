@@ -8,6 +8,7 @@ So it is valid for every snapshot. Chunks are cached whole, and masked if the sa
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -20,10 +21,11 @@ import pyarrow as pa
 from execnodes.node import ROW_ADDRESS, rows_without_columns
 from execnodes.rows.row_mask import CHUNK_ROWS, OFFSET_MASK, FragmentMask, RowMask
 from execnodes.storage.data_files import Deletions, FragmentFiles, Place, StoredFragment, StoredValues
-from execnodes.storage.source import LanceSource
+from execnodes.storage.source import LanceSource, ReadTogether, combine_chunks
 from planner.tables.shared.cache import SHARED_BYTES, FileName, SharedCache
 from planner.tables.shared.names import digest
 from planner.tables.sources.caches import ByteCache
+from planner.tables.sources.read_together import FEWEST
 
 MAX_COLUMN_BYTES = 16 << 20
 """A larger column of one fragment (wide vectors, long texts) is read from Lance every time."""
@@ -210,6 +212,38 @@ class DecodedColumns:
         both = mask.both(not_deleted)
         self.kept.put(name, (mask.digests, both), size(both))
         return both
+
+    def read_ahead(self, read: ReadTogether, sources: Sequence[LanceSource], columns: Iterable[str]) -> None:
+        """See `ColumnCache.read_ahead`."""
+        groups: defaultdict[tuple[str, ...], list[tuple[LanceSource, StoredFragment]]] = defaultdict(list)
+        for source in sources:
+            stored = tuple([source.stored_names[name] for name in columns if name in source.stored_names])
+            groups[stored] += [
+                (source, one) for one in source.fragments.all if self._is_ahead(source, one, stored)
+            ]
+        for stored, fragments in groups.items():
+            if not stored or len(fragments) < FEWEST:
+                continue
+            for (source, fragment), table in read(fragments, stored):
+                names = fragment.columns(stored, source.stored_types)
+                self._note_requests(names)
+                self.kept.put_many(
+                    [
+                        (_Chunk(name, 0, _EVERY_ROW), column := combine_chunks(values), int(column.nbytes))
+                        for name, values in zip(names, table.columns, strict=True)
+                    ]
+                )
+
+    def _is_ahead(self, source: LanceSource, fragment: StoredFragment, stored: Sequence[str]) -> bool:
+        """Return whether columns of a fragment were never read, and don't lie in files."""
+        rows = fragment.physical_rows
+        if not 0 < rows <= CHUNK_ROWS:
+            return False
+        names = fragment.columns(stored, source.stored_types)
+        is_shared = self._shared.files is not None and any(
+            _estimate_bytes(name.type, rows) >= SHARED_BYTES for name in names
+        )
+        return not is_shared and None in self._requested.get_many(names)
 
     def read(
         self, source: LanceSource, fragment_ids: Sequence[int], columns: Sequence[str], mask: RowMask

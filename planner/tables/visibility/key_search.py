@@ -6,6 +6,7 @@ for the keys of a tail over and over while it grows.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from execnodes.storage.data_files import Columns, Place, StoredFragment
 from planner.tables.shared.cache import Encoding, SharedCache
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.caches import ENTRY_OVERHEAD, ByteCache
-from planner.tables.sources.generations import GenerationDataset, LayerKeys
+from planner.tables.sources.generations import GenerationDataset, LayerKeys, read_keys_together
 from planner.tables.sources.keys import (
     FragmentKeys,
     FragmentKeysName,
@@ -41,6 +42,7 @@ LARGEST_SHARE = 4
 INTEGER_BYTES = 12
 OTHER_BYTES = 48
 """What a kept key is taken for before it is read."""
+_LOCKS = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +106,7 @@ class KeySearch:
         self._cache = cache
         self._executor = executor
         self._shared = shared or SharedCache()
+        self._locks = tuple(threading.Lock() for _ in range(_LOCKS))
 
     def read_keys(self, base: BaseTable, generation: GenerationDataset) -> LayerKeys:
         """Read the keys of a generation, or take them from the cache.
@@ -119,6 +122,24 @@ class KeySearch:
             lambda: generation.read_keys(base),
             lambda keys: keys.nbytes + ENTRY_OVERHEAD,
         )
+
+    def read_keys_of_each(self, base: BaseTable, generations: Sequence[GenerationDataset]) -> list[LayerKeys]:
+        """Read the keys of generations, small ones together; see `read_keys`."""
+        names = [_GenerationKeysName(base.key, one.place) for one in generations]
+        with self._locks[hash(base.place) % len(self._locks)]:  # One reads them for all that wait.
+            known = self._cache.get_many(names)
+            missing = [one for one, keys in zip(generations, known, strict=True) if keys is None]
+            found = {one.place: keys for one, keys in read_keys_together(base, missing)}
+            self._cache.put_many(
+                [
+                    (_GenerationKeysName(base.key, place), keys, keys.nbytes + ENTRY_OVERHEAD)
+                    for place, keys in found.items()
+                ]
+            )
+        return [
+            keys or found.get(one.place) or self.read_keys(base, one)
+            for one, keys in zip(generations, known, strict=True)
+        ]
 
     # What a tail supersedes
 

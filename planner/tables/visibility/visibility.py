@@ -206,11 +206,11 @@ class Visibility:
         file = self._files.name_region(base, generations)
         loaded = self._files.load_region(self._cache, names, file)
         if loaded is None:
+            layers_of_rows = self._compute_visible_rows(base, generations)
+            keys = self.search.read_keys_of_each(base, generations)
             found = [
-                LayerRows(
-                    rows, build_mask(self.search.read_keys(base, one).addresses[rows], one.fragment_rows)
-                )
-                for one, rows in zip(generations, self._compute_visible_rows(base, generations), strict=True)
+                LayerRows(rows, build_mask(layer.addresses[rows], one.fragment_rows))
+                for one, layer, rows in zip(generations, keys, layers_of_rows, strict=True)
             ]
             self._cache.put_many(
                 [
@@ -232,9 +232,7 @@ class Visibility:
         if all(one is not None for one in before):
             hidden = self.search.recall_superseded(base, last, earlier)
         if hidden is None:
-            return find_newest_in_layers(
-                [self.search.read_keys(base, generation) for generation in generations]
-            )
+            return find_newest_in_layers(self.search.read_keys_of_each(base, generations))
         left = []
         for layer, numbers in zip(before, hidden, strict=True):
             assert layer is not None  # noqa: S101 - that was asked above
@@ -320,7 +318,7 @@ class Visibility:
         fragments: Sequence[StoredFragment],
     ) -> list[tuple[np.ndarray, ...]]:
         """Search, for each generation, the rows of each fragment whose key it has."""
-        layers = [self.search.read_keys(base, one).columns for one in generations]
+        layers = [keys.columns for keys in self.search.read_keys_of_each(base, generations)]
         return find_rows(base, fragments, layers, self.executor)
 
     def _keep(
