@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -143,6 +143,21 @@ class LanceSource:
             for field in fields
             if field.children
         }
+
+    @cached_property
+    def layout(self) -> Hashable | None:
+        """Equal for datasets that store the same columns; None where types can't be compared, or are blobs.
+
+        What is read of blobs is where they lie in their own dataset.
+        """
+        layout = (*self.stored_types.items(), *self.nested_ids.items())
+        dataset: Any = self.dataset
+        is_blob = any(b"lance-encoding:blob" in (field.metadata or {}) for field in dataset.schema)
+        try:
+            hash(layout)
+        except TypeError:
+            return None
+        return None if is_blob else layout
 
     @cached_property
     def fragments(self) -> StoredFragments:

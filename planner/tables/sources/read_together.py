@@ -48,7 +48,7 @@ class TogetherReader:
         """Read stored columns of those small fragments that can be read together.
 
         The caller reads those that are left out: they are few, or large, or in an object store, or their
-        datasets have other columns than all others; or files are gone, and reading them tells which.
+        datasets have blobs, or other columns than all others; or files are gone, and reading tells which.
 
         Args:
             fragments: of local datasets.
@@ -59,10 +59,10 @@ class TogetherReader:
         """
         groups: defaultdict[object, list[Fragment]] = defaultdict(list)
         for source, fragment in fragments:
-            if _is_small(source, fragment):
-                # Of equal ids, names and types of all columns, so that the schema of one is that of all.
-                layout = (*source.stored_types.items(), *source.nested_ids.items())
-                groups[layout].append((source, fragment))
+            if source.layout is not None and _is_small(source, fragment):
+                # The schema of one dataset is that of all, and so is the format of its files.
+                formats = tuple([file.format for file in fragment.files.files])
+                groups[source.layout, formats].append((source, fragment))
         for group in groups.values():
             for part in _divide(group):
                 if len(part) >= FEWEST:

@@ -119,6 +119,13 @@ def test_where_a_file_is_gone_the_rest_is_left_to_be_read_one_by_one(sources: li
     }
 
 
+def test_datasets_with_blobs_are_left_out(tmp_path: Path) -> None:
+    blob = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    rows = pa.table([[1], [b"x"]], schema=pa.schema([pa.field("id", pa.int64()), blob]))
+    sources = [write(tmp_path / f"d{number}", rows) for number in range(FEWEST)]
+    assert read(list_fragments(*sources), ["id"]) == {}
+
+
 class TestColumnsReadAhead:
     @pytest.fixture
     def small(self, tmp_path: Path) -> list[LanceSource]:
