@@ -79,7 +79,9 @@ def convert_entry(rows: pa.Table, schema: pa.Schema, stored: Mapping[str, Stored
 
 def combine_chunks(column: pa.ChunkedArray) -> pa.Array:
     """Return a column as one array; copy only if it has several chunks."""
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
 class Origin(Protocol):

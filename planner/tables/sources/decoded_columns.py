@@ -51,6 +51,13 @@ class _ShownRows:
 
 
 @dataclass(frozen=True, slots=True)
+class _Ahead:
+    """Cache key that tells whether a column of a fragment was to be read ahead."""
+
+    column: StoredValues
+
+
+@dataclass(frozen=True, slots=True)
 class _Width:
     """Cache key of the estimated bytes of a value of a column of a dataset, whatever its version."""
 
@@ -168,8 +175,9 @@ class DecodedColumns:
             stored = [source.stored_names[name] for name in columns if name in source.stored_names]
             for fragment in source.fragments.all:
                 if 0 < fragment.physical_rows <= CHUNK_ROWS:
-                    known = self._requested.get_many(fragment.columns(stored, source.stored_types))
-                    new = tuple([name for name, one in zip(stored, known, strict=True) if one is None])
+                    values = fragment.columns(stored, source.stored_types)
+                    known = self._note_requests([_Ahead(one) for one in values])
+                    new = tuple([name for name, is_known in zip(stored, known, strict=True) if not is_known])
                     groups[new].append((source, fragment))
         ahead = ColumnsAhead(self.kept, self._shared, self._note_requests)
         for new, fragments in groups.items():
@@ -302,7 +310,7 @@ class DecodedColumns:
             mask = masks[number]
             yield arrays if mask is None else [column.filter(mask) for column in arrays]
 
-    def _note_requests(self, names: Sequence[StoredValues | Chunk]) -> list[bool]:
+    def _note_requests(self, names: Sequence[StoredValues | Chunk | _Ahead]) -> list[bool]:
         """Return whether each name was requested before, and remember it."""
         before = [known is not None for known in self._requested.get_many(names)]
         new = [name for name, known in zip(names, before, strict=True) if not known]

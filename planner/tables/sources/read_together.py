@@ -88,6 +88,7 @@ def _is_small(source: LanceSource, fragment: StoredFragment) -> bool:
     files = fragment.files
     return (
         "://" not in str(dataset.uri)
+        and fragment.physical_rows > 0
         and not files.overlays
         and all(file.base is None and file.size is not None for file in files.files)
         and _count_bytes(fragment) <= LARGEST_BYTES

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from execnodes.rows import lance_filter
 from execnodes.rows.row_mask import group_by_fragment
 from execnodes.storage.data_files import Columns, Place, StoredFragment
-from planner.tables.shared.cache import Encoding, SharedCache
+from planner.tables.shared.cache import SHARED_BYTES, Encoding, SharedCache
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.caches import ENTRY_OVERHEAD, ByteCache
 from planner.tables.sources.generations import GenerationDataset, LayerKeys, read_keys_together
@@ -42,6 +42,8 @@ LARGEST_SHARE = 4
 INTEGER_BYTES = 12
 OTHER_BYTES = 48
 """What a kept key is taken for before it is read."""
+_LEAST_KEY_BYTES = 17
+"""An integer key, its address, and whether it is a tombstone."""
 _LOCKS = 32
 
 
@@ -128,7 +130,13 @@ class KeySearch:
         names = [_GenerationKeysName(base.key, one.place) for one in generations]
         with self._locks[hash(base.place) % len(self._locks)]:  # One reads them for all that wait.
             known = self._cache.get_many(names)
-            missing = [one for one, keys in zip(generations, known, strict=True) if keys is None]
+            # What lies in files of its own is read by itself.
+            is_shared = self._shared.files is not None
+            missing = [
+                one
+                for one, keys in zip(generations, known, strict=True)
+                if keys is None and not (is_shared and one.rows * _LEAST_KEY_BYTES >= SHARED_BYTES)
+            ]
             found = {one.place: keys for one, keys in read_keys_together(base, missing)}
             self._cache.put_many(
                 [
