@@ -4,7 +4,8 @@
 parameters match), runs the families below and writes one Markdown report: medians, ratios, bars, verdicts.
 
 - `scans`: group-by, filtered scan and count(*) over base + generations, engine warm
-- `first_touch`: the first group-by of a fresh process, against the floor's first group-by
+- `first_touch`: the first group-by of a fresh process, against the floor's; the first count of an engine by
+  types of keys and sizes, against a semi-join of the keys; the same after a restart
 - `lsm_scanner`: the scans once more, against Lance's own `LsmScanner`
 - `lookups`: point lookups in process, by a prepared statement
 - `adbc_lookups`: the same lookups by ADBC, against a server process

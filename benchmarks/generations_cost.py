@@ -8,7 +8,7 @@ import pyarrow as pa
 from benchmarks.baselines import open_base_only
 from benchmarks.context import BenchContext, open_engine
 from benchmarks.queries import GROUP_BY, LOOKUP
-from benchmarks.report import Finding, format_milliseconds
+from benchmarks.report import Bar, Finding, format_milliseconds
 from benchmarks.table import BenchTable, TableShape
 from benchmarks.timing import interleave, time_call
 
@@ -53,7 +53,11 @@ def _measure(context: BenchContext, table: BenchTable, label: str) -> Iterator[F
         engine.close()
     against = f"base only {format_milliseconds(floor_first)}"
     yield Finding(
-        f"first group-by of an engine, {label}", format_milliseconds(first), against, first / floor_first
+        f"first group-by of an engine, {label}",
+        format_milliseconds(first),
+        against,
+        first / floor_first,
+        bar=Bar(3),
     )
     for title, samples, other, name in (
         ("group-by scan", scans, "floor", "base only"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from execnodes.rows.keys import KeySet
 from execnodes.rows.row_mask import FragmentMask, RowMask
-from execnodes.storage.data_files import Deletions, FragmentFiles, Place, StoredFragments
+from execnodes.storage.data_files import Deletions, FragmentFiles, Place, StoredFragment, StoredFragments
 from memwal.stored_fields import TOMBSTONE, read_dataset_fields
 
 
@@ -79,7 +79,9 @@ def convert_entry(rows: pa.Table, schema: pa.Schema, stored: Mapping[str, Stored
 
 def combine_chunks(column: pa.ChunkedArray) -> pa.Array:
     """Return a column as one array; copy only if it has several chunks."""
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
 class Origin(Protocol):
@@ -145,6 +147,21 @@ class LanceSource:
         }
 
     @cached_property
+    def layout(self) -> Hashable | None:
+        """Equal for datasets that store the same columns; None where types can't be compared, or are blobs.
+
+        What is read of blobs is where they lie in their own dataset.
+        """
+        layout = (*self.stored_types.items(), *self.nested_ids.items())
+        dataset: Any = self.dataset
+        is_blob = any(b"lance-encoding:blob" in (field.metadata or {}) for field in dataset.schema)
+        try:
+            hash(layout)
+        except TypeError:
+            return None
+        return None if is_blob else layout
+
+    @cached_property
     def fragments(self) -> StoredFragments:
         """The fragments of the dataset."""
         return StoredFragments(self.dataset, self.place)
@@ -152,6 +169,13 @@ class LanceSource:
     def has_plain_columns(self, columns: Iterable[str]) -> bool:
         """Return whether these table columns are stored with their own names and types."""
         return self.plain_columns.issuperset(columns)
+
+
+ReadTogether = Callable[
+    [Iterable[tuple[LanceSource, StoredFragment]], Sequence[str]],
+    Iterator[tuple[tuple[LanceSource, StoredFragment], pa.Table]],
+]
+"""Reads stored columns of small fragments of several datasets: all physical rows of those it can read."""
 
 
 class ColumnCache(Protocol):
@@ -164,6 +188,15 @@ class ColumnCache(Protocol):
         self, source: LanceSource, fragment_ids: Sequence[int], mask: RowMask
     ) -> list[FragmentMask | None]:
         """Return the visible rows of each fragment that are not deleted; None if all are."""
+
+    def read_ahead(self, read: ReadTogether, sources: Sequence[LanceSource], columns: Iterable[str]) -> None:
+        """Read small datasets together that are going to be read one by one for the first time.
+
+        Args:
+            read: reads their fragments.
+            sources: the datasets.
+            columns: of the table.
+        """
 
     def read(
         self, source: LanceSource, fragment_ids: Sequence[int], columns: Sequence[str], mask: RowMask

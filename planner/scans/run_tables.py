@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from execnodes.rows.row_mask import FragmentMask, RowMask, build_mask
-from execnodes.storage.source import LanceSource
+from execnodes.storage.source import LanceSource, ReadTogether
 from memwal.regions.manifest import FlushedGeneration
 from memwal.writing import OwnTail
 from planner.predicates.pruning import RegionAssignments
@@ -99,6 +99,9 @@ class StoredColumns(DecodedColumns):
     def find_size(self, source: LanceSource, columns: Iterable[str]) -> int | None:  # noqa: ARG002
         """Return None: nothing is kept."""
         return None
+
+    def read_ahead(self, read: ReadTogether, sources: Sequence[LanceSource], columns: Iterable[str]) -> None:
+        """Read nothing: it would not be kept."""
 
     def read(
         self,

@@ -368,6 +368,12 @@ def plan_scan(
     generations = [generation for region in regions for generation in region.generations]
     sources: list[tuple[str, LanceSource]] = [(BASE, base.source)]
     sources += [(generation.path, generation.source(base)) for generation in generations]
+    read = {*projected, *(() if row_filter is None else row_filter.columns)}
+    column_cache.read_ahead(
+        base.together.read,
+        [source for _, source in sources[1:]],
+        [one for one in base.schema.names if one in read],
+    )
     types = [base.schema.field(name).type for name in projected]
     # Lance filters the base table: it has statistics and indexes.
     keep_base = row_filter is None and column_cache.fits(types, base.physical_rows)

@@ -31,7 +31,7 @@ from execnodes.storage.data_files import DataFileId, Deletions, FragmentFiles
 from memwal.storage.files import Storage
 from planner.tables.shared.file_format import NAME_BYTES
 
-LAYOUT = 1
+LAYOUT = 2
 """Raised when the same key stands for another content."""
 
 _SOFTWARE = f"{LAYOUT} {lance.__version__} {pa.__version__} {sys.byteorder}".encode()

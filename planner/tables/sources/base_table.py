@@ -36,6 +36,7 @@ from memwal.rules import ColumnDefault, Constraint, list_constraints, list_defau
 from memwal.storage.files import FileIdentity, Storage, base_manifest_paths
 from memwal.stored_fields import StoredField, read_dataset_fields
 from planner.tables.shared.names import LocalOrigin
+from planner.tables.sources.read_together import TogetherReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +254,11 @@ class BaseTable:
     def generation_sources(self) -> dict[Hashable, LanceSource]:
         """Generations as sources on top of this version, by cache key."""
         return {}
+
+    @cached_property
+    def together(self) -> TogetherReader:
+        """Reads small generations on top of this version."""
+        return TogetherReader()
 
     @cached_property
     def indexes(self) -> tuple[DatasetIndex, ...]:

@@ -8,10 +8,10 @@ So it is valid for every snapshot. Chunks are cached whole, and masked if the sa
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,22 +20,19 @@ import pyarrow as pa
 from execnodes.node import ROW_ADDRESS, rows_without_columns
 from execnodes.rows.row_mask import CHUNK_ROWS, OFFSET_MASK, FragmentMask, RowMask
 from execnodes.storage.data_files import Deletions, FragmentFiles, Place, StoredFragment, StoredValues
-from execnodes.storage.source import LanceSource
-from planner.tables.shared.cache import SHARED_BYTES, FileName, SharedCache
-from planner.tables.shared.names import digest
+from execnodes.storage.source import LanceSource, ReadTogether
+from planner.tables.shared.cache import SharedCache
 from planner.tables.sources.caches import ByteCache
+from planner.tables.sources.column_chunks import EVERY_ROW, Chunk, FragmentChunks, estimate_bytes, is_variable
+from planner.tables.sources.columns_ahead import ColumnsAhead
+from planner.tables.sources.read_together import FEWEST, Fragment
 
 MAX_COLUMN_BYTES = 16 << 20
 """A larger column of one fragment (wide vectors, long texts) is read from Lance every time."""
 
-TEXT_BYTES = 64
-"""Estimated bytes of a value of variable length."""
-
 COLUMNS_REMEMBERED = 1 << 16
 _SAMPLE_ROWS = 1024
 _VALIDITY_BYTES = 1 / 8
-
-_EVERY_ROW = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +51,10 @@ class _ShownRows:
 
 
 @dataclass(frozen=True, slots=True)
-class _Chunk:
-    """Cache key of the visible rows of a chunk of a column.
-
-    Attributes:
-        column: whose values they are.
-        number: of the chunk in the fragment.
-        visible: digest of the rows that are shown of it.
-    """
+class _Ahead:
+    """Cache key that tells whether a column of a fragment was to be read ahead."""
 
     column: StoredValues
-    number: int
-    visible: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,38 +64,6 @@ class _Width:
     place: Place
     field_id: int
     type: pa.DataType
-
-
-@dataclass(frozen=True, slots=True)
-class _ColumnFile:
-    """Name of a column of a fragment, for files.
-
-    Attributes:
-        rows: name of the stored rows.
-        field_id: of the column.
-        nested_ids: of the fields in the column; () where there are none.
-        type: as which it is read.
-    """
-
-    rows: bytes
-    field_id: int
-    nested_ids: tuple[int, ...]
-    type: pa.DataType
-
-
-@dataclass(frozen=True, slots=True)
-class _ChunkFile:
-    """Name of the file of the visible rows of a chunk of a column.
-
-    Attributes:
-        column: digest of the `_ColumnFile`.
-        number: of the chunk in the fragment.
-        visible: digest of the rows that are shown of it.
-    """
-
-    column: bytes
-    number: int
-    visible: bytes
 
 
 class DecodedColumns:
@@ -129,7 +86,7 @@ class DecodedColumns:
 
     def fits(self, types: Iterable[pa.DataType], rows: int) -> bool:
         """Return whether a scan of so many rows may be cached: a larger one would evict all else."""
-        return self._keeps_all or sum(_estimate_bytes(kind, rows) for kind in types) <= self.max_scan_bytes
+        return self._keeps_all or sum(estimate_bytes(kind, rows) for kind in types) <= self.max_scan_bytes
 
     def keep_all(self) -> DecodedColumns:
         """Return the same cache for those who keep whatever they read."""
@@ -153,8 +110,8 @@ class DecodedColumns:
             return None
         rows = sum(fragment.physical_rows for fragment in fragments)
         types = [source.stored_types[name] for name in stored]
-        fixed = sum(_estimate_bytes(kind, rows) for _, kind in types if not _is_variable(kind))
-        texts = [name for name in stored if _is_variable(source.stored_types[name][1])]
+        fixed = sum(estimate_bytes(kind, rows) for _, kind in types if not is_variable(kind))
+        texts = [name for name in stored if is_variable(source.stored_types[name][1])]
         return fixed + sum(int(rows * width) for width in self._find_widths(source, texts))
 
     def _find_widths(self, source: LanceSource, columns: Sequence[str]) -> list[float]:
@@ -211,6 +168,22 @@ class DecodedColumns:
         self.kept.put(name, (mask.digests, both), size(both))
         return both
 
+    def read_ahead(self, read: ReadTogether, sources: Sequence[LanceSource], columns: Iterable[str]) -> None:
+        """See `ColumnCache.read_ahead`."""
+        groups: defaultdict[tuple[str, ...], list[Fragment]] = defaultdict(list)
+        for source in sources:
+            stored = [source.stored_names[name] for name in columns if name in source.stored_names]
+            for fragment in source.fragments.all:
+                if 0 < fragment.physical_rows <= CHUNK_ROWS:
+                    values = fragment.columns(stored, source.stored_types)
+                    known = self._note_requests([_Ahead(one) for one in values])
+                    new = tuple([name for name, is_known in zip(stored, known, strict=True) if not is_known])
+                    groups[new].append((source, fragment))
+        ahead = ColumnsAhead(self.kept, self._shared, self._note_requests)
+        for new, fragments in groups.items():
+            if new and len(fragments) >= FEWEST:
+                ahead.read(read, fragments, new)
+
     def read(
         self, source: LanceSource, fragment_ids: Sequence[int], columns: Sequence[str], mask: RowMask
     ) -> tuple[Iterator[pa.RecordBatch], tuple[int, ...]]:
@@ -220,7 +193,7 @@ class DecodedColumns:
         kept, too_large = [], []
         for fragment, values in zip(fragments, names, strict=True):
             if self._keeps_all or all(
-                _estimate_bytes(value.type, fragment.physical_rows) <= MAX_COLUMN_BYTES for value in values
+                estimate_bytes(value.type, fragment.physical_rows) <= MAX_COLUMN_BYTES for value in values
             ):
                 kept.append((fragment, values))
             else:
@@ -239,7 +212,7 @@ class DecodedColumns:
             sizes = [min(CHUNK_ROWS, left) for left in range(fragment.physical_rows, 0, -CHUNK_ROWS)]
             masks = [None for _ in sizes] if visible is None else visible.chunks()
             if columns:
-                digests = [_EVERY_ROW for _ in sizes] if visible is None else visible.digests
+                digests = [EVERY_ROW for _ in sizes] if visible is None else visible.digests
                 for arrays in self._read_chunks(source, fragment, columns, names, masks, digests):
                     yield pa.RecordBatch.from_arrays(arrays, names=columns)
             else:
@@ -256,7 +229,7 @@ class DecodedColumns:
         digests: Sequence[bytes],
     ) -> Iterator[list[pa.Array]]:
         """Yield the visible rows of each chunk; neighbouring chunks that are not cached are read together."""
-        chunks = _FragmentChunks(self.kept, self._shared, source, fragment)
+        chunks = FragmentChunks(self.kept, self._shared, source, fragment)
         kept = self._find_chunks(chunks, names, masks, digests)
 
         def is_kept(number: int) -> bool:
@@ -270,14 +243,14 @@ class DecodedColumns:
 
     def _find_chunks(
         self,
-        chunks: _FragmentChunks,
+        chunks: FragmentChunks,
         names: list[StoredValues],
         masks: list[pa.BooleanArray | None],
         digests: Sequence[bytes],
     ) -> list[list[pa.Array | None]]:
         """Return the visible rows of each chunk in each column; None for those that have to be read."""
         keys = [
-            [_Chunk(name, number, _EVERY_ROW if mask is None else digest) for name in names]
+            [Chunk(name, number, EVERY_ROW if mask is None else digest) for name in names]
             for number, (mask, digest) in enumerate(zip(masks, digests, strict=True))
         ]
         values = iter(chunks.get_many(list(itertools.chain.from_iterable(keys))))
@@ -290,7 +263,7 @@ class DecodedColumns:
         ]
         if not missing:
             return found
-        whole = chunks.get_many([_Chunk(names[at], number, _EVERY_ROW) for number, at in missing])
+        whole = chunks.get_many([Chunk(names[at], number, EVERY_ROW) for number, at in missing])
         unknown = {number for (number, _), column in zip(missing, whole, strict=True) if column is None}
         masked = [
             (*place, column) for place, column in zip(missing, whole, strict=True) if place[0] not in unknown
@@ -310,7 +283,7 @@ class DecodedColumns:
         names: list[StoredValues],
         masks: list[pa.BooleanArray | None],
         numbers: list[int],
-        chunks: _FragmentChunks,
+        chunks: FragmentChunks,
     ) -> Iterator[list[pa.Array]]:
         """Read neighbouring chunks in one scan, cache them, and yield their visible rows."""
         first = numbers[0] * CHUNK_ROWS
@@ -331,95 +304,15 @@ class DecodedColumns:
         )
         for number, batch in zip(numbers, scanner.to_batches(), strict=True):
             arrays = [
-                chunks.put(_Chunk(name, number, _EVERY_ROW), column) if is_kept else column
+                chunks.put(Chunk(name, number, EVERY_ROW), column) if is_kept else column
                 for name, column, is_kept in zip(names, batch.select(columns).columns, keep, strict=True)
             ]
             mask = masks[number]
             yield arrays if mask is None else [column.filter(mask) for column in arrays]
 
-    def _note_requests(self, names: Sequence[StoredValues | _Chunk]) -> list[bool]:
+    def _note_requests(self, names: Sequence[StoredValues | Chunk | _Ahead]) -> list[bool]:
         """Return whether each name was requested before, and remember it."""
         before = [known is not None for known in self._requested.get_many(names)]
         new = [name for name, known in zip(names, before, strict=True) if not known]
         self._requested.put_many([(name, True, 1) for name in new])
         return before
-
-
-class _FragmentChunks:
-    """Chunks of columns of a fragment, in the cache of this process or in files.
-
-    Args:
-        kept: the cache.
-        shared: the files.
-        source: the dataset.
-        fragment: of it.
-    """
-
-    def __init__(
-        self, kept: ByteCache, shared: SharedCache, source: LanceSource, fragment: StoredFragment
-    ) -> None:
-        self._kept = kept
-        self._shared = shared
-        self._source = source
-        self._fragment = fragment
-        self._columns: dict[StoredValues, bytes] = {}
-
-    def get_many(self, keys: Sequence[_Chunk]) -> list[pa.Array | None]:
-        """Return the rows of each chunk, or None."""
-        found = self._kept.get_many(keys)
-        for at, value in enumerate(found):
-            if value is None and (name := self._name(keys[at])) is not None:
-                read = partial(_read_column, keys[at].column.type)
-                found[at] = self._shared.load(self._kept, keys[at], name, read)
-        return found
-
-    def put(self, key: _Chunk, column: pa.Array) -> pa.Array:
-        """Keep the rows of a chunk, and return them as they are kept."""
-        name = self._name(key) if column.nbytes >= SHARED_BYTES else None
-        if name is not None:
-            batch = pa.RecordBatch.from_arrays([column], names=[""])
-            read = partial(_read_column, key.column.type)
-            mapped = self._shared.store(self._kept, key, name, batch, read)
-            if mapped is not None:
-                return mapped
-        self._kept.put(key, column, int(column.nbytes))
-        return column
-
-    def _name(self, key: _Chunk) -> FileName | None:
-        rows = min(CHUNK_ROWS, self._fragment.physical_rows - key.number * CHUNK_ROWS)
-        if self._shared.files is None or _estimate_bytes(key.column.type, rows) < SHARED_BYTES:
-            return None
-        column = self._columns.get(key.column)
-        if column is None:
-            stored_rows = self._shared.name_rows(self._source, self._fragment)
-            if stored_rows is None:
-                return None
-            field_id, kind = key.column.field_id, key.column.type
-            nested = self._source.nested_ids.get(field_id, ()) if pa.types.is_nested(kind) else ()
-            column = digest(_ColumnFile(stored_rows, field_id, nested, kind))
-            self._columns[key.column] = column
-        return self._shared.build_name(
-            _ChunkFile(column, key.number, key.visible), [(self._source, (self._fragment,))]
-        )
-
-
-def _read_column(kind: pa.DataType, batch: pa.RecordBatch) -> pa.Array | None:
-    """Return the only column of a batch; None if it lost its type in the file."""
-    column = batch.column(0)
-    return column if column.type == kind else None
-
-
-def _is_variable(kind: pa.DataType) -> bool:
-    try:
-        return int(kind.bit_width) < 0
-    except ValueError:
-        return not (pa.types.is_fixed_size_list(kind) and not _is_variable(kind.value_type))
-
-
-def _estimate_bytes(kind: pa.DataType, rows: int) -> int:
-    if pa.types.is_fixed_size_list(kind):
-        return int(kind.list_size) * _estimate_bytes(kind.value_type, rows)
-    try:
-        return rows * max(int(kind.bit_width) // 8, 1)
-    except ValueError:
-        return rows * TEXT_BYTES

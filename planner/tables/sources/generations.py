@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -12,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from execnodes.node import ROW_ADDRESS
-from execnodes.storage.data_files import Place
-from execnodes.storage.source import LanceSource
+from execnodes.rows.row_mask import OFFSET_BITS, OFFSET_MASK
+from execnodes.storage.data_files import FragmentFiles, Place
+from execnodes.storage.source import LanceSource, combine_chunks
 from memwal.errors import CorruptDataError, build_read_error, is_panic, shorten_error
 from memwal.storage.files import generation_directory
 from memwal.stored_fields import TOMBSTONE, StoredField, read_dataset_fields
@@ -30,19 +33,31 @@ class LayerKeys:
     """Keys of one layer of fresh rows, oldest row first.
 
     Attributes:
-        keys: one value per row, comparable between layers of a table (see `combine_key_columns`).
+        columns: of the key, in key order.
         addresses: row addresses, uint64.
         dead: whether the row is a tombstone.
     """
 
-    keys: pa.Array
+    columns: tuple[pa.Array, ...]
     addresses: np.ndarray
     dead: np.ndarray
 
+    @staticmethod
+    def of(key: pa.Table, addresses: np.ndarray, dead: np.ndarray) -> LayerKeys:
+        """Build the keys from a table of the key columns."""
+        return LayerKeys(tuple([combine_chunks(column) for column in key.columns]), addresses, dead)
+
+    @cached_property
+    def keys(self) -> pa.Array:
+        """One value per row, comparable between layers of a table (see `combine_key_columns`)."""
+        return combine_key_columns(pa.table(list(self.columns), [str(at) for at in range(len(self.columns))]))
+
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays."""
-        return int(self.keys.nbytes + self.addresses.nbytes + self.dead.nbytes)
+        """Bytes of the arrays, those of combined keys included."""
+        columns = sum(column.nbytes for column in self.columns)
+        combined = 0 if len(self.columns) == 1 else columns
+        return int(columns + combined + self.addresses.nbytes + self.dead.nbytes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,23 +145,61 @@ class GenerationDataset:
         Raises:
             GenerationVanishedError: the files are gone.
         """
-        stored = {name: one.name for name, one in base.map_stored_columns(self.fields).items()}
-        columns = [stored[name] for name in base.primary_key]
-        if self.has_tombstones:
-            columns.append(TOMBSTONE)
+        columns = list(self._list_key_columns(base))
         try:
             rows = self.dataset.scanner(columns=columns, with_row_address=True).to_table()
         except (OSError, ValueError) as error:
             raise build_generation_error(base, self.path, error) from error
         table = rows.combine_chunks()
+        return self._convert_keys(base, table, table.column(ROW_ADDRESS).to_numpy())
+
+    def _list_key_columns(self, base: BaseTable) -> tuple[str, ...]:
+        stored = base.map_stored_columns(self.fields)
+        names = [stored[name].name for name in base.primary_key]
+        return (*names, TOMBSTONE) if self.has_tombstones else tuple(names)
+
+    def _convert_keys(self, base: BaseTable, rows: pa.Table, addresses: np.ndarray) -> LayerKeys:
         fields = [base.schema.field(name) for name in base.primary_key]
-        merged = pa.Table.from_arrays(
-            [table.column(stored[f.name]).cast(f.type) for f in fields], schema=pa.schema(fields)
-        )
-        dead = np.zeros(table.num_rows, dtype=np.bool_)
+        columns = [rows.column(at).cast(field.type) for at, field in enumerate(fields)]
+        dead = np.zeros(rows.num_rows, dtype=np.bool_)
         if self.has_tombstones:
-            dead = table.column(TOMBSTONE).to_numpy()
-        return LayerKeys(combine_key_columns(merged), table.column(ROW_ADDRESS).to_numpy(), dead)
+            dead = rows.column(TOMBSTONE).to_numpy()
+        return LayerKeys.of(pa.Table.from_arrays(columns, schema=pa.schema(fields)), addresses, dead)
+
+
+def read_keys_together(
+    base: BaseTable, generations: Iterable[GenerationDataset]
+) -> Iterator[tuple[GenerationDataset, LayerKeys]]:
+    """Read the keys of those small generations that can be read together; see `TogetherReader`.
+
+    Raises:
+        GenerationVanishedError: the files of one are gone.
+    """
+    groups: defaultdict[tuple[str, ...], dict[FragmentFiles, GenerationDataset]] = defaultdict(dict)
+    for generation in generations:
+        fragments = generation.source(base).fragments.all
+        if len(fragments) == 1:
+            groups[generation._list_key_columns(base)][fragments[0].files] = generation  # noqa: SLF001 - of this module
+    for columns, group in groups.items():
+        fragments_of = [(one.source(base), one.source(base).fragments.all[0]) for one in group.values()]
+        for (_, fragment), table in base.together.read(fragments_of, columns):
+            generation = group[fragment.files]
+            rows = table
+            addresses = np.arange(table.num_rows, dtype=np.uint64)
+            addresses += np.uint64(fragment.fragment_id << OFFSET_BITS)
+            if fragment.deletions is not None:
+                addresses = _read_live_addresses(base, generation)
+                rows = table.take(pa.array(addresses & np.uint64(OFFSET_MASK)))
+            yield generation, generation._convert_keys(base, rows, addresses)  # noqa: SLF001
+
+
+def _read_live_addresses(base: BaseTable, generation: GenerationDataset) -> np.ndarray:
+    try:
+        rows = generation.dataset.scanner(columns=[], with_row_address=True).to_table()
+    except (OSError, ValueError) as error:
+        raise build_generation_error(base, generation.path, error) from error
+    addresses: np.ndarray = rows.column(ROW_ADDRESS).to_numpy()
+    return addresses
 
 
 def open_generation(

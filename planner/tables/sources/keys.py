@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from itertools import pairwise, repeat
@@ -169,13 +169,25 @@ def _cast_to_binary(column: pa.Array) -> pa.Array:
 
 def read_physical_keys(base: BaseTable, fragment: StoredFragment) -> pa.Array:
     """Read the key of every physical row of a fragment, deleted rows included."""
+    rows = _scan_physical_keys(base, fragment, 1 << 18).to_table()
+    return combine_key_columns(rows.select(list(base.primary_key)))
+
+
+def stream_physical_keys(
+    base: BaseTable, fragment: StoredFragment, batch_rows: int
+) -> Iterator[pa.RecordBatch]:
+    """Read the key columns of every physical row of a fragment, deleted rows included, in their order."""
+    for batch in _scan_physical_keys(base, fragment, batch_rows).to_batches():
+        yield batch.select(list(base.primary_key))
+
+
+def _scan_physical_keys(base: BaseTable, fragment: StoredFragment, batch_rows: int) -> Any:  # noqa: ANN401 - lance types
     dataset: Any = base.dataset
     stored = dataset.get_fragment(fragment.fragment_id)
     deleted = {"with_row_id": True, "include_deleted_rows": True} if stored.num_deletions else {}
-    rows = dataset.scanner(
-        columns=list(base.primary_key), fragments=[stored], batch_size=1 << 18, **deleted
-    ).to_table()
-    return combine_key_columns(rows.select(list(base.primary_key)))
+    return dataset.scanner(
+        columns=list(base.primary_key), fragments=[stored], batch_size=batch_rows, **deleted
+    )
 
 
 LOOKUPS_BEFORE = 16

@@ -303,7 +303,7 @@ class Tail:
         """Return the keys of all rows."""
         dead = self.rows.column(TOMBSTONE).to_numpy()
         addresses = np.arange(self.rows.num_rows, dtype=np.uint64)
-        return LayerKeys(combine_key_columns(self.rows.select(list(base.primary_key))), addresses, dead)
+        return LayerKeys.of(self.rows.select(list(base.primary_key)), addresses, dead)
 
 
 class RegionLog:

@@ -1,11 +1,12 @@
 """Find rows by key in sources that never change.
 
-A `KeyProbe` searches a column for many keys at once. `KeySearch` keeps where sources have keys, and asks them
+`find_rows` searches for many keys at once. `KeySearch` keeps where sources have keys, and asks them
 for the keys of a tail over and over while it grows.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -18,10 +19,10 @@ import pyarrow.compute as pc
 from execnodes.rows import lance_filter
 from execnodes.rows.row_mask import group_by_fragment
 from execnodes.storage.data_files import Columns, Place, StoredFragment
-from planner.tables.shared.cache import Encoding, SharedCache
+from planner.tables.shared.cache import SHARED_BYTES, Encoding, SharedCache
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.caches import ENTRY_OVERHEAD, ByteCache
-from planner.tables.sources.generations import GenerationDataset, LayerKeys
+from planner.tables.sources.generations import GenerationDataset, LayerKeys, read_keys_together
 from planner.tables.sources.keys import (
     FragmentKeys,
     FragmentKeysName,
@@ -31,7 +32,7 @@ from planner.tables.sources.keys import (
 )
 from planner.tables.sources.log_tail import TailRows
 from planner.tables.state.log_reader import FlushedGenerationName, FlushedRows
-from planner.tables.visibility.key_probe import KeyProbe
+from planner.tables.visibility.key_join import find_rows
 from planner.tables.visibility.shared_masks import LAYER_KEYS, name_generation_keys
 
 INDEX_PROBE_KEYS = 2_000
@@ -41,6 +42,9 @@ LARGEST_SHARE = 4
 INTEGER_BYTES = 12
 OTHER_BYTES = 48
 """What a kept key is taken for before it is read."""
+_LEAST_KEY_BYTES = 17
+"""An integer key, its address, and whether it is a tombstone."""
+_LOCKS = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +108,7 @@ class KeySearch:
         self._cache = cache
         self._executor = executor
         self._shared = shared or SharedCache()
+        self._locks = tuple(threading.Lock() for _ in range(_LOCKS))
 
     def read_keys(self, base: BaseTable, generation: GenerationDataset) -> LayerKeys:
         """Read the keys of a generation, or take them from the cache.
@@ -119,6 +124,30 @@ class KeySearch:
             lambda: generation.read_keys(base),
             lambda keys: keys.nbytes + ENTRY_OVERHEAD,
         )
+
+    def read_keys_of_each(self, base: BaseTable, generations: Sequence[GenerationDataset]) -> list[LayerKeys]:
+        """Read the keys of generations, small ones together; see `read_keys`."""
+        names = [_GenerationKeysName(base.key, one.place) for one in generations]
+        with self._locks[hash(base.place) % len(self._locks)]:  # One reads them for all that wait.
+            known = self._cache.get_many(names)
+            # What lies in files of its own is read by itself.
+            is_shared = self._shared.files is not None
+            missing = [
+                one
+                for one, keys in zip(generations, known, strict=True)
+                if keys is None and not (is_shared and one.rows * _LEAST_KEY_BYTES >= SHARED_BYTES)
+            ]
+            found = {one.place: keys for one, keys in read_keys_together(base, missing)}
+            self._cache.put_many(
+                [
+                    (_GenerationKeysName(base.key, place), keys, keys.nbytes + ENTRY_OVERHEAD)
+                    for place, keys in found.items()
+                ]
+            )
+        return [
+            keys or found.get(one.place) or self.read_keys(base, one)
+            for one, keys in zip(generations, known, strict=True)
+        ]
 
     # What a tail supersedes
 
@@ -162,11 +191,10 @@ class KeySearch:
         found = self.find_by_index(base, wanted)
         if found is not None:
             return found
-        probe = KeyProbe([wanted])
+        (found_rows,) = find_rows(base, base.fragments, [[wanted]], self._executor)
         parts = [
             (np.uint64(fragment.fragment_id) << np.uint64(32)) + offsets.astype(np.uint64)
-            for fragment in base.fragments
-            for offsets in probe.search(read_physical_keys(base, fragment))
+            for fragment, offsets in zip(base.fragments, found_rows, strict=True)
         ]
         return _concatenate(parts, np.uint64)
 

@@ -20,10 +20,24 @@ def find_newest_in_layers(layers: Sequence[LayerKeys]) -> tuple[np.ndarray, ...]
     """Flag, for each layer, oldest first, the rows that are the last of their key and no tombstone."""
     if not layers:
         return ()
-    visible = find_last_of_each(pa.concat_arrays([layer.keys for layer in layers]))
+    columns = [pa.concat_arrays(parts) for parts in zip(*(layer.columns for layer in layers), strict=True)]
+    visible = find_last_of_each(columns[0] if len(columns) == 1 else _number_keys(columns))
     visible &= ~np.concatenate([layer.dead for layer in layers])
     cuts = np.cumsum([len(layer.keys) for layer in layers])[:-1]
     return tuple(np.split(visible, cuts))
+
+
+def _number_keys(columns: Sequence[pa.Array]) -> pa.Array:
+    """Number the keys: two rows have the same number exactly if all parts of their keys are equal."""
+    numbers, count = np.zeros(len(columns[0]), dtype=np.int64), 1
+    for column in columns:
+        encoded = pc.dictionary_encode(column)
+        if count > len(numbers):  # numbers stay below the square of the number of rows
+            found, numbers = np.unique(numbers, return_inverse=True)
+            count = len(found)
+        numbers = numbers * len(encoded.dictionary) + encoded.indices.to_numpy()
+        count *= len(encoded.dictionary)
+    return pa.array(numbers)
 
 
 def find_last_of_each(keys: pa.Array) -> np.ndarray:

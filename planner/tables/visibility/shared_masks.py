@@ -187,12 +187,13 @@ def _list_sources(
 def _encode_layer_keys(layer: LayerKeys) -> pa.RecordBatch:
     # Bits would have to be unpacked by each reader.
     dead = pa.array(np.ascontiguousarray(layer.dead, np.bool_).view(np.uint8))
-    return pa.record_batch([layer.keys, pa.array(layer.addresses), dead], names=["keys", "addresses", "dead"])
+    columns = {f"key{at}": column for at, column in enumerate(layer.columns)}
+    return pa.record_batch({"addresses": pa.array(layer.addresses), "dead": dead, **columns})
 
 
 def _decode_layer_keys(batch: pa.RecordBatch) -> LayerKeys:
-    keys, addresses, dead = batch.columns
-    return LayerKeys(keys, addresses.to_numpy(), dead.to_numpy().view(np.bool_))
+    addresses, dead, *columns = batch.columns
+    return LayerKeys(tuple(columns), addresses.to_numpy(), dead.to_numpy().view(np.bool_))
 
 
 def _encode_row_mask(mask: RowMask) -> pa.RecordBatch:

@@ -34,9 +34,8 @@ from planner.tables.shared.cache import SharedCache
 from planner.tables.sources.base_table import BaseTable, BaseVersion
 from planner.tables.sources.caches import ENTRY_OVERHEAD, ByteCache
 from planner.tables.sources.generations import GenerationDataset
-from planner.tables.sources.keys import read_physical_keys
 from planner.tables.sources.snapshot import TableSnapshot
-from planner.tables.visibility.key_probe import KeyProbe
+from planner.tables.visibility.key_join import find_rows
 from planner.tables.visibility.key_search import KeySearch
 from planner.tables.visibility.newest import find_newest, find_newest_in_layers
 from planner.tables.visibility.shared_masks import ROW_MASK, LayerRows, SharedMasks
@@ -182,10 +181,13 @@ class Visibility:
     def _compute_flushed_masks(self, snapshot: TableSnapshot) -> SnapshotMasks:
         base = snapshot.base
         regions = [region.generations for region in snapshot.regions.values() if region.generations]
+        # The regions are computed meanwhile.
+        computed = self.executor.map(lambda one: self._compute_region_masks(base, one), regions)
+        of_base = self._compute_base_mask(base, snapshot.generations)
         generations: dict[str, RowMask] = {}
-        for found in self.executor.map(lambda one: self._compute_region_masks(base, one), regions):
+        for found in computed:
             generations.update(found)
-        return SnapshotMasks(self._compute_base_mask(base, snapshot.generations), generations, {})
+        return SnapshotMasks(of_base, generations, {})
 
     # 1. In a region, each generation without what itself and later generations supersede
 
@@ -204,11 +206,11 @@ class Visibility:
         file = self._files.name_region(base, generations)
         loaded = self._files.load_region(self._cache, names, file)
         if loaded is None:
+            layers_of_rows = self._compute_visible_rows(base, generations)
+            keys = self.search.read_keys_of_each(base, generations)
             found = [
-                LayerRows(
-                    rows, build_mask(self.search.read_keys(base, one).addresses[rows], one.fragment_rows)
-                )
-                for one, rows in zip(generations, self._compute_visible_rows(base, generations), strict=True)
+                LayerRows(rows, build_mask(layer.addresses[rows], one.fragment_rows))
+                for one, layer, rows in zip(generations, keys, layers_of_rows, strict=True)
             ]
             self._cache.put_many(
                 [
@@ -230,9 +232,7 @@ class Visibility:
         if all(one is not None for one in before):
             hidden = self.search.recall_superseded(base, last, earlier)
         if hidden is None:
-            return find_newest_in_layers(
-                [self.search.read_keys(base, generation) for generation in generations]
-            )
+            return find_newest_in_layers(self.search.read_keys_of_each(base, generations))
         left = []
         for layer, numbers in zip(before, hidden, strict=True):
             assert layer is not None  # noqa: S101 - that was asked above
@@ -318,11 +318,8 @@ class Visibility:
         fragments: Sequence[StoredFragment],
     ) -> list[tuple[np.ndarray, ...]]:
         """Search, for each generation, the rows of each fragment whose key it has."""
-        probe = KeyProbe([self.search.read_keys(base, one).keys for one in generations])
-        found = self.executor.map(
-            lambda fragment: probe.search(read_physical_keys(base, fragment)), fragments
-        )
-        return list(zip(*found, strict=True))
+        layers = [keys.columns for keys in self.search.read_keys_of_each(base, generations)]
+        return find_rows(base, fragments, layers, self.executor)
 
     def _keep(
         self,

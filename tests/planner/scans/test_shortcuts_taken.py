@@ -87,8 +87,10 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     count(prepared_query, "plain_system_rows", "system rows")
     count(Frames, "plan", "plans")
     count(query_run, "plan_lookup", "lookups")
-    for module in (visibility, key_search, run_tables):
+    for module in (key_search, run_tables):
         count(module, "read_physical_keys", "keys of fragments")
+    for module in (visibility, key_search):
+        count(module, "find_rows", "keys of fragments")
     count(log_reader, "read_wal_entry", "log entries")
     count(Admission, "_scan_source", "conditions evaluated")
     return counted

@@ -20,6 +20,7 @@ from planner.scans.settings import NO_SHORTCUTS
 from planner.tables.shared.cache import SharedCache
 from planner.tables.shared.files import SharedFiles
 from planner.tables.shared.names import FileStamp
+from planner.tables.sources.decoded_columns import DecodedColumns
 from planner.tables.state.catalog import Catalog
 from tests.support.hand_made import make_table
 from tests.support.merging import merge_generations
@@ -117,6 +118,32 @@ def test_columns_lie_in_memory_once(root: Path, open_sharing: Open) -> None:
         columns = engine.catalog.caches["columns"]
         assert columns.nbytes < 1 << 18, "entries, and what is too small for files"
     assert files_of(engines[0]).read_totals().nbytes >= ROWS * 2 * 8
+
+
+def test_a_column_of_small_generations_lies_in_one_file(
+    root: Path, open_sharing: Open, writers: WriterProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = LsmTable.create(root, "t", rows(count=100), bucketed("id", 1, recorded=True), writers)
+    newest = {}
+    for step in range(6):
+        written = {key: {"id": key, "v": step, "s": f"{step} ü"} for key in range(step, 900 + step)}
+        table.put(list(written.values()))
+        table.delete([{"id": 3 * step}])
+        table.close_writers()
+        newest |= written
+        newest.pop(3 * step)
+    expected = totals(pa.Table.from_pylist(list(newest.values()), schema=SCHEMA))
+    await_age(root)
+    engine = open_sharing(root)
+    assert ask(engine) == expected
+    # What there is of one generation is too small for a file.
+    assert len(files_of(engine).list_names()) == 3
+    again = open_sharing(root)
+    monkeypatch.setattr(DecodedColumns, "_decode_chunks", None)
+    kept = [row for key, row in newest.items() if key >= 100]  # the base table's rows are filtered by Lance
+    expected = totals(pa.Table.from_pylist(kept, schema=SCHEMA))
+    assert ask(again, f"{TOTALS} WHERE id >= 100") == expected
+    assert files_of(again).hits == 3
 
 
 def test_masks_and_keys_are_found_too(root: Path, open_sharing: Open, writers: WriterProcess) -> None:

@@ -166,7 +166,7 @@ class TestOwnRows:
         def refused(*_: object, **__: object) -> Any:
             pytest.fail("keys were searched again")
 
-        monkeypatch.setattr(visibility, "KeyProbe", refused)
+        monkeypatch.setattr(visibility, "find_rows", refused)
         monkeypatch.setattr(visibility, "find_newest_in_layers", refused)
         monkeypatch.setattr(visibility, "find_newest", lambda layer: np.ones(len(layer.keys), np.bool_))
         assert read(engine) == {0: 2, 1: 3, 5: 2}

@@ -127,8 +127,8 @@ def test_what_one_query_found_serves_the_next(
     table.check(table.engine)
 
     with monkeypatch.context() as patch:
-        for module in (key_search, visibility):
-            patch.setattr(module, "read_physical_keys", refused)
+        patch.setattr(key_search, "read_physical_keys", refused)
+        patch.setattr(visibility, "find_rows", refused)
         patch.setattr(Visibility, "_apply_tails", refused)
         table.check(table.engine)
     asked: list[int] = []
@@ -155,7 +155,7 @@ def test_what_an_index_told_of_unflushed_rows_is_known_when_they_are_flushed(
         table.write({3: step, 12: step, 25: step}, [step + 5])
         table.check(table.engine)
         with monkeypatch.context() as patch:
-            patch.setattr(visibility, "KeyProbe", refused)
+            patch.setattr(visibility, "find_rows", refused)
             table.flush()
             table.check(table.engine)
 

@@ -24,7 +24,7 @@ from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.decoded_columns import DecodedColumns
 from planner.tables.sources.generations import LayerKeys
 from planner.tables.sources.keys import combine_key_columns
-from planner.tables.visibility.key_probe import KeyProbe
+from planner.tables.visibility.key_join import KeyJoin, split_by_layer
 from planner.tables.visibility.newest import find_newest_in_layers
 
 NARROW, WIDE = st.integers(0, 20), st.sampled_from([0, 1, 2**31, 2**62, 2**63 - 1])
@@ -37,14 +37,14 @@ NARROW, WIDE = st.integers(0, 20), st.sampled_from([0, 1, 2**31, 2**62, 2**63 - 
     stored=st.lists(NARROW | WIDE, max_size=30),
     as_text=st.booleans(),
 )
-def test_a_probe_finds_every_row_of_every_wanted_key(
+def test_a_join_finds_every_row_of_every_wanted_key(
     layers: list[list[int]], stored: list[int], as_text: bool
 ) -> None:
     def column(values: list[int]) -> pa.Array:
         return pa.array(map(str, values), pa.string()) if as_text else pa.array(values, pa.int64())
 
-    found = KeyProbe([column(layer) for layer in layers]).search(column(stored))
-    assert [one.tolist() for one in found] == [
+    found = KeyJoin([[column(layer)] for layer in layers]).search([(0, [column(stored)])] if stored else [])
+    assert [one.tolist() for one in split_by_layer(*found, len(layers))] == [
         [at for at, key in enumerate(stored) if key in layer] for layer in layers
     ]
 
@@ -63,8 +63,10 @@ def test_the_last_row_of_a_key_is_the_newest_unless_it_is_a_tombstone(
         last.update({key: (number, row) for row, (key, _) in enumerate(layer)})
     built = [
         LayerKeys(
-            pa.array(
-                [str(key) if as_text else key for key, _ in layer], pa.string() if as_text else pa.int64()
+            (
+                pa.array(
+                    [str(key) if as_text else key for key, _ in layer], pa.string() if as_text else pa.int64()
+                ),
             ),
             np.arange(len(layer), dtype=np.uint64),
             np.array([dead for _, dead in layer], dtype=np.bool_),
@@ -90,7 +92,7 @@ def test_the_last_row_of_a_key_is_the_newest_unless_it_is_a_tombstone(
     ],
 )
 def test_keys_that_lie_far_apart_are_told_apart(keys: list[int]) -> None:
-    layer = LayerKeys(pa.array(keys), np.arange(len(keys), dtype=np.uint64), np.zeros(len(keys), np.bool_))
+    layer = LayerKeys((pa.array(keys),), np.arange(len(keys), dtype=np.uint64), np.zeros(len(keys), np.bool_))
     (newest,) = find_newest_in_layers([layer])
     assert newest.tolist() == [key not in keys[at + 1 :] for at, key in enumerate(keys)]
 

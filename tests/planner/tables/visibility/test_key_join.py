@@ -1,5 +1,7 @@
 """Keys are found in a column however they lie in it, and a history of keys grows to any length."""
 
+from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -8,9 +10,9 @@ import pytest
 
 from memwal.errors import InvalidInputError
 from planner.tables.sources.keys import KeyHistory, to_hashable
-from planner.tables.visibility.key_probe import MAX_SLOTS_PER_ROW, KeyProbe, _OffsetTable
+from planner.tables.visibility.key_join import FoundRows, KeyJoin, split_by_layer
 
-FAR = MAX_SLOTS_PER_ROW << 16
+FAR = 1 << 20
 STORED: dict[str, list[int]] = {
     "none": [],
     "one": [5],
@@ -44,8 +46,15 @@ WANTED: list[list[list[int]]] = [
 ]
 
 
-@pytest.mark.parametrize("wanted", WANTED, ids=str)
+def find(layers: list[list[pa.Array]], *batches: list[pa.Array]) -> list[list[int]]:
+    """Search batches of key columns; return the rows of each set, numbered from 0."""
+    starts = np.cumsum([0, *(len(batch[0]) for batch in batches)]).tolist()
+    found = KeyJoin(layers).search(zip(starts, batches, strict=False))
+    return [rows.tolist() for rows in split_by_layer(*found, len(layers))]
+
+
 @pytest.mark.parametrize("layout", STORED)
+@pytest.mark.parametrize("wanted", WANTED, ids=str)
 def test_every_row_of_every_wanted_key_is_found(layout: str, wanted: list[list[int]]) -> None:
     stored = STORED[layout]
     for kind in (pa.int64(), pa.uint64(), pa.string(), pa.int32(), pa.int8()):
@@ -54,55 +63,102 @@ def test_every_row_of_every_wanted_key_is_found(layout: str, wanted: list[list[i
             return pa.array([str(value) if kind == pa.string() else value for value in values], kind)
 
         try:
-            layers, keys = [column(layer) for layer in wanted], column(stored)
+            layers, keys = [[column(layer)] for layer in wanted], column(stored)
         except (OverflowError, pa.ArrowInvalid):
             continue  # no values of this type
-        probe = KeyProbe(layers)
-        for _ in range(2):
-            found = probe.search(keys)
-            assert [one.tolist() for one in found] == [
-                [at for at, key in enumerate(stored) if key in layer] for layer in wanted
-            ]
-            assert {one.dtype for one in found} == {np.dtype(np.uint32)}
+        half = len(keys) // 2
+        batches = [[part] for part in (keys[:half], keys[half:]) if len(part)]
+        assert find(layers, *batches) == [
+            [at for at, key in enumerate(stored) if key in layer] for layer in wanted
+        ]
+
+
+def test_ascending_keys_of_a_narrow_type_are_found_over_its_whole_range() -> None:
+    stored = pa.array(range(-128, 128), pa.int8())
+    assert find([[pa.array([127, -128], pa.int8())]], [stored]) == [[0, 255]]
 
 
 def test_no_set_of_keys_is_refused() -> None:
-    with pytest.raises(InvalidInputError, match="it needs at least one"):
-        KeyProbe([])
+    with pytest.raises(InvalidInputError, match="at least one is needed"):
+        KeyJoin([])
 
 
-@pytest.mark.parametrize(("layout", "hashes"), [("dense", False), ("shuffled", False), ("repeated", True)])
-def test_integers_are_hashed_only_where_they_repeat_or_spread(layout: str, *, hashes: bool) -> None:
-    probe = KeyProbe([pa.array([4, 5])])
-    probe.search(pa.array(STORED[layout]))
-    assert (probe._hashed is not None) is hashes
+def test_ascending_integers_are_not_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    joined: list[pa.RecordBatch] = []
+
+    def join(_: KeyJoin, batches: Iterator[pa.RecordBatch]) -> list[FoundRows]:
+        joined.extend(batches)
+        return []
+
+    monkeypatch.setattr(KeyJoin, "_join", join)
+    layers = [[pa.array([4, 5])]]
+    assert find(layers, [pa.array([1, 4, 9])], [pa.array([10, 11])]) == [[1]]
+    assert not joined
+    find(layers, [pa.array([1, 4, 9])], [pa.array([5, 4])], [pa.array([4, 4])])
+    assert [batch.column("row").to_pylist() for batch in joined] == [[3, 4], [5, 6]]
 
 
-def test_a_table_of_offsets_is_as_long_as_the_span_of_its_keys() -> None:
-    table = _OffsetTable.of(np.array([7, -3, 4]))
-    assert table is not None
-    assert table._table.tolist() == [1, -1, -1, -1, -1, -1, -1, 2, -1, -1, 0]
-    assert table._table.dtype == np.int32
-    assert _OffsetTable.of(np.array([7, -3, 7])) is None
-
-
-def test_a_table_of_offsets_has_a_largest_size() -> None:
-    assert _OffsetTable.of(np.array([FAR - 1, 0])) is not None
-    assert _OffsetTable.of(np.array([FAR, 0])) is None
-    # More keys may spread further.
-    count = 2 << 16
-    keys = np.arange(count)[::-1] * MAX_SLOTS_PER_ROW
-    assert _OffsetTable.of(keys) is not None
-    assert _OffsetTable.of(np.append(keys, count * MAX_SLOTS_PER_ROW * 2)) is None
+def test_rows_ascend_where_some_batches_were_joined() -> None:
+    layers = [[pa.array([1, 2, 3])], [pa.array([3])]]
+    batches = [[3, 1], [1, 2, 3], [2, 2], [0, 3]]
+    assert find(layers, *[[pa.array(batch)] for batch in batches]) == [[0, 1, 2, 3, 4, 5, 6, 8], [0, 4, 8]]
 
 
 def test_many_keys_of_many_sets_are_found_in_order() -> None:
     rng = np.random.default_rng(3)
     stored = rng.integers(0, 200, 1000)
     layers = [rng.integers(0, 200, 150) for _ in range(5)]
-    found = KeyProbe([pa.array(layer) for layer in layers]).search(pa.array(stored))
-    for one, layer in zip(found, layers, strict=True):
-        assert one.tolist() == np.flatnonzero(np.isin(stored, layer)).tolist()
+    found = find([[pa.array(layer)] for layer in layers], *[[pa.array(part)] for part in np.split(stored, 4)])
+    assert found == [np.flatnonzero(np.isin(stored, layer)).tolist() for layer in layers]
+
+
+def test_an_error_of_the_storage_keeps_its_type() -> None:
+    def fail() -> Iterator[tuple[int, list[pa.Array]]]:
+        yield 0, [pa.array(["a"])]
+        raise FileNotFoundError("x is gone")
+
+    with pytest.raises(FileNotFoundError, match="x is gone"):
+        KeyJoin([[pa.array(["a"])]]).search(fail())
+
+
+NAN, OTHER_NAN = np.array([0x7FF8 << 48, -1], dtype=np.int64).view(np.float64)
+VALUES: list[tuple[list[Any], pa.DataType]] = [
+    (["", "a", "ä", "a\u0308", "\U0001f600", "a\0", "A", " a"], pa.string()),
+    (["", "ä", "b"], pa.large_string()),
+    ([b"", b"\0", b"\0\0", b"\xff"], pa.binary()),
+    ([b"ab", b"cd", b"\0\0"], pa.binary(2)),
+    ([0.0, -0.0, float(NAN), 1.5, float("inf"), 5e-324], pa.float64()),
+    ([0.0, -0.0, 1.5], pa.float32()),
+    ([True, False], pa.bool_()),
+    ([0, 2**63, 2**64 - 1], pa.uint64()),
+    ([-5, 0, 5], pa.timestamp("us", "Europe/Berlin")),
+    ([-5, 0, 5], pa.date32()),
+    ([0, 5], pa.time64("ns")),
+    ([Decimal("-1.50"), Decimal("0.00"), Decimal("99.99")], pa.decimal128(10, 2)),
+]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"), VALUES, ids=lambda one: str(one) if isinstance(one, pa.DataType) else ""
+)
+def test_a_key_of_any_type_is_found_by_its_own_value_alone(values: list[Any], kind: pa.DataType) -> None:
+    stored = pa.array(values, kind)
+    for at, value in enumerate(values):
+        assert find([[pa.array([value], kind)]], [stored], [stored]) == [[at, at + len(values)]]
+
+
+def test_one_nan_is_as_good_as_another() -> None:
+    assert find([[pa.array([float(OTHER_NAN)])]], [pa.array([1.0, float(NAN)])]) == [[1]]
+
+
+def test_a_composite_key_is_found_where_all_parts_are_equal() -> None:
+    wanted = [pa.array(["a", "ab", ""]), pa.array(["bc", "c", "x"]), pa.array([1, 1, 2])]
+    texts, others, numbers = (
+        ["a", "ab", "a", "", "", "a"],
+        ["bc", "c", "c", "x", "x", "bc"],
+        [1, 1, 1, 2, 1, 1],
+    )
+    assert find([wanted], [pa.array(texts), pa.array(others), pa.array(numbers)]) == [[0, 1, 3, 5]]
 
 
 @pytest.mark.parametrize("step", [1, 7, 63, 64, 65, 500])
@@ -141,9 +197,6 @@ def test_unknown_keys_are_in_no_row() -> None:
     found = KeyHistory().find(pa.array([1, 2]), 0)
     assert found is not None
     assert (found.tolist(), found.dtype) == ([], np.dtype(np.int64))
-
-
-NAN, OTHER_NAN = np.array([0x7FF8 << 48, -1], dtype=np.int64).view(np.float64)
 
 
 @pytest.mark.parametrize(
