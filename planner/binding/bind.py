@@ -26,6 +26,7 @@ from planner.binding.distance_operators import SPLIT_OPERATORS, find_vector_name
 from planner.binding.key_query import find_key_query
 from planner.binding.names import INFORMATION_SCHEMA, Meaning, NameResolver, StatementNames, ViewTrail
 from planner.binding.rewrites import NESTED, REWRITES, Names
+from planner.binding.value_types import find_computed
 from planner.sql.dialects.names import NamedTable
 from planner.sql.limits import SHALLOW_WORDS, SIZE_WORDS, check_depth, check_literal_sizes, find_sizes
 from planner.sql.references import (
@@ -115,6 +116,7 @@ def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: st
         frozenset(binder.distances),
         tuple(binder.vectors),
         sizes,
+        find_computed(text, binder.slots) if binder.slots else frozenset(),
     )
 
 

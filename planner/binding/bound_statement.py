@@ -15,7 +15,7 @@ from memwal.errors import InvalidInputError
 from memwal.transforms.determinism import has_unstable_call
 from planner.binding.key_query import KeyQuery
 from planner.bridge.distance_functions import is_vector_type
-from planner.bridge.parameter_types import plain_value, sql_literal, to_bindable
+from planner.bridge.parameter_types import plain_value, sql_literal, sql_type, to_bindable
 from planner.sql.as_of import AsOf
 from planner.sql.limits import check_bound_size
 from planner.sql.search_call import QueryVectors, SearchCall
@@ -117,6 +117,10 @@ class BoundStatement:
         distances: the distance functions that it calls.
         vectors: long constants that are not in the text: $vector_1 is the first one.
         sizes: ordinal -> function of the parameters whose size is limited; see `planner.sql.limits`.
+        computed: ordinals of the parameters that are operands of arithmetic.
+        value_types: types of the values that are bound; empty where the text, or a guess, decides.
+        cast_types: types that parameters are cast to in the text for DataFusion, where it would not plan them
+            without; empty if it does.
     """
 
     sql: str
@@ -129,6 +133,9 @@ class BoundStatement:
     distances: frozenset[str] = frozenset()
     vectors: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
     sizes: Mapping[int, str] = field(default_factory=dict, repr=False, hash=False)
+    computed: frozenset[int] = frozenset()
+    value_types: tuple[pa.DataType, ...] = ()
+    cast_types: tuple[pa.DataType, ...] = ()
 
     @cached_property
     def lists_tables(self) -> bool:
@@ -167,19 +174,15 @@ class BoundStatement:
         """Return whether the statement names a volatile function, or a column of such a name."""
         return has_unstable_call(_WORD.findall(self.render()))
 
-    def argument_types(self, types: Sequence[pa.DataType]) -> tuple[pa.DataType, ...]:
-        """Replace the types of those parameters that are arguments of search functions.
-
-        Args:
-            types: inferred from the rendered text, which has no search functions.
-        """
-        search_types = {
+    @property
+    def argument_types(self) -> Mapping[int, pa.DataType]:
+        """Return ordinal -> type of those parameters that are arguments of search functions."""
+        return {
             ordinal: kind
             for reference in self.references
             if reference.search is not None
             for ordinal, kind in reference.search.parameter_types.items()
         }
-        return tuple(search_types.get(ordinal, kind) for ordinal, kind in enumerate(types))
 
     def render(self, parameters: Sequence[pa.Scalar] | None = None) -> str:
         """Render the text for DataFusion: private table names, and parameters as typed literals.
@@ -276,8 +279,13 @@ class BoundStatement:
             if isinstance(piece, Piece):
                 text = piece.text
             elif parameters is None or piece.ordinal in kept:
-                text = f" ${piece.ordinal + 1} "
+                text = f" {self._write_placeholder(piece.ordinal)} "
             else:
                 text = f" {sql_literal(parameters[piece.ordinal])} "
             rendered.append((text, piece))
         return rendered
+
+    def _write_placeholder(self, ordinal: int) -> str:
+        """Return the text of a parameter, with a cast that DataFusion's names of columns do not show."""
+        name = sql_type(self.cast_types[ordinal]) if self.cast_types else None
+        return f"${ordinal + 1}" if name is None else f"CAST(${ordinal + 1} AS {name})"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
+import pyarrow as pa
+
 from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
 from planner.binding.substrait import Bound
 
@@ -69,6 +71,18 @@ def schema_changed_error(sql: str) -> PreconditionError:
     """Return the error for a statement whose result has other columns than when it was prepared."""
     msg = "the result of this statement has changed since it was prepared, because a table was altered"
     return PreconditionError(f"{msg}: prepare it again: {sql}")
+
+
+def result_differs_error(sql: str, promised: pa.Schema, found: pa.Schema) -> InvalidInputError:
+    """Return the error for bound values with which the result has other columns than the client was told."""
+    changed = [
+        f"{new.name!r} would be {new.type}, and not {old.type}"
+        for old, new in zip(promised, found, strict=False)
+        if not old.equals(new)
+    ]
+    what = ", ".join(changed) or f"it would have {len(found)} columns, and not {len(promised)}"
+    msg = f"the bound values give the result of this statement other columns ({what})"
+    return InvalidInputError(f"{msg}: say their types in the text, as in CAST($1 AS DOUBLE): {sql}")
 
 
 def translate_error(
