@@ -45,6 +45,7 @@ from planner.sql.search_call import (
     read_call,
     render_subquery,
 )
+from planner.sql.standard.spell_out import spell_out
 from planner.sql.tokens import (
     VECTOR,
     Edit,
@@ -74,7 +75,7 @@ def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: st
         NotFoundError: a table, schema or catalog does not exist.
         UnsupportedError: the statement is not supported.
     """
-    text = tokenize(sql)
+    text = spell_out(tokenize(sql))
     grows = text.has_any(SIZE_WORDS)
     if grows:
         check_literal_sizes(text)
@@ -117,6 +118,7 @@ def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: st
         tuple(binder.vectors),
         sizes,
         find_computed(text, binder.slots) if binder.slots else frozenset(),
+        spelled=text.sql,
     )
 
 
@@ -285,7 +287,7 @@ class _Binder:
     ) -> list[Piece | Slot]:
         """Return a view as a derived table."""
         inner = trail.enter(view.name)
-        pieces = self._rewrite(inner.read(view.view.strip()), 0, inner)
+        pieces = self._rewrite(spell_out(inner.read(view.view.strip())), 0, inner)
         body = [
             Piece(piece.text, origin, verbatim=False, mend=piece.mend)
             for piece in pieces

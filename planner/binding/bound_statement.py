@@ -121,6 +121,7 @@ class BoundStatement:
         value_types: types of the values that are bound; empty where the text, or a guess, decides.
         cast_types: types that parameters are cast to in the text for DataFusion, where it would not plan them
             without; empty if it does.
+        spelled: `sql` in the forms that DataFusion has, from which the text for it is made.
     """
 
     sql: str
@@ -136,6 +137,7 @@ class BoundStatement:
     computed: frozenset[int] = frozenset()
     value_types: tuple[pa.DataType, ...] = ()
     cast_types: tuple[pa.DataType, ...] = ()
+    spelled: str = field(default="", repr=False)
 
     @cached_property
     def lists_tables(self) -> bool:
@@ -239,13 +241,13 @@ class BoundStatement:
         return "".join(text for text, _ in rendered), values | self.constants
 
     def syntax_error(self, message: str) -> InvalidInputError:
-        """Translate a syntax error of DataFusion in the text of `render()`, with its place in `sql`."""
+        """Translate a syntax error of DataFusion in the text of `render()`, with its place in `spelled`."""
         position = _DATAFUSION_POSITION.search(message)
         summary = re.sub(r'^.*ParserError\("(.*)"\).*$', r"\1", message, flags=re.DOTALL)
         summary = re.sub(r" at Line: \d+, Column: \d+", "", summary).replace('\\"', '"')
         if position is None and summary.endswith("EOF"):
             return InvalidInputError(
-                at_position(self.sql, len(self.sql.rstrip()), f"Syntax error: {summary},")
+                at_position(self.spelled, len(self.spelled.rstrip()), f"Syntax error: {summary},")
             )
         if position is None:
             return InvalidInputError(f"Syntax error: {summary}")
@@ -262,8 +264,8 @@ class BoundStatement:
                 break
             reached += len(text)
         else:
-            origin = len(self.sql)
-        return InvalidInputError(at_position(self.sql, origin, f"Syntax error: {summary},"))
+            origin = len(self.spelled)
+        return InvalidInputError(at_position(self.spelled, origin, f"Syntax error: {summary},"))
 
     def _render(
         self, parameters: Sequence[pa.Scalar] | None, kept: frozenset[int] = frozenset()
