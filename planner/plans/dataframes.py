@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 
 import pyarrow as pa
 import pyarrow.dataset as pads
@@ -29,6 +31,8 @@ from planner.bridge.run_control import stream_batches
 from planner.plans.checks.mistaken_plans import MOVING_RULE, SUSPECT, TOTALS, check_plan
 from planner.plans.checks.unordered_extremes import EXTREMES_OF_GROUPS, has_unordered_extremes
 from planner.plans.errors import translate_error
+from planner.plans.forms.multisets import MULTISETS, FindSchema, number_equal_rows
+from planner.plans.forms.repeated_names import make_names_unique
 from planner.plans.resident_tables import NO_RESIDENTS, RESIDENT_ROWS, Residents
 from planner.plans.system_leaf import list_tables_and_views, make_system_leaves
 from planner.scans.query_run import QueryRun
@@ -84,11 +88,13 @@ class PlannedFrame(DataFrame):
     Attributes:
         moves_conditions: whether the optimizer moves conditions below other operators.
         is_checked: whether the same plan was found before to be answered rightly.
+        shown: name of a column -> the name that clients see, of columns that share theirs.
     """
 
     moves_conditions: bool = True
     is_checked: bool = False
     _optimized: LogicalPlan | None = None
+    shown: Mapping[str, str] = MappingProxyType({})
 
     def optimized_logical_plan(self) -> LogicalPlan:
         """Return the optimised plan."""
@@ -135,8 +141,13 @@ class Frames:
         try:
             optimized = frame.optimized_logical_plan()
         except Exception:  # noqa: BLE001 - the run raises the error
-            return frame.schema()
-        return self._schema_reader.create_dataframe_from_logical_plan(optimized).schema()
+            schema = frame.schema()
+        else:
+            schema = self._schema_reader.create_dataframe_from_logical_plan(optimized).schema()
+        shown = frame.shown if isinstance(frame, PlannedFrame) else None
+        if not shown:
+            return schema
+        return pa.schema([field.with_name(shown.get(field.name, field.name)) for field in schema])
 
     def plan(
         self,
@@ -193,7 +204,10 @@ class Frames:
             replan = partial(
                 _plan_text, context, bound.kind, values=values, nulls=nulls, is_typed=not untyped
             )
-            frame = PlannedFrame(replan(text, written).df)
+            plan_part = partial(self._plan_part, context, values)
+            if MULTISETS.search(text):
+                text, written = (number_equal_rows(sql, plan_part) for sql in (text, written))
+            frame = _plan_unique(bound.kind, replan, text, written, plan_part)
             frame.moves_conditions, frame.is_checked = moving, is_checked
             if untyped:
                 return frame
@@ -219,6 +233,15 @@ class Frames:
         except Exception as error:
             raise translate_error(error, bound, run.failure) from error
         return frame
+
+    def _plan_part(self, context: SessionContext, values: Mapping[str, pa.Scalar], sql: str) -> pa.Schema:
+        """Plan a query that is a part of a statement; return the schema of its result."""
+
+        def plan(text: str, _: str) -> DataFrame:
+            return context.sql(text, param_values=dict(values) or None)
+
+        plan_part = partial(self._plan_part, context, values)
+        return self.schema(_plan_unique(StatementKind.QUERY, plan, sql, sql, plan_part))
 
     def _register_tables(
         self,
@@ -441,6 +464,32 @@ def _plan_text(
         for old, new in zip(frame.schema().names, names, strict=True):
             if old != new:
                 frame = frame.with_column_renamed(quote(old), new)
+    return frame
+
+
+def _plan_unique(
+    kind: StatementKind,
+    replan: Callable[[str, str], DataFrame],
+    text: str,
+    written: str,
+    find_schema: FindSchema,
+) -> PlannedFrame:
+    """Plan a statement, and if it is refused, with unique names of its outputs."""
+    try:
+        return PlannedFrame(replan(text, written).df)
+    except Exception:
+        if kind is StatementKind.DESCRIBE:
+            raise  # its rows would tell the unique names
+        unique, unique_written = (make_names_unique(sql, find_schema) for sql in (text, written))
+        if unique is None or unique_written is None:
+            raise
+        frame = None
+        # The first error speaks of the text as it was written.
+        with contextlib.suppress(Exception):
+            frame = PlannedFrame(replan(unique.sql, unique_written.sql).df)
+        if frame is None:
+            raise
+    frame.shown = unique_written.find_shown()
     return frame
 
 

@@ -1,4 +1,4 @@
-"""Moves the order of an aggregate of texts into its brackets, which is the only place where DataFusion takes it.
+"""Moves the order of an aggregate of texts into its brackets, where alone DataFusion takes it.
 
     listagg(name, ', ') WITHIN GROUP (ORDER BY id)
 ->  string_agg(name, ', ' ORDER BY id)

@@ -83,7 +83,7 @@ def _find_scope(text: SqlText, at: int) -> range:
             break
         first -= 1
     last = at
-    for last in text.level(at):  # noqa: B007 - its last value is needed
+    for last in text.level(at):
         if words[last] in _SET_OPERATIONS:
             break
     return range(first, last + 1)

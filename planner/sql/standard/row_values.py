@@ -1,4 +1,4 @@
-"""Compares rows of values field by field, as the standard does; DataFusion compares structs, which have no NULL.
+"""Compares rows of values field by field, as the standard does; DataFusion compares them as structs.
 
     (a, b) = (1, 2)             ->  (a = 1 AND b = 2)
     (a, b) < (1, 2)             ->  (a < 1 OR (a = 1 AND b < 2))
@@ -202,7 +202,7 @@ class _Comparison:
             *self._compare("=", self.left.fields, [f'"row#".{field}' for field in fields]),
         ]
         if position not in _TRUE | _FALSE:
-            message = "(a, b) IN (SELECT ..) as a value is not offered: write it in a condition, or EXISTS; it stands"
+            message = "(a, b) IN (SELECT ..) as a value is not offered: write EXISTS in a condition; it stands"
             raise UnsupportedError(at_position(text.sql, text.start(self.left.first), message))
         # What may be true counts where rows stay if no row of the subquery is equal.
         counts_unknown = is_denied == (position in _TRUE)
