@@ -196,6 +196,7 @@ class _Binder:
             relations=references.aliases,
             find_names_among=lambda tokens: names.find_names_among(references, tokens),
             find_number_columns=names.find_number_columns,
+            find_instants=names.find_instant_columns,
             find_vectors=lambda: find_vector_names(text, names.find_vector_columns()),
             keep_vector=self._keep_vector,
             replaced=[(call.first, call.closing) for call, _ in searches],

@@ -202,7 +202,9 @@ class _Comparison:
             *self._compare("=", self.left.fields, [f'"row#".{field}' for field in fields]),
         ]
         if position not in _TRUE | _FALSE:
-            message = "(a, b) IN (SELECT ..) as a value is not offered: write EXISTS in a condition; it stands"
+            message = (
+                "(a, b) IN (SELECT ..) as a value is not offered: write EXISTS in a condition; it stands"
+            )
             raise UnsupportedError(at_position(text.sql, text.start(self.left.first), message))
         # What may be true counts where rows stay if no row of the subquery is equal.
         counts_unknown = is_denied == (position in _TRUE)
