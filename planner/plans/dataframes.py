@@ -205,10 +205,13 @@ class Frames:
                 _plan_text, context, bound.kind, values=values, nulls=nulls, is_typed=not untyped
             )
             plan_part = partial(self._plan_part, context, values)
+            shown: Mapping[str, str] = {}
             if MULTISETS.search(text):
-                text, written = (number_equal_rows(sql, plan_part) for sql in (text, written))
+                text, _ = number_equal_rows(text, plan_part)
+                written, shown = number_equal_rows(written, plan_part)
             frame = _plan_unique(bound.kind, replan, text, written, plan_part)
             frame.moves_conditions, frame.is_checked = moving, is_checked
+            frame.shown = {**shown, **frame.shown}
             if untyped:
                 return frame
             searches = any(reference.search is not None for reference in bound.references)

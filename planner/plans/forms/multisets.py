@@ -13,7 +13,7 @@ Equal rows are numbered on both sides, so that each has a partner at most once.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import pyarrow as pa
@@ -24,29 +24,34 @@ from planner.sql.tokens import SqlText, quote, tokenize
 
 MULTISETS: Final = re.compile(r"\b(?:intersect|except|minus)\s+all\b", re.IGNORECASE)
 """Texts that may have such operations: private names and comments are not in the way."""
+_PLAIN_NAME: Final = re.compile(r"\w+")
 FindSchema: TypeAlias = Callable[[str], pa.Schema]
 """Plans a query, and returns the schema of its result."""
 
 
-def number_equal_rows(sql: str, find_schema: FindSchema) -> str:
+def number_equal_rows(sql: str, find_schema: FindSchema) -> tuple[str, Mapping[str, str]]:
     """Return a statement without these operations.
 
     Args:
         sql: for DataFusion.
         find_schema: of one of its queries.
 
+    Returns:
+        The statement, and name of an output -> the name that clients see, which is that of an expression.
+
     Raises:
         InvalidInputError: two sides have different numbers of columns.
         UnsupportedError: the columns of a side can't be found, or their types differ.
     """
+    shown: dict[str, str] = {}
     while True:
         text = tokenize(sql)
         bodies = [body for body in find_bodies(text) if any(map(_is_multiset, body.operators))]
         if not bodies:
-            return sql
+            return sql, shown
         # Those within its operands come later in the list.
         body = bodies[-1]
-        written = _Writer(text, body, find_schema).write()
+        written = _Writer(text, body, find_schema, shown).write()
         first, last = body.operands[0].start, body.operands[-1].stop - 1
         sql = f"{sql[: text.start(first)]}{written}{sql[text.end(last) :]}"
 
@@ -58,7 +63,10 @@ def _is_multiset(operator: SetOperator) -> bool:
 class _Writer:
     """Writes the set operations of one query."""
 
-    def __init__(self, text: SqlText, body: QueryBody, find_schema: FindSchema) -> None:
+    def __init__(
+        self, text: SqlText, body: QueryBody, find_schema: FindSchema, shown: dict[str, str]
+    ) -> None:
+        self._shown = shown
         self._text = text
         self._body = body
         self._find_schema = find_schema
@@ -95,8 +103,16 @@ class _Writer:
             for side in (left, right)
         ]
         pairs = zip(names, schemas[0].names, strict=True)
-        outputs = ", ".join(f"{name} AS {quote(shown)}" for name, shown in pairs)
+        outputs = ", ".join(f"{name} AS {quote(self._name(shown))}" for name, shown in pairs)
         return f'SELECT {outputs} FROM ({f" {operator.word} ".join(sides)}) AS "m#"'  # noqa: S608 - parsed SQL
+
+    def _name(self, name: str) -> str:
+        """Return the name of an output; an expression's must not be that of another column."""
+        if _PLAIN_NAME.fullmatch(name):
+            return name
+        unique = f"?m#{len(self._shown) + 1}"
+        self._shown[unique] = self._shown.get(name, name)
+        return unique
 
     def _find_columns(self, side: str) -> pa.Schema:
         try:
