@@ -155,13 +155,13 @@ class PreparedStatements:
     def _schema(self, command: sql.CommandPreparedStatementQuery, call: Call) -> pa.Schema:
         handle = _decode_handle(command.prepared_statement_handle)
         bound = self._find_bound(handle, self._find_number(handle))
-        return describe_result_schema(self._prepare_query(handle, call, bound))
+        return describe_result_schema(self._prepare_query(handle, call, _list_types(bound)))
 
     def _plan(self, command: sql.CommandPreparedStatementQuery, call: Call) -> PlannedStream:
         handle = _decode_handle(command.prepared_statement_handle)
         binding_id = self._find_number(handle)
         bound = self._find_bound(handle, binding_id)
-        query = self._prepare_query(handle, call, bound)
+        query = self._prepare_query(handle, call, _list_types(bound))
         needed = len(query.parameter_schema)
         if needed and bound is None:
             raise InvalidInputError(
@@ -193,7 +193,7 @@ class PreparedStatements:
         settings = decode_settings(ticket.settings)
         handle = ticket.handle
         bound = self._find_bound(handle, ticket.binding_id)
-        plan = self._prepare_query(handle, call, bound, settings.shortcuts)
+        plan = self._prepare_query(handle, call, _list_types(bound), settings.shortcuts)
         if not isinstance(plan, PreparedQuery | Kill):
             raise update_by_ticket_error(plan.sql)
         parameters = self._restore(handle, bound, plan)
@@ -230,7 +230,7 @@ class PreparedStatements:
     ) -> bytes:
         handle = _decode_handle(command.prepared_statement_handle)
         bound = read_schema(reader, call)
-        plan = self._prepare_query(handle, call, bound.empty_table())
+        plan = self._prepare_query(handle, call, bound.types)
         parameters = read_parameters(reader, bound, call, plan.parameter_schema, self._limits)
         is_kept = self._bindings.add(handle.id, parameters)
         handle.parameters = b""
@@ -323,7 +323,7 @@ class PreparedStatements:
         self,
         handle: own.PreparedHandle,
         call: Call,
-        bound: pa.Table | None = None,
+        bound: Sequence[pa.DataType] = (),
         shortcuts: Shortcuts | None = None,
     ) -> PreparedQuery | PreparedWrite | Kill:
         """Return the plan of a statement, for the types of the parameters that were bound."""
@@ -331,8 +331,12 @@ class PreparedStatements:
         promised = handle.schema_digest
         if handle.plan:
             return self._preparation.prepare_plan(handle.plan, settings, call, promised)
-        types = () if bound is None else bound.schema.types
-        return self._preparation.prepare(handle.query, settings, call, promised, types)
+        return self._preparation.prepare(handle.query, settings, call, promised, bound)
+
+
+def _list_types(bound: pa.Table | None) -> Sequence[pa.DataType]:
+    """Return the types of bound parameters; none where none are bound."""
+    return () if bound is None else tuple(bound.schema.types)
 
 
 def _restore_settings(handle: own.PreparedHandle, shortcuts: Shortcuts) -> SessionSettings:

@@ -34,7 +34,9 @@ def compare_late_dates(
         text: the statement.
         find_instants: returns the columns that are timestamps in all tables, with their types.
     """
-    if not any(word == STRING and is_late(text.tokens[i].text) for i, word in enumerate(text.words)):
+    if STRING not in text.words or not any(
+        word == STRING and is_late(text.tokens[i].text) for i, word in enumerate(text.words)
+    ):
         return
     instants = find_instants()
     for i in text.names:

@@ -79,7 +79,7 @@ def compare_fields(text: SqlText) -> Iterator[Edit]:
         UnsupportedError: a row is compared in a way that has no counterpart.
     """
     words = text.words
-    at = 0
+    at = words.index(")") if ")" in words else len(words)
     while at < len(words) - 1:
         if words[at] == ")" and (words[at + 1] in _COMPARISONS or words[at + 1] in {"IN", "NOT", "BETWEEN"}):
             left = _read_left(text, at)
