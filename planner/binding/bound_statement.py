@@ -25,6 +25,8 @@ MAX_QUERIES = 10_000
 """The number of vectors that one subquery may give."""
 # A call has parentheses, unless the name of the function begins with one of these words.
 _CALL = re.compile(r"\(|\b(?:current|local|session|user)", re.IGNORECASE)
+_QUANTIFIER = re.compile(r"\b(?:ANY|SOME|ALL)\s*\(\s*$", re.IGNORECASE)
+_CLOSING = re.compile(r"\s*\)")
 _WORD = re.compile(r"\w+")
 _DATAFUSION_POSITION = re.compile(r"Line: (\d+), Column: (\d+)")
 
@@ -210,6 +212,26 @@ class BoundStatement:
     def as_written(self) -> BoundStatement:
         """Return the statement without corrections, whose columns have the names of the original text."""
         return replace(self, _pieces=tuple(piece for piece in self._pieces if not piece.mend))
+
+    def compare_elements(self) -> tuple[BoundStatement, frozenset[int]]:
+        """Return the statement with single values in the places of lists, to find their types by.
+
+            id = ANY($1)  ->  id = $1
+
+        Returns:
+            The statement, and the ordinals of the lists.
+        """
+        pieces = list(self._pieces)
+        ordinals = set()
+        for i in range(1, len(pieces) - 1):
+            before, slot, after = pieces[i - 1 : i + 2]
+            if isinstance(slot, Slot) and isinstance(before, Piece) and isinstance(after, Piece):
+                begin, end = _QUANTIFIER.search(before.text), _CLOSING.match(after.text)
+                if begin is not None and end is not None:
+                    pieces[i - 1] = replace(before, text=before.text[: begin.start()] + " ")
+                    pieces[i + 1] = replace(after, text=" " + after.text[end.end() :])
+                    ordinals.add(slot.ordinal)
+        return replace(self, _pieces=tuple(pieces)), frozenset(ordinals)
 
     def without_text(self) -> BoundStatement:
         """Return the statement as processes need it that do not plan it: without the text for DataFusion."""

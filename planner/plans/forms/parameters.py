@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -26,6 +27,8 @@ _GUESSES: Final = (
     pa.string(),
     pa.float64(),
     pa.int64(),
+    pa.date32(),
+    pa.list_(pa.int64()),
     pa.list_(pa.float64()),
     pa.list_(pa.string()),
 )
@@ -52,9 +55,12 @@ def plan_with_types(
         told = _find_told_types(frames, bound, run, catalog)
     except InvalidInputError as error:
         refusal = error
+    lists = _find_lists(frames, bound, run, catalog)
     planned: _Planned | None = None
     for guess in _GUESSES:
-        types = tuple(told.get(ordinal, guess) for ordinal in range(bound.parameter_count))
+        types = tuple(
+            told.get(ordinal, lists.get(ordinal, guess)) for ordinal in range(bound.parameter_count)
+        )
         try:
             found = planner.plan_either(bound, told, types)
             planned = planned or found
@@ -62,7 +68,7 @@ def plan_with_types(
                 found[0].optimized_logical_plan()  # raises if types don't fit
         except Exception as error:  # noqa: BLE001 - the bindings have no types of errors
             refusal = refusal or error
-            if len(told) == len(types):
+            if len(told) + len(lists) >= len(types):
                 break
         else:
             return found
@@ -103,6 +109,19 @@ def _represent(kind: pa.DataType) -> pa.Scalar:
     """Return a value of a type: NULL, or an empty list where DataFusion's bindings can't bind NULL."""
     empty = pa.scalar([], kind) if pa.types.is_list(kind) else None
     return pa.scalar(None, kind) if empty is None or to_bindable(empty) is None else empty
+
+
+def _find_lists(
+    frames: Frames, bound: BoundStatement, run: QueryRun, catalog: VisibleCatalog
+) -> Mapping[int, pa.DataType]:
+    """Return ordinal -> type of the parameters of ANY and ALL, by what their elements are compared with."""
+    single, ordinals = bound.compare_elements()
+    if not ordinals:
+        return {}
+    with contextlib.suppress(InvalidInputError):
+        told = _find_told_types(frames, single, run, catalog)
+        return {ordinal: pa.list_(told[ordinal]) for ordinal in ordinals & told.keys()}
+    return {}
 
 
 def _find_told_types(

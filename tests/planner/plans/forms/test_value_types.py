@@ -85,6 +85,11 @@ def test_values_count_as_they_are(judged: Judged, sql: str, values: list[Any]) -
         ("SELECT ? AS x", [pa.string()]),
         ("SELECT id * ? AS x FROM t WHERE s = ?", [pa.int64(), pa.string()]),
         ("SELECT abs(?) AS x", [pa.float64()]),
+        (
+            "SELECT id FROM t WHERE f = ANY(?) AND s <> ALL (?)",
+            [pa.list_(pa.float64()), pa.list_(pa.string())],
+        ),
+        ("SELECT id FROM t WHERE d = ANY(?)", [pa.list_(pa.decimal128(10, 2))]),
         ("SELECT sum(CASE WHEN s = ? THEN ? END) AS x FROM t", [pa.float64(), pa.float64()]),
     ],
 )
