@@ -133,6 +133,7 @@ class _Binder:
         self.parameter_count = 0
         self.vectors: list[tuple[float, ...]] = []  # constants that are not in the text
         self.distances: set[str] = set()  # distance functions that are called
+        self._views = 0  # number of views that were expanded
         self._sites = 0  # number of table references, those of views once per expansion
 
     def query(self, text: SqlText, start: int) -> list[Piece | Slot]:
@@ -177,6 +178,7 @@ class _Binder:
             # Views that name other views twice multiply.
             raise trail.error(f"the statement reads more than the {MAX_RELATIONS} tables that are allowed")
         edits: list[Edit] = []
+        views = self._views
         searches: list[tuple[FunctionSite, SearchFunction]] = []
         if references.functions:
             references, searches = exclude_subqueries(references)
@@ -196,7 +198,8 @@ class _Binder:
             relations=references.aliases,
             find_names_among=lambda tokens: names.find_names_among(references, tokens),
             find_number_columns=names.find_number_columns,
-            find_instants=names.find_instant_columns,
+            # A column of a view may have the name of another one, of a table.
+            find_instants=lambda: names.find_instant_columns() if self._views == views else {},
             find_vectors=lambda: find_vector_names(text, names.find_vector_columns()),
             keep_vector=self._keep_vector,
             replaced=[(call.first, call.closing) for call, _ in searches],
@@ -287,6 +290,7 @@ class _Binder:
         self, view: Meaning, origin: int, trail: ViewTrail, *, alias: bool
     ) -> list[Piece | Slot]:
         """Return a view as a derived table."""
+        self._views += 1
         inner = trail.enter(view.name)
         pieces = self._rewrite(spell_out(inner.read(view.view.strip())), 0, inner)
         body = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -350,7 +351,8 @@ class Frames:
 
     def _infer_view_schema(self, view: str, run: QueryRun, catalog: VisibleCatalog) -> pa.Schema:
         bound = bind(f"SELECT * FROM {quote(view)}", catalog)  # noqa: S608 - a quoted name
-        return normalize_schema(self.schema(self.plan(bound, run, None, catalog)))
+        schema = normalize_schema(self.schema(self.plan(bound, run, None, catalog)))
+        return _number_names(schema)
 
     def _make_context(
         self,
@@ -468,6 +470,16 @@ def _plan_text(
             if old != new:
                 frame = frame.with_column_renamed(quote(old), new)
     return frame
+
+
+def _number_names(schema: pa.Schema) -> pa.Schema:
+    """Return a schema whose columns have different names, those that DataFusion gives the columns of joins."""
+    counts: Counter[str] = Counter()
+    fields = []
+    for field in schema:
+        fields.append(field.with_name(f"{field.name}:{counts[field.name]}") if counts[field.name] else field)
+        counts[field.name] += 1
+    return pa.schema(fields)
 
 
 def _plan_unique(

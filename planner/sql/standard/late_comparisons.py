@@ -17,6 +17,27 @@ from planner.sql.standard.late_instants import is_late
 from planner.sql.tokens import STRING, Edit, SqlText
 
 COMPARISONS: Final = frozenset({"=", "<>", "!=", "<", "<=", ">", ">="})
+_BEFORE_VALUES: Final = COMPARISONS | frozenset(
+    {"(", ",", "[", "SELECT", "DISTINCT", "ALL", "WHERE", "AND", "OR", "NOT", "ON", "BY", "HAVING", "QUALIFY"}
+    | {
+        "WHEN",
+        "THEN",
+        "ELSE",
+        "CASE",
+        "BETWEEN",
+        "IN",
+        "LIKE",
+        "+",
+        "-",
+        "*",
+        "/",
+        "%",
+        "||",
+        "FROM",
+        "USING",
+    }
+)
+"""Words before a value, or before a name in a list of names."""
 _BOUNDS: Final = frozenset(
     {"", ";", ")", "(", ",", "AS", "FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY", "ORDER", "LIMIT"}
     | {"OFFSET", "FETCH", "UNION", "EXCEPT", "INTERSECT", "MINUS", "LEFT", "RIGHT", "JOIN", "INNER", "FULL"}
@@ -38,7 +59,7 @@ def compare_late_dates(
         word == STRING and is_late(text.tokens[i].text) for i, word in enumerate(text.words)
     ):
         return
-    instants = find_instants()
+    instants = find_read_instants(text, find_instants)
     for i in text.names:
         kind = instants.get(text.name(i))
         if kind is None or text.words[i + 1] == ".":
@@ -49,6 +70,33 @@ def compare_late_dates(
                 value = text.sql[text.start(literal.stop - 1) : text.end(literal.stop - 1)]
                 cast = f"arrow_cast({value}, '{name_type(kind)}')"
                 yield Edit.replace(text.start(literal.start), text.end(literal.stop - 1), cast)
+
+
+def find_read_instants(
+    text: SqlText, find_instants: Callable[[], Mapping[str, pa.DataType]]
+) -> Mapping[str, pa.DataType]:
+    """Return the columns that are timestamps in all tables, without names that the statement gives."""
+    instants = find_instants()
+    given = {text.name(i) for i in text.names if text.name(i) in instants and _is_given(text, i)}
+    return {name: kind for name, kind in instants.items() if name not in given}
+
+
+def _is_given(text: SqlText, i: int) -> bool:
+    """Return whether a name may be that of an output, or of a column of an alias, and not that of a value."""
+    words = text.words
+    before = words[i - 1] if i else ""
+    if before == "AS":
+        return i < 2 or not text.is_name(i - 2) or text.name(i - 2) != text.name(i)
+    if before not in _BEFORE_VALUES:
+        return before != "."
+    opening = i - 1
+    while opening > 0 and (words[opening] == "," or text.is_name(opening)):
+        opening -= 1
+    if words[opening] != "(" or opening < 2 or not text.is_name(opening - 1):
+        return False
+    closing = text.closing(opening)
+    is_common_table = words[closing + 1] == "AS" and words[closing + 2] in {"(", "MATERIALIZED", "NOT"}
+    return is_common_table or words[opening - 2] in {"AS", ")"}
 
 
 def name_type(kind: pa.DataType) -> str:

@@ -17,7 +17,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from planner.sql.standard.late_comparisons import find_start
+from planner.sql.standard.late_comparisons import find_read_instants, find_start
 from planner.sql.tokens import STRING, Edit, SqlText
 
 _ZONELESS: Final = frozenset({None, "UTC", "+00:00"})
@@ -46,6 +46,7 @@ def truncate_late_instants(
         find_instants: returns the columns that are timestamps in all tables, with their types.
     """
     words = text.words
+    instants: Mapping[str, pa.DataType] | None = None
     for i, word in enumerate(words):
         if word not in {"DATE_TRUNC", "DATETRUNC"} or words[i + 1 : i + 4] != ("(", STRING, ","):
             continue
@@ -53,7 +54,8 @@ def truncate_late_instants(
         column = last - 1
         if not text.is_name(column) or find_start(text, column) != i + 4:
             continue
-        kind = find_instants().get(text.name(column))
+        instants = find_read_instants(text, find_instants) if instants is None else instants
+        kind = instants.get(text.name(column))
         if kind is None or kind.tz not in _ZONELESS or kind.unit == "ns":
             continue
         units = _UNITS if kind.tz is None else _ZONED_UNITS

@@ -79,6 +79,13 @@ def test_a_plan_is_explained_with_the_names_that_it_has(judged: Judged) -> None:
     assert "t.id AS id#2" in plan
 
 
+def test_views_are_listed_with_numbers_behind_repeated_names(judged: Judged) -> None:
+    judged.engine.catalog.write_view("twice", "SELECT id, id, k FROM t", replaces=True)
+    listed = "SELECT column_name FROM information_schema.columns WHERE table_name = 'twice' ORDER BY 1"
+    assert rows_of(judged.engine.execute(listed).read_all()) == [("id",), ("id:1",), ("k",)]
+    assert judged.engine.prepare("SELECT * FROM twice").schema.names == ["id", "id", "k"]
+
+
 @pytest.mark.parametrize(
     "sql",
     [

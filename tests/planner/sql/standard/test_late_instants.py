@@ -70,6 +70,28 @@ def test_late_dates_are_compared_with_columns(judged: Judged, condition: str) ->
     judged.check(f"SELECT id FROM t WHERE {condition}")
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT id FROM (SELECT id, CAST(us AS VARCHAR) AS us FROM t) q WHERE us = '9999-12-31'",
+        "SELECT id FROM (SELECT id, text us FROM t) q WHERE us = '9999-12-31'",
+        "WITH c (id, us) AS (SELECT id, text FROM t) SELECT id FROM c WHERE us = '9999-12-31'",
+        "SELECT q.id FROM (SELECT id, text FROM t) AS q (id, us) WHERE q.us = '9999-12-31'",
+        "SELECT id FROM (SELECT us AS us, id FROM t) q WHERE us = '9999-12-31'",
+        "WITH c AS (SELECT us, id FROM t WHERE us > '1400-01-01') SELECT id FROM c WHERE us = '9999-12-31'",
+    ],
+)
+def test_names_that_a_statement_gives_are_what_it_says(judged: Judged, sql: str) -> None:
+    judged.check(sql)
+
+
+def test_names_of_views_are_what_they_say(judged: Judged) -> None:
+    select = "SELECT id, text AS us FROM t"
+    judged.engine.catalog.write_view("told", select, replaces=True)
+    judged.judge.execute(f"CREATE OR REPLACE VIEW told AS {select}")
+    judged.check("SELECT id FROM told WHERE us = '9999-12-31'")
+
+
 @pytest.mark.parametrize("unit", ["week", "month", "quarter", "year"])
 @pytest.mark.parametrize("column", ["us", "t.zoned", "ms", "sec"])
 def test_late_instants_are_truncated(judged: Judged, unit: str, column: str) -> None:
