@@ -19,9 +19,10 @@ from planner.binding.bound_statement import BoundStatement, StatementKind
 from planner.binding.substrait import Bound
 from planner.bridge.plain_types import bind_values, bindable_schema, normalize_schema, refuse_untyped
 from planner.bridge.run_control import RunControl
-from planner.plans.dataframes import Frames, PlannedFrame
+from planner.plans.dataframes import Frames
 from planner.plans.errors import result_differs_error, schema_changed_error
 from planner.plans.forms.parameters import NO_PARAMETERS, plan_with_types
+from planner.plans.forms.planned_frame import PlannedFrame
 from planner.plans.resident_tables import NO_RESIDENTS, Residents, ResidentsKey
 from planner.scans.query_run import QueryRun
 from planner.scans.settings import SessionSettings, Shortcut

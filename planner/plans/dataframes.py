@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 
 import pyarrow as pa
 import pyarrow.dataset as pads
@@ -32,8 +29,8 @@ from planner.bridge.run_control import stream_batches
 from planner.plans.checks.mistaken_plans import MOVING_RULE, SUSPECT, TOTALS, check_plan
 from planner.plans.checks.unordered_extremes import EXTREMES_OF_GROUPS, has_unordered_extremes
 from planner.plans.errors import translate_error
-from planner.plans.forms.multisets import MULTISETS, FindSchema, number_equal_rows
-from planner.plans.forms.repeated_names import make_names_unique
+from planner.plans.forms.multisets import MULTISETS, number_equal_rows
+from planner.plans.forms.planned_frame import PlannedFrame, number_names, plan_unique
 from planner.plans.resident_tables import NO_RESIDENTS, RESIDENT_ROWS, Residents
 from planner.plans.system_leaf import list_tables_and_views, make_system_leaves
 from planner.scans.query_run import QueryRun
@@ -81,27 +78,6 @@ _UNITED_ORDER = re.compile(r"\bunion\b.*\border\b", re.IGNORECASE | re.DOTALL)
 DataFusion 54 sorts the parts of a UNION without the keys that are constant in each part, and then merges them
 by the other keys with a wrong limit.
 """
-
-
-class PlannedFrame(DataFrame):
-    """A planned statement, which is optimised once.
-
-    Attributes:
-        moves_conditions: whether the optimizer moves conditions below other operators.
-        is_checked: whether the same plan was found before to be answered rightly.
-        shown: name of a column -> the name that clients see, of columns that share theirs.
-    """
-
-    moves_conditions: bool = True
-    is_checked: bool = False
-    _optimized: LogicalPlan | None = None
-    shown: Mapping[str, str] = MappingProxyType({})
-
-    def optimized_logical_plan(self) -> LogicalPlan:
-        """Return the optimised plan."""
-        if self._optimized is None:
-            self._optimized = super().optimized_logical_plan()
-        return self._optimized
 
 
 class Frames:
@@ -210,7 +186,7 @@ class Frames:
             if MULTISETS.search(text):
                 text, _ = number_equal_rows(text, plan_part)
                 written, shown = number_equal_rows(written, plan_part)
-            frame = _plan_unique(bound.kind, replan, text, written, plan_part)
+            frame = plan_unique(bound.kind, replan, text, written, plan_part)
             frame.moves_conditions, frame.is_checked = moving, is_checked
             frame.shown = {**shown, **frame.shown}
             if untyped:
@@ -245,7 +221,7 @@ class Frames:
             return context.sql(text, param_values=dict(values) or None)
 
         plan_part = partial(self._plan_part, context, values)
-        return self.schema(_plan_unique(StatementKind.QUERY, plan, sql, sql, plan_part))
+        return self.schema(plan_unique(StatementKind.QUERY, plan, sql, sql, plan_part))
 
     def _register_tables(
         self,
@@ -352,7 +328,7 @@ class Frames:
     def _infer_view_schema(self, view: str, run: QueryRun, catalog: VisibleCatalog) -> pa.Schema:
         bound = bind(f"SELECT * FROM {quote(view)}", catalog)  # noqa: S608 - a quoted name
         schema = normalize_schema(self.schema(self.plan(bound, run, None, catalog)))
-        return _number_names(schema)
+        return number_names(schema)
 
     def _make_context(
         self,
@@ -469,42 +445,6 @@ def _plan_text(
         for old, new in zip(frame.schema().names, names, strict=True):
             if old != new:
                 frame = frame.with_column_renamed(quote(old), new)
-    return frame
-
-
-def _number_names(schema: pa.Schema) -> pa.Schema:
-    """Return a schema whose columns have different names, those that DataFusion gives the columns of joins."""
-    counts: Counter[str] = Counter()
-    fields = []
-    for field in schema:
-        fields.append(field.with_name(f"{field.name}:{counts[field.name]}") if counts[field.name] else field)
-        counts[field.name] += 1
-    return pa.schema(fields)
-
-
-def _plan_unique(
-    kind: StatementKind,
-    replan: Callable[[str, str], DataFrame],
-    text: str,
-    written: str,
-    find_schema: FindSchema,
-) -> PlannedFrame:
-    """Plan a statement, and if it is refused, with unique names of its outputs."""
-    try:
-        return PlannedFrame(replan(text, written).df)
-    except Exception:
-        if kind is StatementKind.DESCRIBE:
-            raise  # its rows would tell the unique names
-        unique, unique_written = (make_names_unique(sql, find_schema) for sql in (text, written))
-        if unique is None or unique_written is None:
-            raise
-        frame = None
-        # The first error speaks of the text as it was written.
-        with contextlib.suppress(Exception):
-            frame = PlannedFrame(replan(unique.sql, unique_written.sql).df)
-        if frame is None:
-            raise
-    frame.shown = unique_written.find_shown()
     return frame
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import pyarrow as pa
 from datafusion import DataFrame
@@ -18,10 +18,24 @@ from planner.bridge.parameter_types import find_told_types, to_bindable
 from planner.plans.errors import translate_error
 from planner.scans.query_run import QueryRun
 
-if TYPE_CHECKING:
-    from planner.plans.dataframes import Frames
-
 NO_PARAMETERS: Final = pa.schema([])
+
+
+class Planner(Protocol):
+    """Plans statements."""
+
+    def plan(
+        self,
+        bound: BoundStatement,
+        run: QueryRun,
+        parameters: Sequence[pa.Scalar] | None,
+        catalog: VisibleCatalog,
+        *,
+        typing: bool = False,
+    ) -> DataFrame:
+        """See `planner.plans.dataframes.Frames.plan`."""
+
+
 _Planned: TypeAlias = tuple[DataFrame, pa.Schema, BoundStatement]
 _GUESSES: Final = (
     pa.string(),
@@ -36,7 +50,7 @@ _GUESSES: Final = (
 
 
 def plan_with_types(
-    frames: Frames, bound: BoundStatement, run: QueryRun, catalog: VisibleCatalog
+    frames: Planner, bound: BoundStatement, run: QueryRun, catalog: VisibleCatalog
 ) -> tuple[DataFrame, pa.Schema, BoundStatement]:
     """Plan a statement that has parameters for the types of its result.
 
@@ -82,7 +96,7 @@ def plan_with_types(
 class _TypedPlanner:
     """Plans a statement with values that only represent their types."""
 
-    frames: Frames
+    frames: Planner
     run: QueryRun
     catalog: VisibleCatalog
 
@@ -112,7 +126,7 @@ def _represent(kind: pa.DataType) -> pa.Scalar:
 
 
 def _find_lists(
-    frames: Frames, bound: BoundStatement, run: QueryRun, catalog: VisibleCatalog
+    frames: Planner, bound: BoundStatement, run: QueryRun, catalog: VisibleCatalog
 ) -> Mapping[int, pa.DataType]:
     """Return ordinal -> type of the parameters of ANY and ALL, by what their elements are compared with."""
     single, ordinals = bound.compare_elements()
@@ -125,7 +139,7 @@ def _find_lists(
 
 
 def _find_told_types(
-    frames: Frames, bound: BoundStatement, run: QueryRun, catalog: VisibleCatalog
+    frames: Planner, bound: BoundStatement, run: QueryRun, catalog: VisibleCatalog
 ) -> Mapping[int, pa.DataType]:
     """Return ordinal -> type of the parameters whose type the text tells."""
     frame = frames.plan(bound, run, None, catalog, typing=bound.has_vector_subqueries)
