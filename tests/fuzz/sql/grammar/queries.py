@@ -38,7 +38,7 @@ class Queries(Selects):
 
     def _repeated(self, query: Query) -> Query:
         """A query whose outputs share a name, now and then."""
-        if not isinstance(query, Select) or query.order or len(query.items) < 2 or self._rng.random() > 0.06:
+        if not isinstance(query, Select) or query.order or len(query.items) < 2 or self._rng.random() > 0.03:
             return query
         name = query.items[0].name
         return replace(query, items=tuple(replace(item, name=name) for item in query.items))
