@@ -188,7 +188,7 @@ class Frames:
                 written, shown = number_equal_rows(written, plan_part)
             frame = plan_unique(bound.kind, replan, text, written, plan_part)
             frame.moves_conditions, frame.is_checked = moving, is_checked
-            frame.shown = {**shown, **frame.shown}
+            text, frame.shown = frame.text, {**shown, **frame.shown}
             if untyped:
                 return frame
             searches = any(reference.search is not None for reference in bound.references)

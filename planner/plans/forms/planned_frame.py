@@ -22,12 +22,14 @@ class PlannedFrame(DataFrame):
     Attributes:
         moves_conditions: whether the optimizer moves conditions below other operators.
         is_checked: whether the same plan was found before to be answered rightly.
+        text: what was planned, with unique names of outputs.
         shown: name of a column -> the name that clients see, of columns that share theirs.
     """
 
     moves_conditions: bool = True
     is_checked: bool = False
     _optimized: LogicalPlan | None = None
+    text: str = ""
     shown: Mapping[str, str] = MappingProxyType({})
 
     def optimized_logical_plan(self) -> LogicalPlan:
@@ -56,18 +58,20 @@ def plan_unique(
 ) -> PlannedFrame:
     """Plan a statement, and if it is refused, with unique names of its outputs."""
     try:
-        return PlannedFrame(replan(text, written).df)
+        frame = PlannedFrame(replan(text, written).df)
     except Exception:
         if kind is StatementKind.DESCRIBE:
             raise  # its rows would tell the unique names
         unique, unique_written = (make_names_unique(sql, find_schema) for sql in (text, written))
         if unique is None or unique_written is None:
             raise
-        frame = None
+        renamed = None
         # The first error speaks of the text as it was written.
         with contextlib.suppress(Exception):
-            frame = PlannedFrame(replan(unique.sql, unique_written.sql).df)
-        if frame is None:
+            renamed = PlannedFrame(replan(unique.sql, unique_written.sql).df)
+        if renamed is None:
             raise
-    frame.shown = unique_written.find_shown()
+        renamed.text, renamed.shown = unique.sql, unique_written.find_shown()
+        return renamed
+    frame.text = text
     return frame

@@ -1,5 +1,6 @@
 """Outputs may share a name: clients see it as often as it was asked for. DuckDB judges the rows."""
 
+import datetime as dt
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -10,6 +11,8 @@ from planner.scans.settings import SessionSettings
 from tests.support.judged import Judged, open_judged
 from tests.support.results import rows_of
 
+MOMENTS = [dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 2), None]
+V = pa.table({"n": [1, 1, 2], "ms": pa.array(MOMENTS, pa.timestamp("ms"))})
 T = pa.table(
     {
         "id": pa.array([1, 2, 3, 4, 5, None], pa.int64()),
@@ -50,13 +53,14 @@ NAMES = {
     "SELECT id FROM t WHERE id IN (SELECT max(id) FROM (SELECT id, id FROM u) q)": ["id"],
     "SELECT (SELECT max(id) FROM u), (SELECT max(id) FROM u)": ["max(u.id)", "max(u.id)"],
     "SELECT row_number() OVER (ORDER BY id), row_number() OVER (ORDER BY id) FROM t ORDER BY 1": None,
+    "SELECT count(*) FILTER (WHERE ms > TIMESTAMP '2024-01-01') AS g, n AS g FROM v GROUP BY n": ["g", "g"],
     "SELECT id, id FROM t WHERE id NOT IN (SELECT id FROM u) OR k = 2": ["id", "id"],
 }
 
 
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judged]:
-    with open_judged(tmp_path_factory.mktemp("repeated"), {"t": T, "u": U}) as opened:
+    with open_judged(tmp_path_factory.mktemp("repeated"), {"t": T, "u": U, "v": V}) as opened:
         yield opened
 
 
