@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import TypeAlias
 
+import pyarrow as pa
 from cachetools import LRUCache
 
 from memwal.errors import LanceGatewayError
@@ -19,7 +20,7 @@ from planner.access.visible_catalog import VisibleCatalog
 from planner.bridge.run_control import describe_panics, run_isolated
 from planner.plans.errors import schema_changed_error
 from planner.plans.prepared_query import Constant, PreparedQuery
-from planner.plans.query_planner import LONG_STATEMENT, MAX_PLANS, QueryPlanner, StatementKey
+from planner.plans.query_planner import LONG_STATEMENT, MAX_PLANS, QueryPlanner, StatementKey, find_typed
 from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
 from planner.sql.dialects.translate import NATIVE
 from planner.writes.ddl.alter import prepare_alter
@@ -254,6 +255,7 @@ class QueryEngine(QueryPlanner):
         access: Access = FULL_ACCESS,
         *,
         promised: bytes | None = None,
+        bound: Sequence[pa.DataType] = (),
     ) -> PreparedQuery | PreparedWrite:
         """Check a query as `prepare` does, or a statement that changes something.
 
@@ -261,13 +263,15 @@ class QueryEngine(QueryPlanner):
             LanceGatewayError: the statement is not valid.
         """
         key = StatementKey(sql, settings, access)
-        plan = self._plans.get(key, promised)
+        plan = find_typed(self._plans.get, key, promised, bound) if bound else self._plans.get(key, promised)
         if plan is not None:
             return plan
         write = self._writes.get(key, self)
         if write is None:
             write = self._prepare_write(sql, settings, access)
             if write is None:
+                if bound:
+                    return self._prepare_typed(key, promised, bound)
                 return self._prepare_and_keep(key, promised)
             if Shortcut.KEPT_WRITES in settings.shortcuts:
                 self._writes.put(key, write)

@@ -15,8 +15,8 @@ import pyarrow as pa
 from google.protobuf.any_pb2 import Any
 from pyarrow import flight
 
-from gateway.execution.batches import encode_rows
-from gateway.execution.parameters import decode_parameters, iterate_rows
+from gateway.execution.batches import decode_rows, encode_rows
+from gateway.execution.parameters import iterate_rows, restore_parameters
 from gateway.execution.query import Query
 from gateway.execution.running_queries import Preparation
 from gateway.execution.streams import Streams
@@ -123,12 +123,14 @@ class Endpoints:
         self._check(ticket)
         part = ScanPart.from_message(ticket.part)
         settings = decode_settings(ticket.settings)
-        plan = self._preparation.prepare(ticket.query, settings, call, ticket.schema_digest)
+        bound = decode_rows(ticket.parameters, "the parameters in the ticket") if ticket.parameters else None
+        types = () if bound is None else bound.schema.types
+        plan = self._preparation.prepare(ticket.query, settings, call, ticket.schema_digest, types)
         if not isinstance(plan, PreparedQuery):
             raise InvalidInputError(f"a ticket of a part cannot execute {ticket.query!r}")
         queries, parameters = self._streams.queries, None
-        if len(plan.parameter_schema):
-            parameters = decode_parameters(ticket.parameters, plan.parameter_schema, queries.limits)
+        if bound is not None:
+            parameters = restore_parameters(bound, plan.parameter_schema, queries.limits)
         query = queries.redeem_part(ticket.statement_id, part.number, ticket.query, settings, call)
 
         def readers(query: Query) -> Iterator[pa.RecordBatchReader]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from pyarrow import flight
 
-from gateway.execution.batches import align_batch, decode_rows, read_batches, read_schema
+from gateway.execution.batches import align_batch, read_batches
 from gateway.execution.query import Query
 from gateway.protocol.commands import Call
 from gateway.protocol.limits import ExpiringCache, Limits
@@ -128,12 +128,13 @@ class Bindings:
 
 
 def read_parameters(
-    reader: flight.MetadataRecordBatchReader, call: Call, schema: pa.Schema, limits: Limits
+    reader: flight.MetadataRecordBatchReader, bound: pa.Schema, call: Call, schema: pa.Schema, limits: Limits
 ) -> pa.Table:
     """Read bound parameters, in the types of the statement: a column for each, one row for each execution.
 
     Args:
         reader: of the stream.
+        bound: schema of the stream.
         call: that it belongs to.
         schema: one field for each parameter.
         limits: of the server.
@@ -141,7 +142,6 @@ def read_parameters(
     Raises:
         InvalidInputError: see `cast_parameters`; or there are more rows, or bytes, than may be bound.
     """
-    bound = read_schema(reader, call)
     check_count(bound, schema)
     size = _Size(schema, limits)
     batches = []
@@ -278,13 +278,17 @@ def iterate_rows(parameters: pa.Table | None) -> Iterator[tuple[pa.Scalar, ...]]
         yield tuple(column[row] for column in columns)
 
 
-def decode_parameters(data: bytes, schema: pa.Schema, limits: Limits) -> pa.Table:
+def restore_parameters(table: pa.Table, schema: pa.Schema, limits: Limits) -> pa.Table:
     """Return the bound parameters of a handle or a ticket, in the types of the statement.
 
+    Args:
+        table: as it was decoded.
+        schema: one field for each parameter.
+        limits: of the server.
+
     Raises:
-        InvalidInputError: the bytes are something else; or see `read_parameters`.
+        InvalidInputError: see `read_parameters`.
     """
-    table = decode_rows(data, "the parameters in the handle")
     check_count(table.schema, schema)
     size = _Size(schema, limits)
     for batch in table.to_batches():

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TypeVar
 
+import pyarrow as pa
+
 from gateway.execution.detached import DetachedSteps
 from gateway.execution.kill import Kill, parse_kill
 from gateway.execution.query import Query, QueryState, serve_in_this_thread, stop_serving
@@ -348,15 +350,27 @@ class Preparation:
         self._queries = queries
 
     def prepare(
-        self, sql: str, settings: SessionSettings, call: Call, promised: bytes | None = None
+        self,
+        sql: str,
+        settings: SessionSettings,
+        call: Call,
+        promised: bytes | None = None,
+        bound: Sequence[pa.DataType] = (),
     ) -> PreparedQuery | PreparedWrite | Kill:
         """Return the plan of a statement: a `Kill`, or the engine's.
+
+        Args:
+            sql: the statement.
+            settings: of the session that asks.
+            call: that waits.
+            promised: digest of the result schema that the client has.
+            bound: types of the values that are bound to its parameters.
 
         Raises:
             LanceGatewayError: see `QueryEngine.prepare_statement`; or it was stopped.
         """
         engine, access = self._engine, call.access
-        kept = engine.find_kept(sql, settings, access, promised)
+        kept = engine.find_kept(sql, settings, access, promised, bound)
         if kept is not None:
             return kept
         if first_word(sql) == "kill":
@@ -365,7 +379,10 @@ class Preparation:
                 raise PreconditionError(f"{sql!r} has another result than was promised: prepare it again")
             return kill
         return self._queries.plan(
-            sql, settings, call, lambda: engine.prepare_statement(sql, settings, access, promised=promised)
+            sql,
+            settings,
+            call,
+            lambda: engine.prepare_statement(sql, settings, access, promised=promised, bound=bound),
         )
 
     def prepare_plan(

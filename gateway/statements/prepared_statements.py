@@ -4,6 +4,9 @@ A handle contains the statement and its bound parameters, so that any gateway ov
 it: binding returns a new handle. This gateway stores parameters for clients that go on using the old handle,
 and parameters too large for a handle. Several rows of parameters run the statement once for each row, and
 the results follow one another in one stream.
+
+Values whose type the text does not tell keep their own (`planner.binding.value_types`), and so may change the
+types of the result: FlightInfo tells those of the values that are bound then, and its ticket promises them.
 """
 
 import contextlib
@@ -15,14 +18,14 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError
 from pyarrow import flight
 
-from gateway.execution.batches import encode_rows, read_batches, read_schema
+from gateway.execution.batches import decode_rows, encode_rows, read_batches, read_schema
 from gateway.execution.endpoints import Endpoints
 from gateway.execution.kill import Kill
 from gateway.execution.parameters import (
     Bindings,
-    decode_parameters,
     read_parameters,
     read_typed_parts,
+    restore_parameters,
 )
 from gateway.execution.query import Query
 from gateway.execution.running_queries import Preparation
@@ -150,32 +153,32 @@ class PreparedStatements:
             self._bindings.close(handle.id)
 
     def _schema(self, command: sql.CommandPreparedStatementQuery, call: Call) -> pa.Schema:
-        return describe_result_schema(
-            self._prepare_query(_decode_handle(command.prepared_statement_handle), call)
-        )
+        handle = _decode_handle(command.prepared_statement_handle)
+        bound = self._find_bound(handle, self._find_number(handle))
+        return describe_result_schema(self._prepare_query(handle, call, _list_types(bound)))
 
     def _plan(self, command: sql.CommandPreparedStatementQuery, call: Call) -> PlannedStream:
         handle = _decode_handle(command.prepared_statement_handle)
-        query = self._prepare_query(handle, call)
-        binding_id = 0
+        binding_id = self._find_number(handle)
+        bound = self._find_bound(handle, binding_id)
+        query = self._prepare_query(handle, call, _list_types(bound))
         needed = len(query.parameter_schema)
-        if needed and not handle.parameters:
-            binding_id = self._bindings.current_number(handle.id)
-            if not binding_id:
-                raise InvalidInputError(
-                    f"the statement has {needed} parameters and none are bound: bind {needed} values"
-                )
+        if needed and bound is None:
+            raise InvalidInputError(
+                f"the statement has {needed} parameters and none are bound: bind {needed} values"
+            )
         if isinstance(query, PreparedQuery) and not handle.plan and call.settings.endpoints > 1:
-            bound = self._find_parameters(own.PreparedTicket(handle=handle, binding_id=binding_id), query)
-            if bound is None or bound.nbytes <= _MAX_HANDLE_BYTES:
+            parameters = self._restore(handle, bound, query)
+            if parameters is None or parameters.nbytes <= _MAX_HANDLE_BYTES:
                 chosen = _restore_settings(handle, call.settings.shortcuts)
-                divided = self._endpoints.divide_result(handle.query, query, chosen, call, bound)
+                divided = self._endpoints.divide_result(handle.query, query, chosen, call, parameters)
                 if divided is not None:
                     return divided
         if not isinstance(query, PreparedQuery | Kill):
-            bound = self._find_parameters(own.PreparedTicket(handle=handle, binding_id=binding_id), query)
+            parameters = self._restore(handle, bound, query)
             settings, write = self._prepare_write(handle, query, call)
-            return self._updates.plan_update(write, settings, call, bound)
+            return self._updates.plan_update(write, settings, call, parameters)
+        handle.schema_digest = query.digest
         ticket = own.PreparedTicket(
             handle=handle,
             settings=encode_settings(call.settings),
@@ -188,27 +191,47 @@ class PreparedStatements:
         if len(ticket.statement_id) != STATEMENT_ID_BYTES:
             raise NotFoundError(UNNAMED)
         settings = decode_settings(ticket.settings)
-        plan = self._prepare_query(ticket.handle, call, settings.shortcuts)
+        handle = ticket.handle
+        bound = self._find_bound(handle, ticket.binding_id)
+        plan = self._prepare_query(handle, call, _list_types(bound), settings.shortcuts)
         if not isinstance(plan, PreparedQuery | Kill):
             raise update_by_ticket_error(plan.sql)
-        parameters = self._find_parameters(ticket, plan)
+        parameters = self._restore(handle, bound, plan)
         return self._streams.run(plan, ticket.statement_id, settings, call, parameters)
 
-    def _find_parameters(
-        self, ticket: own.PreparedTicket, plan: PreparedQuery | PreparedWrite | Kill
+    def _find_number(self, handle: own.PreparedHandle) -> int:
+        """Return the number of the parameters that are kept here for a handle without any; 0 if none are."""
+        return 0 if handle.parameters else self._bindings.current_number(handle.id)
+
+    def _find_bound(self, handle: own.PreparedHandle, number: int) -> pa.Table | None:
+        """Return the parameters that were bound, in the types in which they were kept; None if none were.
+
+        Raises:
+            LanceGatewayError: those of the handle can't be read, or those of the number are not kept.
+        """
+        if handle.parameters:
+            return decode_rows(handle.parameters, "the parameters in the handle")
+        return self._bindings.get(handle.id, number) if number else None
+
+    def _restore(
+        self,
+        handle: own.PreparedHandle,
+        bound: pa.Table | None,
+        plan: PreparedQuery | PreparedWrite | Kill,
     ) -> pa.Table | None:
-        if not len(plan.parameter_schema):
+        """Return bound parameters in the types of the statement; None if it has none."""
+        if bound is None or not len(plan.parameter_schema):
             return None
-        if ticket.handle.parameters:
-            return decode_parameters(ticket.handle.parameters, plan.parameter_schema, self._limits)
-        return self._bindings.get(ticket.handle.id, ticket.binding_id)
+        # What is kept here was read with these types; a handle comes from a client.
+        return restore_parameters(bound, plan.parameter_schema, self._limits) if handle.parameters else bound
 
     def _bind(
         self, command: sql.CommandPreparedStatementQuery, reader: flight.MetadataRecordBatchReader, call: Call
     ) -> bytes:
         handle = _decode_handle(command.prepared_statement_handle)
-        plan = self._prepare_query(handle, call)
-        parameters = read_parameters(reader, call, plan.parameter_schema, self._limits)
+        bound = read_schema(reader, call)
+        plan = self._prepare_query(handle, call, bound.types)
+        parameters = read_parameters(reader, bound, call, plan.parameter_schema, self._limits)
         is_kept = self._bindings.add(handle.id, parameters)
         handle.parameters = b""
         if parameters.nbytes <= _MAX_HANDLE_BYTES:
@@ -261,10 +284,9 @@ class PreparedStatements:
         bound, needed = read_schema(reader, call), write.parameter_schema
         if len(needed) and not len(bound):
             # Nothing comes along: what was bound before counts.
-            number = self._bindings.current_number(handle.id)
-            if handle.parameters or number:
-                before = self._find_parameters(own.PreparedTicket(handle=handle, binding_id=number), write)
-                return None if before is None else iter((before,))
+            before = self._restore(handle, self._find_bound(handle, self._find_number(handle)), write)
+            if before is not None:
+                return iter((before,))
         if len(needed) or len(bound):
             return read_typed_parts(reader, bound, call, query, needed, self._limits)
         rows = sum(batch.num_rows for batch in read_batches(reader, call, query))
@@ -298,13 +320,23 @@ class PreparedStatements:
         return settings, write
 
     def _prepare_query(
-        self, handle: own.PreparedHandle, call: Call, shortcuts: Shortcuts | None = None
+        self,
+        handle: own.PreparedHandle,
+        call: Call,
+        bound: Sequence[pa.DataType] = (),
+        shortcuts: Shortcuts | None = None,
     ) -> PreparedQuery | PreparedWrite | Kill:
+        """Return the plan of a statement, for the types of the parameters that were bound."""
         settings = _restore_settings(handle, call.settings.shortcuts if shortcuts is None else shortcuts)
         promised = handle.schema_digest
         if handle.plan:
             return self._preparation.prepare_plan(handle.plan, settings, call, promised)
-        return self._preparation.prepare(handle.query, settings, call, promised)
+        return self._preparation.prepare(handle.query, settings, call, promised, bound)
+
+
+def _list_types(bound: pa.Table | None) -> Sequence[pa.DataType]:
+    """Return the types of bound parameters; none where none are bound."""
+    return () if bound is None else tuple(bound.schema.types)
 
 
 def _restore_settings(handle: own.PreparedHandle, shortcuts: Shortcuts) -> SessionSettings:

@@ -31,6 +31,7 @@ from planner.predicates.predicate import Predicate, decode
 from planner.sql.rewrites.computed_lists import compute_lists_by_row
 from planner.sql.rewrites.misread_clauses import refuse_misread
 from planner.sql.rewrites.separate_lists import separate_lists
+from planner.sql.standard.spell_out import spell_out
 from planner.sql.tokens import apply_edits, tokenize
 
 logger = logging.getLogger(__name__)
@@ -116,18 +117,18 @@ def _plan_policy(
             refuse_misread(tokenize(text))
         except LanceGatewayError as error:
             raise _policy_error(f"{what} {text!r}", error) from error
-    row_filter = None if row_filter is None else _mend_lists(row_filter)
-    masks = tuple((column, _mend_lists(expression)) for column, expression in masks)
+    row_filter = None if row_filter is None else _mend(row_filter)
+    masks = tuple((column, _mend(expression)) for column, expression in masks)
     fitted = {column: _plan_mask(schema, column, expression) for column, expression in masks}
     visible = pa.schema([field for field in schema if field.name not in hidden])
     pushed, condition, columns = _plan_row_filter(schema, row_filter)
     return TablePolicy(visible, pushed, decode(pushed, schema), condition, columns, fitted)
 
 
-def _mend_lists(expression: str) -> str:
-    """Return an expression with lists that DataFusion reads as they are meant."""
-    text = tokenize(expression)
-    return apply_edits(expression, [*separate_lists(text), *compute_lists_by_row(text)])
+def _mend(expression: str) -> str:
+    """Return an expression with rows of values and lists that DataFusion reads as they are meant."""
+    text = spell_out(tokenize(expression))
+    return apply_edits(text.sql, [*separate_lists(text), *compute_lists_by_row(text)])
 
 
 def _plan_row_filter(

@@ -27,6 +27,7 @@ from planner.binding.information_schema import COMPLETED, INFORMATION_SCHEMA
 from planner.binding.key_query import find_key_query
 from planner.binding.names import Meaning, NameResolver, StatementNames, ViewTrail
 from planner.binding.rewrites import NESTED, REWRITES, Names
+from planner.binding.value_types import find_computed
 from planner.sql.dialects.names import NamedTable
 from planner.sql.limits import SHALLOW_WORDS, SIZE_WORDS, check_depth, check_literal_sizes, find_sizes
 from planner.sql.references import (
@@ -45,6 +46,7 @@ from planner.sql.search_call import (
     read_call,
     render_subquery,
 )
+from planner.sql.standard.spell_out import spell_out
 from planner.sql.tokens import (
     VECTOR,
     Edit,
@@ -74,7 +76,7 @@ def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: st
         NotFoundError: a table, schema or catalog does not exist.
         UnsupportedError: the statement is not supported.
     """
-    text = tokenize(sql)
+    text = spell_out(tokenize(sql))
     grows = text.has_any(SIZE_WORDS)
     if grows:
         check_literal_sizes(text)
@@ -116,6 +118,8 @@ def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: st
         frozenset(binder.distances),
         tuple(binder.vectors),
         sizes,
+        find_computed(text, binder.slots) if binder.slots else frozenset(),
+        spelled=text.sql,
     )
 
 
@@ -130,6 +134,7 @@ class _Binder:
         self.parameter_count = 0
         self.vectors: list[tuple[float, ...]] = []  # constants that are not in the text
         self.distances: set[str] = set()  # distance functions that are called
+        self._views = 0  # number of views that were expanded
         self._sites = 0  # number of table references, those of views once per expansion
 
     def query(self, text: SqlText, start: int) -> list[Piece | Slot]:
@@ -174,6 +179,7 @@ class _Binder:
             # Views that name other views twice multiply.
             raise trail.error(f"the statement reads more than the {MAX_RELATIONS} tables that are allowed")
         edits: list[Edit] = []
+        views = self._views
         searches: list[tuple[FunctionSite, SearchFunction]] = []
         if references.functions:
             references, searches = exclude_subqueries(references)
@@ -193,6 +199,8 @@ class _Binder:
             relations=references.aliases,
             find_names_among=lambda tokens: names.find_names_among(references, tokens),
             find_number_columns=names.find_number_columns,
+            # A column of a view may have the name of another one, of a table.
+            find_instants=lambda: names.find_instant_columns() if self._views == views else {},
             find_vectors=lambda: find_vector_names(text, names.find_vector_columns()),
             keep_vector=self._keep_vector,
             replaced=[(call.first, call.closing) for call, _ in searches],
@@ -287,8 +295,9 @@ class _Binder:
         self, view: Meaning, origin: int, trail: ViewTrail, *, alias: bool
     ) -> list[Piece | Slot]:
         """Return a view as a derived table."""
+        self._views += 1
         inner = trail.enter(view.path)
-        pieces = self._rewrite(inner.read(view.view.strip()), 0, inner)
+        pieces = self._rewrite(spell_out(inner.read(view.view.strip())), 0, inner)
         body = [
             Piece(piece.text, origin, verbatim=False, mend=piece.mend)
             for piece in pieces

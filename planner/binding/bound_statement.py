@@ -16,7 +16,7 @@ from memwal.transforms.determinism import has_unstable_call
 from planner.binding.information_schema import COMPLETED
 from planner.binding.key_query import KeyQuery
 from planner.bridge.distance_functions import is_vector_type
-from planner.bridge.parameter_types import plain_value, sql_literal, to_bindable
+from planner.bridge.parameter_types import plain_value, sql_literal, sql_type, to_bindable
 from planner.sql.as_of import AsOf
 from planner.sql.limits import check_bound_size
 from planner.sql.search_call import QueryVectors, SearchCall
@@ -26,6 +26,8 @@ MAX_QUERIES = 10_000
 """The number of vectors that one subquery may give."""
 # A call has parentheses, unless the name of the function begins with one of these words.
 _CALL = re.compile(r"\(|\b(?:current|local|session|user)", re.IGNORECASE)
+_QUANTIFIER = re.compile(r"\b(?:ANY|SOME|ALL)\s*\(\s*$", re.IGNORECASE)
+_CLOSING = re.compile(r"\s*\)")
 _WORD = re.compile(r"\w+")
 _DATAFUSION_POSITION = re.compile(r"Line: (\d+), Column: (\d+)")
 
@@ -118,6 +120,11 @@ class BoundStatement:
         distances: the distance functions that it calls.
         vectors: long constants that are not in the text: $vector_1 is the first one.
         sizes: ordinal -> function of the parameters whose size is limited; see `planner.sql.limits`.
+        computed: ordinals of the parameters that are operands of arithmetic.
+        value_types: types of the values that are bound; empty where the text, or a guess, decides.
+        cast_types: types that parameters are cast to in the text for DataFusion, where it would not plan them
+            without; empty if it does.
+        spelled: `sql` in the forms that DataFusion has, from which the text for it is made.
     """
 
     sql: str
@@ -130,6 +137,10 @@ class BoundStatement:
     distances: frozenset[str] = frozenset()
     vectors: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
     sizes: Mapping[int, str] = field(default_factory=dict, repr=False, hash=False)
+    computed: frozenset[int] = frozenset()
+    value_types: tuple[pa.DataType, ...] = ()
+    cast_types: tuple[pa.DataType, ...] = ()
+    spelled: str = field(default="", repr=False)
 
     @cached_property
     def lists_tables(self) -> bool:
@@ -174,19 +185,15 @@ class BoundStatement:
         """Return whether the statement names a volatile function, or a column of such a name."""
         return has_unstable_call(_WORD.findall(self.render()))
 
-    def argument_types(self, types: Sequence[pa.DataType]) -> tuple[pa.DataType, ...]:
-        """Replace the types of those parameters that are arguments of search functions.
-
-        Args:
-            types: inferred from the rendered text, which has no search functions.
-        """
-        search_types = {
+    @property
+    def argument_types(self) -> Mapping[int, pa.DataType]:
+        """Return ordinal -> type of those parameters that are arguments of search functions."""
+        return {
             ordinal: kind
             for reference in self.references
             if reference.search is not None
             for ordinal, kind in reference.search.parameter_types.items()
         }
-        return tuple(search_types.get(ordinal, kind) for ordinal, kind in enumerate(types))
 
     def render(self, parameters: Sequence[pa.Scalar] | None = None) -> str:
         """Render the text for DataFusion: private table names, and parameters as typed literals.
@@ -212,6 +219,26 @@ class BoundStatement:
     def as_written(self) -> BoundStatement:
         """Return the statement without corrections, whose columns have the names of the original text."""
         return replace(self, _pieces=tuple(piece for piece in self._pieces if not piece.mend))
+
+    def compare_elements(self) -> tuple[BoundStatement, frozenset[int]]:
+        """Return the statement with single values in the places of lists, to find their types by.
+
+            id = ANY($1)  ->  id = $1
+
+        Returns:
+            The statement, and the ordinals of the lists.
+        """
+        pieces = list(self._pieces)
+        ordinals = set()
+        for i in range(1, len(pieces) - 1):
+            before, slot, after = pieces[i - 1 : i + 2]
+            if isinstance(slot, Slot) and isinstance(before, Piece) and isinstance(after, Piece):
+                begin, end = _QUANTIFIER.search(before.text), _CLOSING.match(after.text)
+                if begin is not None and end is not None:
+                    pieces[i - 1] = replace(before, text=before.text[: begin.start()] + " ")
+                    pieces[i + 1] = replace(after, text=" " + after.text[end.end() :])
+                    ordinals.add(slot.ordinal)
+        return replace(self, _pieces=tuple(pieces)), frozenset(ordinals)
 
     def without_text(self) -> BoundStatement:
         """Return the statement as processes need it that do not plan it: without the text for DataFusion."""
@@ -243,13 +270,13 @@ class BoundStatement:
         return "".join(text for text, _ in rendered), values | self.constants
 
     def syntax_error(self, message: str) -> InvalidInputError:
-        """Translate a syntax error of DataFusion in the text of `render()`, with its place in `sql`."""
+        """Translate a syntax error of DataFusion in the text of `render()`, with its place in `spelled`."""
         position = _DATAFUSION_POSITION.search(message)
         summary = re.sub(r'^.*ParserError\("(.*)"\).*$', r"\1", message, flags=re.DOTALL)
         summary = re.sub(r" at Line: \d+, Column: \d+", "", summary).replace('\\"', '"')
         if position is None and summary.endswith("EOF"):
             return InvalidInputError(
-                at_position(self.sql, len(self.sql.rstrip()), f"Syntax error: {summary},")
+                at_position(self.spelled, len(self.spelled.rstrip()), f"Syntax error: {summary},")
             )
         if position is None:
             return InvalidInputError(f"Syntax error: {summary}")
@@ -266,8 +293,8 @@ class BoundStatement:
                 break
             reached += len(text)
         else:
-            origin = len(self.sql)
-        return InvalidInputError(at_position(self.sql, origin, f"Syntax error: {summary},"))
+            origin = len(self.spelled)
+        return InvalidInputError(at_position(self.spelled, origin, f"Syntax error: {summary},"))
 
     def _render(
         self, parameters: Sequence[pa.Scalar] | None, kept: frozenset[int] = frozenset()
@@ -283,8 +310,13 @@ class BoundStatement:
             if isinstance(piece, Piece):
                 text = piece.text
             elif parameters is None or piece.ordinal in kept:
-                text = f" ${piece.ordinal + 1} "
+                text = f" {self._write_placeholder(piece.ordinal)} "
             else:
                 text = f" {sql_literal(parameters[piece.ordinal])} "
             rendered.append((text, piece))
         return rendered
+
+    def _write_placeholder(self, ordinal: int) -> str:
+        """Return the text of a parameter, with a cast that DataFusion's names of columns do not show."""
+        name = sql_type(self.cast_types[ordinal]) if self.cast_types else None
+        return f"${ordinal + 1}" if name is None else f"CAST(${ordinal + 1} AS {name})"

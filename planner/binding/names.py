@@ -238,6 +238,17 @@ class StatementNames:
         }
         return numbers, {name for name in numbers if any(map(pa.types.is_floating, kinds[name]))}
 
+    def find_instant_columns(self) -> dict[str, pa.DataType]:
+        """Return the names of columns that are timestamps of one type in all tables, with that type."""
+        tables = dict.fromkeys(
+            (reference.table, reference.as_of) for reference in self.references if reference.search is None
+        )
+        kinds: dict[str, set[pa.DataType]] = {}
+        for field in (field for table in tables for field in self.table_schema(*table)):
+            kinds.setdefault(field.name, set()).add(field.type)
+        only = ((name, next(iter(types))) for name, types in kinds.items() if len(types) == 1)
+        return {name: kind for name, kind in only if pa.types.is_timestamp(kind)}
+
     def find_names_among(self, references: References, tokens: range) -> set[str]:
         """Return the tables that are read among some tokens, and their columns, without those of views."""
         names: set[str] = set()

@@ -9,9 +9,11 @@ each module has an example.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
+
+import pyarrow as pa
 
 from planner.binding.distance_operators import DISTANCE_WORDS, find_called_distances, rewrite_distances
 from planner.sql.rewrites.cast_keys import rewrite_cast_keys
@@ -26,6 +28,8 @@ from planner.sql.rewrites.scalar_subqueries import (
     rewrite_scalar_totals,
 )
 from planner.sql.rewrites.separate_lists import separate_lists
+from planner.sql.standard.late_comparisons import COMPARISONS, compare_late_dates
+from planner.sql.standard.late_truncations import truncate_late_instants
 from planner.sql.tokens import Edit, SqlText
 
 NESTED: Final = "SELECT .. SELECT"
@@ -40,6 +44,7 @@ class Names:
         relations: tables and aliases.
         find_names_among: returns the tables that are read among some tokens, and their columns.
         find_number_columns: returns the columns that are numbers in all tables, and those that may be NaN.
+        find_instants: returns the columns that are timestamps of one type in all tables, with that type.
         find_vectors: returns the columns that hold vectors.
         keep_vector: keeps a long vector, and returns the text that stands for it.
         replaced: ranges of tokens, first and last, that other text replaces.
@@ -49,6 +54,7 @@ class Names:
     relations: Collection[str]
     find_names_among: Callable[[range], Collection[str]]
     find_number_columns: Callable[[], tuple[Collection[str], Collection[str]]]
+    find_instants: Callable[[], Mapping[str, pa.DataType]]
     find_vectors: Callable[[], frozenset[str]]
     keep_vector: Callable[[list[float]], str]
     replaced: Sequence[tuple[int, int]]
@@ -97,6 +103,14 @@ REWRITES: Final = (
     Rewrite(
         frozenset({"MIN", "MAX", "COUNT", "SUM"}),
         lambda text, names: mended_extremes(text, names.find_number_columns),
+    ),
+    Rewrite(
+        COMPARISONS | {"IN", "BETWEEN"},
+        lambda text, names: compare_late_dates(text, names.find_instants),
+    ),
+    Rewrite(
+        frozenset({"DATE_TRUNC", "DATETRUNC"}),
+        lambda text, names: truncate_late_instants(text, names.find_instants),
     ),
     # Last, so that what stands around an operand moves with it.
     Rewrite(frozenset(OPPOSITES), lambda text, _: exchange_constant_sides(text)),

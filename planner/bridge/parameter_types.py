@@ -63,6 +63,23 @@ _DECIMALS = {
     "Decimal256": pa.decimal256,
 }
 _UNIT_TYPES = {"Time32": pa.time32, "Time64": pa.time64, "Duration": pa.duration}
+_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+_SQL_TYPES = {
+    pa.bool_(): "BOOLEAN",
+    pa.int8(): "TINYINT",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INT",
+    pa.int64(): "BIGINT",
+    pa.uint8(): "TINYINT UNSIGNED",
+    pa.uint16(): "SMALLINT UNSIGNED",
+    pa.uint32(): "INT UNSIGNED",
+    pa.uint64(): "BIGINT UNSIGNED",
+    pa.float32(): "REAL",
+    pa.float64(): "DOUBLE",
+    pa.string(): "VARCHAR",
+    pa.binary(): "BYTEA",
+    pa.date32(): "DATE",
+}
 # Types whose natural SQL text has exactly that type.
 _NATURAL = frozenset({pa.bool_(), pa.int64(), pa.float64(), pa.string(), pa.binary()})
 
@@ -70,7 +87,15 @@ _NATURAL = frozenset({pa.bool_(), pa.int64(), pa.float64(), pa.string(), pa.bina
 def infer_parameter_types(
     logical_plan: LogicalPlan, count: int, optimized: Callable[[], LogicalPlan] | None = None
 ) -> tuple[pa.DataType, ...]:
-    """Return the types of $1 ... $count in a plan.
+    """Return the types of $1 ... $count in a plan, as `find_told_types` finds them, and string for others."""
+    told = find_told_types(logical_plan, count, optimized)
+    return tuple(told.get(ordinal, pa.string()) for ordinal in range(count))
+
+
+def find_told_types(
+    logical_plan: LogicalPlan, count: int, optimized: Callable[[], LogicalPlan] | None = None
+) -> dict[int, pa.DataType]:
+    """Return ordinal -> type of the parameters whose type a plan tells.
 
     Args:
         logical_plan: `DataFrame.logical_plan()` of the statement with its placeholders.
@@ -79,7 +104,7 @@ def infer_parameter_types(
             logical plan does not show, and of which optimizing makes joins.
 
     Returns:
-        One type per parameter, string if DataFusion does not infer it; no null, view or dictionary types.
+        No null, view or dictionary types; parameters of which DataFusion infers no type are missing.
     """
     types = infer_placeholder_types(logical_plan)
     if len(types) < count:
@@ -90,7 +115,7 @@ def infer_parameter_types(
             joined = optimized()
             types = infer_placeholder_types(joined) | types
             _collect(repr(joined), types)
-    return tuple(types.get(ordinal, pa.string()) for ordinal in range(1, count + 1))
+    return {number - 1: kind for number, kind in types.items() if number <= count}
 
 
 def _collect(printed: str, types: dict[int, pa.DataType]) -> None:
@@ -245,6 +270,21 @@ def plain_value(value: pa.Scalar) -> pa.Scalar:
     if isinstance(value, pa.RunEndEncodedScalar):
         return plain_value(value.value) if value.is_valid else pa.scalar(None, value.type.value_type)
     return value
+
+
+def sql_type(kind: pa.DataType) -> str | None:
+    """Return the name of a type in SQL; None if it has none that means exactly this type."""
+    types = pa.types
+    if kind in _SQL_TYPES:
+        return _SQL_TYPES[kind]
+    if types.is_timestamp(kind) and kind.tz is None:
+        return f"TIMESTAMP({_DIGITS[kind.unit]})"
+    if types.is_decimal128(kind) and kind.scale >= 0:
+        return f"DECIMAL({kind.precision}, {kind.scale})"
+    if types.is_list(kind):
+        item = sql_type(kind.value_type)
+        return None if item is None else f"{item}[]"
+    return None
 
 
 def _natural_text(value: pa.Scalar) -> str:  # noqa: PLR0912 - one line per family of types

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -17,11 +17,12 @@ from planner.access.rights import Access
 from planner.access.visible_catalog import VisibleCatalog
 from planner.binding.bound_statement import BoundStatement, StatementKind
 from planner.binding.substrait import Bound
-from planner.bridge.parameter_types import infer_parameter_types
 from planner.bridge.plain_types import bind_values, bindable_schema, normalize_schema, refuse_untyped
 from planner.bridge.run_control import RunControl
-from planner.plans.dataframes import Frames, PlannedFrame
-from planner.plans.errors import schema_changed_error
+from planner.plans.dataframes import Frames
+from planner.plans.errors import result_differs_error, schema_changed_error
+from planner.plans.forms.parameters import NO_PARAMETERS, plan_with_types
+from planner.plans.forms.planned_frame import PlannedFrame
 from planner.plans.resident_tables import NO_RESIDENTS, Residents, ResidentsKey
 from planner.scans.query_run import QueryRun
 from planner.scans.settings import SessionSettings, Shortcut
@@ -48,7 +49,8 @@ class CheckedQuery:
         sql: the text, or the name of the plan.
         schema: of the result, without view types and dictionaries, exactly as a run streams it.
         catalog: the tables and views that the statement was checked against.
-        parameter_schema: one nullable field per parameter, "$1", "$2", ...
+        parameter_schema: one nullable field per parameter, "$1", "$2", ..., with metadata of
+            `planner.binding.value_types`.
 
     Args:
         frames: plans the statement.
@@ -89,29 +91,18 @@ class CheckedQuery:
             return looked_up, _NO_PARAMETERS
         frames, bound, catalog = self._frames, self._bound, self.catalog
         run = QueryRun(self._settings, frames.visibility, RunControl())
+        if isinstance(bound, BoundStatement) and bound.parameter_count:
+            typed, parameters, self._bound = plan_with_types(frames, bound, run, catalog)
+            self._columns = dict(run.columns)
+            return normalize_schema(frames.schema(typed), self._types), parameters
         asks_first = isinstance(bound, BoundStatement) and bound.has_vector_subqueries
         frame = frames.plan(bound, run, None, catalog, typing=asks_first)
         self._columns = dict(run.columns)
-        types: tuple[pa.DataType, ...] = ()
-        if bound.parameter_count:
-            types = infer_parameter_types(
-                frame.logical_plan(), bound.parameter_count, frame.optimized_logical_plan
-            )
-            if isinstance(bound, BoundStatement):
-                subquery_types = _infer_subquery_types(frames, bound, run, catalog)
-                types = tuple(
-                    subquery_types.get(ordinal, kind)
-                    for ordinal, kind in enumerate(bound.argument_types(types))
-                )
-            # The type of an expression of parameters alone is known only with typed values.
-            nulls = [pa.scalar(None, kind) for kind in types]
-            frame = frames.plan(bound, run, nulls, catalog, typing=True)
-        elif bound.kind is not StatementKind.EXPLAIN_ANALYZE and not asks_first:
+        if bound.kind is not StatementKind.EXPLAIN_ANALYZE and not asks_first:
             self._planned.append((time.monotonic(), frame, run))
             if self._has_one_plan:
                 self._answerable[NO_RESIDENTS.key] = frame.moves_conditions
-        parameters = [pa.field(f"${index}", kind) for index, kind in enumerate(types, start=1)]
-        return normalize_schema(frames.schema(frame), self._types), pa.schema(parameters)
+        return normalize_schema(frames.schema(frame), self._types), NO_PARAMETERS
 
     def _describe_key_query(self) -> pa.Schema | None:
         """Return the schema of a lookup of constant keys, which needs no plan; None for other statements."""
@@ -197,11 +188,16 @@ class CheckedQuery:
                 return frame
             self._answerable.clear()
             return self._plan_again(run, parameters, catalog, residents=residents)
-        if not self._is_promised(self._frames.schema(frame)):
-            if parameters and has_same_columns:
+        schema = self._frames.schema(frame)
+        if not self._is_promised(schema):
+            if not parameters or not has_same_columns:
+                raise schema_changed_error(self.sql)
+            found = normalize_schema(schema, self._types)
+            # A value that became a literal may be part of a name, which is the promised one all the same.
+            if found.types != self.schema.types:
                 # A parameter that kept its own type may have changed the type of the result.
                 refuse_untyped(parameters, self.parameter_schema)
-            raise schema_changed_error(self.sql)
+                raise result_differs_error(self.sql, self.schema, found)
         if pushdown and has_same_columns and self._has_one_plan:
             self._answerable[residents.key] = frame.moves_conditions
         return frame
@@ -221,17 +217,3 @@ class CheckedQuery:
     def _has_same_columns(self, run: QueryRun) -> bool:
         """Return whether the tables have the columns that the statement was checked against."""
         return all(schema == self._columns.get(key, schema) for key, schema in run.columns.items())
-
-
-def _infer_subquery_types(
-    frames: Frames, bound: BoundStatement, run: QueryRun, catalog: VisibleCatalog
-) -> Mapping[int, pa.DataType]:
-    """Return ordinal -> type of the parameters in subqueries that give vectors."""
-    types: dict[int, pa.DataType] = {}
-    for vectors in (reference.vectors for reference in bound.references):
-        if vectors is not None and vectors.ordinals:
-            frame = frames.plan(vectors.statement, run, None, catalog)
-            count = vectors.statement.parameter_count
-            inferred = infer_parameter_types(frame.logical_plan(), count, frame.optimized_logical_plan)
-            types |= dict(zip(vectors.ordinals, inferred, strict=True))
-    return types

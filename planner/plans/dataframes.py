@@ -30,6 +30,8 @@ from planner.bridge.run_control import stream_batches
 from planner.plans.checks.mistaken_plans import MOVING_RULE, SUSPECT, TOTALS, check_plan
 from planner.plans.checks.unordered_extremes import EXTREMES_OF_GROUPS, has_unordered_extremes
 from planner.plans.errors import translate_error
+from planner.plans.forms.multisets import MULTISETS, number_equal_rows
+from planner.plans.forms.planned_frame import PlannedFrame, number_names, plan_unique
 from planner.plans.information_leaf import InformationTable
 from planner.plans.resident_tables import NO_RESIDENTS, RESIDENT_ROWS, Residents
 from planner.plans.system_leaf import SystemLeaf, list_tables_and_views, make_system_leaves
@@ -80,25 +82,6 @@ by the other keys with a wrong limit.
 """
 
 
-class PlannedFrame(DataFrame):
-    """A planned statement, which is optimised once.
-
-    Attributes:
-        moves_conditions: whether the optimizer moves conditions below other operators.
-        is_checked: whether the same plan was found before to be answered rightly.
-    """
-
-    moves_conditions: bool = True
-    is_checked: bool = False
-    _optimized: LogicalPlan | None = None
-
-    def optimized_logical_plan(self) -> LogicalPlan:
-        """Return the optimised plan."""
-        if self._optimized is None:
-            self._optimized = super().optimized_logical_plan()
-        return self._optimized
-
-
 class Frames:
     """Plans statements with DataFusion; safe to share between threads.
 
@@ -137,8 +120,13 @@ class Frames:
         try:
             optimized = frame.optimized_logical_plan()
         except Exception:  # noqa: BLE001 - the run raises the error
-            return frame.schema()
-        return self._schema_reader.create_dataframe_from_logical_plan(optimized).schema()
+            schema = frame.schema()
+        else:
+            schema = self._schema_reader.create_dataframe_from_logical_plan(optimized).schema()
+        shown = frame.shown if isinstance(frame, PlannedFrame) else None
+        if not shown:
+            return schema
+        return pa.schema([field.with_name(shown.get(field.name, field.name)) for field in schema])
 
     def plan(
         self,
@@ -195,8 +183,14 @@ class Frames:
             replan = partial(
                 _plan_text, context, bound.kind, values=values, nulls=nulls, is_typed=not untyped
             )
-            frame = PlannedFrame(replan(text, written).df)
+            plan_part = partial(self._plan_part, context, values)
+            shown: Mapping[str, str] = {}
+            if MULTISETS.search(text):
+                text, _ = number_equal_rows(text, plan_part)
+                written, shown = number_equal_rows(written, plan_part)
+            frame = plan_unique(bound.kind, replan, text, written, plan_part)
             frame.moves_conditions, frame.is_checked = moving, is_checked
+            text, frame.shown = frame.text, {**shown, **frame.shown}
             if untyped:
                 return frame
             searches = any(reference.search is not None for reference in bound.references)
@@ -221,6 +215,15 @@ class Frames:
         except Exception as error:
             raise translate_error(error, bound, run.failure) from error
         return frame
+
+    def _plan_part(self, context: SessionContext, values: Mapping[str, pa.Scalar], sql: str) -> pa.Schema:
+        """Plan a query that is a part of a statement; return the schema of its result."""
+
+        def plan(text: str, _: str) -> DataFrame:
+            return context.sql(text, param_values=dict(values) or None)
+
+        plan_part = partial(self._plan_part, context, values)
+        return self.schema(plan_unique(StatementKind.QUERY, plan, sql, sql, plan_part))
 
     def _register_tables(
         self,
@@ -344,7 +347,8 @@ class Frames:
         bound = bind(f"SELECT * FROM {quote(view)}", catalog)  # noqa: S608 - a quoted name
         inner = QueryRun(run.settings, self.visibility, run.control)
         inner.lists_views = False  # The view may read the list of views, which would be made again for it.
-        return normalize_schema(self.schema(self.plan(bound, inner, None, catalog)))
+        schema = normalize_schema(self.schema(self.plan(bound, inner, None, catalog)))
+        return number_names(schema)
 
     def _make_context(
         self,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
+import pyarrow as pa
+
 from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
 from planner.binding.substrait import Bound
 
@@ -50,6 +52,13 @@ _WRAPPERS = re.compile(
 _WRONG_TYPE = re.compile(r"Internal error: could not cast array of type (.+?) to arrow_array")
 _NO_RANGE = re.compile(r"Internal error: Cannot run range queries on datatype: (.+)\.\n")
 _UNORDERED = re.compile(r"Internal error: Uncomparable values")
+_NO_NANOSECONDS = re.compile(
+    r"to Nanosecond\b|to Timestamp\(ns|Overflow happened on: -?\d+ \* 1000|Timestamp -?\d+ out of range"
+)
+_MICROSECONDS = (
+    "instants before 1678 and after 2261 have no nanoseconds: give them microseconds, as in "
+    "CAST(x AS TIMESTAMP(6)) or TIMESTAMP(6) '9999-12-31'"
+)
 _NEGATIVE_SIZE = re.compile(r"Internal error: array_resize: failed to convert size")
 
 
@@ -69,6 +78,18 @@ def schema_changed_error(sql: str) -> PreconditionError:
     """Return the error for a statement whose result has other columns than when it was prepared."""
     msg = "the result of this statement has changed since it was prepared, because a table was altered"
     return PreconditionError(f"{msg}: prepare it again: {sql}")
+
+
+def result_differs_error(sql: str, promised: pa.Schema, found: pa.Schema) -> InvalidInputError:
+    """Return the error for bound values with which the result has other columns than the client was told."""
+    changed = [
+        f"{new.name!r} would be {new.type}, and not {old.type}"
+        for old, new in zip(promised, found, strict=False)
+        if not old.equals(new)
+    ]
+    what = ", ".join(changed) or f"it would have {len(found)} columns, and not {len(promised)}"
+    msg = f"the bound values give the result of this statement other columns ({what})"
+    return InvalidInputError(f"{msg}: say their types in the text, as in CAST($1 AS DOUBLE): {sql}")
 
 
 def translate_error(
@@ -107,6 +128,8 @@ def translate_error(
         return InvalidInputError("max and min take no values of this nested type, which have no order")
     if _NEGATIVE_SIZE.match(short):
         return InvalidInputError("array_resize takes sizes from 0 on, and got a negative one")
+    if _NO_NANOSECONDS.search(short):
+        return InvalidInputError(f"{short.rstrip('.')}; {_MICROSECONDS}")
     if _EXHAUSTED in text:
         return ResourcesExhaustedError(_describe_exhaustion(short))
     if _PANIC not in text and any(mark in text for mark in (*_PLANNING, *_DATA)):

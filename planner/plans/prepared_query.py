@@ -338,7 +338,7 @@ class PreparedQuery(DividedQuery):
             isinstance(self._bound, BoundStatement) and self._bound.has_fixed_text and not search.subquery
         )
         if self._search is None and is_fixed and Shortcut.DIRECT_SEARCHES in task.settings.shortcuts:
-            self._search = read_direct_search(frame, search, run)
+            self._search = read_direct_search(frame, search, run, tuple(self.schema.names))
         return batches
 
     def _collect(self, batches: Iterator[pa.RecordBatch]) -> pa.Table:

@@ -18,6 +18,7 @@ from planner.access.rights import FULL_ACCESS, Access
 from planner.access.visible_catalog import SecuredTable, SystemTable, VisibleCatalog
 from planner.binding.bind import bind
 from planner.binding.substrait import Bound, bind_plan
+from planner.binding.value_types import settle_types
 from planner.bridge import compatibility
 from planner.bridge.run_control import RunControl, describe_panics
 from planner.plans.dataframes import Frames
@@ -41,11 +42,13 @@ class StatementKey:
         statement: SQL, or a Substrait plan.
         settings: of the session.
         access: what the principal may see; the same object as long as the rights are the same.
+        value_types: of its parameters, where they are those of the bound values.
     """
 
     statement: str | bytes
     settings: SessionSettings
     access: Access
+    value_types: tuple[pa.DataType, ...] = ()
 
 
 @dataclass(slots=True)
@@ -125,8 +128,10 @@ class PlanCache:
 
 CreateQuery: TypeAlias = Callable[[Frames, Bound, SessionSettings, VisibleCatalog], PreparedQuery]
 """Checks a bound statement."""
-CreateUnbound: TypeAlias = Callable[[Frames, str | bytes, SessionSettings, VisibleCatalog], PreparedQuery]
-"""Binds a text or a Substrait plan, and checks it."""
+CreateUnbound: TypeAlias = Callable[
+    [Frames, str | bytes, SessionSettings, VisibleCatalog, tuple[pa.DataType, ...]], PreparedQuery
+]
+"""Binds a text or a Substrait plan, and checks it with the types of bound values."""
 LONG_STATEMENT = 8192
 """A text of more characters, or a plan of more bytes, is bound where it is planned: that takes a while."""
 MAX_PLANS = 1024
@@ -139,6 +144,7 @@ def bind_and_create(
     statement: str | bytes,
     settings: SessionSettings,
     visible: VisibleCatalog,
+    value_types: tuple[pa.DataType, ...] = (),
 ) -> PreparedQuery:
     """Bind a statement, a text being translated from the dialect of its session first, and check it.
 
@@ -148,6 +154,7 @@ def bind_and_create(
         statement: SQL, or a serialized substrait.Plan.
         settings: of the session.
         visible: the tables of the principal.
+        value_types: of the parameters; empty where the text, or a guess, decides.
 
     Raises:
         LanceGatewayError: the statement is not valid.
@@ -162,8 +169,26 @@ def bind_and_create(
             bound = bind_plan(statement, visible)
         else:
             bound = bind(statement, visible, catalog=settings.catalog, schema=settings.schema)
+            if value_types:
+                bound = replace(bound, value_types=value_types)
         with describe_panics(bound.sql):
             return create_query(frames, bound, settings, visible)
+
+
+_FindPlan: TypeAlias = Callable[[StatementKey, bytes | None], PreparedQuery | None]
+"""Returns the plan of a statement that is kept, and has the digest that was promised."""
+
+
+def find_typed(
+    find: _FindPlan, key: StatementKey, promised: bytes | None, bound: Sequence[pa.DataType]
+) -> PreparedQuery | None:
+    """Return the plan of a statement for bound values, if it is kept."""
+    plan = find(key, promised)
+    types = tuple(bound) if plan is None else settle_types(plan.parameter_schema, bound)
+    if plan is not None and types == tuple(plan.parameter_schema.types):
+        return plan
+    # Types that were settled stay as they are when they are settled again.
+    return find(replace(key, value_types=types), promised if plan is None else None)
 
 
 class QueryPlanner:
@@ -211,6 +236,7 @@ class QueryPlanner:
         settings: SessionSettings,
         access: Access,
         promised: bytes | None,
+        bound: Sequence[pa.DataType] = (),
     ) -> PreparedQuery | None:
         """Return the plan of a query if it is kept and still valid; None leaves the question open.
 
@@ -221,9 +247,11 @@ class QueryPlanner:
             settings: of the session.
             access: rights of the principal.
             promised: digest of the result schema that a client has.
+            bound: types of the values that are bound to its parameters.
         """
         key = StatementKey(statement, settings, access)
-        return self._plans.get_at_once(key, promised) if self.is_remote else self._plans.get(key, promised)
+        find = self._plans.get_at_once if self.is_remote else self._plans.get
+        return find_typed(find, key, promised, bound) if bound else find(key, promised)
 
     def prepare(
         self,
@@ -232,6 +260,7 @@ class QueryPlanner:
         access: Access = FULL_ACCESS,
         *,
         promised: bytes | None = None,
+        bound: Sequence[pa.DataType] = (),
     ) -> PreparedQuery:
         """Check syntax, names and types of a statement, or return a plan that is kept.
 
@@ -239,7 +268,9 @@ class QueryPlanner:
             statement: SQL, or a serialized substrait.Plan.
             settings: of the session.
             access: what the principal may see.
-            promised: `PreparedQuery.digest` of the schema that the client got when it prepared the statement.
+            promised: `PreparedQuery.digest` of the schema that the client got when it prepared the statement,
+                or when it bound values.
+            bound: types of the values that are bound to its parameters; empty if none are.
 
         Raises:
             InvalidInputError: the statement is not valid; the message has the place.
@@ -248,7 +279,26 @@ class QueryPlanner:
             PreconditionError: the result has other columns than were promised.
         """
         key = StatementKey(statement, settings, access)
+        if bound:
+            return self._prepare_typed(key, promised, bound)
         return self._plans.get(key, promised) or self._prepare_and_keep(key, promised)
+
+    def _prepare_typed(
+        self, key: StatementKey, promised: bytes | None, bound: Sequence[pa.DataType]
+    ) -> PreparedQuery:
+        """Return the plan of a statement for bound values, whose types may decide on those of its result."""
+        kept = find_typed(self._plans.get, key, promised, bound)
+        if kept is not None:
+            return kept
+        plain = self._plans.get(key, None) or self._prepare_and_keep(key, None)
+        types = settle_types(plain.parameter_schema, bound)
+        plan = plain
+        if types != tuple(plain.parameter_schema.types):
+            typed = replace(key, value_types=types)
+            plan = self._plans.get(typed, None) or self._prepare_and_keep(typed, None)
+        if promised is not None and promised not in (plain.digest, plan.digest):
+            raise schema_changed_error(plan.sql)
+        return plan
 
     def _prepare_and_keep(self, key: StatementKey, promised: bytes | None) -> PreparedQuery:
         statement, settings = key.statement, key.settings
@@ -267,13 +317,13 @@ class QueryPlanner:
 
         if self._create_unbound is not None and len(statement) > LONG_STATEMENT:
             try:
-                plan = self._create_unbound(self._frames, statement, settings, visible)
+                plan = self._create_unbound(self._frames, statement, settings, visible, key.value_types)
             except InvalidInputError as error:
                 if promised is None or isinstance(statement, bytes):
                     raise
                 raise schema_changed_error(statement) from error
         else:
-            plan = bind_and_create(create, self._frames, statement, settings, visible)
+            plan = bind_and_create(create, self._frames, statement, settings, visible, key.value_types)
         if Shortcut.KEPT_PLANS in settings.shortcuts:  # Settings are part of the key.
             self._plans.put(key, plan)
         if promised is not None and promised != plan.digest:
@@ -287,7 +337,7 @@ class QueryPlanner:
         parameters: Sequence[pa.Scalar] = (),
     ) -> pa.RecordBatchReader:
         """Prepare and run a statement, as `PreparedQuery.execute` does."""
-        return self.prepare(sql, settings).execute(parameters)
+        return self.prepare(sql, settings, bound=[value.type for value in parameters]).execute(parameters)
 
     def look_up_rows(
         self,

@@ -276,15 +276,22 @@ class DirectSearch:
                 return
 
 
-def read_direct_search(frame: DataFrame, call: SearchCall, run: QueryRun) -> DirectSearch | None:
+def read_direct_search(
+    frame: DataFrame, call: SearchCall, run: QueryRun, shown: tuple[str, ...]
+) -> DirectSearch | None:
     """Read a planned statement that only projects and limits its search; None if it does more.
 
     Its plan is walked from the result down to the leaf: the columns of the result, and the one that it is
     sorted by, are followed through every change of name.
+
+    Args:
+        frame: the planned statement.
+        call: its search.
+        run: its execution.
+        shown: names of its columns, as clients see them.
     """
     plan = frame.optimized_logical_plan()
-    names = tuple(frame.schema().names)
-    tracked = list(names)
+    tracked = list(frame.schema().names)
     rank: str | None = None
     limit: int | None = None
     while not isinstance(node := plan.to_variant(), expr.TableScan):
@@ -310,7 +317,7 @@ def read_direct_search(frame: DataFrame, call: SearchCall, run: QueryRun) -> Dir
         return None
     if not isinstance(scan, SearchScan) or scan.residual:
         return None
-    return DirectSearch(tuple(tracked), names, limit, scan.expression)
+    return DirectSearch(tuple(tracked), shown, limit, scan.expression)
 
 
 def _find_rank_column(node: Sort, call: SearchCall) -> str | None:

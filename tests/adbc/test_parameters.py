@@ -108,9 +108,40 @@ def test_a_python_value_is_bound_by_its_own_type(cursor: Any, name: str, value: 
     assert cursor.fetchall() == expected
 
 
-def test_a_parameter_that_meets_nothing_is_text(cursor: Any) -> None:
-    cursor.execute("SELECT ? AS v", (7,))
-    assert cursor.fetchall() == [("7",)]
+OPEN = [
+    ("SELECT ? AS v", (7,), pa.int64(), 7),
+    ("SELECT ? AS v", ("x",), pa.string(), "x"),
+    ("SELECT ? AS v", (Decimal("1.50"),), pa.decimal128(3, 2), Decimal("1.50")),
+    ("SELECT abs(?) AS v", (-1.5,), pa.float64(), 1.5),
+    ("SELECT sum(id * ?) AS v FROM typed", (1.5,), pa.float64(), 4.5),
+    ("SELECT sum(CASE WHEN id > 1 THEN ? ELSE ? END) AS v FROM typed", (1, 2), pa.int64(), 3),
+    ("SELECT max(id) AS v FROM typed WHERE id = ANY(?)", ([1, 9],), pa.int64(), 1),
+    ("SELECT coalesce(?, text) AS v FROM (SELECT 'y' AS text) t", ("x",), pa.string(), "x"),
+]
+
+
+@pytest.mark.parametrize(("sql", "values", "kind", "expected"), OPEN)
+def test_a_parameter_that_meets_nothing_has_the_type_of_its_value(
+    cursor: Any, sql: str, values: tuple[Any, ...], kind: pa.DataType, expected: Any
+) -> None:
+    cursor.execute(sql, values)
+    table = cursor.fetch_arrow_table()
+    assert (table.schema.types, table.to_pylist()) == ([kind], [{"v": expected}])
+
+
+def test_one_cursor_binds_one_type_after_another(cursor: Any) -> None:
+    for value, expected in ((2, 2), (0.5, 0.5), ("0.5", "0.5"), (None, None), (3, 3)):
+        cursor.execute("SELECT ? AS v", (value,))
+        assert cursor.fetchall() == [(expected,)]
+
+
+def test_outputs_may_share_a_name(cursor: Any) -> None:
+    cursor.execute("SELECT id, id, count(*) AS id FROM typed WHERE id = ? GROUP BY id", (1,))
+    assert [column[0] for column in cursor.description] == ["id", "id", "id"]
+    assert cursor.fetchall() == [(1, 1, 1)]
+
+
+def test_a_parameter_that_is_cast_is_what_it_is_cast_to(cursor: Any) -> None:
     cursor.execute("SELECT CAST(? AS BIGINT) AS v", (7,))
     assert cursor.fetchall() == [(7,)]
 

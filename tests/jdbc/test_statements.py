@@ -36,6 +36,10 @@ def test_columns_are_found_by_label_whatever_its_case(facts: Facts) -> None:
     assert facts["by label and name"] == [7, 3.5, 2]
 
 
+def test_columns_may_share_a_name(facts: Facts) -> None:
+    assert facts["columns of one name"] == ["id", 7, "id", 3.5, "count(*)", 1, "count(*)", 1]
+
+
 def test_null_is_told_from_zero(facts: Facts) -> None:
     assert facts["NULL is told"] == [0.0, True]
 

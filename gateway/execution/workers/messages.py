@@ -68,9 +68,15 @@ class WorkerOptions:
 
 @dataclass(frozen=True)
 class Unbound:
-    """A long statement whose names the worker resolves: SQL, or a serialized substrait.Plan."""
+    """A long statement whose names the worker resolves.
+
+    Attributes:
+        statement: SQL, or a serialized substrait.Plan.
+        value_types: of its parameters, where they are those of the bound values.
+    """
 
     statement: str | bytes
+    value_types: tuple[pa.DataType, ...] = ()
 
 
 @dataclass(frozen=True)

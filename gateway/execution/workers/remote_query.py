@@ -180,6 +180,7 @@ def bind_in_worker(
     statement: str | bytes,
     settings: SessionSettings,
     catalog: VisibleCatalog,
+    value_types: tuple[pa.DataType, ...] = (),
 ) -> PreparedQuery:
     """Bind and check a long statement in a worker, whose interpreter is busy with it for a while.
 
@@ -189,6 +190,7 @@ def bind_in_worker(
         statement: SQL, or a serialized substrait.Plan.
         settings: of its session.
         catalog: the tables of the principal.
+        value_types: of its parameters, where they are those of the bound values.
 
     Raises:
         LanceGatewayError: the statement is not valid.
@@ -197,7 +199,7 @@ def bind_in_worker(
     for _ in range(ATTEMPTS):
         # The tables may have changed in one process, and not yet in the other one.
         catalog = catalog.reopen()
-        define = partial(_define, Unbound(statement), settings, catalog)
+        define = partial(_define, Unbound(statement, value_types), settings, catalog)
         remote = RemoteStatement(pool, catalog.access.user, statement, define)
         checked = remote.check()
         assert checked.bound is not None  # noqa: S101 - for the worker has bound it

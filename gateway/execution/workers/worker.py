@@ -209,7 +209,9 @@ class Worker:
         visible = VisibleCatalog(self.catalog, definition.access, system)
         bound, settings = definition.bound, definition.settings
         if isinstance(bound, Unbound):
-            return bind_and_create(_BoundHere, self._frames, bound.statement, settings, visible)
+            return bind_and_create(
+                _BoundHere, self._frames, bound.statement, settings, visible, bound.value_types
+            )
         with describe_panics(bound.sql):
             return PreparedQuery(self._frames, bound, settings, visible)
 

@@ -133,14 +133,14 @@ def rewrite_fetch(text: SqlText) -> Iterator[Edit]:
     """Yield edits that replace FETCH clauses with LIMIT.
 
     Raises:
-        UnsupportedError: FETCH with PERCENT or WITH TIES.
+        UnsupportedError: FETCH with PERCENT.
     """
     for i, word in enumerate(text.words):
         if word != "FETCH" or text.words[i + 1] not in {"FIRST", "NEXT"}:
             continue
         last = _skip_count(text, i + 2)
-        if text.words[last] == "PERCENT" or (text.words[last] in _ROWS and text.words[last + 1] == "WITH"):
-            message = "FETCH with PERCENT or WITH TIES is not offered; it stands"
+        if text.words[last] == "PERCENT":
+            message = "FETCH with PERCENT is not offered; it stands"
             raise UnsupportedError(at_position(text.sql, text.start(i), message))
         if text.words[last] not in _ROWS or text.words[last + 1] != "ONLY":
             continue

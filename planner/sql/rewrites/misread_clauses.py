@@ -2,7 +2,6 @@
 
     SELECT id FROM orders TABLESAMPLE SYSTEM (1)     all rows
     SELECT sum(n) FROM t GROUP BY k WITH ROLLUP      no totals
-    SELECT k FROM t EXCEPT ALL SELECT k FROM u       no duplicates
     WHERE a IS DISTINCT FROM b AND c                 a IS DISTINCT FROM (b AND c)
 
 The errors name the form to write instead.
@@ -18,7 +17,6 @@ from planner.sql.tokens import SqlText, at_position
 
 _Words = tuple[str, ...]
 _TOTALS = frozenset({"ROLLUP", "CUBE", "TOTALS"})
-_SET_OPERATIONS = frozenset({"INTERSECT", "EXCEPT", "MINUS"})
 _SAMPLES = frozenset({"BERNOULLI", "SYSTEM", "ROW", "BLOCK", "("})
 # Words before a name that is no alias, but a CTE or a function.
 _BEFORE_NAMES = frozenset({"AS", "WITH", "RECURSIVE", ",", "FROM", "JOIN", "SELECT", ".", "("})
@@ -95,13 +93,6 @@ MISREAD: Mapping[str, tuple[Callable[[_Words, int], bool], str]] = MappingProxyT
         "ILIKE": (
             lambda words, i: words[i - 1] == "*" and words[i - 2] in {"SELECT", ",", ".", "DISTINCT", "ALL"},
             "* ILIKE is not offered: name the columns",
-        ),
-        **dict.fromkeys(
-            _SET_OPERATIONS,
-            (
-                lambda words, i: words[i + 1] == "ALL",
-                "INTERSECT ALL and EXCEPT ALL are not offered: leave ALL out, or number equal rows",
-            ),
         ),
     }
 )

@@ -302,6 +302,9 @@ def _prepare_as_select(
     read_settings = replace(settings, types="arrow", endpoints=1)
     source = engine.prepare(reader.rest(), read_settings, access)
     for column in source.schema:
+        if source.schema.names.count(column.name) > 1:
+            msg = f"several columns of the SELECT are called {column.name!r}, and a table has one of a name"
+            raise InvalidInputError(f"{msg}: give them different names by AS")
         if pa.types.is_null(column.type):
             msg = f"column {column.name!r} is always NULL, so its type is unknown: write CAST(NULL AS type)"
             raise InvalidInputError(msg)

@@ -21,6 +21,7 @@ from planner.writes.ddl.statement import Reader
 
 _UNITS: Final = ("s", "ms", "us", "ns")
 _LARGEST_PRECISION: Final = 38
+_MOST_DIGITS: Final = 9
 _LARGEST_VECTOR: Final = 65_536
 _PLAIN: Final[Mapping[str, pa.DataType]] = MappingProxyType(
     dict.fromkeys(("BOOLEAN", "BOOL"), pa.bool_())
@@ -211,14 +212,14 @@ def _read_time(reader: Reader) -> pa.DataType:
 
 
 def _read_precision(reader: Reader, default: str) -> str:
-    """Read the number of digits after the second, such as ``(3)``, and return the unit."""
+    """Read the number of digits after the second, such as ``(3)``, and return the unit that has them."""
     if not reader.take("("):
         return default
     digits = reader.number("a number of digits")
-    if digits not in (0, 3, 6, 9):
-        raise reader.error(f"Moments have 0, 3, 6 or 9 digits after the second, not {digits}; it ends")
+    if digits > _MOST_DIGITS:
+        raise reader.error(f"Moments have 0 to {_MOST_DIGITS} digits after the second, not {digits}; it ends")
     reader.expect(")")
-    return _UNITS[digits // 3]
+    return _UNITS[-(-digits // 3)]
 
 
 def _vector_reader(element: pa.DataType) -> Callable[[Reader], pa.DataType]:

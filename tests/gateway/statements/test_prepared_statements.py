@@ -262,3 +262,47 @@ def test_a_statement_is_executed_with_the_shortcuts_of_its_execution(
         planned = 0
         assert wire.do_get(ticket).read_all().to_pylist() == [{"id": 8, "customer": "customer 1"}]
         assert bool(planned) is plans
+
+
+HALVED = "SELECT id / ? AS half FROM orders WHERE id = 5"
+
+
+def test_the_types_of_bound_values_decide_on_those_of_the_result(wire: flight.FlightClient) -> None:
+    prepared = rpc.prepare(wire, HALVED)
+    assert rpc.schema_of(prepared.dataset_schema).types == [pa.int64()]
+    handle = first = prepared.prepared_statement_handle
+    # A client may go on with the new handle, or with the first one, and bind again.
+    for value, kind, expected in ((2.0, pa.float64(), 2.5), (2, pa.int64(), 2), (4.0, pa.float64(), 1.25)):
+        bound = rpc.bind(wire, handle, pa.table({"1": [value]}))
+        for one in (bound, first):
+            info = rpc.info(wire, sql.CommandPreparedStatementQuery(prepared_statement_handle=one))
+            table = wire.do_get(info.endpoints[0].ticket).read_all()
+            assert info.schema.types == table.schema.types == [kind]
+            assert table.column("half").to_pylist() == [expected]
+        handle = bound
+
+
+def test_values_of_open_types_are_executed_by_another_gateway(
+    wire: flight.FlightClient, other_wire: flight.FlightClient
+) -> None:
+    handle = rpc.prepare(wire, "SELECT abs(?) AS v").prepared_statement_handle
+    bound = rpc.bind(wire, handle, pa.table({"1": [-2, -3]}))
+    info = rpc.info(other_wire, sql.CommandPreparedStatementQuery(prepared_statement_handle=bound))
+    for client in (wire, other_wire):
+        assert client.do_get(info.endpoints[0].ticket).read_all().to_pylist() == [{"v": 2}, {"v": 3}]
+
+
+def test_values_that_no_plan_takes_are_refused_when_they_are_bound(wire: flight.FlightClient) -> None:
+    handle = rpc.prepare(wire, "SELECT abs(?) AS v").prepared_statement_handle
+    with pytest.raises(ValueError, match="abs"):
+        rpc.bind(wire, handle, pa.table({"1": ["x"]}))
+
+
+def test_unions_of_open_types_are_read_as_what_was_offered(wire: flight.FlightClient) -> None:
+    handle = rpc.prepare(wire, "SELECT ? AS v").prepared_statement_handle
+    number = pa.UnionArray.from_dense(
+        pa.array([0], pa.int8()), pa.array([0], pa.int32()), [pa.array([20], pa.int8())], ["int8"]
+    )
+    bound = rpc.bind(wire, handle, pa.table([number], ["a"]))
+    command = sql.CommandPreparedStatementQuery(prepared_statement_handle=bound)
+    assert rpc.fetch(wire, command).to_pylist() == [{"v": "20"}]

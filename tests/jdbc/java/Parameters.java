@@ -143,6 +143,13 @@ public final class Parameters implements Probes.Probe {
                 "SELECT CAST(l2_distance(vec, ?) AS DOUBLE) AS d FROM types ORDER BY d LIMIT 1",
                 statement -> statement.setArray(1, connection.createArrayOf("DOUBLE", new Object[] {0.5, 1.0, 2.0, 5.0}))));
         facts.of("a parameter whose type is open, setString", () -> read("SELECT ? AS v", statement -> statement.setString(1, "x")));
+        facts.of("a number whose type is open, setDouble", () -> read("SELECT abs(?) AS v", statement -> statement.setDouble(1, -1.5)));
+        facts.of("a number whose type is open, setInt", () -> read("SELECT abs(?) AS v", statement -> statement.setInt(1, -2)));
+        facts.of("a sum of open types", () -> read(
+                "SELECT sum(CASE WHEN id = 1 THEN ? ELSE ? END) AS v FROM types",
+                statement -> { statement.setDouble(1, 1.5); statement.setDouble(2, 2); }));
+        facts.of("a list of ANY, setArray", () -> read("SELECT count(*) FROM types WHERE i64 = ANY(?)",
+                statement -> statement.setArray(1, connection.createArrayOf("BIGINT", new Object[] {-64L, 7L}))));
         facts.of("a parameter that is cast", () -> read("SELECT CAST(? AS BIGINT) + 1 AS v", statement -> statement.setLong(1, 41)));
         facts.of("LIMIT", () -> read("SELECT id FROM orders ORDER BY id LIMIT ?", statement -> statement.setLong(1, 1)));
         facts.of("IN", () -> read("SELECT count(*) FROM orders WHERE id IN (?, 2, 3)", statement -> statement.setLong(1, 1)));

@@ -23,6 +23,17 @@ public final class Statements implements Probes.Probe {
             facts.rows("the same statement again", () -> statement.executeQuery("SELECT count(*) FROM orders"));
             facts.rows("no rows", () -> statement.executeQuery("SELECT id FROM orders WHERE id < 0"));
             facts.rows("EXPLAIN", () -> statement.executeQuery("EXPLAIN SELECT id FROM orders WHERE id = 7"));
+            facts.of("columns of one name", () -> {
+                try (ResultSet result = statement.executeQuery("SELECT id, amount AS id, count(*), count(*) FROM orders WHERE id = 7 GROUP BY id, amount")) {
+                    result.next();
+                    List<Object> found = new java.util.ArrayList<>();
+                    for (int column = 1; column <= 4; column++) {
+                        found.add(result.getMetaData().getColumnLabel(column));
+                        found.add(result.getObject(column));
+                    }
+                    return atItsEnd(result, found);
+                }
+            });
             facts.of("by label and name", () -> {
                 try (ResultSet result = statement.executeQuery("SELECT id AS \"Nummer\", amount FROM orders WHERE id = 7")) {
                     result.next();

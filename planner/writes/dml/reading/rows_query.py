@@ -19,6 +19,7 @@ from planner.bridge.row_expressions import policy_context
 from planner.bridge.run_control import RunControl, run_isolated
 from planner.plans.checks.coarse_instants import instants_of, may_lose_fractions, refuse_lost_fractions
 from planner.plans.errors import translate_error
+from planner.plans.forms.multisets import MULTISETS, number_equal_rows
 from planner.scans.settings import SessionSettings
 from planner.sql.statement_reader import NO_PART, Part, StatementReader
 from planner.sql.tokens import quote
@@ -124,6 +125,8 @@ class _RowsPlan:
             register_distances(context, bound.distances, run)
         text, param_values = (bound.render(), {}) if values is None else bound.with_values(values)
         try:
+            if MULTISETS.search(text):
+                text, _ = number_equal_rows(text, lambda part: context.sql(part).schema())
             frame = context.sql(text, param_values=param_values or None)
             is_typed = values is not None or not bound.parameter_count
             if is_typed and may_lose_fractions(text, instants_of(self.schemas.values())):

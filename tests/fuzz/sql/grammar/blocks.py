@@ -292,7 +292,16 @@ class With(Node):
             yield replace(self, commons=(*self.commons[:number], *self.commons[number + 1 :]))
 
 
+def is_beyond_datafusion(node: Node) -> bool:
+    """Whether DataFusion refuses outputs that share a name, or does not count rows."""
+    return any(
+        (isinstance(one, Select) and len({item.name for item in one.items}) < len(one.items))
+        or (isinstance(one, SetOperation) and one.operator in {"EXCEPT ALL", "INTERSECT ALL"})
+        for one in node.walk()
+    )
+
+
 __all__ = [
     "Common", "Derived", "Grouping", "GroupingSet", "Item", "Join", "Order", "Query", "Reader", "Relation",
-    "Select", "SetOperation", "ValuesList", "With",
+    "Select", "SetOperation", "ValuesList", "With", "is_beyond_datafusion",
 ]  # fmt: skip

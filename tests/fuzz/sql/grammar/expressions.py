@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from tests.fuzz.sql.grammar.calls import AGGREGATES, SCALAR_CALLS, WINDOWS, Call
 from tests.fuzz.sql.grammar.kinds import CANONICAL, COMMON, Family, Kind, draw_value
-from tests.fuzz.sql.grammar.tree import Column, Expression, Literal, Node, Parameter
+from tests.fuzz.sql.grammar.tree import Column, Expression, Literal, Node, Parameter, Standard
 
 _ODD_TEXTS = (
     "EmptyRelation",
@@ -87,6 +87,8 @@ class Expressions:
         columns = [one for one in scope.columns if one.family in CANONICAL]
         if not columns:
             return self._constant_condition()
+        if self.rng.random() < 0.08:
+            return self._rows(columns)
         column, pick = self.rng.choice(columns), self.rng.choice
         shapes = ("=", "=", "=", "<", ">=", "<>", "NULL", "flipped", "IN", "IN", "NOT IN", "BETWEEN")
         # DataFusion has no common type of times of several units in a list.
@@ -110,6 +112,45 @@ class Expressions:
             case _:
                 parts = ["(", column, f" {shape} ", value(), ")"]
         return Expression(Family.TRUTH, tuple(parts))
+
+    def _rows(self, columns: Sequence[Column]) -> Expression:
+        """Two columns beside rows of constants, which are compared one by one."""
+        first, second = self.rng.choice(columns), self.rng.choice(columns)
+        operator = self.rng.choice(("=", "<>", "<", "<=", ">", ">=", "IN", "NOT IN"))
+        count = self.rng.randint(1, 3) if "IN" in operator else 1
+        rows = [
+            (self.constant(first.family, first.kind), self.constant(second.family, second.kind))
+            for _ in range(count)
+        ]
+        written: list[str | Node] = []
+        meant: list[str | Node] = []
+        for number, (one, other) in enumerate(rows):
+            written += [", " if number else "", "(", one, ", ", other, ")"]
+            if operator in {"=", "<>"} or "IN" in operator:
+                sign, connective = ("<>", " OR ") if operator == "<>" else ("=", " AND ")
+                pair: list[str | Node] = [
+                    "(",
+                    first,
+                    f" {sign} ",
+                    one,
+                    connective,
+                    second,
+                    f" {sign} ",
+                    other,
+                    ")",
+                ]
+            else:
+                strict = ["(", first, f" {operator[0]} ", one, " OR (", first, " = ", one, " AND "]
+                pair = [*strict, second, f" {operator} ", other, "))"]
+            meant += [" OR " if number else "", *pair]
+        if "IN" in operator:
+            written = ["(", *written, ")"]
+        denied = ("(NOT (", "))") if operator == "NOT IN" else ("(", ")")
+        return Standard(
+            Family.TRUTH,
+            ("((", first, ", ", second, f") {operator} ", *written, ")"),
+            meaning=(denied[0], *meant, denied[1]),
+        )
 
     def leaf(self, scope: Scope, family: Family) -> Expression:
         """A column of the family, or a constant."""

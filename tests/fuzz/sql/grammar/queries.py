@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tests.fuzz.sql.grammar.blocks import Common, Item, Order, Relation, Select, With
+from tests.fuzz.sql.grammar.blocks import Common, Item, Order, Query, Relation, Select, With
 from tests.fuzz.sql.grammar.expressions import Scope
 from tests.fuzz.sql.grammar.kinds import CANONICAL, COMMON, Family
 from tests.fuzz.sql.grammar.partitions import Law, Partition
@@ -34,7 +34,14 @@ class Queries(Selects):
             return self._some()
         if chance < 0.34:
             return Statement(self._with())
-        return Statement(self._finished(self._block(2)))
+        return Statement(self._repeated(self._finished(self._block(2))))
+
+    def _repeated(self, query: Query) -> Query:
+        """A query whose outputs share a name, now and then."""
+        if not isinstance(query, Select) or query.order or len(query.items) < 2 or self._rng.random() > 0.03:
+            return query
+        name = query.items[0].name
+        return replace(query, items=tuple(replace(item, name=name) for item in query.items))
 
     def partition(self) -> Statement:
         """A condition that parts rows; another statement where there is none."""

@@ -158,7 +158,8 @@ class Selects:
 
     def _combined(self, depth: int) -> SetOperation:
         families = [self._rng.choice(COMMON) for _ in range(self._rng.randint(1, 3))]
-        operator = self._rng.choice(("UNION", "UNION ALL", "UNION ALL", "EXCEPT", "INTERSECT"))
+        operators = ("UNION", "UNION ALL", "UNION ALL", "EXCEPT", "INTERSECT", "EXCEPT ALL", "INTERSECT ALL")
+        operator = self._rng.choice(operators)
         left = self._cast(self._select(depth - 1, families), families)
         right = self._cast(self._select(depth - 1, families), families)
         return SetOperation(operator=operator, left=left, right=right)

@@ -173,6 +173,20 @@ class Expression(Node):
 
 
 @dataclass(frozen=True)
+class Standard(Expression):
+    """A form of the standard that the gateway takes; the others are asked for what it means."""
+
+    meaning: tuple[str | Node, ...] = ()
+
+    def write(self, text: Text) -> None:
+        text.put(*(self.parts if text.reader is Reader.GATEWAY else self.meaning))
+
+    def variants(self) -> Iterator[Self]:
+        # A smaller part would change the form, and not its meaning.
+        yield from self.own_variants()  # type: ignore[misc]
+
+
+@dataclass(frozen=True)
 class Column(Expression):
     """A column of a relation in scope."""
 

@@ -148,13 +148,36 @@ class Court:
 
     def _is_upstream(self, statement: Statement, answer: Answer) -> bool:
         """Whether DataFusion makes the gateway's mistake by itself, and DuckDB does not."""
-        if compare(statement, answer, ask(self.datafusion, statement.node), typed=False) is not None:
+        reference = self._ask_reference(statement.node)
+        if reference is None or compare(statement, answer, reference, typed=False) is not None:
             return False
         third = self._third(statement)
         return third is not None and compare(statement, answer, third, typed=False) is not None
 
+    def _ask_reference(self, node: Node) -> Answer | None:
+        """DataFusion's answer; None where it has no such form."""
+        try:
+            return ask(self.datafusion, node)
+        except AbstainError:
+            return None
+
+    def _judge_alone(self, statement: Statement, answer: Answer) -> Verdict | None:
+        """By DuckDB, where DataFusion has no such form."""
+        third = self._third(statement)
+        if third is None:
+            return None
+        if isinstance(answer, Refused):
+            self._note_refusal(answer)
+        found = compare(statement, answer, third, typed=False)
+        if found is None or (not isinstance(answer, Refused) and self._is_optimizers(statement, answer)):
+            return None
+        return Verdict(f"gateway and duckdb: {_sort(found)}", found)
+
     def _judge_reference(self, statement: Statement, answer: Answer) -> Verdict | None:
-        reference = ask(self.datafusion, statement.node)
+        reference = self._ask_reference(statement.node)
+        if reference is None:
+            self.tally.add("datafusion abstains")
+            return self._judge_alone(statement, answer)
         self.tally.add("datafusion")
         if isinstance(answer, Refused) and self._note_refusal(answer):
             self._judge_refusal(statement, answer, reference)
@@ -242,7 +265,7 @@ class Court:
         if len(refused) == len(answers):
             self.tally.add("refused by both")
             return None
-        if any(isinstance(ask(self.datafusion, one), Refused) for one in partition.parts()):
+        if any(isinstance(self._ask_reference(one), Refused) for one in partition.parts()):
             self.tally.add("refused by both")
             return None
         if refused:

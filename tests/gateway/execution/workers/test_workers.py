@@ -84,6 +84,22 @@ def test_answers_are_those_of_one_process(cursor: Any, statement: str, rows: lis
 
 
 @pytest.mark.slow
+def test_values_decide_on_types_there_too(cursor: Any) -> None:
+    for value, expected in ((2, 2), (2.0, 2.5), ("-2", None)):
+        if expected is None:
+            with pytest.raises(adbc_driver_manager.Error, match="abs"):
+                cursor.execute("SELECT abs(?) AS v", (value,))
+            continue
+        cursor.execute("SELECT id / ? AS v FROM orders WHERE id = 5", (value,))
+        assert cursor.fetchall() == [(expected,)]
+
+
+def test_outputs_that_share_a_name_come_from_workers_too(cursor: Any) -> None:
+    cursor.execute("SELECT id, id, ? AS id FROM orders WHERE id = ?", ("x", 5))
+    assert [column[0] for column in cursor.description] == ["id", "id", "id"]
+    assert cursor.fetchall() == [(5, 5, "x")]
+
+
 def test_large_batches_come_whole_and_in_order(cursor: Any) -> None:
     cursor.execute("SELECT value, repeat('x', 100) AS text FROM generate_series(1, 1000000)")
     rows = cursor.fetch_arrow_table()

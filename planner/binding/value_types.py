@@ -1,0 +1,99 @@
+"""Decides which types the values of parameters keep.
+
+    WHERE id = ?          told by the text: a bound 1.0 becomes the integer 1
+    SELECT id / ?         computed: told by the text, but a bound 2.0 is divided by as it is
+    SELECT abs(?)         open: the text does not tell; a bound value keeps its type
+
+The parameter schema of a statement says of each parameter which of these it is, in the metadata of its field.
+An open parameter has the type there that is offered to clients that ask before they bind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from planner.bridge.plain_types import plain_type
+from planner.sql.tokens import SqlText
+
+_KEY: Final = b"lance-gateway:parameter"
+_OPEN: Final = {_KEY: b"open"}
+_COMPUTED: Final = {_KEY: b"computed"}
+_OPERATORS: Final = frozenset({"+", "-", "*", "/", "%"})
+
+
+def find_computed(text: SqlText, slots: Mapping[int, int]) -> frozenset[int]:
+    """Return the ordinals of the parameters that are operands of arithmetic.
+
+    Args:
+        text: the statement.
+        slots: first token -> ordinal.
+    """
+    words = text.words
+    found = set()
+    for at, ordinal in slots.items():
+        first, last = at - 1, at + 1 + (words[at] == "$")
+        while first >= 0 and words[first] == "(" and words[last] == ")":
+            first, last = first - 1, last + 1
+        if (first >= 0 and words[first] in _OPERATORS) or words[last] in _OPERATORS:
+            found.add(ordinal)
+    return frozenset(found)
+
+
+def build_parameter_schema(
+    told: Mapping[int, pa.DataType], types: Sequence[pa.DataType], computed: Collection[int]
+) -> pa.Schema:
+    """Return the parameter schema of a statement: nullable fields "$1", "$2", ...
+
+    Args:
+        told: ordinal -> type, of the parameters whose type the text tells.
+        types: of all parameters.
+        computed: ordinals of those that are operands of arithmetic.
+    """
+    fields = []
+    for ordinal, kind in enumerate(types):
+        metadata = _OPEN if ordinal not in told else _COMPUTED if ordinal in computed else None
+        fields.append(pa.field(f"${ordinal + 1}", kind, metadata=metadata))
+    return pa.schema(fields)
+
+
+def settle_types(parameters: pa.Schema, bound: Sequence[pa.DataType]) -> tuple[pa.DataType, ...]:
+    """Return the types that bound values have in the statement.
+
+    Args:
+        parameters: the parameter schema, as `build_parameter_schema` makes it.
+        bound: the types of the values; as many as there are parameters, or the caller refuses them.
+    """
+    if len(parameters) != len(bound):
+        return tuple(parameters.types)
+    return tuple(_settle(field, kind) for field, kind in zip(parameters, bound, strict=True))
+
+
+def _settle(field: pa.Field, bound: pa.DataType) -> pa.DataType:
+    metadata = field.metadata
+    if metadata is None or bound.equals(field.type):
+        return field.type
+    bound = _strip(bound)
+    if pa.types.is_null(bound) or pa.types.is_union(bound):
+        # A row of a union has its own type, and all rows run one plan.
+        return field.type
+    if metadata == _OPEN or _is_wider(bound, field.type):
+        return bound
+    return field.type
+
+
+def _strip(kind: pa.DataType) -> pa.DataType:
+    while isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    return plain_type(kind)
+
+
+def _is_wider(bound: pa.DataType, told: pa.DataType) -> bool:
+    """Return whether arithmetic with bound numbers differs from arithmetic with numbers of the told type."""
+    types = pa.types
+    if types.is_floating(bound):
+        narrower = types.is_floating(told) and told.bit_width < bound.bit_width
+        return bool(types.is_integer(told) or types.is_decimal(told) or narrower)
+    return bool(types.is_decimal(bound) and types.is_integer(told))

@@ -1,0 +1,77 @@
+"""Plans with names of columns that clients see, which may be the same."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import pyarrow as pa
+from datafusion import DataFrame
+from datafusion.plan import LogicalPlan
+
+from planner.binding.bound_statement import StatementKind
+from planner.plans.forms.multisets import FindSchema
+from planner.plans.forms.repeated_names import make_names_unique
+
+
+class PlannedFrame(DataFrame):
+    """A planned statement, which is optimised once.
+
+    Attributes:
+        moves_conditions: whether the optimizer moves conditions below other operators.
+        is_checked: whether the same plan was found before to be answered rightly.
+        text: what was planned, with unique names of outputs.
+        shown: name of a column -> the name that clients see, of columns that share theirs.
+    """
+
+    moves_conditions: bool = True
+    is_checked: bool = False
+    _optimized: LogicalPlan | None = None
+    text: str = ""
+    shown: Mapping[str, str] = MappingProxyType({})
+
+    def optimized_logical_plan(self) -> LogicalPlan:
+        """Return the optimised plan."""
+        if self._optimized is None:
+            self._optimized = super().optimized_logical_plan()
+        return self._optimized
+
+
+def number_names(schema: pa.Schema) -> pa.Schema:
+    """Return a schema whose columns have different names, as DataFusion gives them to those of joins."""
+    counts: Counter[str] = Counter()
+    fields = []
+    for field in schema:
+        fields.append(field.with_name(f"{field.name}:{counts[field.name]}") if counts[field.name] else field)
+        counts[field.name] += 1
+    return pa.schema(fields)
+
+
+def plan_unique(
+    kind: StatementKind,
+    replan: Callable[[str, str], DataFrame],
+    text: str,
+    written: str,
+    find_schema: FindSchema,
+) -> PlannedFrame:
+    """Plan a statement, and if it is refused, with unique names of its outputs."""
+    try:
+        frame = PlannedFrame(replan(text, written).df)
+    except Exception:
+        if kind is StatementKind.DESCRIBE:
+            raise  # its rows would tell the unique names
+        unique, unique_written = (make_names_unique(sql, find_schema) for sql in (text, written))
+        if unique is None or unique_written is None:
+            raise
+        renamed = None
+        # The first error speaks of the text as it was written.
+        with contextlib.suppress(Exception):
+            renamed = PlannedFrame(replan(unique.sql, unique_written.sql).df)
+        if renamed is None:
+            raise
+        renamed.text, renamed.shown = unique.sql, unique_written.find_shown()
+        return renamed
+    frame.text = text
+    return frame

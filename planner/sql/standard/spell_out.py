@@ -1,0 +1,72 @@
+"""Writes a statement without the forms of the standard that DataFusion lacks or misreads.
+
+    SELECT sum(n) OVER (w ORDER BY id) FROM t WHERE (a, b) < ($1, 2) WINDOW w AS (PARTITION BY k)
+->  SELECT sum(n) OVER (PARTITION BY k ORDER BY id) FROM t WHERE (a < $1 OR (a = $1 AND b < 2))
+    WINDOW w AS (PARTITION BY k)
+
+The text is written before its names are resolved, so that all other rewrites see what DataFusion will plan. A
+text that has none of these forms stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from planner.sql.standard.aggregate_orders import move_aggregate_orders
+from planner.sql.standard.fractions import name_units
+from planner.sql.standard.late_instants import name_late_units
+from planner.sql.standard.named_windows import expand_windows
+from planner.sql.standard.row_values import compare_fields
+from planner.sql.standard.ties import keep_ties
+from planner.sql.tokens import Edit, SqlText, apply_edits, number_parameters, tokenize
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A form that is written in another way.
+
+    Attributes:
+        words: a text without any of these words does not have the form.
+        edits: yields the edits of a text.
+    """
+
+    words: frozenset[str]
+    edits: Callable[[SqlText], Iterator[Edit]]
+
+
+FORMS: Final = (
+    Form(frozenset({"WITHIN"}), move_aggregate_orders),
+    Form(frozenset({"OVER"}), expand_windows),
+    Form(frozenset({"TIES"}), keep_ties),
+    Form(frozenset({"TIMESTAMP", "TIMESTAMPTZ"}), name_units),
+    Form(frozenset({"TIMESTAMP", "TIMESTAMPTZ"}), name_late_units),
+    Form(frozenset({"=", "<>", "!=", "<", "<=", ">", ">=", "IN", "BETWEEN"}), compare_fields),
+)
+
+
+def spell_out(text: SqlText) -> SqlText:
+    """Return the statement without these forms; the same object if it has none.
+
+    Raises:
+        LanceGatewayError: one of them can't be written for DataFusion.
+    """
+    words = frozenset(text.words)
+    for form in FORMS:
+        if words.isdisjoint(form.words):
+            continue
+        edits = list(form.edits(text))
+        if edits and "?" in words:
+            # Edits copy parameters, which then must have numbers.
+            text, words = _number(text), words - {"?"}
+            edits = list(form.edits(text))
+        if edits:
+            text = tokenize(apply_edits(text.sql, edits))
+    return text
+
+
+def _number(text: SqlText) -> SqlText:
+    slots, _ = number_parameters(text)
+    edits = [Edit.replace(text.start(at), text.end(at), f"${ordinal + 1}") for at, ordinal in slots.items()]
+    return tokenize(apply_edits(text.sql, edits))

@@ -1,0 +1,139 @@
+"""Instants that have no nanoseconds are compared and truncated like others. DuckDB judges."""
+
+import datetime as dt
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from memwal.errors import InvalidInputError
+from tests.support.judged import Judged, open_judged
+
+NOW, LAST, EARLY = (
+    dt.datetime(2024, 5, 17, 3, 4, 5, 678901),
+    dt.datetime(9999, 12, 31),
+    dt.datetime(1500, 2, 3, 4),
+)
+WHOLE = [NOW.replace(microsecond=0), LAST, EARLY, None]
+T = pa.table(
+    {
+        "id": [1, 2, 3, 4],
+        "us": pa.array([NOW, LAST, EARLY, None], pa.timestamp("us")),
+        "zoned": pa.array([NOW, LAST, EARLY, None], pa.timestamp("us", "UTC")),
+        "ms": pa.array(WHOLE, pa.timestamp("ms")),
+        "sec": pa.array(WHOLE, pa.timestamp("s")),
+        "ns": pa.array([NOW, None, None, None], pa.timestamp("ns")),
+        "day": pa.array([NOW.date(), LAST.date(), EARLY.date(), None]),
+        "text": ["2024-05-17", "9999-12-31", "1500-02-03", None],
+    }
+)
+CONDITIONS = [
+    *(
+        f"{column} {condition}"
+        for column in ("us", "t.us", "zoned", "ms", "sec")
+        for condition in (
+            "= '9999-12-31'",
+            "< '9999-12-31'",
+            "BETWEEN '1500-01-01' AND '9999-12-31 00:00:00'",
+            "NOT BETWEEN '2024-01-01' AND '9999-12-31'",
+            "IN ('2024-05-17', '9999-12-31')",
+            "NOT IN ('9999-12-31')",
+        )
+    ),
+    "us = TIMESTAMP '9999-12-31'",
+    "us < TIMESTAMP '1501-01-01 00:00:00'",
+    "us = DATE '9999-12-31'",
+    "us BETWEEN DATE '2024-01-01' AND DATE '9999-12-31'",
+    "us = CAST('9999-12-31' AS TIMESTAMP)",
+    "us = '9999-12-31'::timestamp",
+    "zoned = TIMESTAMPTZ '9999-12-31 00:00:00+00'",
+    "zoned = TIMESTAMP WITH TIME ZONE '9999-12-31 02:00:00+02'",
+    "'9999-12-31' > us",
+    "DATE '9999-12-31' = us OR id = 1",
+    "CASE WHEN us = '9999-12-31' THEN 1 ELSE 0 END = 1",
+    "text = '9999-12-31'",
+    "text IN ('9999-12-31')",
+    "day = '9999-12-31'",
+    "ns = '2024-05-17 03:04:05.678901'",
+]
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judged]:
+    with open_judged(tmp_path_factory.mktemp("late"), {"t": T}) as opened:
+        opened.judge.execute("SET TimeZone = 'UTC'")
+        yield opened
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_late_dates_are_compared_with_columns(judged: Judged, condition: str) -> None:
+    judged.check(f"SELECT id FROM t WHERE {condition}")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT id FROM (SELECT id, CAST(us AS VARCHAR) AS us FROM t) q WHERE us = '9999-12-31'",
+        "SELECT id FROM (SELECT id, text us FROM t) q WHERE us = '9999-12-31'",
+        "WITH c (id, us) AS (SELECT id, text FROM t) SELECT id FROM c WHERE us = '9999-12-31'",
+        "SELECT q.id FROM (SELECT id, text FROM t) AS q (id, us) WHERE q.us = '9999-12-31'",
+        "SELECT id FROM (SELECT us AS us, id FROM t) q WHERE us = '9999-12-31'",
+        "WITH c AS (SELECT us, id FROM t WHERE us > '1400-01-01') SELECT id FROM c WHERE us = '9999-12-31'",
+    ],
+)
+def test_names_that_a_statement_gives_are_what_it_says(judged: Judged, sql: str) -> None:
+    judged.check(sql)
+
+
+def test_names_of_views_are_what_they_say(judged: Judged) -> None:
+    select = "SELECT id, text AS us FROM t"
+    judged.engine.catalog.write_view("told", select, replaces=True)
+    judged.judge.execute(f"CREATE OR REPLACE VIEW told AS {select}")
+    judged.check("SELECT id FROM told WHERE us = '9999-12-31'")
+
+
+@pytest.mark.parametrize("unit", ["week", "month", "quarter", "year"])
+@pytest.mark.parametrize("column", ["us", "t.zoned", "ms", "sec"])
+def test_late_instants_are_truncated(judged: Judged, unit: str, column: str) -> None:
+    for sql in (
+        f"SELECT id, date_trunc('{unit}', {column}) AS d FROM t",
+        f"SELECT date_trunc('{unit}', {column}) AS d, count(*) AS n FROM t GROUP BY 1",
+    ):
+        found = judged.engine.execute(sql).read_all()
+        found = found.set_column(
+            found.schema.names.index("d"), "d", found.column("d").cast(pa.timestamp("us"), safe=False)
+        )
+        expected = judged.judge.execute(sql.replace("zoned", "zoned::timestamp")).fetchall()
+        rows = [tuple(row.values()) for row in found.to_pylist()]
+        assert sorted(rows, key=repr) == sorted(expected, key=repr)
+
+
+def test_truncated_columns_keep_type_and_name(judged: Judged) -> None:
+    sql = "SELECT date_trunc('month', us), date_trunc('month', ms), date_trunc('month', zoned) FROM t"
+    schema = judged.engine.prepare(sql).schema
+    assert schema.names == [f'date_trunc(Utf8("month"),t.{column})' for column in ("us", "ms", "zoned")]
+    assert schema.types == [pa.timestamp("us"), pa.timestamp("ms"), pa.timestamp("us", "UTC")]
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT CAST(us AS TIMESTAMP) FROM t", "SELECT CAST(text AS TIMESTAMP) FROM t"]
+)
+def test_nanoseconds_that_are_not_there_are_refused_with_the_way_out(judged: Judged, sql: str) -> None:
+    with pytest.raises(InvalidInputError, match=r"give them microseconds, as in CAST\(x AS TIMESTAMP\(6\)\)"):
+        judged.engine.execute(sql).read_all()
+    assert judged.engine.execute(sql.replace("TIMESTAMP", "TIMESTAMP(6)")).read_all().num_rows == 4
+
+
+@pytest.mark.parametrize(
+    ("digits", "unit"),
+    [(0, "s"), (1, "ms"), (2, "ms"), (3, "ms"), (4, "us"), (5, "us"), (7, "ns"), (8, "ns")],
+)
+def test_precisions_have_the_next_finer_unit(judged: Judged, digits: int, unit: str) -> None:
+    text = "2024-05-17 03:04:05" if digits == 0 else f"2024-05-17 03:04:05.{'123456789'[:digits]}"
+    for sql in (
+        f"SELECT CAST('{text}' AS TIMESTAMP({digits})) AS t",
+        f"SELECT '{text}'::TIMESTAMP({digits}) AS t",
+    ):
+        table = judged.engine.execute(sql).read_all()
+        assert table.schema.types == [pa.timestamp(unit)]
+        assert str(table.column("t").cast(pa.timestamp("ns"))[0]).rstrip("0").startswith(text.rstrip("0"))
