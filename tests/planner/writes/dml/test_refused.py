@@ -50,6 +50,7 @@ def test_a_place_in_a_query_is_shown_in_the_statement(lake: Lake) -> None:
     assert "SELECT" not in str(refused.value)
 
 
+@pytest.mark.usefixtures("lake")
 def test_a_gateway_that_only_reads_says_so(root: Path) -> None:
     engine = QueryEngine(Catalog.open(str(root), writing=None))
     with pytest.raises(PreconditionError, match="was started read-only"):
