@@ -117,6 +117,7 @@ class BoundStatement:
         system_tables: tables of the schema `system` that it names.
         distances: the distance functions that it calls.
         vectors: long constants that are not in the text: $vector_1 is the first one.
+        result_names: name of a result in the text for DataFusion -> the name that clients expect, if another.
         sizes: ordinal -> function of the parameters whose size is limited; see `planner.sql.limits`.
     """
 
@@ -130,6 +131,7 @@ class BoundStatement:
     distances: frozenset[str] = frozenset()
     vectors: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
     sizes: Mapping[int, str] = field(default_factory=dict, repr=False, hash=False)
+    result_names: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
 
     @cached_property
     def lists_tables(self) -> bool:

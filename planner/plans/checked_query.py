@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -20,8 +21,14 @@ from planner.binding.substrait import Bound
 from planner.bridge.parameter_types import infer_parameter_types
 from planner.bridge.plain_types import bind_values, bindable_schema, normalize_schema, refuse_untyped
 from planner.bridge.run_control import RunControl
+from planner.plans.checks.unplanned_subqueries import (
+    NESTED,
+    UNPLANNED,
+    UnplannedSubqueryError,
+    has_joined_subqueries,
+)
 from planner.plans.dataframes import Frames, PlannedFrame
-from planner.plans.errors import schema_changed_error
+from planner.plans.errors import schema_changed_error, translate_error
 from planner.plans.resident_tables import NO_RESIDENTS, Residents, ResidentsKey
 from planner.scans.query_run import QueryRun
 from planner.scans.settings import SessionSettings, Shortcut
@@ -110,6 +117,8 @@ class CheckedQuery:
             self._planned.append((time.monotonic(), frame, run))
             if self._has_one_plan:
                 self._answerable[NO_RESIDENTS.key] = frame.moves_conditions
+        if isinstance(bound, BoundStatement) and NESTED.search(bound.render()):
+            self._refuse_unplanned(frame, run, types)
         parameters = [pa.field(f"${index}", kind) for index, kind in enumerate(types, start=1)]
         return normalize_schema(frames.schema(frame), self._types), pa.schema(parameters)
 
@@ -128,6 +137,28 @@ class CheckedQuery:
             if query.find_keys((), schema) is None
             else normalize_schema(query.output(schema), self._types)
         )
+
+    def _refuse_unplanned(self, frame: DataFrame, run: QueryRun, types: Sequence[pa.DataType]) -> None:
+        """Refuse a statement with subqueries that DataFusion finds no plan for.
+
+        It may find out only while it makes the physical plan, or not without values of the parameters.
+        """
+        frames, bound, catalog = self._frames, self._bound, self.catalog
+        frames.refuse_unplanned(frame, bound, run)
+        if not has_joined_subqueries(frame):
+            return
+        values = [pa.scalar(None, kind) for kind in types]
+        try:
+            for pushdown in (True, False):
+                attempt = QueryRun(self._settings, frames.visibility, RunControl())
+                planned = frames.plan(bound, attempt, values, catalog, pushdown=pushdown)
+                with suppress(Exception):
+                    attempt.control.run_uninterrupted(planned.execution_plan)
+                    return
+            planned.execution_plan()
+        except Exception as error:
+            refusal = translate_error(error, bound, None)
+            raise UnplannedSubqueryError(f"{UNPLANNED} ({refusal})") from error
 
     @cached_property
     def serialized_schema(self) -> bytes:
