@@ -145,7 +145,8 @@ class CheckedQuery:
         """
         frames, bound, catalog = self._frames, self._bound, self.catalog
         frames.refuse_unplanned(frame, bound, run)
-        if not has_joined_subqueries(frame):
+        searches = any(reference.search is not None for reference in bound.references)
+        if searches or not has_joined_subqueries(frame):
             return
         values = [pa.scalar(None, kind) for kind in types]
         try:
