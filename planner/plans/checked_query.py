@@ -22,6 +22,7 @@ from planner.bridge.parameter_types import infer_parameter_types
 from planner.bridge.plain_types import bind_values, bindable_schema, normalize_schema, refuse_untyped
 from planner.bridge.run_control import RunControl
 from planner.plans.checks.unplanned_subqueries import (
+    INVOLVED,
     NESTED,
     UNPLANNED,
     UnplannedSubqueryError,
@@ -117,8 +118,10 @@ class CheckedQuery:
             self._planned.append((time.monotonic(), frame, run))
             if self._has_one_plan:
                 self._answerable[NO_RESIDENTS.key] = frame.moves_conditions
-        if isinstance(bound, BoundStatement) and NESTED.search(bound.render()):
-            self._refuse_unplanned(frame, run, types)
+        if isinstance(bound, BoundStatement) and NESTED.search(text := bound.render()):
+            frames.refuse_unplanned(frame, bound, run)
+            if INVOLVED.search(text) and has_joined_subqueries(frame):
+                self._refuse_unplanned(types)
         parameters = [pa.field(f"${index}", kind) for index, kind in enumerate(types, start=1)]
         return normalize_schema(frames.schema(frame), self._types), pa.schema(parameters)
 
@@ -138,15 +141,14 @@ class CheckedQuery:
             else normalize_schema(query.output(schema), self._types)
         )
 
-    def _refuse_unplanned(self, frame: DataFrame, run: QueryRun, types: Sequence[pa.DataType]) -> None:
-        """Refuse a statement with subqueries that DataFusion finds no plan for.
+    def _refuse_unplanned(self, types: Sequence[pa.DataType]) -> None:
+        """Refuse a statement with subqueries of which DataFusion makes joins without a physical plan.
 
-        It may find out only while it makes the physical plan, or not without values of the parameters.
+        Raises:
+            UnplannedSubqueryError: there is no physical plan.
         """
         frames, bound, catalog = self._frames, self._bound, self.catalog
-        frames.refuse_unplanned(frame, bound, run)
-        searches = any(reference.search is not None for reference in bound.references)
-        if searches or not has_joined_subqueries(frame):
+        if any(reference.search is not None for reference in bound.references):
             return
         values = [pa.scalar(None, kind) for kind in types]
         try:

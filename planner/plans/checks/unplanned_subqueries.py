@@ -21,6 +21,11 @@ from planner.bridge.plan_reading import every_node, has_subqueries
 
 NESTED: Final = re.compile(r"\bselect\b.*\bselect\b", re.IGNORECASE | re.DOTALL)
 """A text that may have subqueries."""
+INVOLVED: Final = re.compile(
+    r"\b(?:join|group|over|filter|union|except|intersect)\b|\bselect\b.*\bselect\b.*\bselect\b",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A text whose subqueries may read columns that are out of their reach in a plan."""
 _VALUES: Final = frozenset({"ScalarSubquery"})
 _UNPLANNED: Final = frozenset({"Exists", "InSubquery", "SetComparison", "Outer"})
 _JOINED: Final = ("__correlated_sq_", "__scalar_sq_")

@@ -14,6 +14,8 @@
 `repeatable`              relations that give the same rows whenever they are read
 `totals`                  a query with totals as one without, over a query that has nothing but them
 `domains`                 a query for each of many values of the columns around it
+`blocks`                  a SELECT whose relations are read again for such values
+`sites`                   the subqueries of a SELECT, and which of them DataFusion plans
 `expressions`             subqueries that stand for a value or a condition
 `laterals`                relations that read the relations before them
 `rewriting`               the whole statement
