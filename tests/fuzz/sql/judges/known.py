@@ -34,6 +34,7 @@ LIMITS: Mapping[str, str] = MappingProxyType(
         "No field named __grouping_id": "DataFusion 54 mistakes equal aggregates of parameters",
         "Physical plan does not support": "DataFusion 54 runs some subqueries only as joins",
         "Optimizer rule 'decorrelate": "DataFusion 54 loses columns of some subqueries",
+        "Optimizer rule 'scalar_subquery_to_join' failed": "DataFusion 54 loses columns of some subqueries",
         "subquery can only be used in": "DataFusion 54 runs some subqueries only in some clauses",
         "Correlated scalar subquery must be": "DataFusion 54 takes only totals for values",
         "has subqueries that DataFusion does not run": "and what they are joined with is not the same twice",
