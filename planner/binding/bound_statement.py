@@ -119,6 +119,7 @@ class BoundStatement:
         system_tables: tables of the schema `system` that it names.
         distances: the distance functions that it calls.
         vectors: long constants that are not in the text: $vector_1 is the first one.
+        result_names: name of a result in the text for DataFusion -> the name that clients expect, if another.
         sizes: ordinal -> function of the parameters whose size is limited; see `planner.sql.limits`.
         computed: ordinals of the parameters that are operands of arithmetic.
         value_types: types of the values that are bound; empty where the text, or a guess, decides.
@@ -141,6 +142,7 @@ class BoundStatement:
     value_types: tuple[pa.DataType, ...] = ()
     cast_types: tuple[pa.DataType, ...] = ()
     spelled: str = field(default="", repr=False)
+    result_names: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
 
     @cached_property
     def lists_tables(self) -> bool:

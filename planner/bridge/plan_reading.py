@@ -345,6 +345,11 @@ def find_chains_compared_with_subquery(plan: LogicalPlan) -> Iterator[Chain]:
                 yield chain
 
 
+def has_subqueries(node: LogicalPlan, kinds: AbstractSet[str]) -> bool:
+    """Return whether expressions of a node have variants of some kinds, as far as the bindings show them."""
+    return any(next(_find_subqueries(one, kinds), None) is not None for one in _expressions(node))
+
+
 def _joins_a_value(node: object) -> bool:
     if not isinstance(node, Join) or node.on():
         return False

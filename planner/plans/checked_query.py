@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -19,9 +20,16 @@ from planner.binding.bound_statement import BoundStatement, StatementKind
 from planner.binding.substrait import Bound
 from planner.bridge.plain_types import bind_values, bindable_schema, normalize_schema, refuse_untyped
 from planner.bridge.run_control import RunControl
+from planner.plans.checks.unplanned_subqueries import (
+    INVOLVED,
+    NESTED,
+    UNPLANNED,
+    UnplannedSubqueryError,
+    has_joined_subqueries,
+)
 from planner.plans.dataframes import Frames
-from planner.plans.errors import result_differs_error, schema_changed_error
-from planner.plans.forms.parameters import NO_PARAMETERS, plan_with_types
+from planner.plans.errors import result_differs_error, schema_changed_error, translate_error
+from planner.plans.forms.parameters import NO_PARAMETERS, plan_with_types, represent_types
 from planner.plans.forms.planned_frame import PlannedFrame
 from planner.plans.resident_tables import NO_RESIDENTS, Residents, ResidentsKey
 from planner.scans.query_run import QueryRun
@@ -91,18 +99,20 @@ class CheckedQuery:
             return looked_up, _NO_PARAMETERS
         frames, bound, catalog = self._frames, self._bound, self.catalog
         run = QueryRun(self._settings, frames.visibility, RunControl())
+        parameters = NO_PARAMETERS
         if isinstance(bound, BoundStatement) and bound.parameter_count:
-            typed, parameters, self._bound = plan_with_types(frames, bound, run, catalog)
+            frame, parameters, self._bound = plan_with_types(frames, bound, run, catalog)
             self._columns = dict(run.columns)
-            return normalize_schema(frames.schema(typed), self._types), parameters
-        asks_first = isinstance(bound, BoundStatement) and bound.has_vector_subqueries
-        frame = frames.plan(bound, run, None, catalog, typing=asks_first)
-        self._columns = dict(run.columns)
-        if bound.kind is not StatementKind.EXPLAIN_ANALYZE and not asks_first:
-            self._planned.append((time.monotonic(), frame, run))
-            if self._has_one_plan:
-                self._answerable[NO_RESIDENTS.key] = frame.moves_conditions
-        return normalize_schema(frames.schema(frame), self._types), NO_PARAMETERS
+        else:
+            asks_first = isinstance(bound, BoundStatement) and bound.has_vector_subqueries
+            frame = frames.plan(bound, run, None, catalog, typing=asks_first)
+            self._columns = dict(run.columns)
+            if bound.kind is not StatementKind.EXPLAIN_ANALYZE and not asks_first:
+                self._planned.append((time.monotonic(), frame, run))
+                if self._has_one_plan:
+                    self._answerable[NO_RESIDENTS.key] = frame.moves_conditions
+        self._refuse_unplanned(frame, run, parameters.types)
+        return normalize_schema(frames.schema(frame), self._types), parameters
 
     def _describe_key_query(self) -> pa.Schema | None:
         """Return the schema of a lookup of constant keys, which needs no plan; None for other statements."""
@@ -119,6 +129,32 @@ class CheckedQuery:
             if query.find_keys((), schema) is None
             else normalize_schema(query.output(schema), self._types)
         )
+
+    def _refuse_unplanned(self, frame: PlannedFrame, run: QueryRun, types: Sequence[pa.DataType]) -> None:
+        """Refuse a statement with subqueries that DataFusion does not run, or can't make a physical plan of.
+
+        Raises:
+            UnplannedSubqueryError: it has some.
+        """
+        frames, bound, catalog = self._frames, self._bound, self.catalog
+        if not (isinstance(bound, BoundStatement) and NESTED.search(text := bound.render())):
+            return
+        frames.refuse_unplanned(frame, bound, run)
+        searches = any(reference.search is not None for reference in bound.references)
+        if searches or not (INVOLVED.search(text) and has_joined_subqueries(frame)):
+            return
+        values = represent_types(types)
+        try:
+            for pushdown in (True, False):
+                attempt = QueryRun(self._settings, frames.visibility, RunControl())
+                planned = frames.plan(bound, attempt, values, catalog, pushdown=pushdown)
+                with suppress(Exception):
+                    attempt.control.run_uninterrupted(planned.execution_plan)
+                    return
+            planned.execution_plan()
+        except Exception as error:
+            refusal = translate_error(error, bound, None)
+            raise UnplannedSubqueryError(f"{UNPLANNED} ({refusal})") from error
 
     @cached_property
     def serialized_schema(self) -> bytes:

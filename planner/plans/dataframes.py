@@ -25,10 +25,11 @@ from planner.binding.information_schema import COMPLETED
 from planner.binding.substrait import Bound, BoundPlan
 from planner.bridge.distance_functions import register_distances
 from planner.bridge.plain_types import normalize_schema
-from planner.bridge.plan_reading import WRONG_RULES
+from planner.bridge.plan_reading import KEEPS_SUBQUERIES, WRONG_RULES
 from planner.bridge.run_control import stream_batches
 from planner.plans.checks.mistaken_plans import MOVING_RULE, SUSPECT, TOTALS, check_plan
 from planner.plans.checks.unordered_extremes import EXTREMES_OF_GROUPS, has_unordered_extremes
+from planner.plans.checks.unplanned_subqueries import refuse_unplanned_subqueries
 from planner.plans.errors import translate_error
 from planner.plans.forms.multisets import MULTISETS, number_equal_rows
 from planner.plans.forms.planned_frame import PlannedFrame, number_names, plan_unique
@@ -79,6 +80,12 @@ _UNITED_ORDER = re.compile(r"\bunion\b.*\border\b", re.IGNORECASE | re.DOTALL)
 
 DataFusion 54 sorts the parts of a UNION without the keys that are constant in each part, and then merges them
 by the other keys with a wrong limit.
+"""
+_NULLS_EQUAL = re.compile(r"\bdistinct\s+from\b|\bintersect\b|\bexcept\b", re.IGNORECASE)
+"""Texts that may have joins in which NULL equals NULL.
+
+DataFusion 54 leaves out rows of one side that the keys of the other side rule out, also those of
+NULL.
 """
 
 
@@ -169,7 +176,11 @@ class Frames:
             text, written = keep_conditions_in_place(text), keep_conditions_in_place(written)
         united = _UNITED_ORDER.search(text) is not None
         context = self._make_context(
-            typing=untyped, sorts_whole=united, without=rules, reorders_joins=residents.reorders_joins
+            typing=untyped,
+            sorts_whole=united,
+            without=rules,
+            reorders_joins=residents.reorders_joins,
+            filters_by_keys=_NULLS_EQUAL.search(text) is None,
         )
         leaf_parameters = None if typing or untyped else parameters or ()
         leaves = {
@@ -188,9 +199,17 @@ class Frames:
             if MULTISETS.search(text):
                 text, _ = number_equal_rows(text, plan_part)
                 written, shown = number_equal_rows(written, plan_part)
-            frame = plan_unique(bound.kind, replan, text, written, plan_part)
+            frame = plan_unique(
+                bound.kind,
+                lambda text, written: _name_results(replan(text, written), bound),
+                text,
+                written,
+                plan_part,
+            )
             frame.moves_conditions, frame.is_checked = moving, is_checked
-            text, frame.shown = frame.text, {**shown, **frame.shown}
+            names = bound.result_names
+            shown = {name: names.get(old, old) for name, old in {**shown, **frame.shown}.items()}
+            text, frame.shown = frame.text, shown
             if untyped:
                 return frame
             searches = any(reference.search is not None for reference in bound.references)
@@ -224,6 +243,21 @@ class Frames:
 
         plan_part = partial(self._plan_part, context, values)
         return self.schema(plan_unique(StatementKind.QUERY, plan, sql, sql, plan_part))
+
+    def refuse_unplanned(self, frame: DataFrame, bound: Bound, run: QueryRun) -> None:
+        """Refuse a plan with subqueries that DataFusion does not run.
+
+        Raises:
+            LanceGatewayError: there is one.
+        """
+        try:
+            refuse_unplanned_subqueries(frame, lambda: self._optimize_with_values_joined(frame))
+        except Exception as error:
+            raise translate_error(error, bound, run.failure) from error
+
+    def _optimize_with_values_joined(self, frame: DataFrame) -> LogicalPlan:
+        context = self._make_context(typing=False, sorts_whole=False, joins_values=True)
+        return context.create_dataframe_from_logical_plan(frame.logical_plan()).optimized_logical_plan()
 
     def _register_tables(
         self,
@@ -331,7 +365,7 @@ class Frames:
             name: self.plan(statement, run, None, catalog, pushdown=pushdown)
             for name, statement in bound.relations.items()
         }
-        context = self._make_context(typing=False, sorts_whole=True)
+        context = self._make_context(typing=False, sorts_whole=True, filters_by_keys=False)
         frame = PlannedFrame(bound.make_frame(context, relations).df)
         schemas = [relation.schema() for relation in relations.values()]
         without = partial(self._optimize_without, frame)
@@ -357,6 +391,8 @@ class Frames:
         sorts_whole: bool,
         without: Sequence[str] = (),
         reorders_joins: bool = False,
+        joins_values: bool = False,
+        filters_by_keys: bool = True,
     ) -> SessionContext:
         """Make the context of one statement.
 
@@ -365,6 +401,8 @@ class Frames:
             sorts_whole: whether rows are sorted in one partition.
             without: rules of the optimiser to remove, besides those with wrong answers.
             reorders_joins: whether the sides of joins are exchanged by their numbers of rows.
+            joins_values: whether all subqueries that stand for values become joins.
+            filters_by_keys: whether the keys of one side of a join filter the rows of the other one.
         """
         config = (
             SessionConfig()
@@ -383,11 +421,13 @@ class Frames:
             # Comparisons of constants that are not folded would be evaluated by leaves, by Python's rules.
             .set("datafusion.optimizer.max_passes", "16")
         )
+        if not filters_by_keys:
+            config = config.set("datafusion.optimizer.enable_join_dynamic_filter_pushdown", "false")
         if sorts_whole:
             config = config.set("datafusion.optimizer.repartition_sorts", "false")
-        if typing:
-            # Subqueries become joins, whose parameters the bindings show.
-            config = config.set("datafusion.optimizer.enable_physical_uncorrelated_scalar_subquery", "false")
+        if typing or joins_values:
+            # Subqueries become joins, which the bindings show, with their parameters.
+            config = config.set(KEEPS_SUBQUERIES, "false")
         runtime = None
         if self._memory_bytes is not None:
             runtime = RuntimeEnvBuilder().with_fair_spill_pool(self._memory_bytes)
@@ -465,6 +505,14 @@ def _plan_text(
         for old, new in zip(frame.schema().names, names, strict=True):
             if old != new:
                 frame = frame.with_column_renamed(quote(old), new)
+    return frame
+
+
+def _name_results(frame: DataFrame, bound: BoundStatement) -> DataFrame:
+    """Give the results of a statement that was written anew the names that they had."""
+    if bound.kind is StatementKind.QUERY:
+        for name in bound.result_names.keys() & set(frame.schema().names):
+            frame = frame.with_column_renamed(quote(name), bound.result_names[name])
     return frame
 
 

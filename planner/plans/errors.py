@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
 from planner.binding.substrait import Bound
+from planner.sql.subqueries.expressions import MORE_THAN_ONE
 
 _PRIVATE_NAME = re.compile(r'"([^"]+)#\d+"|\b(\w+)#\d+\b')
 # How the bindings quote an exception that was raised in Python; clients get only its message.
@@ -60,6 +61,9 @@ _MICROSECONDS = (
     "CAST(x AS TIMESTAMP(6)) or TIMESTAMP(6) '9999-12-31'"
 )
 _NEGATIVE_SIZE = re.compile(r"Internal error: array_resize: failed to convert size")
+
+
+_SEVERAL_ROWS = re.compile(re.escape(MORE_THAN_ONE) + r"(\d+)")
 
 
 class QueryFailedError(LanceGatewayError):
@@ -123,6 +127,12 @@ def translate_error(
         return InvalidInputError(
             f"a window with ORDER BY values of type {unranged[1]} has no RANGE: give its frame in ROWS, "
             "as in ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+        )
+    several = _SEVERAL_ROWS.search(short)
+    if several is not None:
+        return InvalidInputError(
+            f"a subquery that stands for a value has {several[1]} rows: add a condition, an aggregate, or "
+            "ORDER BY with LIMIT 1"
         )
     if _UNORDERED.match(short):
         return InvalidInputError("max and min take no values of this nested type, which have no order")

@@ -7,27 +7,32 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias
 
 import pyarrow as pa
 
 from execnodes import KeySet
-from memwal.errors import InvalidInputError, LanceGatewayError
+from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError, UnsupportedError, is_panic
 from memwal.storage.files import LocalBackend
 from planner.access.rights import FULL_ACCESS, Access
 from planner.access.visible_catalog import SecuredTable, SystemTable, VisibleCatalog
 from planner.binding.bind import bind
+from planner.binding.joined_subqueries import join_mistaken, join_unplanned
 from planner.binding.substrait import Bound, bind_plan
 from planner.binding.value_types import settle_types
 from planner.bridge import compatibility
 from planner.bridge.run_control import RunControl, describe_panics
+from planner.plans.checks.unplanned_subqueries import NESTED, UNPLANNED, UnplannedSubqueryError
 from planner.plans.dataframes import Frames
-from planner.plans.errors import schema_changed_error
+from planner.plans.errors import QueryFailedError, schema_changed_error
 from planner.plans.prepared_query import PreparedQuery
 from planner.plans.resident_tables import RESIDENT_ROWS
 from planner.scans.query_run import QueryRun, retry_if_files_vanish
 from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
 from planner.sql.dialects.translate import NATIVE, note_translation, to_native
+from planner.sql.subqueries.dialect import RewritingError
+from planner.sql.subqueries.rewriting import JoinedStatement
 from planner.system.catalog import list_system_tables
 from planner.tables.state.catalog import Catalog
 
@@ -126,6 +131,8 @@ class PlanCache:
             self._weight -= removed.weight
 
 
+_REFUSALS = (InvalidInputError, UnsupportedError, PreconditionError, QueryFailedError)
+"""Errors of statements that may be planned otherwise."""
 CreateQuery: TypeAlias = Callable[[Frames, Bound, SessionSettings, VisibleCatalog], PreparedQuery]
 """Checks a bound statement."""
 CreateUnbound: TypeAlias = Callable[
@@ -159,20 +166,58 @@ def bind_and_create(
     Raises:
         LanceGatewayError: the statement is not valid.
     """
+    if isinstance(statement, bytes):
+        return _create(create_query, frames, bind_plan(statement, visible), settings, visible)
     telling: AbstractContextManager[None] = nullcontext()
-    if isinstance(statement, str) and settings.dialect != NATIVE:
+    if settings.dialect != NATIVE:
         statement = to_native(statement, settings.dialect, visible)
         telling = note_translation(settings.dialect)
     with telling:
-        bound: Bound
-        if isinstance(statement, bytes):
-            bound = bind_plan(statement, visible)
-        else:
-            bound = bind(statement, visible, catalog=settings.catalog, schema=settings.schema)
-            if value_types:
-                bound = replace(bound, value_types=value_types)
-        with describe_panics(bound.sql):
-            return create_query(frames, bound, settings, visible)
+        joined = join_mistaken(statement, visible)
+        create = partial(_bind_and_create, create_query, frames, settings, visible, value_types)
+        if joined is not None:
+            return create(joined)
+        try:
+            return create(JoinedStatement(statement, {}))
+        except _REFUSALS as error:
+            refusal: LanceGatewayError = error
+        except BaseException as error:
+            if not (is_panic(error) and NESTED.search(statement)):
+                raise
+            # DataFusion loses count of columns while it makes joins of some subqueries.
+            refusal = UnplannedSubqueryError(UNPLANNED)
+        # Outside of the handlers, since what is raised here is no consequence of the refusal.
+        try:
+            return create(join_unplanned(statement, visible))
+        except (RewritingError, *_REFUSALS) as error:
+            if isinstance(refusal, UnplannedSubqueryError):
+                raise UnsupportedError(f"{refusal}; they are not joined here: {error}") from None
+            raise refusal from None
+
+
+def _bind_and_create(
+    create_query: CreateQuery,
+    frames: Frames,
+    settings: SessionSettings,
+    visible: VisibleCatalog,
+    value_types: tuple[pa.DataType, ...],
+    statement: JoinedStatement,
+) -> PreparedQuery:
+    bound = bind(statement.sql, visible, catalog=settings.catalog, schema=settings.schema)
+    if statement.names or value_types:
+        bound = replace(bound, result_names=statement.names, value_types=value_types)
+    return _create(create_query, frames, bound, settings, visible)
+
+
+def _create(
+    create_query: CreateQuery,
+    frames: Frames,
+    bound: Bound,
+    settings: SessionSettings,
+    visible: VisibleCatalog,
+) -> PreparedQuery:
+    with describe_panics(bound.sql):
+        return create_query(frames, bound, settings, visible)
 
 
 _FindPlan: TypeAlias = Callable[[StatementKey, bytes | None], PreparedQuery | None]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol, TypeAlias
 
 import pyarrow as pa
-from datafusion import DataFrame
 
 from memwal.errors import InvalidInputError
 from planner.access.visible_catalog import VisibleCatalog
@@ -16,6 +15,7 @@ from planner.binding.bound_statement import BoundStatement
 from planner.binding.value_types import build_parameter_schema
 from planner.bridge.parameter_types import find_told_types, to_bindable
 from planner.plans.errors import translate_error
+from planner.plans.forms.planned_frame import PlannedFrame
 from planner.scans.query_run import QueryRun
 
 NO_PARAMETERS: Final = pa.schema([])
@@ -32,11 +32,11 @@ class Planner(Protocol):
         catalog: VisibleCatalog,
         *,
         typing: bool = False,
-    ) -> DataFrame:
+    ) -> PlannedFrame:
         """See `planner.plans.dataframes.Frames.plan`."""
 
 
-_Planned: TypeAlias = tuple[DataFrame, pa.Schema, BoundStatement]
+_Planned: TypeAlias = tuple[PlannedFrame, pa.Schema, BoundStatement]
 _GUESSES: Final = (
     pa.string(),
     pa.float64(),
@@ -51,7 +51,7 @@ _GUESSES: Final = (
 
 def plan_with_types(
     frames: Planner, bound: BoundStatement, run: QueryRun, catalog: VisibleCatalog
-) -> tuple[DataFrame, pa.Schema, BoundStatement]:
+) -> tuple[PlannedFrame, pa.Schema, BoundStatement]:
     """Plan a statement that has parameters for the types of its result.
 
     Returns:
@@ -115,8 +115,13 @@ class _TypedPlanner:
                 pass
             raise  # the first one, which speaks of the text as it was written
 
-    def _plan(self, bound: BoundStatement, types: Sequence[pa.DataType]) -> DataFrame:
-        return self.frames.plan(bound, self.run, list(map(_represent, types)), self.catalog, typing=True)
+    def _plan(self, bound: BoundStatement, types: Sequence[pa.DataType]) -> PlannedFrame:
+        return self.frames.plan(bound, self.run, represent_types(types), self.catalog, typing=True)
+
+
+def represent_types(types: Iterable[pa.DataType]) -> list[pa.Scalar]:
+    """Return values that only represent their types, to plan a statement with."""
+    return list(map(_represent, types))
 
 
 def _represent(kind: pa.DataType) -> pa.Scalar:

@@ -334,3 +334,20 @@ def test_a_policy_is_checked_for_its_author(engine: QueryEngine, access: TableAc
         return
     with pytest.raises(InvalidInputError, match=re.escape(f"table 'orders': {reason}")):
         check_table_access(table, access)
+
+
+def test_subqueries_that_are_joined_see_no_other_rows_and_values(ask: Ask):
+    """Tables are read by their names in what a statement becomes, so that policies apply below."""
+    smaller = "(SELECT count(*) FROM orders AS o WHERE o.id < orders.id)"
+    assert sorted(ask(f"SELECT id, {smaller} AS c FROM orders")) == [(0, 0), (4, 1), (5, 2), (9, 3)]
+    assert sorted(ask(f"SELECT id, {smaller} AS c FROM recent AS orders")) == [(0, 0), (4, 1), (5, 2), (9, 3)]
+    mails = "(SELECT max(o.email) FROM orders AS o WHERE o.id <= orders.id)"
+    assert set(ask(f"SELECT {mails} AS m FROM orders")) == {("u***",)}
+    first = "LATERAL (SELECT o.id, o.code FROM orders AS o WHERE o.id > orders.id ORDER BY o.id LIMIT 1) AS l"
+    assert sorted(ask(f"SELECT orders.id, l.* FROM orders, {first}")) == [
+        (0, 4, "0"),
+        (4, 5, "0"),
+        (5, 9, "0"),
+    ]
+    with pytest.raises(InvalidInputError, match="note"):
+        ask("SELECT id, (SELECT count(*) FROM orders AS o WHERE o.note < orders.email) AS c FROM orders")

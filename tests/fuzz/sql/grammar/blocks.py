@@ -25,9 +25,10 @@ class Derived(Node):
 
     query: Node
     alias: str
+    is_lateral: bool = False
 
     def write(self, text: Text) -> None:
-        text.put("(", self.query, f") AS {self.alias}")
+        text.put("LATERAL (" if self.is_lateral else "(", self.query, f") AS {self.alias}")
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ class Join(Node):
 
     def own_variants(self) -> Iterator[Node]:
         yield self.left
-        yield self.right
+        if not (isinstance(self.right, Derived) and self.right.is_lateral):
+            yield self.right
         for number in range(len(self.using) if len(self.using) > 1 else 0):
             yield replace(self, using=(*self.using[:number], *self.using[number + 1 :]))
 
@@ -185,7 +187,7 @@ class Select(Query):
         self.write_end(text)
 
     def own_variants(self) -> Iterator[Node]:
-        if isinstance(self.source, Derived):
+        if isinstance(self.source, Derived) and not self.source.is_lateral:
             yield self.source.query
         yield from self.end_variants()
         for name in ("where", "having", "grouping"):

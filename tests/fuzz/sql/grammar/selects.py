@@ -42,6 +42,7 @@ class Selects:
         self._sources = Sources(self._rng, self._shapes, self._expressions, self._derive)
         self._subqueries = Subqueries(self._rng, self._expressions, self._sources)
         self._expressions.subquery = self._subqueries.anywhere
+        self._sources.lateral = self._subqueries.lateral
 
     def _block(self, depth: int) -> Query:
         chance = self._rng.random()
@@ -57,7 +58,10 @@ class Selects:
         source = self._sources.source(depth, outer)
         rng, scope = self._rng, source.scope
         items = (
-            tuple(Item(self._in_items(scope, one, 1), f"o{number}") for number, one in enumerate(families))
+            tuple(
+                Item(self._expressions.scalar(scope, one, 1), f"o{number}")
+                for number, one in enumerate(families)
+            )
             if families
             else self._items(scope, rng.randint(1, 4), 2)
         )
@@ -88,17 +92,9 @@ class Selects:
             if scope.columns and self._rng.random() < 0.55:
                 expression: Expression = self._rng.choice(scope.columns)
             else:
-                expression = self._in_items(scope, self._expressions.family(), depth)
+                expression = self._expressions.scalar(scope, self._expressions.family(), depth)
             items.append(Item(expression, self._name(number)))
         return tuple(items)
-
-    def _in_items(self, scope: Scope, family: Family, depth: int) -> Expression:
-        """Without EXISTS, which DataFusion refuses among output columns."""
-        subquery = self._expressions.subquery
-        self._expressions.subquery = self._subqueries.scalar
-        found = self._expressions.scalar(scope, family, depth)
-        self._expressions.subquery = subquery
-        return found
 
     def _aggregated(self, depth: int, families: Sequence[Family] | None = None) -> Select:
         source = self._sources.source(depth)

@@ -17,6 +17,10 @@ _JOINS = (_JOIN, _JOIN, _LEFT, _LEFT, _RIGHT, _FULL, _CROSS, _SEMI, _ANTI)
 _JOINABLE = (Family.INTEGER, Family.TEXT, Family.DATE, Family.DECIMAL, Family.TRUTH, Family.MOMENT)
 
 
+_Columns = tuple[tuple[str, Kind], ...]
+Lateral = Callable[[Scope, int], tuple[Node, _Columns] | None]
+
+
 @dataclass(frozen=True)
 class Shape:
     """What a statement may know of a relation with a name.
@@ -55,6 +59,7 @@ class Sources:
 
     Attributes:
         derive: Draws a query and the names and kinds of its columns.
+        lateral: Draws one that reads the columns of a scope.
         commons: Common table expressions that are in scope.
     """
 
@@ -62,6 +67,7 @@ class Sources:
     shapes: tuple[Shape, ...]
     expressions: Expressions
     derive: Callable[[int], tuple[Node, tuple[tuple[str, Kind], ...]]]
+    lateral: Lateral | None = None
     commons: list[Shape] = field(default_factory=list)
     aliases: int = 0
 
@@ -71,6 +77,8 @@ class Sources:
         joins = self.rng.choice((0, 0, 0, 0, 1, 1, 2)) if depth > 0 else 0
         for _ in range(joins):
             found = self._joined(found, self.relation(depth - 1))
+        if depth > 0 and self.rng.random() < 0.06:
+            found = self._with_lateral(found, depth - 1)
         return Source(found.node, Scope(found.scope.columns, outer), found.identity, found.shape)
 
     def relation(self, depth: int) -> Source:
@@ -91,6 +99,18 @@ class Sources:
         scope = _scope(alias, shape.columns)
         key = tuple(one for one in scope.columns if one.name in shape.key)
         return Source(Relation(shape.name, alias), scope, key or None, shape)
+
+    def _with_lateral(self, left: Source, depth: int) -> Source:
+        """With a relation that reads it."""
+        drawn = None if self.lateral is None else self.lateral(left.scope, depth)
+        if drawn is None:
+            return left
+        query, columns = drawn
+        alias = self.alias()
+        kind = self.rng.choice((_CROSS, _JOIN, _LEFT, _LEFT))
+        condition = None if kind is _CROSS else Expression(Family.TRUTH, ("TRUE",))
+        node = Join(kind, left.node, Derived(query, alias, is_lateral=True), condition)
+        return Source(node, left.scope.joined(_scope(alias, columns)))
 
     def alias(self) -> str:
         """One that the statement does not have yet."""

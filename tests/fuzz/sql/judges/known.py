@@ -17,6 +17,7 @@ CAUTIOUS: Mapping[str, str] = MappingProxyType(
         "of a constant is not offered beside": "it is taken from statistics",
         "beside finer ones are not offered": "fractions are lost",
         "A list with CASE, coalesce or": "the list is computed once",
+        "would answer a subquery of this statement wrongly": "windows, LIMIT and DISTINCT are not divided",
     }
 )
 """Words of what the gateway refuses since DataFusion 54 may answer it wrongly, and how it would.
@@ -31,7 +32,12 @@ LIMITS: Mapping[str, str] = MappingProxyType(
         "has no RANGE: give its frame in ROWS": "DataFusion 54 has no such windows by bytes and durations",
         "SanityCheckPlan": "DataFusion 54 loses the order of rows behind DISTINCT, and says so",
         "No field named __grouping_id": "DataFusion 54 mistakes equal aggregates of parameters",
-        "Physical plan does not support logical": "DataFusion 54 runs some subqueries only as joins",
+        "Physical plan does not support": "DataFusion 54 runs some subqueries only as joins",
+        "Optimizer rule 'decorrelate": "DataFusion 54 loses columns of some subqueries",
+        "Optimizer rule 'scalar_subquery_to_join' failed": "DataFusion 54 loses columns of some subqueries",
+        "subquery can only be used in": "DataFusion 54 runs some subqueries only in some clauses",
+        "Correlated scalar subquery must be": "DataFusion 54 takes only totals for values",
+        "has subqueries that DataFusion does not run": "and what they are joined with is not the same twice",
         "null_aware anti join only supports": "DataFusion 54 has no NOT IN over several columns",
         "Schema contains duplicate": "constants have one name in DataFusion, and parameters several",
         "is declared as non-nullable": "DataFusion 54 takes TRY_CAST of a constant for never NULL",

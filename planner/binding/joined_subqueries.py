@@ -1,0 +1,115 @@
+"""Statements with joins in place of subqueries that DataFusion refuses, or answers wrongly.
+
+    EXPLAIN SELECT id, EXISTS (SELECT 1 FROM items WHERE items.n < orders.n AND items.k = ?) AS e FROM orders
+->  EXPLAIN SELECT id, NOT ("rows#7"."found#8" IS NULL) AS e
+    FROM orders LEFT JOIN (.. items.k = $1 ..) AS "rows#7" ON ..
+
+See `planner.sql.subqueries` for how.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
+from planner.binding.names import NameResolver
+from planner.sql.subqueries.dialect import RewritingError, parse_query, write_parameter
+from planner.sql.subqueries.rewriting import (
+    JoinedStatement,
+    ReadStatement,
+    has_mistaken_subqueries,
+    join_subqueries,
+    read_statement,
+)
+from planner.sql.tokens import SqlText, number_parameters, tokenize
+
+_PREFIXES: Final = frozenset(
+    {"EXPLAIN", "ANALYZE", "VERBOSE", "FORMAT", "TREE", "INDENT", "DESCRIBE", "DESC"}
+)
+_STARTS: Final = frozenset({"SELECT", "WITH"})
+_ENDS: Final = frozenset({"OFFSET", "LIMIT", "FETCH", "HAVING"})
+_BEFORE_RELATIONS: Final = frozenset({"FROM", "JOIN", ",", "AS", ""})
+
+
+def join_mistaken(sql: str, resolver: NameResolver) -> JoinedStatement | None:
+    """Return a statement that DataFusion would answer wrongly with joins; None if there is nothing to change.
+
+    Args:
+        sql: a statement.
+        resolver: of the names in it.
+
+    Raises:
+        UnsupportedError: it can't be written so; the text tells why.
+    """
+    try:
+        text = tokenize(sql)
+    except (InvalidInputError, UnsupportedError):
+        return None  # binding raises it
+    if not _may_be_mistaken(text):
+        return None
+    is_mistaken = "LATERAL" in text.words
+    try:
+        before, query = _divide(text)
+        statement = read_statement(parse_query(query), resolver)
+        is_mistaken = has_mistaken_subqueries(statement)
+        return _join(before, statement) if is_mistaken else None
+    except RewritingError as error:
+        if is_mistaken:
+            msg = (
+                f"DataFusion would answer a subquery of this statement wrongly, and it is not joined: {error}"
+            )
+            raise UnsupportedError(msg) from error
+    except LanceGatewayError:
+        pass  # binding raises it
+    return None
+
+
+def join_unplanned(sql: str, resolver: NameResolver) -> JoinedStatement:
+    """Return a statement that DataFusion refuses with joins.
+
+    Args:
+        sql: a statement.
+        resolver: of the names in it.
+
+    Raises:
+        RewritingError: it can't be written so; the text tells why.
+        LanceGatewayError: it is no statement.
+    """
+    before, query = _divide(tokenize(sql))
+    return _join(before, read_statement(parse_query(query), resolver))
+
+
+def _join(before: str, statement: ReadStatement) -> JoinedStatement:
+    joined = join_subqueries(statement)
+    return replace(joined, sql=before + joined.sql)
+
+
+def _may_be_mistaken(text: SqlText) -> bool:
+    """Return whether the words of a statement are such that DataFusion may answer a subquery wrongly."""
+    words = text.words
+    if "LATERAL" in words:
+        return True
+    if words.count("SELECT") < 2:
+        return False
+    for i, word in enumerate(words[:-1]):
+        is_subquery = word == "(" and words[i + 1] in _STARTS and words[i - 1] not in _BEFORE_RELATIONS
+        if is_subquery and any(words[k] in _ENDS for k in text.level(i + 1)):
+            return True
+    return "FILTER" in words or "OVER" in words
+
+
+def _divide(text: SqlText) -> tuple[str, str]:
+    """Return what stands before the query of a statement, and the query with marks for parameters."""
+    words = text.words
+    start = next((i for i, word in enumerate(words) if word not in _PREFIXES), 0)
+    if words[start] not in _STARTS and words[start] != "(":
+        msg = "it is no query"
+        raise RewritingError(msg)
+    begin = text.start(start)
+    pieces, position = [], begin
+    slots, _ = number_parameters(text)
+    for i, ordinal in slots.items():
+        pieces += [text.sql[position : text.start(i)], write_parameter(ordinal + 1)]
+        position = text.end(i + (words[i] == "$"))
+    return text.sql[:begin], "".join([*pieces, text.sql[position:]])
