@@ -7,12 +7,13 @@ It holds no rows, and nothing that the run that it was learned from has read.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from datafusion.expr import Join
+from datafusion.expr import Join, TableScan
 from datafusion.plan import LogicalPlan
 
 from memwal.transforms.determinism import has_unstable_call
@@ -54,12 +55,14 @@ class Learned:
     Attributes:
         scans: of the leaves.
         graph: of its joins.
+        hidden: names of tables in subqueries that plans do not show, as those in FILTER of an aggregate.
         reorders_joins: see `Residents`.
         is_stable: whether conditions give the same whenever they are evaluated.
     """
 
     scans: tuple[LearnedScan, ...]
     graph: JoinGraph
+    hidden: frozenset[str]
     reorders_joins: bool
     is_stable: bool
 
@@ -100,10 +103,18 @@ def learn(bound: BoundStatement, run: QueryRun, plan: LogicalPlan) -> Learned:
             for scan in run.scans
         ),
         read_join_graph(plan),
+        _find_hidden(run, plan),
         # Plans don't show the subqueries in arguments of aggregates.
         reorders_joins=_OUTER.search(text) is None and _has_safe_joins(plan),
         is_stable=not has_unstable_call(_WORD.findall(text)),
     )
+
+
+def _find_hidden(run: QueryRun, plan: LogicalPlan) -> frozenset[str]:
+    nodes = (node.to_variant() for one in (plan, *subquery_plans(plan)) for node in every_node(one))
+    shown = Counter(str(node.fqn()[-1]) for node in nodes if isinstance(node, TableScan))
+    asked = Counter(scan.reference for scan in run.scans)
+    return frozenset(name for name, count in asked.items() if shown[name] < count)
 
 
 def _has_safe_joins(plan: LogicalPlan) -> bool:

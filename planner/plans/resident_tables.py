@@ -59,15 +59,13 @@ class ResidentTable:
     Attributes:
         partitions: batches with all columns of the table.
         columns: those that have their values.
-        places: where it stands in the plan.
     """
 
     partitions: Partitions
     columns: frozenset[str]
-    places: int
 
 
-ResidentsKey: TypeAlias = frozenset[tuple[str, frozenset[str], int]]
+ResidentsKey: TypeAlias = frozenset[tuple[str, frozenset[str]]]
 """What a plan over resident tables depends on, beside the statement."""
 
 
@@ -85,8 +83,8 @@ class Residents:
 
     @property
     def key(self) -> ResidentsKey:
-        """Return the names of the references, with the columns and the places of their tables."""
-        return frozenset((name, table.columns, table.places) for name, table in self.tables.items())
+        """Return the names of the references, with the columns of their tables."""
+        return frozenset((name, table.columns) for name, table in self.tables.items())
 
 
 NO_RESIDENTS: Final = Residents(MappingProxyType({}), reorders_joins=False)
@@ -140,7 +138,7 @@ def load_residents(learned: Learned, run: QueryRun, partitions: int, least_rows:
     residents: list[ResidentScan] = []
     taken = 0
     for scans in by_reference.values():
-        columns = _find_columns(scans)
+        columns = () if scans[0].reference in learned.hidden else _find_columns(scans)
         size = _measure(scans[0], columns, run) if columns else None
         if size is not None and taken + size <= scans[0].table.columns.max_scan_bytes:
             taken += size
@@ -204,9 +202,7 @@ def _reduce(
         found = [one for leaf, one in zip(graph.leaves, relations, strict=True) if leaf == name]
         most_bytes = scan.table.columns.max_scan_bytes // _COPIED_SHARE
         kept = keep_selected(rows[name], found, run.visibility.executor, most_bytes)
-        residents[name] = ResidentTable(
-            scan.divide(kept, partitions), frozenset(scan.columns), len(scan.replaced)
-        )
+        residents[name] = ResidentTable(scan.divide(kept, partitions), frozenset(scan.columns))
     return residents
 
 
@@ -258,22 +254,16 @@ def _may_use_index(scan: LeafScan) -> bool:
 def are_answered_right(residents: Residents, frame: DataFrame) -> bool:
     """Return whether a plan reads no columns of resident tables but those that have their values.
 
-    Nor may it count constants, which DataFusion does wrongly where it knows the number of rows. Plans do not
-    show all subqueries: tables in those that are hidden may not be resident.
+    Nor may it count constants, which DataFusion does wrongly where it knows the number of rows.
     """
     plan = frame.optimized_logical_plan()
     plans = [plan, *subquery_plans(plan)]
-    shown: Counter[str] = Counter()
     for scan in (node.to_variant() for one in plans for node in every_node(one)):
-        name = str(scan.fqn()[-1]) if isinstance(scan, TableScan) else ""
-        resident = residents.tables.get(name)
+        resident = residents.tables.get(str(scan.fqn()[-1])) if isinstance(scan, TableScan) else None
         if resident is None:
             continue
-        shown[name] += 1
         columns = {column for _, column in scan.projection()}
         # The node does not distinguish between no columns and all columns.
         if not columns or not columns <= resident.columns:
             return False
-    if any(shown[name] < resident.places for name, resident in residents.tables.items()):
-        return False
     return not any(any(find_counted_constants(one)) for one in plans)
