@@ -150,7 +150,7 @@ class TestErrors:
             ),
             (
                 "[limits]\ncache_bytes = 'much'",
-                "limits.cache_bytes = 'much': it is no size; it takes a size such as 64MiB, or bytes, not 0",
+                "limits.cache_bytes = 'much': it is no size; it takes a size such as 64MiB, or bytes",
             ),
             (
                 "[observability]\nlog_format = 'xml'",

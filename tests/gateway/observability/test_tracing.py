@@ -149,7 +149,7 @@ def test_a_search_is_a_tree_of_spans_too(watch: Watch, root: Path, collector: Co
     watched.observability.close()
     names = {span.span_id: span.name for span in collector.spans}
     ancestors = {span.name: names.get(span.parent_span_id) for span in collector.spans}
-    assert ancestors["KnnExec"] == "ConcurrentUnionExec"
+    assert ancestors["KnnExec"] == "KnnUnionExec"
     assert ancestors["FtsExec"] == "UnionExec"
     assert ancestors["TakeRowsExec"] == "execute"
     fused = attributes(collector.named("HybridExec"))
