@@ -60,7 +60,7 @@ def join_mistaken(sql: str, resolver: NameResolver) -> JoinedStatement | None:
                 f"DataFusion would answer a subquery of this statement wrongly, and it is not joined: {error}"
             )
             raise UnsupportedError(msg) from error
-    except LanceGatewayError:
+    except (LanceGatewayError, RecursionError):
         pass  # binding raises it
     return None
 
@@ -76,8 +76,12 @@ def join_unplanned(sql: str, resolver: NameResolver) -> JoinedStatement:
         RewritingError: it can't be written so; the text tells why.
         LanceGatewayError: it is no statement.
     """
-    before, query = _divide(tokenize(sql))
-    return _join(before, read_statement(parse_query(query), resolver))
+    try:
+        before, query = _divide(tokenize(sql))
+        return _join(before, read_statement(parse_query(query), resolver))
+    except RecursionError:
+        msg = "it is nested too deeply"
+        raise RewritingError(msg) from None
 
 
 def _join(before: str, statement: ReadStatement) -> JoinedStatement:

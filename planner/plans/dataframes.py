@@ -199,17 +199,12 @@ class Frames:
             if MULTISETS.search(text):
                 text, _ = number_equal_rows(text, plan_part)
                 written, shown = number_equal_rows(written, plan_part)
-            frame = plan_unique(
-                bound.kind,
-                lambda text, written: _name_results(replan(text, written), bound),
-                text,
-                written,
-                plan_part,
-            )
+            frame = plan_unique(bound.kind, replan, text, written, plan_part)
             frame.moves_conditions, frame.is_checked = moving, is_checked
+            # A statement that was written anew gives its results other names than clients expect.
             names = bound.result_names
             shown = {name: names.get(old, old) for name, old in {**shown, **frame.shown}.items()}
-            text, frame.shown = frame.text, shown
+            text, frame.shown = frame.text, {**names, **shown}
             if untyped:
                 return frame
             searches = any(reference.search is not None for reference in bound.references)
@@ -505,14 +500,6 @@ def _plan_text(
         for old, new in zip(frame.schema().names, names, strict=True):
             if old != new:
                 frame = frame.with_column_renamed(quote(old), new)
-    return frame
-
-
-def _name_results(frame: DataFrame, bound: BoundStatement) -> DataFrame:
-    """Give the results of a statement that was written anew the names that they had."""
-    if bound.kind is StatementKind.QUERY:
-        for name in bound.result_names.keys() & set(frame.schema().names):
-            frame = frame.with_column_renamed(quote(name), bound.result_names[name])
     return frame
 
 

@@ -187,6 +187,8 @@ def bind_and_create(
             # DataFusion loses count of columns while it makes joins of some subqueries.
             refusal = UnplannedSubqueryError(UNPLANNED)
         # Outside of the handlers, since what is raised here is no consequence of the refusal.
+        if not (isinstance(refusal, UnplannedSubqueryError) or NESTED.search(statement)):
+            raise refusal
         try:
             return create(join_unplanned(statement, visible))
         except (RewritingError, *_REFUSALS) as error:

@@ -289,6 +289,9 @@ class Extension:
         for ordered in order:
             key = ordered.this
             if isinstance(key, exp.Literal) and not key.is_string:
+                if not (key.this.isdecimal() and 0 < int(key.this) <= len(names)):
+                    msg = f"ORDER BY {key.this} names none of the outputs"
+                    raise RewritingError(msg)
                 name = names[int(key.this) - 1]
             elif isinstance(key, exp.Column) and key.meta.get(SCOPE) == OUTPUT:
                 name = key.name

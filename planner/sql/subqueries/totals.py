@@ -102,11 +102,25 @@ def list_groups(select: exp.Select) -> list[exp.Expr]:
         keys += [part for each in sets for part in _parts(each)] if isinstance(one, SETS) else sets
     for number, key in enumerate(keys):
         if isinstance(key, exp.Literal) and not key.is_string:
-            item = select.expressions[int(key.this) - 1]
+            item = _find_output(select, key)
             plain = (item.this if isinstance(item, exp.Alias) else item).copy()
             key.replace(plain)
             keys[number] = plain
     return keys
+
+
+def _find_output(select: exp.Select, place: exp.Literal) -> exp.Expr:
+    """Return the output that a number in GROUP BY means.
+
+    Raises:
+        RewritingError: there is none, or columns before it are not listed.
+    """
+    number = int(place.this) if place.this.isdecimal() else 0
+    outputs: list[exp.Expr] = select.expressions[:number]
+    if not 0 < number <= len(select.expressions) or any(one.is_star for one in outputs):
+        msg = f"GROUP BY {place.this} names none of the outputs that are listed"
+        raise RewritingError(msg)
+    return outputs[-1]
 
 
 class _Division:

@@ -63,6 +63,22 @@ def test_results_keep_their_names(engine: QueryEngine, items: str, names: list[s
     assert query.execute().read_all().num_rows == len(T)
 
 
+def test_results_may_share_a_name(engine: QueryEngine) -> None:
+    query = engine.prepare(f"SELECT {COUNT} AS n, id AS n, {COUNT}, {COUNT} FROM t")
+    assert query.schema.names == ["n", "n", "count(*)", "count(*)"]
+    rows = [
+        tuple(one.as_py() for one in row) for row in zip(*query.execute().read_all().columns, strict=True)
+    ]
+    assert len(rows) == len(T)
+    assert all(row[0] == row[2] == row[3] for row in rows)
+
+
+@pytest.mark.parametrize("clause", ["GROUP BY 0", "GROUP BY 1, 3", "ORDER BY 3", "GROUP BY 1.5"])
+def test_places_that_name_no_result_are_refused(engine: QueryEngine, clause: str) -> None:
+    with pytest.raises(LanceGatewayError):
+        engine.prepare(f"SELECT id, {COUNT} AS n FROM t {clause}").execute().read_all()
+
+
 @pytest.mark.parametrize("marks", [("?", "?", "?"), ("$1", "$2", "$3")])
 def test_parameters_keep_their_order(engine: QueryEngine, marks: tuple[str, str, str]) -> None:
     one, two, three = marks
