@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 
 import pyarrow as pa
@@ -28,6 +29,7 @@ from planner.bridge.plain_types import normalize_schema
 from planner.bridge.plan_reading import KEEPS_SUBQUERIES, WRONG_RULES
 from planner.bridge.run_control import stream_batches
 from planner.plans.checks.mistaken_plans import MOVING_RULE, SUSPECT, TOTALS, check_plan
+from planner.plans.checks.null_equal_joins import KEY_RULE, NULL_SAFE, has_null_equal_keys
 from planner.plans.checks.unordered_extremes import EXTREMES_OF_GROUPS, has_unordered_extremes
 from planner.plans.checks.unplanned_subqueries import refuse_unplanned_subqueries
 from planner.plans.errors import translate_error
@@ -146,6 +148,7 @@ class Frames:
         moving: bool = True,
         typing: bool = False,
         is_checked: bool = False,
+        makes_keys: bool = True,
         residents: Residents = NO_RESIDENTS,
     ) -> PlannedFrame:
         """Plan a statement.
@@ -159,6 +162,7 @@ class Frames:
             moving: whether the optimizer moves conditions below other operators.
             typing: whether the plan is only used for its types; values then represent their types.
             is_checked: whether the same plan was found before to be answered rightly.
+            makes_keys: whether the optimizer makes keys of joins of conditions.
             residents: tables in place of leaves.
 
         Raises:
@@ -172,6 +176,8 @@ class Frames:
         rules = [] if moving else [MOVING_RULE]
         if moving and TOTALS.search(text):
             rules = [_EMPTYING_RULE]
+        if not makes_keys:
+            rules.append(KEY_RULE)
         if not moving:
             text, written = keep_conditions_in_place(text), keep_conditions_in_place(written)
         united = _UNITED_ORDER.search(text) is not None
@@ -207,6 +213,14 @@ class Frames:
             text, frame.shown = frame.text, {**names, **shown}
             if untyped:
                 return frame
+            plan_again = partial(
+                self.plan, bound, run, parameters, catalog, pushdown=pushdown, residents=residents
+            )
+            if makes_keys and not typing and NULL_SAFE.search(text):
+                with suppress(Exception):  # which planning it raises
+                    makes_keys = not has_null_equal_keys(frame.optimized_logical_plan())
+                if not makes_keys:
+                    return plan_again(moving=moving, is_checked=is_checked, makes_keys=False)
             searches = any(reference.search is not None for reference in bound.references)
             may_move, without = moving and not typing, partial(self._optimize_without, frame)
             has_instants = any(pa.types.is_timestamp(field.type) for schema in schemas for field in schema)
@@ -220,9 +234,7 @@ class Frames:
                 may_move=may_move,
                 is_fixed=searches,
             ):
-                return self.plan(
-                    bound, run, parameters, catalog, pushdown=pushdown, moving=False, residents=residents
-                )
+                return plan_again(moving=False, makes_keys=makes_keys)
             if not typing and (bound.distances or (searches and _CONDITIONS.search(text))):
                 handing = None if pushdown else lambda: self.plan(bound, run, parameters, catalog)
                 configure_leaves(frame, leaves, handing)
@@ -362,6 +374,11 @@ class Frames:
         }
         context = self._make_context(typing=False, sorts_whole=True, filters_by_keys=False)
         frame = PlannedFrame(bound.make_frame(context, relations).df)
+        if has_null_equal_keys(frame.optimized_logical_plan(), at_least=1):
+            context = self._make_context(
+                typing=False, sorts_whole=True, without=(KEY_RULE,), filters_by_keys=False
+            )
+            frame = PlannedFrame(bound.make_frame(context, relations).df)
         schemas = [relation.schema() for relation in relations.values()]
         without = partial(self._optimize_without, frame)
         check_plan(frame, None, schemas, without, lambda _: frame, may_move=True, is_fixed=True)
