@@ -26,7 +26,7 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
 # that they start and the next run would have to compile them again.
 export PYTHONDONTWRITEBYTECODE :=
 
-SOURCES := benchmarks examples execnodes gateway memwal pipeline planner protos tests
+SOURCES := benchmarks examples execnodes gateway memwal pipeline planner protos sqlalchemy_lance_gateway tests
 
 .PHONY: help demo test test-fast jdbc-drivers soak mutants bench lint format protos clean
 

@@ -38,7 +38,7 @@ def list_system_tables(catalog: Catalog) -> tuple[SystemTable, ...]:
 
 
 class Tables(OfTables):
-    """One row per table: its base version, specs, indexes, and counts of regions and generations."""
+    """One row per table: its base version, specs, indexes, counts of regions and generations, and comment."""
 
     name = "tables"
     schema = pa.schema(
@@ -53,6 +53,7 @@ class Tables(OfTables):
             ("indexed_key_columns", _TEXTS),
             ("regions", pa.int64()),
             ("unmerged_generations", pa.int64()),
+            ("comment", pa.string()),
         ]
     )
 
@@ -78,6 +79,7 @@ class Tables(OfTables):
                     len(manifest.unmerged_generations(details.newest_merged(manifest.region_id)))
                     for manifest in manifests
                 ),
+                "comment": _read_comment(base.dataset.schema),
             }
         yield row
 
@@ -292,6 +294,12 @@ def _open_generation(table: Table, region_id: str, flushed: FlushedGeneration) -
 def _find_catchup(details: MemWalIndexDetails, region_id: str) -> Mapping[str, int]:
     """Return index -> newest merged generation of a region that the index covers."""
     return {index: details.newest_covered(index, region_id) for index in details.index_catchup}
+
+
+def _read_comment(schema: pa.Schema) -> str | None:
+    """Return what `CREATE TABLE .. COMMENT` wrote; None without."""
+    comment: bytes | None = (schema.metadata or {}).get(b"comment")
+    return None if comment is None else comment.decode(errors="replace")
 
 
 def _describe_spec(spec: RegionSpec, base: BaseTable) -> str:

@@ -69,6 +69,7 @@ def test_tables(engine: QueryEngine, table: LsmTable) -> None:
         "indexed_key_columns": [],
         "regions": 0,
         "unmerged_generations": 0,
+        "comment": None,
     }
     dataset = table.dataset()
     assert readings["base_version"] == dataset.version
