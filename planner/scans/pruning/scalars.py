@@ -11,8 +11,9 @@ All of them are evaluated together, by DataFusion, with the expressions as they 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -94,9 +95,27 @@ class Ends:
             return _constantly(self.known.columns.get(name))
         if kind == "Literal":
             return _constantly(self._repeat(expression))
+        if kind == "Case":
+            return self._read_case(expression, definitions)
         if any(name in definitions for _, name in columns_of(expression)):
             return None
         return self._find_recorded(expression) or self._read_steps(expression) or self._widen(expression)
+
+    def _read_case(self, expression: Expression, definitions: Definitions) -> Scalar | None:
+        """Return the span of all values that a CASE may choose, as `coalesce` is one."""
+        case = expression.to_variant()
+        chosen = [*(then for _, then in case.when_then_expr()), *filter(None, [case.else_expr()])]
+        scalars = [self.read_scalar(one, definitions) for one in chosen]
+        if None in scalars:
+            return None
+
+        def unite(values: Values) -> Span | None:
+            spans = [one(values) for one in scalars if one is not None]
+            known = [one for one in spans if one is not None]
+            is_same = len(known) == len(spans) and len({str(one.type) for one in known}) == 1
+            return reduce(Span.unite, known) if is_same else None
+
+        return unite
 
     def _repeat(self, literal: Expression) -> Span | None:
         try:
@@ -220,11 +239,44 @@ def _find_rounded(name: str, arguments: Sequence[Expression]) -> Expression | No
     """Return the argument of a function that rounds it."""
     if name in _ROUNDED and len(arguments) == 1:
         return arguments[0]
+    if name == "make_date":
+        return _find_first_day(*arguments)
     if name not in {"date_trunc", "date_part"} or len(arguments) != 2:
         return None
     unit = _text_of(arguments[0])
     is_monotone = unit is not None and (name == "date_trunc" or unit.lower() in _MONOTONE_PARTS)
     return arguments[1] if is_monotone else None
+
+
+def _find_first_day(year: Expression, month: Expression, day: Expression) -> Expression | None:
+    """Return the column whose year, and whose month or quarter, a date begins."""
+    column = _find_part_of(year, {"year"})
+    if column is None or day.variant_name() != "Literal" or not _grows_in_year(month, _column_of(column)):
+        return None
+    return column
+
+
+def _grows_in_year(month: Expression, column: str | None) -> bool:
+    """Return whether the number of a month never falls within the years of a column."""
+    kind = month.variant_name()
+    if kind == "BinaryExpr":
+        sides = operands(month)
+        numbers = [_number_of(one) for one in sides]
+        is_steady = {"-": numbers[1] is not None, "*": (numbers[0] or 0) > 0}.get(month.to_variant().op())
+        return bool(is_steady) and all(_grows_in_year(one, column) for one in sides)
+    if kind == "Cast":
+        return _grows_in_year(operands(month)[0], column)
+    part = _find_part_of(month, {"month", "quarter"})
+    return kind == "Literal" or (part is not None and _column_of(part) == column)
+
+
+def _find_part_of(expression: Expression, parts: AbstractSet[str]) -> Expression | None:
+    """Return the column of which an expression is one of some parts."""
+    if expression.variant_name() != "ScalarFunction" or expression.rex_call_operator() != "date_part":
+        return None
+    part, column = operands(expression)
+    is_part = (_text_of(part) or "").lower() in parts and _column_of(column) is not None
+    return column if is_part else None
 
 
 def _keeps_order(kind: pa.DataType) -> bool:

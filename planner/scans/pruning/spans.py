@@ -55,6 +55,16 @@ class Span:
             same &= ~to_flags(pc.equal(self.lower, 0), unknown=True)  # there are two zeros
         return np.where(self.has_values, same & ~self.may_be_null, self.may_be_null)
 
+    def unite(self, other: Span) -> Span:
+        """Return the span of what has the value of either, or NULL."""
+        return Span(
+            pc.min_element_wise(self.lower, other.lower, skip_nulls=False),
+            pc.max_element_wise(self.upper, other.upper, skip_nulls=False),
+            np.ones(len(self), np.bool_),
+            self.has_values | other.has_values,
+            only_equality=self.only_equality or other.only_equality,
+        )
+
     def cast(self, kind: pa.DataType) -> Span:
         """Return the span in another type, in which all values are the same."""
         return replace(self, lower=self.lower.cast(kind), upper=self.upper.cast(kind))
@@ -164,11 +174,13 @@ def _may_be_at_most(left: Span, right: Span) -> Flags:
 
 
 def _may_be_equal(left: Span, right: Span) -> Flags:
-    return np.logical_and(_may_be_at_most(left, right), _may_be_at_most(right, left))
+    found: Flags = _may_be_at_most(left, right) & _may_be_at_most(right, left)
+    return found
 
 
 def _may_differ(left: Span, right: Span) -> Flags:
-    return np.logical_not(left.is_exact & right.is_exact & _may_be_equal(left, right))
+    found: Flags = ~(left.is_exact & right.is_exact & _may_be_equal(left, right))
+    return found
 
 
 _POSSIBLE: Final[dict[str, Callable[[Span, Span], Flags]]] = {

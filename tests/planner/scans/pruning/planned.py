@@ -37,6 +37,7 @@ def _empty() -> SessionContext:
     return make_context(SCHEMA.empty_table())
 
 
+@cache
 def read_conditions(condition: str) -> PlanConditions:
     """The conditions of the plan of a statement with one in its WHERE; all of them, pushed down or not."""
     frame = _empty().sql(f'SELECT count(*), min(id) FROM "{REFERENCE}" WHERE {condition}')
