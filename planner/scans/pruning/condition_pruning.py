@@ -105,7 +105,10 @@ def _find_excluded(
         positions = regions.by_spec.get(spec.spec_id, ())
         if not positions or not tells_of_rows(spec):
             continue
-        by_place = [_find_excluding(regions, spec, conditions, table) for conditions in places]
+        try:
+            by_place = [_find_excluding(regions, spec, conditions, table) for conditions in places]
+        except pa.ArrowException:
+            continue  # of some types, Arrow can't compare values
         for place, at in enumerate(positions):
             excluding = [found[place] for found in by_place]
             first = excluding[0]

@@ -58,8 +58,8 @@ class Span:
     def unite(self, other: Span) -> Span:
         """Return the span of what has the value of either, or NULL."""
         return Span(
-            pc.min_element_wise(self.lower, other.lower, skip_nulls=False),
-            pc.max_element_wise(self.upper, other.upper, skip_nulls=False),
+            pc.if_else(pc.less(self.lower, other.lower), self.lower, other.lower),
+            pc.if_else(pc.less(self.upper, other.upper), other.upper, self.upper),
             np.ones(len(self), np.bool_),
             self.has_values | other.has_values,
             only_equality=self.only_equality or other.only_equality,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -63,6 +64,7 @@ def run(
 
 
 MARCH = "date_trunc('month', e.ts) = TIMESTAMP '2026-03-01'"
+LATE = "extract(month FROM f.ts) IN (5, 12)"
 IDES = "CAST(e.ts AS DATE) = DATE '2026-03-15'"
 STATEMENTS = {
     f"SELECT id FROM events e WHERE {MARCH}": {"events": [1]},
@@ -101,15 +103,16 @@ STATEMENTS = {
         "names": [4],
     },
     # Each reference has its own.
-    f"SELECT e.id, f.id FROM events e JOIN events f ON e.n = f.n WHERE {MARCH} AND extract(month FROM f.ts) > 4": {
-        "events": [1, 3]
+    f"SELECT e.id, f.id FROM events e JOIN events f ON e.n = f.n WHERE {MARCH} AND {LATE}": {
+        "events": [1, 2]
     },
-    f"SELECT id FROM events e WHERE {MARCH} UNION ALL SELECT id FROM events WHERE extract(month FROM ts) = 12": {
-        "events": [1, 1]
+    f"SELECT id FROM events e WHERE {MARCH} UNION ALL SELECT f.id FROM events f WHERE {LATE}": {
+        "events": [1, 2]
     },
     # One reference that stands in two places has what either needs.
-    f"WITH e AS (SELECT * FROM events) SELECT a.id FROM e a JOIN e b ON a.n = b.n WHERE {MARCH.replace('e.', 'a.')} "
-    "AND extract(month FROM b.ts) = 12": {"events": [2, 2]},
+    f"WITH e AS (SELECT * FROM events) SELECT e.id FROM e JOIN e f ON e.n = f.n WHERE {MARCH} AND {LATE}": {
+        "events": [3, 3]
+    },
     f"SELECT name FROM names WHERE n IN (SELECT n FROM events e WHERE {MARCH})": {
         "events": [1],
         "names": [4],
@@ -183,8 +186,9 @@ def test_explain_says_which_condition_the_plan_had(engine: QueryEngine):
         .read_all()["plan"]
         .to_pylist()[-1]
     )
-    assert "year(ts) = 2026, month(ts) = 2 excludes " in plan
-    assert ", read from the plan [" in plan
+    assert re.search(
+        r"pruned 1 by year\(ts\) = 202\d, month\(ts\) = \d+ excludes .*, read from the plan \[", plan
+    )
     (pushed,) = (
         engine.execute("EXPLAIN SELECT id FROM events WHERE ts < TIMESTAMP '2026-01-01'")
         .read_all()["plan"]
