@@ -25,9 +25,9 @@ from datafusion.plan import LogicalPlan
 
 from planner.bridge.plan_reading import (
     Expression,
-    columns_of,
     find_output,
     output_name,
+    reads_rows_alone,
     split_conjuncts,
     strip_aliases,
 )
@@ -119,7 +119,7 @@ class _Reader:
         variant = plan.to_variant()
         if isinstance(variant, TableScan):
             self.leaves.append(str(variant.fqn()[-1]))
-            self.own.append(tuple(filter(_reads_rows_alone, variant.filters())))
+            self.own.append(tuple(filter(reads_rows_alone, variant.filters())))
             self.above.append(())
             return _Node(variant, (), len(self.leaves) - 1)
         node = _Node(variant, tuple(self.read(child) for child in plan.inputs()))
@@ -129,15 +129,8 @@ class _Reader:
             scan: TableScan = node.inputs[0].variant
             # Of some rows, those that fail must be among them.
             if scan.fetch() is None:
-                self.above[leaf] = tuple(filter(_reads_rows_alone, split_conjuncts(variant.predicate())))
+                self.above[leaf] = tuple(filter(reads_rows_alone, split_conjuncts(variant.predicate())))
         return node
-
-
-def _reads_rows_alone(condition: Expression) -> bool:
-    try:
-        return bool(list(columns_of(condition)))  # to the end, where a subquery may stand
-    except ValueError:
-        return False
 
 
 class _Found(NamedTuple):

@@ -130,6 +130,14 @@ def columns_of(expression: Expression) -> Iterator[tuple[str | None, str]]:
         yield from columns_of(operand)
 
 
+def reads_rows_alone(condition: Expression) -> bool:
+    """Return whether a condition reads columns, and nothing but columns."""
+    try:
+        return bool(list(columns_of(condition)))  # to the end, where a subquery may stand
+    except ValueError:
+        return False
+
+
 def split_conjuncts(expression: Expression) -> Iterator[Expression]:
     """Yield the conjuncts of an expression."""
     if expression.variant_name() == "BinaryExpr":

@@ -151,3 +151,37 @@ def flag_rows(
         return None
     flags = found.column(0).fill_null(False).to_numpy()  # noqa: FBT003 - a value
     return np.split(flags, np.cumsum([batch.num_rows for batch in rows])[:-1])
+
+
+def evaluate_expressions(
+    table: str, rows: pa.RecordBatch, expressions: Sequence[Expression]
+) -> list[pa.Array | None]:
+    """Evaluate expressions of a plan, one after the other if not all of them can be evaluated.
+
+    Args:
+        table: name by which the expressions know the rows.
+        rows: at least one.
+        expressions: at least one.
+
+    Returns:
+        One value per row for each; None for one that fails.
+    """
+
+    def compute(chosen: Sequence[Expression]) -> list[pa.Array | None]:
+        def select() -> pa.Table:
+            context = _PER_THREAD.context
+            context.register_record_batches(table, [[rows]])
+            try:
+                named = [Expr(one).alias(f"value {place}") for place, one in enumerate(chosen)]
+                return context.table(quote(table)).select(*named).to_arrow_table()
+            finally:
+                context.deregister_table(table)
+
+        try:
+            found = run_on_own_thread(lambda: raise_panics(select))
+        except Exception:  # noqa: BLE001 - a value that can't be computed is not known
+            return [None]
+        return [column.combine_chunks() for column in found.columns]
+
+    values = compute(expressions)
+    return values if len(values) == len(expressions) else [compute([one])[0] for one in expressions]

@@ -13,15 +13,20 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from datafusion import DataFrame
 from datafusion.expr import Join, TableScan
 from datafusion.plan import LogicalPlan
 
 from memwal.transforms.determinism import has_unstable_call
 from planner.access.visible_catalog import VisibleCatalog
 from planner.binding.bound_statement import BoundStatement
+from planner.binding.substrait import Bound
 from planner.bridge.join_graph import JoinGraph, read_join_graph
 from planner.bridge.plan_reading import every_node, subquery_plans
+from planner.scans.pruning.plan_conditions import NO_CONDITIONS, PlanConditions, read_plan_conditions
+from planner.scans.pruning.region_values import tells_of_rows
 from planner.scans.query_run import QueryRun
+from planner.scans.settings import Shortcut
 
 _OUTER: Final = re.compile(r"\b(?:left|right|full|outer)\b", re.IGNORECASE)
 """What a text with outer joins has."""
@@ -58,6 +63,7 @@ class Learned:
         hidden: names of tables in subqueries that plans do not show, as those in FILTER of an aggregate.
         reorders_joins: see `Residents`.
         is_stable: whether conditions give the same whenever they are evaluated.
+        conditions: that may exclude regions.
     """
 
     scans: tuple[LearnedScan, ...]
@@ -65,6 +71,7 @@ class Learned:
     hidden: frozenset[str]
     reorders_joins: bool
     is_stable: bool
+    conditions: PlanConditions = NO_CONDITIONS
 
     def add_scans(self, bound: BoundStatement, catalog: VisibleCatalog, run: QueryRun) -> bool:
         """Add the scans to a run; return False if a table is not as it was."""
@@ -85,6 +92,7 @@ class Learned:
                 partitions=scan.partitions,
                 reference=scan.reference,
             )
+        run.plan_conditions = self.conditions
         return True
 
 
@@ -107,6 +115,7 @@ def learn(bound: BoundStatement, run: QueryRun, plan: LogicalPlan) -> Learned:
         # Plans don't show the subqueries in arguments of aggregates.
         reorders_joins=_OUTER.search(text) is None and _has_safe_joins(plan),
         is_stable=not has_unstable_call(_WORD.findall(text)),
+        conditions=run.plan_conditions,
     )
 
 
@@ -127,3 +136,47 @@ def _has_safe_joins(plan: LogicalPlan) -> bool:
 def _is_safe(plan: LogicalPlan) -> bool:
     node = plan.to_variant()
     return not isinstance(node, Join) or str(node.join_type()) in _SAFE_JOINS
+
+
+class ConditionReader:
+    """Reads from the plans of a statement which conditions may exclude regions of its tables.
+
+    They are kept where the plan is the same in each run: without parameters, and functions such as `now()`.
+    """
+
+    def __init__(self) -> None:
+        self._kept: tuple[dict[tuple[str, str], pa.Schema], PlanConditions] | None = None
+
+    def read(self, bound: Bound, frame: DataFrame, run: QueryRun, catalog: VisibleCatalog) -> PlanConditions:
+        """Read the conditions of a run.
+
+        Args:
+            bound: the statement.
+            frame: its plan.
+            run: its execution.
+            catalog: with its tables.
+        """
+        if not isinstance(bound, BoundStatement) or not _may_exclude_regions(bound, run, catalog):
+            return NO_CONDITIONS
+        if self._kept is not None and self._kept[0] == run.columns:
+            return self._kept[1]
+        try:
+            plan = frame.optimized_logical_plan()
+        except Exception:  # noqa: BLE001 - the run raises the error
+            return NO_CONDITIONS
+        found = read_plan_conditions(plan)
+        if bound.has_fixed_text and Shortcut.KEPT_PLANS in run.settings.shortcuts:
+            self._kept = dict(run.columns), found
+        return found
+
+
+def _may_exclude_regions(bound: BoundStatement, run: QueryRun, catalog: VisibleCatalog) -> bool:
+    """Return whether a table of a statement may have regions that tell of their rows."""
+    settings = run.settings
+    if not settings.region_pruning or Shortcut.REGION_PRUNING not in settings.shortcuts or bound.distances:
+        return False
+    plain = [one for one in bound.references if one.search is None]
+    if len(plain) < len(bound.references):
+        return False
+    details = (catalog.table(one.table, one.as_of).base.details for one in plain)
+    return any(any(map(tells_of_rows, one.region_specs)) for one in details if one is not None)

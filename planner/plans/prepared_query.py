@@ -19,7 +19,7 @@ from planner.bridge.plan_shape import find_direct_shape
 from planner.bridge.run_control import RunControl, describe_panics, stream_batches
 from planner.plans.checked_query import KEY_QUERY_SHORTCUTS, Task
 from planner.plans.errors import schema_changed_error, translate_error
-from planner.plans.learned import Learned, learn
+from planner.plans.learned import ConditionReader, Learned, learn
 from planner.plans.resident_tables import are_answered_right, load_residents, may_have_residents
 from planner.plans.scan_parts import DividedQuery, read_direct_scan
 from planner.plans.system_leaf import plain_system_rows
@@ -67,6 +67,10 @@ class PreparedQuery(DividedQuery):
     """Whether an earlier run has found that the statement is more than a scan or a count of one table."""
     _search: DirectSearch | None = None
     """The statement as a search without a plan, if an earlier run has found that it is one."""
+
+    @cached_property
+    def _condition_reader(self) -> ConditionReader:
+        return ConditionReader()
 
     @cached_property
     def _explains(self) -> bool:
@@ -261,6 +265,7 @@ class PreparedQuery(DividedQuery):
 
     def _open(self, frame: DataFrame, run: QueryRun, task: Task) -> Iterator[pa.RecordBatch]:
         """Make the physical plan, and return its lazy batches."""
+        run.plan_conditions = self._condition_reader.read(self._bound, frame, run, task.catalog)
         shape = None
         if len(self._bound.references) == 1:
             (reference,) = self._bound.references
@@ -292,6 +297,9 @@ class PreparedQuery(DividedQuery):
         if not isinstance(bound, BoundStatement) or not may_have_residents(
             bound, task.catalog, run, self._frames.resident_rows
         ):
+            return None
+        if bound.is_volatile and run.plan_conditions.places:
+            # A second plan has another now(), and may need regions that the first one excludes.
             return None
         run.control.run_uninterrupted(frame.execution_plan)
         learned = learn(bound, run, frame.optimized_logical_plan())

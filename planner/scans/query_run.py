@@ -21,6 +21,8 @@ from planner.predicates.predicate import TRUE, Predicate, conjunction
 from planner.predicates.pruning import Outcome, Pruning, RegionAssignments, prune_regions
 from planner.predicates.row_filter import build_key_predicate
 from planner.predicates.value_sets import find_key_values
+from planner.scans.pruning.condition_pruning import ScannedTable, prune_by_conditions
+from planner.scans.pruning.plan_conditions import NO_CONDITIONS
 from planner.scans.run_tables import CACHE_SHORTCUTS, RunTables
 from planner.scans.scan_plan import (
     Conditions,
@@ -74,6 +76,8 @@ class QueryRun:
         """Whether information_schema has views, too."""
         self.division: Division | None = None
         """Division of the statement's only scan, if other readers share it."""
+        self.plan_conditions = NO_CONDITIONS
+        """What the plan says of the rows of its scans, where that may exclude regions."""
         self._lock = threading.Lock()
         self._snapshots: dict[Table, TableSnapshot] = {}
 
@@ -213,8 +217,20 @@ class TableScan:
         regions = self.table.assignments(base, self.run.settings.consistency)
         reason = self._find_reason_not_to_prune(regions)
         if base.details is None or reason:
-            return Pruning(regions, regions.region_ids, lambda _: (Outcome.ROWS_MIGHT_MATCH, reason))
-        return prune_regions(self.predicate, base.details.region_specs, regions, base.fields_by_id)
+            pruned = Pruning(regions, regions.region_ids, lambda _: (Outcome.ROWS_MIGHT_MATCH, reason))
+        else:
+            pruned = prune_regions(self.predicate, base.details.region_specs, regions, base.fields_by_id)
+        return self._prune_by_plan(pruned)
+
+    def _prune_by_plan(self, pruned: Pruning) -> Pruning:
+        """Exclude more regions by what the plan says of the rows, unless a policy changes these."""
+        details, conditions = self.base.details, self.run.plan_conditions
+        if details is None or self.policy is not None or self.reference not in conditions.places:
+            return pruned
+        table = ScannedTable(self.reference, self.schema, details.region_specs, self.base.fields_by_id)
+        # A plan does not show the tables of all subqueries.
+        scans = sum(one.reference == self.reference for one in self.run.scans)
+        return prune_by_conditions(pruned, conditions, table, scans)
 
     @property
     def search_kind(self) -> str | None:
