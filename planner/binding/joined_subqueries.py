@@ -14,6 +14,7 @@ from typing import Final
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
 from planner.binding.names import NameResolver
+from planner.sql.search_call import SearchFunction
 from planner.sql.subqueries.dialect import RewritingError, parse_query, write_parameter
 from planner.sql.subqueries.rewriting import (
     JoinedStatement,
@@ -27,6 +28,8 @@ from planner.sql.tokens import SqlText, number_parameters, tokenize
 _PREFIXES: Final = frozenset(
     {"EXPLAIN", "ANALYZE", "VERBOSE", "FORMAT", "TREE", "INDENT", "DESCRIBE", "DESC"}
 )
+_SEARCHES: Final = frozenset(function.value.upper() for function in SearchFunction)
+"""Their columns are not known here: statements with searches stay as they are."""
 _STARTS: Final = frozenset({"SELECT", "WITH"})
 _ENDS: Final = frozenset({"OFFSET", "LIMIT", "FETCH", "HAVING"})
 _BEFORE_RELATIONS: Final = frozenset({"FROM", "JOIN", ",", "AS", ""})
@@ -46,7 +49,7 @@ def join_mistaken(sql: str, resolver: NameResolver) -> JoinedStatement | None:
         text = tokenize(sql)
     except (InvalidInputError, UnsupportedError):
         return None  # binding raises it
-    if not _may_be_mistaken(text):
+    if not _may_be_mistaken(text) or text.has_any(_SEARCHES):
         return None
     is_mistaken = "LATERAL" in text.words
     try:

@@ -139,14 +139,15 @@ class CheckedQuery:
         frames, bound, catalog = self._frames, self._bound, self.catalog
         if not (isinstance(bound, BoundStatement) and NESTED.search(text := bound.render())):
             return
+        if any(reference.search is not None for reference in bound.references):
+            return
         if types:
             # A condition on NULL, which stands for the parameters in the other plan, leaves no subquery.
             with_placeholders = frames.plan(bound, run, None, catalog, typing=True)
             with suppress(InvalidInputError):  # of types that are not known without values
                 frames.refuse_unplanned(with_placeholders, bound, run)
         frames.refuse_unplanned(frame, bound, run)
-        searches = any(reference.search is not None for reference in bound.references)
-        if searches or not (INVOLVED.search(text) and has_joined_subqueries(frame)):
+        if not (INVOLVED.search(text) and has_joined_subqueries(frame)):
             return
         values = represent_types(types)
         try:
