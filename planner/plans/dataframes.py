@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
 import pyarrow as pa
 import pyarrow.dataset as pads
-from datafusion import DataFrame, RuntimeEnvBuilder, SessionConfig, SessionContext
+from datafusion import DataFrame, SessionContext
 from datafusion.plan import LogicalPlan
 
 from planner.access.visible_catalog import VisibleCatalog
@@ -26,45 +26,29 @@ from planner.binding.information_schema import COMPLETED
 from planner.binding.substrait import Bound, BoundPlan
 from planner.bridge.distance_functions import register_distances
 from planner.bridge.plain_types import normalize_schema
-from planner.bridge.plan_reading import KEEPS_SUBQUERIES, WRONG_RULES
 from planner.bridge.run_control import stream_batches
 from planner.plans.checks.mistaken_plans import MOVING_RULE, SUSPECT, TOTALS, check_plan
 from planner.plans.checks.null_equal_joins import KEY_RULE, NULL_SAFE, has_null_equal_keys
-from planner.plans.checks.unordered_extremes import EXTREMES_OF_GROUPS, has_unordered_extremes
 from planner.plans.checks.unplanned_subqueries import refuse_unplanned_subqueries
+from planner.plans.contexts import Contexts
 from planner.plans.errors import translate_error
+from planner.plans.forms.corrected_texts import plan_text
 from planner.plans.forms.multisets import MULTISETS, number_equal_rows
 from planner.plans.forms.planned_frame import PlannedFrame, number_names, plan_unique
-from planner.plans.information_leaf import InformationTable
+from planner.plans.leaves.information_leaf import InformationTable
+from planner.plans.leaves.system_leaf import SystemLeaf, list_tables_and_views, make_system_leaves
 from planner.plans.resident_tables import NO_RESIDENTS, RESIDENT_ROWS, Residents
-from planner.plans.system_leaf import SystemLeaf, list_tables_and_views, make_system_leaves
 from planner.scans.query_run import QueryRun
 from planner.scans.settings import Shortcut
 from planner.scans.table_leaf import DeclaredLeaf, TableLeaf
 from planner.search.nearest_leaf import NearestLeaf, configure_leaves
 from planner.search.search_scan import build_search_leaf
-from planner.sql.rewrites.extremes import ordered_extremes
 from planner.sql.rewrites.scalar_subqueries import keep_conditions_in_place
-from planner.sql.rewrites.separate_lists import apply_separate_lists
 from planner.sql.search_call import SearchCall
 from planner.sql.tokens import quote
-from planner.tables.state.catalog import CATALOG, SCHEMA, Catalog
+from planner.tables.state.catalog import Catalog
 from planner.tables.visibility.visibility import Visibility
 
-_LOSING_RULES = (
-    "simplify_expressions",
-    "eliminate_filter",
-    "eliminate_join",
-    "eliminate_limit",
-    "eliminate_outer_join",
-    "propagate_empty_relation",
-    "push_down_filter",
-    "push_down_leaf_projections",
-    "optimize_projections",
-    "common_sub_expression_eliminate",
-    "single_distinct_aggregation_to_group_by",
-)
-"""Rules that remove unused expressions, and with them the parameters whose types are to be inferred."""
 _EVERY_ROW = (1 << 63) - 1
 """A LIMIT that DataFusion keeps in its plans; no table has more rows."""
 _EMPTYING_RULE = "eliminate_filter"
@@ -114,8 +98,8 @@ class Frames:
     ) -> None:
         self.catalog = catalog
         self.resident_rows = resident_rows
-        self._memory_bytes = memory_bytes
         self.partitions = partitions or os.cpu_count() or 1
+        self._contexts = Contexts(self.partitions, memory_bytes)
         self.visibility = Visibility(catalog.cache, catalog.executor, catalog.shared)
         self._schema_reader = SessionContext()
         """Only used to read the schemas of plans."""
@@ -173,18 +157,12 @@ class Frames:
         untyped = parameters is None and bound.parameter_count > 0
         text, values = _render(bound, parameters)
         written = _render(bound.as_written, parameters)[0] if bound.is_mended else text
-        rules = [] if moving else [MOVING_RULE]
-        if moving and TOTALS.search(text):
-            rules = [_EMPTYING_RULE]
-        if not makes_keys:
-            rules.append(KEY_RULE)
         if not moving:
             text, written = keep_conditions_in_place(text), keep_conditions_in_place(written)
-        united = _UNITED_ORDER.search(text) is not None
-        context = self._make_context(
+        context = self._contexts.make(
             typing=untyped,
-            sorts_whole=united,
-            without=rules,
+            sorts_whole=_UNITED_ORDER.search(text) is not None,
+            without=_list_wrong_rules(text, moving=moving, makes_keys=makes_keys),
             reorders_joins=residents.reorders_joins,
             filters_by_keys=_NULLS_EQUAL.search(text) is None,
         )
@@ -197,9 +175,7 @@ class Frames:
         schemas = [leaf.schema for leaf in leaves.values()]
         try:
             nulls = () if typing else [name for name, value in values.items() if not value.is_valid]
-            replan = partial(
-                _plan_text, context, bound.kind, values=values, nulls=nulls, is_typed=not untyped
-            )
+            replan = partial(plan_text, context, bound.kind, values=values, nulls=nulls, is_typed=not untyped)
             plan_part = partial(self._plan_part, context, values)
             shown: Mapping[str, str] = {}
             if MULTISETS.search(text):
@@ -263,7 +239,7 @@ class Frames:
             raise translate_error(error, bound, run.failure) from error
 
     def _optimize_with_values_joined(self, frame: DataFrame) -> LogicalPlan:
-        context = self._make_context(typing=False, sorts_whole=False, joins_values=True)
+        context = self._contexts.make(typing=False, sorts_whole=False, joins_values=True)
         return context.create_dataframe_from_logical_plan(frame.logical_plan()).optimized_logical_plan()
 
     def _register_tables(
@@ -298,7 +274,7 @@ class Frames:
 
     def _list_tables(self, run: QueryRun, catalog: VisibleCatalog) -> SessionContext:
         """Make a context in which DataFusion lists all tables and views."""
-        context = self._make_context(typing=False, sorts_whole=True)
+        context = self._contexts.make(typing=False, sorts_whole=True)
         for name, leaf in make_system_leaves(context, run, catalog):
             context.register_dataset(name, leaf)
         self._list_tables_in(context, run, catalog)
@@ -372,10 +348,10 @@ class Frames:
             name: self.plan(statement, run, None, catalog, pushdown=pushdown)
             for name, statement in bound.relations.items()
         }
-        context = self._make_context(typing=False, sorts_whole=True, filters_by_keys=False)
+        context = self._contexts.make(typing=False, sorts_whole=True, filters_by_keys=False)
         frame = PlannedFrame(bound.make_frame(context, relations).df)
         if has_null_equal_keys(frame.optimized_logical_plan(), at_least=1):
-            context = self._make_context(
+            context = self._contexts.make(
                 typing=False, sorts_whole=True, without=(KEY_RULE,), filters_by_keys=False
             )
             frame = PlannedFrame(bound.make_frame(context, relations).df)
@@ -386,7 +362,7 @@ class Frames:
 
     def _optimize_without(self, frame: DataFrame, rule: str) -> LogicalPlan:
         """Return the optimised plan of a statement, made without one rule."""
-        context = self._make_context(typing=False, sorts_whole=False, without=(rule,))
+        context = self._contexts.make(typing=False, sorts_whole=False, without=(rule,))
         return context.create_dataframe_from_logical_plan(frame.logical_plan()).optimized_logical_plan()
 
     def _infer_view_schema(self, view: str, run: QueryRun, catalog: VisibleCatalog) -> pa.Schema:
@@ -396,57 +372,13 @@ class Frames:
         schema = normalize_schema(self.schema(self.plan(bound, inner, None, catalog)))
         return number_names(schema)
 
-    def _make_context(
-        self,
-        *,
-        typing: bool,
-        sorts_whole: bool,
-        without: Sequence[str] = (),
-        reorders_joins: bool = False,
-        joins_values: bool = False,
-        filters_by_keys: bool = True,
-    ) -> SessionContext:
-        """Make the context of one statement.
 
-        Args:
-            typing: whether the plan is for the types of parameters, those in subqueries too.
-            sorts_whole: whether rows are sorted in one partition.
-            without: rules of the optimiser to remove, besides those with wrong answers.
-            reorders_joins: whether the sides of joins are exchanged by their numbers of rows.
-            joins_values: whether all subqueries that stand for values become joins.
-            filters_by_keys: whether the keys of one side of a join filter the rows of the other one.
-        """
-        config = (
-            SessionConfig()
-            .with_target_partitions(self.partitions)
-            .with_information_schema(enabled=True)
-            .with_default_catalog_and_schema(CATALOG, SCHEMA)
-            .set("datafusion.sql_parser.map_string_types_to_utf8view", "false")
-            # DataFusion 54 is not consistent about whether `x IS TRUE` is nullable.
-            .set("datafusion.execution.skip_physical_aggregate_schema_check", "true")
-            # Without it, now() and zoned literals have no zone, and comparisons with zoned columns are wrong.
-            .set("datafusion.execution.time_zone", "+00:00")
-            # Reordering applies filters above an outer join to the other input.
-            .set("datafusion.optimizer.join_reordering", str(reorders_joins).lower())
-            # Top-k aggregation drops groups that have only NULL.
-            .set("datafusion.optimizer.enable_topk_aggregation", "false")
-            # Comparisons of constants that are not folded would be evaluated by leaves, by Python's rules.
-            .set("datafusion.optimizer.max_passes", "16")
-        )
-        if not filters_by_keys:
-            config = config.set("datafusion.optimizer.enable_join_dynamic_filter_pushdown", "false")
-        if sorts_whole:
-            config = config.set("datafusion.optimizer.repartition_sorts", "false")
-        if typing or joins_values:
-            # Subqueries become joins, which the bindings show, with their parameters.
-            config = config.set(KEEPS_SUBQUERIES, "false")
-        runtime = None
-        if self._memory_bytes is not None:
-            runtime = RuntimeEnvBuilder().with_fair_spill_pool(self._memory_bytes)
-        context = SessionContext(config, runtime)
-        for rule in (*WRONG_RULES, *(_LOSING_RULES if typing else ()), *without):
-            context.remove_optimizer_rule(rule)
-        return context
+def _list_wrong_rules(text: str, *, moving: bool, makes_keys: bool) -> list[str]:
+    """Return the rules of the optimizer that would give this statement another answer."""
+    rules = [] if moving else [MOVING_RULE]
+    if moving and TOTALS.search(text):
+        rules = [_EMPTYING_RULE]
+    return rules if makes_keys else [*rules, KEY_RULE]
 
 
 def _register(context: SessionContext, name: str, leaf: pads.Dataset, *, pushdown: bool) -> None:
@@ -477,57 +409,3 @@ def _render(
     if parameters is None and bound.parameter_count > 0:
         return bound.render(), {}
     return bound.with_values(parameters or ())
-
-
-def _plan_text(
-    context: SessionContext,
-    kind: StatementKind,
-    text: str,
-    written: str,
-    values: Mapping[str, pa.Scalar],
-    nulls: Collection[str],
-    *,
-    is_typed: bool,
-) -> DataFrame:
-    """Plan a statement, and name its columns after the text as it was written.
-
-    Args:
-        context: with its tables.
-        kind: of the statement.
-        text: of the statement for DataFusion, with corrections.
-        written: the same without corrections.
-        values: of placeholders in the text.
-        nulls: names of those that are NULL, without "$".
-        is_typed: whether all placeholders have values.
-    """
-
-    def plan(sql: str) -> DataFrame:
-        return context.sql(
-            apply_separate_lists(sql, nulls) if nulls else sql, param_values=dict(values) or None
-        )
-
-    frame = plan(text) if text == written else _plan_either(plan, text, written)
-    may_be_wrong = is_typed and EXTREMES_OF_GROUPS.search(text) is not None
-    if may_be_wrong and has_unordered_extremes(frame.logical_plan()):
-        frame = _plan_either(plan, ordered_extremes(text), ordered_extremes(written))
-    elif text == written:
-        return frame
-    if kind is StatementKind.QUERY:
-        names = plan(written).schema().names
-        for old, new in zip(frame.schema().names, names, strict=True):
-            if old != new:
-                frame = frame.with_column_renamed(quote(old), new)
-    return frame
-
-
-def _plan_either(plan: Callable[[str], DataFrame], mended: str, written: str) -> DataFrame:
-    """Plan the corrected text, or, if types don't fit it, the text as it was written."""
-    try:
-        frame = plan(mended)
-        frame.optimized_logical_plan()  # raises if types don't fit
-    except Exception as error:  # noqa: BLE001 - the text as it was written may succeed
-        try:
-            return plan(written)
-        except Exception:  # noqa: BLE001 - the first error has the place
-            raise error from None
-    return frame

@@ -20,11 +20,12 @@ from planner.bridge.run_control import RunControl, describe_panics, stream_batch
 from planner.plans.checked_query import KEY_QUERY_SHORTCUTS, Task
 from planner.plans.errors import schema_changed_error, translate_error
 from planner.plans.learned import ConditionReader, Learned, learn
+from planner.plans.leaves.system_leaf import plain_system_rows
 from planner.plans.resident_tables import are_answered_right, load_residents, may_have_residents
 from planner.plans.scan_parts import DividedQuery, read_direct_scan
-from planner.plans.system_leaf import plain_system_rows
 from planner.scans.explain import explain_plans
-from planner.scans.query_run import QueryRun, retry_if_files_vanish
+from planner.scans.failures import retry_if_files_vanish
+from planner.scans.query_run import QueryRun
 from planner.scans.settings import SessionSettings, Shortcut
 from planner.search.search_scan import DirectSearch, build_search_leaf, read_direct_search
 from planner.sql.search_call import SearchCall

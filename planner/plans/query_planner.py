@@ -28,7 +28,8 @@ from planner.plans.dataframes import Frames
 from planner.plans.errors import QueryFailedError, schema_changed_error
 from planner.plans.prepared_query import PreparedQuery
 from planner.plans.resident_tables import RESIDENT_ROWS
-from planner.scans.query_run import QueryRun, retry_if_files_vanish
+from planner.scans.failures import retry_if_files_vanish
+from planner.scans.query_run import QueryRun
 from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
 from planner.sql.dialects.translate import NATIVE, note_translation, to_native
 from planner.sql.subqueries.dialect import RewritingError

@@ -12,15 +12,17 @@ import pyarrow.compute as pc
 
 from execnodes import ExecNode, KeySet, MeasuredNode, MetricsSet, SecurityBarrierExec, TaskContext
 from execnodes.node import coalesce_batches
-from memwal.errors import CorruptDataError, LanceGatewayError, UnavailableError, is_panic
+from memwal.errors import LanceGatewayError, UnavailableError, is_panic
 from planner.access.table_policy import PolicedRows, TablePolicy
 from planner.access.visible_catalog import SecuredTable
 from planner.bridge.run_control import RunControl, TableRead
 from planner.predicates.arrow_expressions import read_expression
 from planner.predicates.predicate import TRUE, Predicate, conjunction
-from planner.predicates.pruning import Outcome, Pruning, RegionAssignments, prune_regions
+from planner.predicates.pruning import Outcome, Pruning, prune_regions
 from planner.predicates.row_filter import build_key_predicate
 from planner.predicates.value_sets import find_key_values
+from planner.scans.failures import conceal_error
+from planner.scans.needed_regions import find_reason_not_to_prune, list_needed_regions
 from planner.scans.pruning.condition_pruning import ScannedTable, prune_by_conditions
 from planner.scans.pruning.plan_conditions import NO_CONDITIONS
 from planner.scans.run_tables import CACHE_SHORTCUTS, RunTables
@@ -33,7 +35,7 @@ from planner.scans.scan_plan import (
     plan_scan,
 )
 from planner.scans.settings import SessionSettings, Shortcut
-from planner.tables.sources.base_table import BaseTable, FilesVanishedError, build_scan_error
+from planner.tables.sources.base_table import BaseTable, build_scan_error
 from planner.tables.sources.decoded_columns import DecodedColumns
 from planner.tables.sources.generations import GenerationVanishedError
 from planner.tables.sources.snapshot import SnapshotGoneError, TableSnapshot
@@ -42,11 +44,6 @@ from planner.tables.state.table import Table
 from planner.tables.visibility.visibility import Visibility
 
 logger = logging.getLogger(__name__)
-
-RUN_ATTEMPTS = 8
-"""Merges may remove files that a slow reader is about to open, several times in a row."""
-FEW_REGIONS = 8
-"""For a point lookup in so few regions, asking their key filters is quicker than evaluating region specs."""
 
 
 class QueryRun:
@@ -215,7 +212,10 @@ class TableScan:
     def _prune(self) -> Pruning:
         base = self.base
         regions = self.table.assignments(base, self.run.settings.consistency)
-        reason = self._find_reason_not_to_prune(regions)
+        has_conditions = self.conditions.below is not None
+        reason = find_reason_not_to_prune(
+            self.run.settings, regions, looks_up=self._keys is not None, has_conditions=has_conditions
+        )
         if base.details is None or reason:
             pruned = Pruning(regions, regions.region_ids, lambda _: (Outcome.ROWS_MIGHT_MATCH, reason))
         else:
@@ -248,16 +248,6 @@ class TableScan:
             self.table.name, len(pruning.kept), regions, self.policy is not None, self.search_kind
         )
 
-    def _find_reason_not_to_prune(self, regions: RegionAssignments) -> str:
-        settings = self.run.settings
-        if not settings.region_pruning or Shortcut.REGION_PRUNING not in settings.shortcuts:
-            return "region pruning is off"
-        if self._keys is not None:
-            # A region with two ids is refused, so it is not read in vain.
-            is_cheap = len(regions.regions) <= FEW_REGIONS and not regions.has_doubles
-            return "few regions, key filters decide" if is_cheap else ""
-        return "no predicate" if self.conditions.below is None else ""
-
     @property
     def kept_regions(self) -> frozenset[str]:
         """Ids of the regions that are read."""
@@ -265,21 +255,8 @@ class TableScan:
 
     @property
     def needed_regions(self) -> tuple[str, ...]:
-        """Ids of the regions that are read, and of those that may supersede their rows.
-
-        A pruned region has no matching row. But where its value is derived from more than the key, the base
-        table may have an older version of one of its rows that does match.
-        """
-        regions = self.pruning.regions
-        needed = {spec_id for spec_id in regions.by_spec if not _is_determined_by_key(self.base, spec_id)}
-        if not needed:
-            return self.pruning.kept
-        kept = self.kept_regions
-        return tuple(
-            region.region_id
-            for region in regions.regions
-            if region.spec_id in needed or region.region_id in kept
-        )
+        """Ids of the regions that are read, and of those that may supersede their rows."""
+        return list_needed_regions(self.base, self.pruning)
 
     def move_to(self, base: BaseTable) -> None:
         """Read a table that was recreated after planning, which may have other regions.
@@ -340,17 +317,11 @@ class TableScan:
 
     def _redact_error(self, error: LanceGatewayError) -> LanceGatewayError:
         """Return the error without what the access policy hides from the principal."""
-        if self.run.division is not None and isinstance(error, GenerationVanishedError):
-            version = self.run.division.snapshot.base.version
+        division = self.run.division
+        if division is not None and isinstance(error, GenerationVanishedError):
+            version = division.snapshot.base.version
             return SnapshotGoneError(self.table.name, version, "fresh rows were merged and cleaned up")
-        if self.policy is None or not isinstance(error, CorruptDataError | UnavailableError):
-            return error
-        logger.error("table %r, read under an access policy: %s", self.table.name, error)
-        if isinstance(error, FilesVanishedError):
-            return FilesVanishedError(f"table {self.table.name!r}: a file vanished: run the query again")
-        if isinstance(error, UnavailableError):
-            return UnavailableError(f"table {self.table.name!r} can't be read now: retry")
-        return CorruptDataError(f"table {self.table.name!r} can't be read: the log of the gateway says why")
+        return error if self.policy is None else conceal_error(error, self.table.name)
 
     def _plan(self) -> ExecNode:
         if self.policy is None:
@@ -427,27 +398,6 @@ class TableScan:
                 raise UnavailableError(msg)
 
 
-def retry_if_files_vanish(
-    batches: Iterator[pa.RecordBatch], restart: Callable[[], Iterator[pa.RecordBatch]]
-) -> Iterator[pa.RecordBatch]:
-    """Yield batches; restart on a new snapshot if files vanish before the first batch.
-
-    Files vanish because they were merged or compacted, so the new snapshot has their rows elsewhere.
-    """
-    for attempt in range(RUN_ATTEMPTS):
-        try:
-            first = next(batches, None)
-        except (FilesVanishedError, GenerationVanishedError):
-            if attempt == RUN_ATTEMPTS - 1:
-                raise
-            batches = restart()
-            continue
-        if first is not None:
-            yield first
-            yield from batches
-        return
-
-
 def _check_requested_columns(
     table: str, policy: TablePolicy, columns: Sequence[str], keys: KeySet | None
 ) -> None:
@@ -457,12 +407,3 @@ def _check_requested_columns(
     if hidden or not policy.masks.keys().isdisjoint(sought):
         msg = f"a scan of table {table!r} asks for columns that its access policy hides"
         raise AssertionError(msg)
-
-
-def _is_determined_by_key(base: BaseTable, spec_id: int) -> bool:
-    """Return whether the primary key alone determines the region of a row of this spec."""
-    spec = None if base.details is None else base.details.specs.get(spec_id)
-    if spec is None:
-        return False
-    sources = {source for field in spec.fields for source in field.source_ids}
-    return all(base.field_names.get(source) in base.primary_key for source in sources)

@@ -1,0 +1,68 @@
+"""Plans texts with corrections, with the names of results that clients expect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+import pyarrow as pa
+from datafusion import DataFrame, SessionContext
+
+from planner.binding.bound_statement import StatementKind
+from planner.plans.checks.unordered_extremes import EXTREMES_OF_GROUPS, has_unordered_extremes
+from planner.sql.rewrites.extremes import ordered_extremes
+from planner.sql.rewrites.separate_lists import apply_separate_lists
+from planner.sql.tokens import quote
+
+
+def plan_text(
+    context: SessionContext,
+    kind: StatementKind,
+    text: str,
+    written: str,
+    values: Mapping[str, pa.Scalar],
+    nulls: Collection[str],
+    *,
+    is_typed: bool,
+) -> DataFrame:
+    """Plan a statement, and name its columns after the text as it was written.
+
+    Args:
+        context: with its tables.
+        kind: of the statement.
+        text: of the statement for DataFusion, with corrections.
+        written: the same without corrections.
+        values: of placeholders in the text.
+        nulls: names of those that are NULL, without "$".
+        is_typed: whether all placeholders have values.
+    """
+
+    def plan(sql: str) -> DataFrame:
+        return context.sql(
+            apply_separate_lists(sql, nulls) if nulls else sql, param_values=dict(values) or None
+        )
+
+    frame = plan(text) if text == written else _plan_either(plan, text, written)
+    may_be_wrong = is_typed and EXTREMES_OF_GROUPS.search(text) is not None
+    if may_be_wrong and has_unordered_extremes(frame.logical_plan()):
+        frame = _plan_either(plan, ordered_extremes(text), ordered_extremes(written))
+    elif text == written:
+        return frame
+    if kind is StatementKind.QUERY:
+        names = plan(written).schema().names
+        for old, new in zip(frame.schema().names, names, strict=True):
+            if old != new:
+                frame = frame.with_column_renamed(quote(old), new)
+    return frame
+
+
+def _plan_either(plan: Callable[[str], DataFrame], mended: str, written: str) -> DataFrame:
+    """Plan the corrected text, or, if types don't fit it, the text as it was written."""
+    try:
+        frame = plan(mended)
+        frame.optimized_logical_plan()  # raises if types don't fit
+    except Exception as error:  # noqa: BLE001 - the text as it was written may succeed
+        try:
+            return plan(written)
+        except Exception:  # noqa: BLE001 - the first error has the place
+            raise error from None
+    return frame
