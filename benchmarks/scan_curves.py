@@ -51,7 +51,8 @@ def _plot_by_generations(context: BenchContext) -> Iterator[Finding]:
         table = _open_table(context, rows, generations)
         with closing(open_engine(table)) as engine:
             points.append(_time_group_by(context, engine, table))
-        yield _build_finding(f"group-by, {rows:,} rows, {generations} generations", points[-1])
+        label = f"{generations} generation{'s' if generations > 1 else ''}"
+        yield _build_finding(f"group-by, {rows:,} rows, {label}", points[-1])
     _draw(context, "scan-generations", f"Group-by, {rows:,} rows", "generations", counts, points)
 
 
@@ -86,7 +87,7 @@ def _plot_by_clients(context: BenchContext) -> Iterator[Finding]:
                     found = clients.run(settings.load_seconds * 4)
                 points.append((float(count), found.per_second))
                 yield Finding(
-                    f"{kind}, {count} clients",
+                    f"{kind}, {count} client{'s' if count > 1 else ''}",
                     f"{found.per_second:,.0f}/s",
                     f"p50 {format_milliseconds(found.percentile_ms(50))}, "
                     f"p99 {format_milliseconds(found.percentile_ms(99))}",
