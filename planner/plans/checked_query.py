@@ -26,9 +26,10 @@ from planner.plans.checks.unplanned_subqueries import (
     UNPLANNED,
     UnplannedSubqueryError,
     has_joined_subqueries,
+    misses_columns,
 )
 from planner.plans.dataframes import Frames
-from planner.plans.errors import result_differs_error, schema_changed_error, translate_error
+from planner.plans.errors import result_differs_error, schema_changed_error
 from planner.plans.forms.parameters import NO_PARAMETERS, plan_with_types, represent_types
 from planner.plans.forms.planned_frame import PlannedFrame
 from planner.plans.resident_tables import NO_RESIDENTS, Residents, ResidentsKey
@@ -150,17 +151,18 @@ class CheckedQuery:
         if not (INVOLVED.search(text) and has_joined_subqueries(frame)):
             return
         values = represent_types(types)
-        try:
-            for pushdown in (True, False):
-                attempt = QueryRun(self._settings, frames.visibility, RunControl())
+        failure: Exception | None = None
+        for pushdown in (True, False):
+            attempt = QueryRun(self._settings, frames.visibility, RunControl())
+            try:
                 planned = frames.plan(bound, attempt, values, catalog, pushdown=pushdown)
-                with suppress(Exception):
-                    attempt.control.run_uninterrupted(planned.execution_plan)
-                    return
-            planned.execution_plan()
-        except Exception as error:
-            refusal = translate_error(error, bound, None)
-            raise UnplannedSubqueryError(f"{UNPLANNED} ({refusal})") from error
+                attempt.control.run_uninterrupted(planned.execution_plan)
+            except Exception as error:  # noqa: BLE001 - a run, which has the values, raises what else fails
+                failure = error
+            else:
+                return
+        if misses_columns(failure):
+            raise UnplannedSubqueryError(UNPLANNED) from failure
 
     @cached_property
     def serialized_schema(self) -> bytes:

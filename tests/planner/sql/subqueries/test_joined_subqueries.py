@@ -89,6 +89,14 @@ def test_parameters_keep_their_order(engine: QueryEngine, marks: tuple[str, str,
     assert [str(kind) for kind in engine.prepare(sql).parameter_schema.types] == ["int64"] * 3
 
 
+def test_what_a_parameter_may_not_be_without_a_value_is_left_to_the_run(engine: QueryEngine) -> None:
+    sql = (
+        "SELECT id, ntile($1) OVER (ORDER BY id) AS half FROM t JOIN u ON t.id = u.k "
+        "WHERE EXISTS (SELECT 1 FROM u AS w WHERE w.k = t.id)"
+    )
+    assert sorted(ask(engine, sql, 2)) == [(0, 1), (1, 1), (2, 2), (3, 2)]
+
+
 def test_a_parameter_limits_the_rows_of_each_row(engine: QueryEngine) -> None:
     sql = "SELECT t.id, l.k FROM t, LATERAL (SELECT u.k FROM u WHERE u.b < t.v ORDER BY u.k LIMIT ?) AS l"
     assert sorted(ask(engine, sql, 1)) == [(0, 0), (1, 0), (3, 0), (4, 0)]
