@@ -88,9 +88,9 @@ class CheckedQuery:
         """The plan made by preparing, with its time; a run that follows soon takes it."""
         self._columns: dict[tuple[str, str], pa.Schema] = {}
         """Schemas of the tables that the statement was checked against."""
-        self._answerable: dict[ResidentsKey, bool] = {}
+        self._answerable: dict[ResidentsKey, tuple[bool, tuple[str, ...] | None]] = {}
         """Plans that were found to be answered rightly, and to give what was promised, by the resident tables
-        that they are over; and whether the optimizer moves conditions in them."""
+        that they are over; whether the optimizer moves conditions in them, which rules it goes without."""
         self.schema, self.parameter_schema = self._check()
 
     def _check(self) -> tuple[pa.Schema, pa.Schema]:
@@ -111,7 +111,7 @@ class CheckedQuery:
             if bound.kind is not StatementKind.EXPLAIN_ANALYZE and not asks_first:
                 self._planned.append((time.monotonic(), frame, run))
                 if self._has_one_plan:
-                    self._answerable[NO_RESIDENTS.key] = frame.moves_conditions
+                    self._answerable[NO_RESIDENTS.key] = (frame.moves_conditions, frame.mixing)
         self._refuse_unplanned(frame, run, parameters.types)
         return normalize_schema(frames.schema(frame), self._types), parameters
 
@@ -210,7 +210,8 @@ class CheckedQuery:
         Raises:
             PreconditionError: the result has other columns than when the statement was prepared.
         """
-        moves_conditions = self._answerable.get(residents.key) if pushdown else None
+        answerable = self._answerable.get(residents.key) if pushdown else None
+        moving, mixing = answerable or (True, None)
         try:
             frame = self._frames.plan(
                 self._bound,
@@ -218,8 +219,9 @@ class CheckedQuery:
                 parameters,
                 catalog,
                 pushdown=pushdown,
-                moving=moves_conditions is not False,
-                is_checked=moves_conditions is not None,
+                moving=moving,
+                is_checked=answerable is not None,
+                mixing=mixing,
                 residents=residents,
             )
         except InvalidInputError as error:
@@ -227,7 +229,7 @@ class CheckedQuery:
                 raise
             raise schema_changed_error(self.sql) from error
         has_same_columns = self._has_same_columns(run)
-        if moves_conditions is not None:
+        if answerable is not None:
             if has_same_columns:
                 return frame
             self._answerable.clear()
@@ -243,7 +245,7 @@ class CheckedQuery:
                 refuse_untyped(parameters, self.parameter_schema)
                 raise result_differs_error(self.sql, self.schema, found)
         if pushdown and has_same_columns and self._has_one_plan:
-            self._answerable[residents.key] = frame.moves_conditions
+            self._answerable[residents.key] = (frame.moves_conditions, frame.mixing)
         return frame
 
     @property

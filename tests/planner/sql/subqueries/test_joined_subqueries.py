@@ -125,8 +125,9 @@ def test_what_datafusion_plans_keeps_its_plan(engine: QueryEngine) -> None:
     )
 
 
-def test_equal_keys_are_found_by_hashing(engine: QueryEngine) -> None:
-    plan = explain(engine, "SELECT id, (SELECT k FROM u WHERE u.k = t.id ORDER BY u.b LIMIT 1) AS k FROM t")
+@pytest.mark.parametrize("condition", ["u.k = t.id", "u.k = t.id AND u.b = t.v"])
+def test_equal_keys_are_found_by_hashing(engine: QueryEngine, condition: str) -> None:
+    plan = explain(engine, f"SELECT id, (SELECT k FROM u WHERE {condition} ORDER BY u.b LIMIT 1) AS k FROM t")
     assert "HashJoinExec" in plan
     assert "NestedLoopJoinExec" not in plan
     assert "CrossJoinExec" not in plan
