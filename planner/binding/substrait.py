@@ -61,6 +61,11 @@ class BoundPlan:
         """Return whether the plan reads lists of tables."""
         return any(statement.lists_tables for statement in self.relations.values())
 
+    @property
+    def compares_null(self) -> bool:
+        """Return whether the plan itself compares in a way that NULL equals NULL."""
+        return "distinct_from" in self._plan
+
     def without_text(self) -> BoundPlan:
         """Return the plan as processes need it that do not plan it."""
         relations = {name: statement.without_text() for name, statement in self.relations.items()}

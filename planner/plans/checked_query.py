@@ -26,9 +26,10 @@ from planner.plans.checks.unplanned_subqueries import (
     UNPLANNED,
     UnplannedSubqueryError,
     has_joined_subqueries,
+    misses_columns,
 )
 from planner.plans.dataframes import Frames
-from planner.plans.errors import result_differs_error, schema_changed_error, translate_error
+from planner.plans.errors import result_differs_error, schema_changed_error
 from planner.plans.forms.parameters import NO_PARAMETERS, plan_with_types, represent_types
 from planner.plans.forms.planned_frame import PlannedFrame
 from planner.plans.resident_tables import NO_RESIDENTS, Residents, ResidentsKey
@@ -87,9 +88,9 @@ class CheckedQuery:
         """The plan made by preparing, with its time; a run that follows soon takes it."""
         self._columns: dict[tuple[str, str], pa.Schema] = {}
         """Schemas of the tables that the statement was checked against."""
-        self._answerable: dict[ResidentsKey, bool] = {}
+        self._answerable: dict[ResidentsKey, tuple[bool, tuple[str, ...] | None]] = {}
         """Plans that were found to be answered rightly, and to give what was promised, by the resident tables
-        that they are over; and whether the optimizer moves conditions in them."""
+        that they are over; whether the optimizer moves conditions in them, which rules it goes without."""
         self.schema, self.parameter_schema = self._check()
 
     def _check(self) -> tuple[pa.Schema, pa.Schema]:
@@ -110,7 +111,7 @@ class CheckedQuery:
             if bound.kind is not StatementKind.EXPLAIN_ANALYZE and not asks_first:
                 self._planned.append((time.monotonic(), frame, run))
                 if self._has_one_plan:
-                    self._answerable[NO_RESIDENTS.key] = frame.moves_conditions
+                    self._answerable[NO_RESIDENTS.key] = (frame.moves_conditions, frame.mixing)
         self._refuse_unplanned(frame, run, parameters.types)
         return normalize_schema(frames.schema(frame), self._types), parameters
 
@@ -150,17 +151,18 @@ class CheckedQuery:
         if not (INVOLVED.search(text) and has_joined_subqueries(frame)):
             return
         values = represent_types(types)
-        try:
-            for pushdown in (True, False):
-                attempt = QueryRun(self._settings, frames.visibility, RunControl())
+        failure: Exception | None = None
+        for pushdown in (True, False):
+            attempt = QueryRun(self._settings, frames.visibility, RunControl())
+            try:
                 planned = frames.plan(bound, attempt, values, catalog, pushdown=pushdown)
-                with suppress(Exception):
-                    attempt.control.run_uninterrupted(planned.execution_plan)
-                    return
-            planned.execution_plan()
-        except Exception as error:
-            refusal = translate_error(error, bound, None)
-            raise UnplannedSubqueryError(f"{UNPLANNED} ({refusal})") from error
+                attempt.control.run_uninterrupted(planned.execution_plan)
+            except Exception as error:  # noqa: BLE001 - a run, which has the values, raises what else fails
+                failure = error
+            else:
+                return
+        if misses_columns(failure):
+            raise UnplannedSubqueryError(UNPLANNED) from failure
 
     @cached_property
     def serialized_schema(self) -> bytes:
@@ -208,7 +210,8 @@ class CheckedQuery:
         Raises:
             PreconditionError: the result has other columns than when the statement was prepared.
         """
-        moves_conditions = self._answerable.get(residents.key) if pushdown else None
+        answerable = self._answerable.get(residents.key) if pushdown else None
+        moving, mixing = answerable or (True, None)
         try:
             frame = self._frames.plan(
                 self._bound,
@@ -216,8 +219,9 @@ class CheckedQuery:
                 parameters,
                 catalog,
                 pushdown=pushdown,
-                moving=moves_conditions is not False,
-                is_checked=moves_conditions is not None,
+                moving=moving,
+                is_checked=answerable is not None,
+                mixing=mixing,
                 residents=residents,
             )
         except InvalidInputError as error:
@@ -225,7 +229,7 @@ class CheckedQuery:
                 raise
             raise schema_changed_error(self.sql) from error
         has_same_columns = self._has_same_columns(run)
-        if moves_conditions is not None:
+        if answerable is not None:
             if has_same_columns:
                 return frame
             self._answerable.clear()
@@ -241,7 +245,7 @@ class CheckedQuery:
                 refuse_untyped(parameters, self.parameter_schema)
                 raise result_differs_error(self.sql, self.schema, found)
         if pushdown and has_same_columns and self._has_one_plan:
-            self._answerable[residents.key] = frame.moves_conditions
+            self._answerable[residents.key] = (frame.moves_conditions, frame.mixing)
         return frame
 
     @property

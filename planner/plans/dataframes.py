@@ -28,7 +28,7 @@ from planner.bridge.distance_functions import register_distances
 from planner.bridge.plain_types import normalize_schema
 from planner.bridge.run_control import stream_batches
 from planner.plans.checks.mistaken_plans import MOVING_RULE, SUSPECT, TOTALS, check_plan
-from planner.plans.checks.null_equal_joins import KEY_RULE, NULL_SAFE, has_null_equal_keys
+from planner.plans.checks.null_equal_joins import NULL_SAFE, find_mixing_rules
 from planner.plans.checks.unplanned_subqueries import refuse_unplanned_subqueries
 from planner.plans.contexts import Contexts
 from planner.plans.errors import translate_error
@@ -132,7 +132,7 @@ class Frames:
         moving: bool = True,
         typing: bool = False,
         is_checked: bool = False,
-        makes_keys: bool = True,
+        mixing: tuple[str, ...] | None = None,
         residents: Residents = NO_RESIDENTS,
     ) -> PlannedFrame:
         """Plan a statement.
@@ -146,7 +146,7 @@ class Frames:
             moving: whether the optimizer moves conditions below other operators.
             typing: whether the plan is only used for its types; values then represent their types.
             is_checked: whether the same plan was found before to be answered rightly.
-            makes_keys: whether the optimizer makes keys of joins of conditions.
+            mixing: rules of the optimizer that would mix joins up; None to find out.
             residents: tables in place of leaves.
 
         Raises:
@@ -159,10 +159,11 @@ class Frames:
         written = _render(bound.as_written, parameters)[0] if bound.is_mended else text
         if not moving:
             text, written = keep_conditions_in_place(text), keep_conditions_in_place(written)
+        rules = _list_wrong_rules(text, moving=moving)
         context = self._contexts.make(
             typing=untyped,
             sorts_whole=_UNITED_ORDER.search(text) is not None,
-            without=_list_wrong_rules(text, moving=moving, makes_keys=makes_keys),
+            without=[*rules, *(mixing or ())],
             reorders_joins=residents.reorders_joins,
             filters_by_keys=_NULLS_EQUAL.search(text) is None,
         )
@@ -182,7 +183,7 @@ class Frames:
                 text, _ = number_equal_rows(text, plan_part)
                 written, shown = number_equal_rows(written, plan_part)
             frame = plan_unique(bound.kind, replan, text, written, plan_part)
-            frame.moves_conditions, frame.is_checked = moving, is_checked
+            frame.moves_conditions, frame.mixing, frame.is_checked = moving, mixing, is_checked
             # A statement that was written anew gives its results other names than clients expect.
             names = bound.result_names
             shown = {name: names.get(old, old) for name, old in {**shown, **frame.shown}.items()}
@@ -192,11 +193,13 @@ class Frames:
             plan_again = partial(
                 self.plan, bound, run, parameters, catalog, pushdown=pushdown, residents=residents
             )
-            if makes_keys and not typing and NULL_SAFE.search(text):
+            if mixing is None and not typing and NULL_SAFE.search(text):
                 with suppress(Exception):  # which planning it raises
-                    makes_keys = not has_null_equal_keys(frame.optimized_logical_plan())
-                if not makes_keys:
-                    return plan_again(moving=moving, is_checked=is_checked, makes_keys=False)
+                    optimized = frame.optimized_logical_plan()
+                    mixing = find_mixing_rules(optimized, partial(self._optimize_without, frame, *rules))
+                if mixing:
+                    return plan_again(moving=moving, is_checked=is_checked, mixing=mixing)
+                frame.mixing = mixing
             searches = any(reference.search is not None for reference in bound.references)
             may_move, without = moving and not typing, partial(self._optimize_without, frame)
             has_instants = any(pa.types.is_timestamp(field.type) for schema in schemas for field in schema)
@@ -210,7 +213,7 @@ class Frames:
                 may_move=may_move,
                 is_fixed=searches,
             ):
-                return plan_again(moving=False, makes_keys=makes_keys)
+                return plan_again(moving=False)
             if not typing and (bound.distances or (searches and _CONDITIONS.search(text))):
                 handing = None if pushdown else lambda: self.plan(bound, run, parameters, catalog)
                 configure_leaves(frame, leaves, handing)
@@ -350,19 +353,21 @@ class Frames:
         }
         context = self._contexts.make(typing=False, sorts_whole=True, filters_by_keys=False)
         frame = PlannedFrame(bound.make_frame(context, relations).df)
-        if has_null_equal_keys(frame.optimized_logical_plan(), at_least=1):
+        without = partial(self._optimize_without, frame)
+        may_equal_nulls = bound.compares_null or any(NULL_SAFE.search(one.text) for one in relations.values())
+        if may_equal_nulls and (mixing := find_mixing_rules(frame.optimized_logical_plan(), without)):
             context = self._contexts.make(
-                typing=False, sorts_whole=True, without=(KEY_RULE,), filters_by_keys=False
+                typing=False, sorts_whole=True, without=mixing, filters_by_keys=False
             )
             frame = PlannedFrame(bound.make_frame(context, relations).df)
+            without = partial(self._optimize_without, frame)
         schemas = [relation.schema() for relation in relations.values()]
-        without = partial(self._optimize_without, frame)
         check_plan(frame, None, schemas, without, lambda _: frame, may_move=True, is_fixed=True)
         return frame
 
-    def _optimize_without(self, frame: DataFrame, rule: str) -> LogicalPlan:
-        """Return the optimised plan of a statement, made without one rule."""
-        context = self._contexts.make(typing=False, sorts_whole=False, without=(rule,))
+    def _optimize_without(self, frame: DataFrame, *rules: str) -> LogicalPlan:
+        """Return the optimised plan of a statement, made without some rules."""
+        context = self._contexts.make(typing=False, sorts_whole=False, without=rules)
         return context.create_dataframe_from_logical_plan(frame.logical_plan()).optimized_logical_plan()
 
     def _infer_view_schema(self, view: str, run: QueryRun, catalog: VisibleCatalog) -> pa.Schema:
@@ -373,12 +378,12 @@ class Frames:
         return number_names(schema)
 
 
-def _list_wrong_rules(text: str, *, moving: bool, makes_keys: bool) -> list[str]:
+def _list_wrong_rules(text: str, *, moving: bool) -> list[str]:
     """Return the rules of the optimizer that would give this statement another answer."""
     rules = [] if moving else [MOVING_RULE]
     if moving and TOTALS.search(text):
         rules = [_EMPTYING_RULE]
-    return rules if makes_keys else [*rules, KEY_RULE]
+    return rules
 
 
 def _register(context: SessionContext, name: str, leaf: pads.Dataset, *, pushdown: bool) -> None:

@@ -174,12 +174,17 @@ def bind_and_create(
         statement = to_native(statement, settings.dialect, visible)
         telling = note_translation(settings.dialect)
     with telling:
-        joined = join_mistaken(statement, visible)
-        create = partial(_bind_and_create, create_query, frames, settings, visible, value_types)
-        if joined is not None:
-            return create(joined)
+        create = partial(_bind_and_create, create_query, frames, settings, visible, value_types, statement)
+        plain = JoinedStatement(statement, {})
         try:
-            return create(JoinedStatement(statement, {}))
+            joined = join_mistaken(statement, visible)
+            if joined is not None:
+                return create(joined)
+        except _REFUSALS:
+            _refuse_as_written(partial(create, plain))
+            raise
+        try:
+            return create(plain)
         except _REFUSALS as error:
             refusal: LanceGatewayError = error
         except BaseException as error:
@@ -198,17 +203,36 @@ def bind_and_create(
             raise refusal from None
 
 
+def _refuse_as_written(create: Callable[[], PreparedQuery]) -> None:
+    """Raise what is wrong with a statement that can't be written anew, in the words of its text.
+
+    Raises:
+        InvalidInputError: a name, a type or the syntax is wrong.
+        PreconditionError: the same, and it was right when the client prepared it.
+    """
+    try:
+        create()
+    except (InvalidInputError, PreconditionError) as error:
+        raise error from None
+    except _REFUSALS:
+        pass
+    except BaseException as error:
+        if not is_panic(error):
+            raise
+
+
 def _bind_and_create(
     create_query: CreateQuery,
     frames: Frames,
     settings: SessionSettings,
     visible: VisibleCatalog,
     value_types: tuple[pa.DataType, ...],
+    written: str,
     statement: JoinedStatement,
 ) -> PreparedQuery:
     bound = bind(statement.sql, visible, catalog=settings.catalog, schema=settings.schema)
-    if statement.names or value_types:
-        bound = replace(bound, result_names=statement.names, value_types=value_types)
+    # Logs, listings and errors show the statement as it was written.
+    bound = replace(bound, sql=written, result_names=statement.names, value_types=value_types)
     return _create(create_query, frames, bound, settings, visible)
 
 

@@ -253,9 +253,9 @@ def _is_correlated(text: SqlText, tokens: range) -> bool:
     names = [i for i in tokens if text.is_name(i)]
     own = {text.name(i) for i in names if words[i + 1] != "."}
     return any(
-        words[i + 1] == "." and words[i - 1] not in _BEFORE_RELATIONS and text.name(i) not in own
+        text.name(i) not in own and _is_qualified_column(text, i + 2)
         for i in names
-        if words[i - 1] != "."
+        if words[i + 1] == "." and words[i - 1] != "."
     )
 
 
@@ -314,7 +314,10 @@ def _is_qualified_column(text: SqlText, i: int) -> bool:
     while words[first - 1] == "." and first > 1:
         first -= 2
     before = words[first - 1]
-    is_column = is_in_value_list(text, first - 1) if before == "," else before not in _BEFORE_RELATIONS
+    if before == ",":
+        is_column = is_in_value_list(text, first - 1)
+    else:
+        is_column = before not in _BEFORE_RELATIONS or words[first - 2] == "DISTINCT"
     return first < i and is_column
 
 

@@ -101,12 +101,25 @@ class Block:
         return Extension(self.fresh, domain).extend(query.copy(), breaks_ties=breaks_ties)
 
     def join(
-        self, query: exp.Query, names: Sequence[str], conditions: Sequence[exp.Expr], alias: str
+        self,
+        query: exp.Query,
+        names: Sequence[str],
+        conditions: Sequence[exp.Expr],
+        alias: str,
+        renamed: Sequence[str] = (),
     ) -> None:
-        """Join a query that has at most one row for each row of the SELECT."""
+        """Join a query that has at most one row for each row of the SELECT.
+
+        Args:
+            query: which is joined.
+            names: of its columns, which no relation of the SELECT may have.
+            conditions: of the join.
+            alias: name of the relation.
+            renamed: the same names where the query gives its columns others.
+        """
         on = all_of(conditions)
         joins = self.select.args.get("joins") or []
-        added = exp.Join(this=derived(query, alias), side="LEFT" if on is not None else None, on=on)
+        added = exp.Join(this=derived(query, alias, renamed), side="LEFT" if on is not None else None, on=on)
         if on is None:
             added.set("kind", "CROSS")
         self.select.set("joins", [*joins, added])

@@ -14,7 +14,7 @@ from typing import Final
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
-from sqlglot.errors import ErrorLevel, SqlglotError
+from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from planner.sql.tokens import fold
@@ -44,7 +44,19 @@ _QUERIES: Final = frozenset(
         "Except",
         "Intersect",
     }
-    | {"Values", "Tuple", "Where", "Group", "Having", "Order", "Ordered", "Limit", "Offset", "Fetch"}
+    | {
+        "Values",
+        "Tuple",
+        "Where",
+        "Group",
+        "Having",
+        "Order",
+        "Ordered",
+        "Limit",
+        "Offset",
+        "Fetch",
+        "LimitOptions",
+    }
     | {"Distinct", "Qualify", "Lateral", "Unnest", "Star", "Alias", "Rollup", "Cube", "GroupingSets"}
 )
 _EXPRESSIONS: Final = frozenset(
@@ -95,7 +107,7 @@ def parse_query(sql: str) -> exp.Query:
         _prefix_calls(tokens)
         trees = dialect.parser().parse(tokens, sql)
     except SqlglotError as error:
-        raise RewritingError(str(error).splitlines()[0]) from error
+        raise RewritingError(_describe(error)) from error
     except RecursionError:
         msg = "it is nested too deeply"
         raise RewritingError(msg) from None
@@ -107,6 +119,14 @@ def parse_query(sql: str) -> exp.Query:
         _check(node)
         _settle(node)
     return tree
+
+
+def _describe(error: SqlglotError) -> str:
+    """Tell where sqlglot stopped; its own words are about its classes, and count in another text."""
+    places = error.errors if isinstance(error, ParseError) else []
+    near = next((place["highlight"] for place in places if place.get("highlight")), "")
+    near = _PARAMETER.sub(r"$\1", near).removeprefix(_PREFIX)
+    return f"its syntax is not read here{f' near {near!r}' if near else ''}"
 
 
 def write_query(tree: exp.Expr) -> str:

@@ -85,11 +85,14 @@ class Expressions:
         name = self._only_output(names, domain)
         alias = self._fresh.name("rows")
         scope = self._block.scope
+        value = self._fresh.name("value")
         if domain is not None and _has_one_row(site.query):
-            self._block.join(query, names, domain.match(alias, scope), alias)
-            return column_of(alias, name, scope)
+            # Columns around it may be written without their relation: no other one may have their names.
+            renamed = [value if one == name else one for one in names]
+            self._block.join(query, renamed, domain.match(alias, scope), alias, renamed)
+            return column_of(alias, value, scope)
         inner, inner_scope = self._fresh.name("rows"), self._fresh.number()
-        value, rows = self._fresh.name("value"), self._fresh.name("count")
+        rows = self._fresh.name("count")
         outputs = [
             aliased(call("first_value", column_of(inner, name, inner_scope)), value),
             aliased(call("count", exp.Star()), rows),

@@ -167,3 +167,15 @@ def test_parameters(engine: QueryEngine) -> None:
     assert query.execute(values).read_all()["id"].to_pylist() == [0, 1]
     assert query.execute(values[::-1]).read_all()["id"].to_pylist() == [0, 1]
     assert query.execute([values[0], pa.scalar(0, pa.int64())]).read_all().num_rows == 0
+
+
+@pytest.mark.parametrize(
+    "correlation", ["(u.g IS NOT DISTINCT FROM x.n)", "(u.g IS DISTINCT FROM x.n)", "coalesce(u.g, x.n) > 1"]
+)
+def test_a_subquery_of_its_row_that_depends_on_a_parameter(
+    engine: QueryEngine, judge: duckdb.DuckDBPyConnection, correlation: str
+) -> None:
+    sql = f"SELECT id FROM t x WHERE n NOT IN (SELECT u.k FROM u WHERE {correlation} AND $1 IN (7, u.k, 1))"
+    for value in (1, 2, 7):
+        found = engine.prepare(sql).execute([pa.scalar(value, pa.int64())]).read_all()["id"].to_pylist()
+        assert sorted(found) == sorted(one for (one,) in judge.execute(sql, [value]).fetchall())

@@ -8,7 +8,7 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
+from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError, UnsupportedError
 from planner.access.rights import FULL_ACCESS
 from planner.engine import QueryEngine, SessionSettings
 from planner.tables.state.catalog import Catalog
@@ -16,6 +16,7 @@ from tests.support.results import rows_of
 
 T = pa.table({"id": pa.array(range(5), pa.int64()), "v": pa.array([10, 20, None, 40, 20], pa.int64())})
 U = pa.table({"k": pa.array(range(4), pa.int64()), "b": pa.array([5, 15, 25, None], pa.int64())})
+OF_ROW = "FROM u WHERE u.b < t.v ORDER BY u.k LIMIT 1"
 COUNT = "(SELECT count(*) FROM u WHERE u.b < t.v)"
 
 
@@ -88,6 +89,14 @@ def test_parameters_keep_their_order(engine: QueryEngine, marks: tuple[str, str,
     assert [str(kind) for kind in engine.prepare(sql).parameter_schema.types] == ["int64"] * 3
 
 
+def test_what_a_parameter_may_not_be_without_a_value_is_left_to_the_run(engine: QueryEngine) -> None:
+    sql = (
+        "SELECT id, ntile($1) OVER (ORDER BY id) AS half FROM t JOIN u ON t.id = u.k "
+        "WHERE EXISTS (SELECT 1 FROM u AS w WHERE w.k = t.id)"
+    )
+    assert sorted(ask(engine, sql, 2)) == [(0, 1), (1, 1), (2, 2), (3, 2)]
+
+
 def test_a_parameter_limits_the_rows_of_each_row(engine: QueryEngine) -> None:
     sql = "SELECT t.id, l.k FROM t, LATERAL (SELECT u.k FROM u WHERE u.b < t.v ORDER BY u.k LIMIT ?) AS l"
     assert sorted(ask(engine, sql, 1)) == [(0, 0), (1, 0), (3, 0), (4, 0)]
@@ -116,8 +125,9 @@ def test_what_datafusion_plans_keeps_its_plan(engine: QueryEngine) -> None:
     )
 
 
-def test_equal_keys_are_found_by_hashing(engine: QueryEngine) -> None:
-    plan = explain(engine, "SELECT id, (SELECT k FROM u WHERE u.k = t.id ORDER BY u.b LIMIT 1) AS k FROM t")
+@pytest.mark.parametrize("condition", ["u.k = t.id", "u.k = t.id AND u.b = t.v"])
+def test_equal_keys_are_found_by_hashing(engine: QueryEngine, condition: str) -> None:
+    plan = explain(engine, f"SELECT id, (SELECT k FROM u WHERE {condition} ORDER BY u.b LIMIT 1) AS k FROM t")
     assert "HashJoinExec" in plan
     assert "NestedLoopJoinExec" not in plan
     assert "CrossJoinExec" not in plan
@@ -203,13 +213,45 @@ def test_what_datafusion_would_answer_wrongly_is_joined_or_refused(engine: Query
         ("SELECT id, (SELECT count(*) FROM u WHERE u.b < t.nothing) AS c FROM t", "nothing"),
         ("SELECT id, (SELECT count(*) FROM nowhere WHERE b < t.v) AS c FROM t", "nowhere"),
         ("SELECT id, (SELECT nofunction(u.b) FROM u WHERE u.b < t.v LIMIT 1) AS c FROM t", "nofunction"),
+        (f"SELECT id, l.c FROM t, LATERAL (SELECT u.nope AS c {OF_ROW}) AS l", "No field named u.nope"),
+        (f"SELECT id, l.nope FROM t, LATERAL (SELECT u.k AS c {OF_ROW}) AS l", "No field named l.nope"),
+        (f"SELECT id, l.c FROM t, LATERAL (SELECT abs(u.s) AS c {OF_ROW}) AS l", "No field named u.s"),
+        (
+            f"SELECT id FROM t,\nLATERAL (SELECT u.k AS c {OF_ROW}) AS l WHERE l.c === 3",
+            "at line 2, column 88",
+        ),
     ],
 )
 def test_errors_are_about_what_was_written(engine: QueryEngine, sql: str, place: str) -> None:
     with pytest.raises(LanceGatewayError, match=re.escape(place)) as refused:
         ask(engine, sql)
+    assert not isinstance(refused.value, UnsupportedError)
     assert "rows#" not in str(refused.value)
     assert "key#" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT id, {COUNT} AS c FROM t",
+        f"SELECT t.id, l.k FROM t, LATERAL (SELECT u.k {OF_ROW}) AS l",
+        f"EXPLAIN SELECT id, {COUNT} AS c FROM t",
+    ],
+)
+def test_the_text_that_was_written_is_the_one_that_is_shown(engine: QueryEngine, sql: str) -> None:
+    """In logs, traces, `system.queries` and errors of a table that has changed."""
+    assert engine.prepare(sql).sql == sql
+
+
+def test_a_table_that_has_changed_is_told_of_with_the_text_that_was_written(
+    engine: QueryEngine, root: Path
+) -> None:
+    sql = f"SELECT *, {COUNT} AS c FROM t"
+    query = engine.prepare(sql)
+    assert query.execute().read_all().num_rows == len(T)
+    lance.dataset(root / "t.lance").add_columns({"more": "id + 1"})
+    with pytest.raises(PreconditionError, match=re.escape(f"prepare it again: {sql}") + "$"):
+        query.execute().read_all()
 
 
 def test_null_equals_null_in_joins(engine: QueryEngine) -> None:

@@ -16,6 +16,9 @@ SELECT x.id, (SELECT count(*) FROM t WHERE t.v < x.v) AS c FROM t x;
 SELECT id, (SELECT count(*) FROM t t2 WHERE t2.v < t.v AND t2.id <> t.id) AS count FROM t;
 SELECT id, (SELECT max(x) FROM u WHERE a = t.a AND b > v) AS c FROM t;
 SELECT id FROM t JOIN w USING (a) WHERE (SELECT count(*) FROM u WHERE u.b < w.y) > 9;
+SELECT id, (SELECT u.x AS v FROM u WHERE u.b < t.v ORDER BY u.s, u.k LIMIT 1) AS c FROM t ORDER BY v;
+SELECT *, (SELECT max(t2.id) AS id FROM t t2 WHERE t2.v < t.v) AS c FROM t WHERE id > 1;
+SELECT id, (SELECT u.x FROM u WHERE u.b < t.v ORDER BY u.k FETCH FIRST 1 ROW ONLY) AS c FROM t ORDER BY id FETCH NEXT 4 ROWS ONLY;
 -- Common table expressions, set operations, several queries around one
 WITH q AS (SELECT a, b FROM u WHERE x > 1) SELECT id, (SELECT count(*) FROM q WHERE q.b < t.v) AS c FROM t;
 WITH q AS (SELECT id, (SELECT count(*) FROM u WHERE u.b < t.v) AS c FROM t) SELECT sum(c) AS s FROM q;
