@@ -105,17 +105,17 @@ def _plan_policy(
             if column not in schema.names:
                 msg = f"the policy {does} column {column!r}, which does not exist"
                 raise InvalidInputError(f"{msg}; there are: {', '.join(schema.names)}")
-    row_filter = None if row_filter is None else _mend("row filter", row_filter)
-    masks = tuple((column, _mend(f"mask of column {column!r}", one)) for column, one in masks)
+    row_filter = None if row_filter is None else _mend("row filter", row_filter, schema)
+    masks = tuple((column, _mend(f"mask of column {column!r}", one, schema)) for column, one in masks)
     fitted = {column: _plan_mask(schema, column, expression) for column, expression in masks}
     visible = pa.schema([field for field in schema if field.name not in hidden])
     pushed, condition, columns = _plan_row_filter(schema, row_filter)
     return TablePolicy(visible, pushed, decode(pushed, schema), condition, columns, fitted)
 
 
-def _mend(what: str, expression: str) -> str:
+def _mend(what: str, expression: str, schema: pa.Schema) -> str:
     try:
-        return mend_expression(expression)
+        return mend_expression(expression, schema)
     except LanceGatewayError as error:
         raise _policy_error(f"{what} {expression!r}", error) from error
 

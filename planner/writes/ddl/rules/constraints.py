@@ -169,7 +169,7 @@ def _find_free_name(table: str, constraint: Constraint, taken: Collection[str]) 
 def _build_check(written: Constraint, schema: pa.Schema) -> Constraint:
     what = f"constraint {written.name!r}, CHECK ({written.expression})"
     try:
-        expression = mend_expression(written.expression)
+        expression = mend_expression(written.expression, schema)
         parsed = parse_expression(expression, schema)
         if parsed.unstable:
             msg = (

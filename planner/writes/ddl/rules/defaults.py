@@ -54,7 +54,7 @@ def set_default(column: pa.Field, expression: str) -> pa.Field:
     """
     bare = drop_default(column)
     try:
-        mended = mend_expression(expression)
+        mended = mend_expression(expression, pa.schema([]))
         values = _evaluate(column, ColumnDefault(mended, column.type))
         build_row_rules("", pa.schema([column.with_nullable(nullable=True)]), ()).check(
             pa.table([values], names=[column.name])

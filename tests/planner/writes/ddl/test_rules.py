@@ -227,13 +227,16 @@ def test_rows_of_a_query_meet_the_constraints_of_their_table(sql: Sql, root: Pat
         ("(n, m) IN ((1, 2), (3, 4))", "(1, NULL), (1, 2)", "(2, NULL)"),
         ("(n, m) <> (1, 2)", "(NULL, 3), (1, NULL)", "(1, 2)"),
         ("at < TIMESTAMP '9999-12-31'", "(1, 1)", ""),
+        ("at < '9999-12-31' AND n > 1", "(2, 1)", "(1, 1)"),
+        ("date_trunc('year', at) = TIMESTAMP '3000-01-01' AND n > 1", "(2, 1)", "(1, 1)"),
+        ("CAST(n AS TEXT) LIKE '1!%' ESCAPE '!' OR m = 2", "(1, 2)", "(10, 1)"),
         ("n = 0 OR 10 / n >= 1", "(10, 1), (0, 1), (5, NULL), (0, 0)", "(11, 0)"),
     ],
 )
 def test_conditions_mean_what_they_mean_in_a_query(sql: Sql, condition: str, met: str, violated: str) -> None:
     sql(
         "CREATE TABLE t (id UUID DEFAULT uuid() PRIMARY KEY, n INT, m INT, "
-        f"at TIMESTAMP DEFAULT '3000-01-01', CHECK ({condition}))"
+        f"at TIMESTAMP DEFAULT TIMESTAMP '3000-01-01', CHECK ({condition}))"
     )
     assert sql(f"INSERT INTO t (n, m) VALUES {met}") > 0
     if violated:
