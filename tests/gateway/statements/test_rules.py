@@ -124,8 +124,7 @@ def test_a_default_is_evaluated_once_for_a_statement_or_a_row(cursor: Any) -> No
         "INSERT INTO marks (n) SELECT 2 FROM generate_series(1, 9) AS s(value)",
         "INSERT INTO marks (n) VALUES (3) ON CONFLICT (id) DO UPDATE SET n = 0",
         "INSERT INTO marks (id, n) VALUES (DEFAULT, 4), (DEFAULT, 4)",
-        "MERGE INTO marks USING (VALUES (5), (5)) AS s(n) ON marks.n = s.n WHEN NOT MATCHED THEN INSERT (n) "
-        "VALUES (s.n)",
+        "MERGE INTO marks USING (VALUES (5), (5)) s(m) ON n = m WHEN NOT MATCHED THEN INSERT (n) VALUES (m)",
     ):
         cursor.execute(f"{statement} RETURNING id, at, n")
         told += cursor.fetchall()
