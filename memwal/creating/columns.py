@@ -68,6 +68,9 @@ def build_stored_schema(
         if name in seen:
             msg = f"column {name!r} is there twice: columns differ in name"
             raise InvalidInputError(msg)
+        if "." in name:
+            msg = f"{name!r} can't be the name of a column: Lance takes the parts of it as fields of structs"
+            raise InvalidInputError(f"{msg}; write it without the dot")
         if not name or name in _RESERVED:
             taken = ", ".join(sorted(_RESERVED))
             msg = f"{name!r} can't be the name of a column: {taken} have a meaning of their own"

@@ -15,7 +15,7 @@ from memwal.rules.constraints import (
     find_constraint_on,
     list_constraints,
 )
-from memwal.rules.defaults import DEFAULT, ColumnDefault, DefaultValues, list_defaults
+from memwal.rules.defaults import DEFAULT, ColumnDefault, DefaultValues, drop_default, list_defaults
 from memwal.rules.row_rules import (
     COLUMN_RULES,
     IS_UUID,
@@ -40,6 +40,7 @@ __all__ = [
     "DefaultValues",
     "RowRules",
     "build_row_rules",
+    "drop_default",
     "find_constraint_on",
     "list_constraints",
     "list_defaults",

@@ -23,7 +23,9 @@ DEFAULT: Final = b"lance-gateway:default"
 """In a column's metadata: SQL expression of its default."""
 _PER_STATEMENT: Final = frozenset({"now", "current_timestamp", "current_date", "current_time", "today"})
 """Functions that are not deterministic, and have one value in a statement."""
-_NO_COLUMNS: Final = pa.schema([pa.field("row", pa.bool_())])
+_PARTS: Final = "a default is made of constants, such as 'text', and functions"
+_ROW: Final = pa.schema([pa.field("row", pa.bool_())])
+"""Without a name that an expression could have: expressions are parsed without columns."""
 
 
 class Change(Enum):
@@ -61,7 +63,7 @@ class ColumnDefault:
         Raises:
             InvalidInputError: it can't be evaluated, or is not of the column's type.
         """
-        table = pa.table([pa.nulls(rows, pa.bool_())], schema=_NO_COLUMNS)
+        table = pa.table([pa.nulls(rows, pa.bool_())], schema=_ROW)
         (values,) = evaluate_expressions([self.expression], table, self.kind)
         combined = values.combine_chunks()
         return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
@@ -69,7 +71,11 @@ class ColumnDefault:
 
 @lru_cache(maxsize=1024)
 def _find_change(expression: str) -> Change:
-    parsed = parse_expression(expression, _NO_COLUMNS)
+    try:
+        parsed = parse_expression(expression, pa.schema([]))
+    except InvalidInputError as error:
+        msg = f"{str(error).rstrip('.')}: {_PARTS}"
+        raise InvalidInputError(msg) from error
     _check_parts(expression, parsed)
     if not parsed.unstable:
         return Change.NEVER
@@ -77,9 +83,9 @@ def _find_change(expression: str) -> Change:
 
 
 def _check_parts(expression: str, parsed: ParsedExpression) -> None:
-    others = [*parsed.columns, *(one for one in parsed.unstable if one not in list_functions())]
+    others = [one for one in parsed.unstable if one not in list_functions()]
     if others:
-        msg = f"DEFAULT {expression} uses {', '.join(others)}: a default is made of constants and functions"
+        msg = f"DEFAULT {expression} uses {', '.join(others)}: {_PARTS}"
         raise InvalidInputError(msg)
 
 
@@ -116,6 +122,11 @@ class DefaultValues:
             value = _evaluate_constant(default) if is_constant else default.evaluate(1)
             self._values[column.name] = value
         return value.take(pa.nulls(rows, pa.int64()).fill_null(0))
+
+
+def drop_default(column: pa.Field) -> pa.Field:
+    """Return a column of a stored schema without its default."""
+    return column.with_metadata({key: one for key, one in (column.metadata or {}).items() if key != DEFAULT})
 
 
 def list_defaults(schema: pa.Schema) -> dict[str, ColumnDefault]:

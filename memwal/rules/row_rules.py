@@ -92,33 +92,36 @@ class RowRules:
         try:
             columns = evaluate_expressions([one.expression for one in self.checks], rows)
         except InvalidInputError:
-            for check in self.checks:
-                self._check_evaluable(check, rows)
-            raise
+            columns = [self._evaluate_alone(check, rows) for check in self.checks]
         for check, values in zip(self.checks, columns, strict=True):
             row = pc.index(values, value=False).as_py()
             if row >= 0:
                 raise self._violation_error(check, rows, row)
 
-    def _check_evaluable(self, check: Constraint, rows: pa.Table) -> None:
-        """Raise the error for a row for which a check fails that can't be evaluated for all rows."""
+    def _evaluate_alone(self, check: Constraint, rows: pa.Table) -> pa.ChunkedArray:
+        """Evaluate a check row by row, since it can't be evaluated for all rows together.
+
+        Raises:
+            InvalidInputError: it can't be evaluated for a row; names it.
+        """
         low, high = 0, rows.num_rows
+        try:
+            return _evaluate_check(check, rows)
+        except InvalidInputError as error:
+            failure = error
         while high - low > 1:
             middle = (low + high) // 2
             try:
-                evaluate_expressions([check.expression], rows.slice(low, middle - low))
-            except InvalidInputError:
-                high = middle
+                _evaluate_check(check, rows.slice(low, middle - low))
+            except InvalidInputError as error:
+                high, failure = middle, error
             else:
                 low = middle
-        try:
-            evaluate_expressions([check.expression], rows.slice(low, 1))
-        except InvalidInputError as error:
-            msg = (
-                f"{self._where}constraint {check.name!r} can't be checked for "
-                f"{self._describe_row(rows, low)}: {error}"
-            )
-            raise InvalidInputError(msg) from error
+        msg = (
+            f"{self._where}constraint {check.name!r} can't be checked for "
+            f"{self._describe_row(rows, low)}: {failure}"
+        )
+        raise InvalidInputError(msg) from failure
 
     def _violation_error(self, check: Constraint, rows: pa.Table, row: int) -> InvalidInputError:
         values = ", ".join(
@@ -139,6 +142,11 @@ class RowRules:
             return f"row {row + 1}"
         values = (f"{name} = {_shorten(rows.column(name)[row])}" for name in self.key)
         return f"the row with {', '.join(values)}"
+
+
+def _evaluate_check(check: Constraint, rows: pa.Table) -> pa.ChunkedArray:
+    (values,) = evaluate_expressions([check.expression], rows, alone=True)
+    return values
 
 
 def _is_binary(kind: pa.DataType) -> bool:

@@ -28,11 +28,7 @@ from planner.access.rights import TableAccess
 from planner.bridge.plan_shape import find_direct_shape
 from planner.bridge.row_expressions import evaluate, policy_context, run_on_own_thread
 from planner.predicates.predicate import Predicate, decode
-from planner.sql.rewrites.computed_lists import compute_lists_by_row
-from planner.sql.rewrites.misread_clauses import refuse_misread
-from planner.sql.rewrites.separate_lists import separate_lists
-from planner.sql.standard.spell_out import spell_out
-from planner.sql.tokens import apply_edits, tokenize
+from planner.sql.standard.row_expressions import mend_expression
 
 logger = logging.getLogger(__name__)
 
@@ -109,26 +105,19 @@ def _plan_policy(
             if column not in schema.names:
                 msg = f"the policy {does} column {column!r}, which does not exist"
                 raise InvalidInputError(f"{msg}; there are: {', '.join(schema.names)}")
-    texts = [("row filter", row_filter), *((f"mask of column {column!r}", one) for column, one in masks)]
-    for what, text in texts:
-        if text is None:
-            continue
-        try:
-            refuse_misread(tokenize(text))
-        except LanceGatewayError as error:
-            raise _policy_error(f"{what} {text!r}", error) from error
-    row_filter = None if row_filter is None else _mend(row_filter)
-    masks = tuple((column, _mend(expression)) for column, expression in masks)
+    row_filter = None if row_filter is None else _mend("row filter", row_filter, schema)
+    masks = tuple((column, _mend(f"mask of column {column!r}", one, schema)) for column, one in masks)
     fitted = {column: _plan_mask(schema, column, expression) for column, expression in masks}
     visible = pa.schema([field for field in schema if field.name not in hidden])
     pushed, condition, columns = _plan_row_filter(schema, row_filter)
     return TablePolicy(visible, pushed, decode(pushed, schema), condition, columns, fitted)
 
 
-def _mend(expression: str) -> str:
-    """Return an expression with rows of values and lists that DataFusion reads as they are meant."""
-    text = spell_out(tokenize(expression))
-    return apply_edits(text.sql, [*separate_lists(text), *compute_lists_by_row(text)])
+def _mend(what: str, expression: str, schema: pa.Schema) -> str:
+    try:
+        return mend_expression(expression, schema)
+    except LanceGatewayError as error:
+        raise _policy_error(f"{what} {expression!r}", error) from error
 
 
 def _plan_row_filter(

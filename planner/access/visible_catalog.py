@@ -13,6 +13,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError, NotFoundError, PreconditionError
+from memwal.rules import drop_default
 from planner.access.rights import UNRESTRICTED, Access, FullAccess, TableAccess
 from planner.access.table_policy import TablePolicy, plan_policy, policy_mismatch_error
 from planner.sql.as_of import AsOf
@@ -99,7 +100,7 @@ class SecuredTable:
 
     @cached_property
     def declared_schema(self) -> pa.Schema:
-        """Return the visible columns, as the table declares them.
+        """Return the visible columns, as the table declares them, but masked ones without a default.
 
         Raises:
             PreconditionError: as `policy`.
@@ -109,7 +110,10 @@ class SecuredTable:
         if policy is None:
             return declared
         has_key = self.primary_key == self.base.primary_key
-        fields = [declared.field(name) for name in policy.schema.names]
+        fields = [
+            drop_default(declared.field(name)) if name in policy.masks else declared.field(name)
+            for name in policy.schema.names
+        ]
         # Without a visible key, no field may be declared as part of it.
         return pa.schema(fields if has_key else [field.remove_metadata() for field in fields])
 

@@ -327,7 +327,7 @@ class RegionWriter:
                 ]
         if not deleted and claim.newest is not None:
             for part in parts:
-                check_new_rules(claim.table, claim.newest, part)
+                check_new_rules(first.table, claim.newest, part)
         claim.append(parts, deleted=deleted)
 
     def _append_atomically(self, request: Request, deadline: float) -> None:
@@ -342,7 +342,7 @@ class RegionWriter:
 
         def check() -> None:
             if upserts is not None:
-                check_new_rules(table, self._table(), upserts)
+                check_new_rules(request.table, self._table(), upserts)
 
         self.last_epoch = append_atomically(
             table, self.region_id, (upserts, deletes), self.discarded, after, self.ownership.manifest, check

@@ -275,12 +275,12 @@ class OpenTable:
 
 
 def check_new_rules(table: OpenTable, newest: OpenTable, rows: pa.Table) -> None:
-    """Check rows that fit one version by the rules of a newer one, if these are others.
+    """Check rows that fit one version by the rules of another, if it is newer and these are others.
 
     Raises:
         InvalidInputError: a row violates one, or the columns are others.
     """
-    if newest is not table and not newest.has_same_rules(table):
+    if newest.dataset.version > table.dataset.version and not newest.has_same_rules(table):
         newest.conform_upserts(rows, fill=True)
 
 

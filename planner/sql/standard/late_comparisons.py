@@ -83,8 +83,10 @@ def find_read_instants(
 
 def _is_given(text: SqlText, i: int) -> bool:
     """Return whether a name may be that of an output, or of a column of an alias, and not that of a value."""
+    if not i:
+        return False  # Of an expression alone: statements begin with other words.
     words = text.words
-    before = words[i - 1] if i else ""
+    before = words[i - 1]
     if before == "AS":
         return i < 2 or not text.is_name(i - 2) or text.name(i - 2) != text.name(i)
     if before not in _BEFORE_VALUES:

@@ -35,7 +35,7 @@ def name_late_units(text: SqlText) -> Iterator[Edit]:
 def _name_unit(text: SqlText, at: int) -> Iterator[Edit]:
     words = text.words
     before, after = words[at - 1] if at else "", words[at + 1]
-    if before == "TIMESTAMP" and at > 1 and words[at - 2] != ".":
+    if before == "TIMESTAMP" and words[at - 2] != ".":
         yield Edit.insert(text.end(at - 1), "(6)")
     elif before == "TIMESTAMPTZ" or (at > 3 and words[at - 4 : at] == ("TIMESTAMP", *_WITH_ZONE)):
         first = at - 1 if before == "TIMESTAMPTZ" else at - 4

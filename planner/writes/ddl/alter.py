@@ -18,7 +18,7 @@ import pyarrow as pa
 from memwal.creating import build_stored_schema, list_region_columns
 from memwal.creating.fields import add_fields, find_last_field_id, record_last_field_id, remove_field
 from memwal.errors import AlreadyExistsError, PreconditionError, UnsupportedError
-from memwal.rules import DEFAULT, find_constraint_on
+from memwal.rules import DEFAULT, find_constraint_on, list_constraints
 from memwal.stored_fields import read_dataset_fields, read_entry_fields
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
@@ -111,7 +111,7 @@ class DropColumn:
         check_column(base, self.name)
         _check_not_in(base, self.name, "dropped", base.primary_key, "it is part of the primary key")
         _check_not_in(base, self.name, "dropped", _find_region_columns(base), "regions are made of it")
-        _check_no_constraint(base, self.name, "dropped")
+        _check_no_constraint(table.name, base.dataset, self.name, "dropped")
         if len(base.schema) == 1:
             msg = f"column {self.name!r} is the only one of table {table.name!r}: DROP TABLE drops both"
             raise PreconditionError(msg)
@@ -136,6 +136,7 @@ class DropColumn:
             record_last_field_id(dataset, find_last_field_id(dataset, _list_stored_field_ids(table)))
 
         def drop(dataset: Any) -> None:  # noqa: ANN401 - lance types
+            _check_no_constraint(table.name, dataset, self.name, "dropped")  # Once more: since then.
             schema = remove_field(dataset, self.name)
             _commit(dataset, lance.LanceOperation.Project(schema, preserves_nullability=True))
 
@@ -160,15 +161,18 @@ class RenameColumn:
         build_stored_schema(pa.schema([(self.new_name, pa.int64())]))  # checks the name
         if base.details is not None:
             _check_not_in(base, self.name, "renamed", base.primary_key, "it is part of the primary key")
-        _check_no_constraint(base, self.name, "renamed")
+        _check_no_constraint(table.name, base.dataset, self.name, "renamed")
         return True
 
     def apply(self, table: Table) -> None:
         """Commit a schema in which the field is renamed."""
         alteration = {"path": self.name, "name": self.new_name}
-        commit_change(
-            table, f"rename column {self.name!r}", lambda dataset: dataset.alter_columns(alteration)
-        )
+
+        def rename(dataset: Any) -> None:  # noqa: ANN401 - lance types
+            _check_no_constraint(table.name, dataset, self.name, "renamed")  # Once more: since then.
+            dataset.alter_columns(alteration)
+
+        commit_change(table, f"rename column {self.name!r}", rename)
 
 
 @dataclass(frozen=True)
@@ -192,7 +196,7 @@ class RetypeColumn:
                 "first, and then to a type with a length"
             )
             raise UnsupportedError(msg)
-        _check_no_constraint(base, self.name, "given another type")
+        _check_no_constraint(table.name, base.dataset, self.name, "given another type")
         if base.details is not None:
             msg = (
                 f"the type of column {self.name!r} can't change, since table {table.name!r} has a MemWAL: "
@@ -282,11 +286,11 @@ def _check_not_in(base: BaseTable, name: str, done: str, columns: tuple[str, ...
         raise PreconditionError(msg)
 
 
-def _check_no_constraint(base: BaseTable, name: str, done: str) -> None:
-    constraint = find_constraint_on(base.constraints, name)
+def _check_no_constraint(table: str, dataset: Any, name: str, done: str) -> None:  # noqa: ANN401 - lance types
+    constraint = find_constraint_on(list_constraints(table, dataset.config()), name)
     if constraint is not None:
         msg = (
-            f"column {name!r} of table {base.name!r} can't be {done}: constraint {constraint.name!r} names "
+            f"column {name!r} of table {table!r} can't be {done}: constraint {constraint.name!r} names "
             "it; DROP CONSTRAINT first"
         )
         raise PreconditionError(msg)

@@ -38,12 +38,7 @@ from planner.tables.state.catalog import Catalog
 from planner.writes.ddl.key_indexes import build_key_indexes
 from planner.writes.ddl.options import format_region_spec, read_table_options
 from planner.writes.ddl.rules.columns import COMMENT, ColumnDefinition, read_column
-from planner.writes.ddl.rules.constraints import (
-    ConstraintText,
-    build_constraints,
-    is_constraint,
-    read_constraint,
-)
+from planner.writes.ddl.rules.constraints import build_constraints, is_constraint, read_constraint
 from planner.writes.ddl.statement import PreparedDefinition, Reader, check_may_create
 from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.reading.read_rows import find_repeated_key, format_key, select_distinct_keys
@@ -215,7 +210,7 @@ class _Definition:
     mode: Mode
     columns: list[ColumnDefinition] = field(default_factory=list)
     primary_key: tuple[str, ...] = ()
-    constraints: list[ConstraintText] = field(default_factory=list)
+    constraints: list[Constraint] = field(default_factory=list)
     like: str | None = None
     options: dict[str, str] = field(default_factory=dict)
     metadata: dict[bytes, bytes] = field(default_factory=dict)
@@ -333,7 +328,7 @@ def _read_body(reader: Reader, definition: _Definition) -> None:
 
 
 def _read_element(reader: Reader, definition: _Definition) -> None:
-    name = reader.name("The name of a constraint") if reader.take("CONSTRAINT") else None
+    name = reader.name("The name of a constraint") if reader.take("CONSTRAINT") else ""
     if reader.take("PRIMARY", "KEY"):
         if definition.primary_key:
             raise reader.error("A table has one primary key; a second one stands")
@@ -384,17 +379,5 @@ def _read_like_schema(engine: QueryPlanner, access: Access, definition: _Definit
         spec = details.region_specs[-1]
         definition.options.setdefault("region_by", format_region_spec(spec, base.field_names))
     if secured.access.is_unrestricted:  # a condition may name columns that are hidden
-        definition.constraints += [_copy_constraint(one) for one in base.constraints]
+        definition.constraints += base.constraints
     return pa.schema([column.with_nullable(column.name not in required) for column in declared])
-
-
-def _copy_constraint(constraint: Constraint) -> ConstraintText:
-    return ConstraintText(
-        constraint.kind,
-        constraint.name,
-        constraint.columns,
-        constraint.expression,
-        constraint.enforced,
-        constraint.referenced_table,
-        constraint.referenced_columns,
-    )

@@ -113,6 +113,38 @@ def test_defaults_in_every_statement(cursor: Any) -> None:
     assert rows(cursor) == [(key, "none", None, stars) for key, stars in expected.items()]
 
 
+def test_a_default_is_evaluated_once_for_a_statement_or_a_row(cursor: Any) -> None:
+    cursor.execute(
+        "CREATE TABLE marks (id UUID DEFAULT uuid() PRIMARY KEY, at TIMESTAMP DEFAULT now(), n BIGINT) "
+        "WITH (region_by = 'bucket(id, 2)')"
+    )
+    told: list[tuple[Any, ...]] = []
+    for statement in (
+        "INSERT INTO marks (n) VALUES (1), (1), (1)",
+        "INSERT INTO marks (n) SELECT 2 FROM generate_series(1, 9) AS s(value)",
+        "INSERT INTO marks (n) VALUES (3) ON CONFLICT (id) DO UPDATE SET n = 0",
+        "INSERT INTO marks (id, n) VALUES (DEFAULT, 4), (DEFAULT, 4)",
+        "MERGE INTO marks USING (VALUES (5), (5)) s(m) ON n = m WHEN NOT MATCHED THEN INSERT (n) VALUES (m)",
+    ):
+        cursor.execute(f"{statement} RETURNING id, at, n")
+        told += cursor.fetchall()
+    cursor.executemany("INSERT INTO marks (n) VALUES (?)", [(6,)] * 4)
+    cursor.execute("UPDATE marks SET at = DEFAULT WHERE n = 6")
+    cursor.execute("SELECT id, at, n FROM marks WHERE n < 6")
+    assert sorted(cursor.fetchall()) == sorted(told)
+    cursor.execute(
+        "SELECT n, count(*), count(DISTINCT id), count(DISTINCT at) FROM marks GROUP BY n ORDER BY n"
+    )
+    assert cursor.fetchall() == [
+        (1, 3, 3, 1),
+        (2, 9, 9, 1),
+        (3, 1, 1, 1),
+        (4, 2, 2, 1),
+        (5, 2, 2, 1),
+        (6, 4, 4, 1),
+    ]
+
+
 def test_drivers_are_told_lengths(gateways: tuple[Peer, Peer]) -> None:
     with flight.connect(gateways[0].url) as client:
         command = sql.CommandGetTables(include_schema=True, table_name_filter_pattern="notes")

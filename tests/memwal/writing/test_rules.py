@@ -79,3 +79,20 @@ def test_a_rule_that_is_gone_binds_nobody(table: WrittenTable, writing: Writing)
     table.dataset.delete_config_keys([POSITIVE.key])
     writer.write(Changes(rows(table, 0)))
     assert rows_by_key(table)[0]["qty"] == 0
+
+
+def test_a_rule_that_came_before_the_claim_and_is_gone_binds_nobody(
+    table: WrittenTable, writing: Writing, monkeypatch: pytest.MonkeyPatch
+):
+    writer = writing(table)
+    opened = ownership.open_claim
+
+    def open_claim(*args: object) -> object:
+        add_rule(table)
+        return opened(*args)
+
+    monkeypatch.setattr(ownership, "open_claim", open_claim)
+    writer.write(Changes(rows(table, 1)))
+    table.dataset.delete_config_keys([POSITIVE.key])
+    writer.write(Changes(rows(table, 0)))
+    assert rows_by_key(table)[0]["qty"] == 0

@@ -1,5 +1,6 @@
 """What storage is told of a row filter, what is evaluated above it, and which columns masks read."""
 
+import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
 
@@ -309,6 +310,17 @@ def test_rows_are_shown_as_a_policy_leaves_them():
         "n": [7] * 4,
         "tenant": [None] * 4,
     }
+
+
+def test_a_policy_means_what_it_means_in_a_query():
+    late = dt.datetime(9999, 12, 31)
+    batch = pa.record_batch({"s": ["a_", "ab", "a_"], "at": [late, late, None]})
+    access = TableAccess(
+        row_filter="at < '9999-12-31 01:00:00' AND s LIKE 'a!_' ESCAPE '!'",
+        masks={"at": "date_trunc('year', at)"},
+    )
+    rows = PolicedRows("t", plan_policy(batch.schema, access), frozenset({"s", "at"})).apply(batch)
+    assert rows.to_pylist() == [{"s": "a_", "at": dt.datetime(9999, 1, 1)}]
 
 
 @pytest.mark.parametrize(

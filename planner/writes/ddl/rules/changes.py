@@ -6,25 +6,37 @@ more. Whoever writes after that has claimed a region since, and looks for rules 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from memwal.creating import NOT_NULL
-from memwal.errors import LanceGatewayError, NotFoundError, PreconditionError
-from memwal.rules import COLUMN_RULES, DEFAULT, IS_UUID, MAX_LENGTH, UUID_PATTERN, Constraint, ConstraintKind
+from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, PreconditionError
+from memwal.rules import (
+    COLUMN_RULES,
+    CONSTRAINT,
+    DEFAULT,
+    IS_UUID,
+    MAX_LENGTH,
+    UUID_PATTERN,
+    Constraint,
+    ConstraintKind,
+    list_constraints,
+)
 from planner.sql.tokens import quote
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.table import Table
 from planner.writes.ddl.indexes import check_column
-from planner.writes.ddl.rules.constraints import ConstraintText, build_constraints, read_constraint
+from planner.writes.ddl.rules.constraints import build_constraints, read_constraint
 from planner.writes.ddl.rules.defaults import read_default, set_default
 from planner.writes.ddl.statement import Reader, commit_change
 from planner.writes.ddl.types import ColumnType
 from planner.writes.dml.reading.read_rows import format_key
+
+logger = logging.getLogger(__name__)
 
 FindRows: TypeAlias = Callable[[str], pa.Table]
 """Runs a query over the newest rows."""
@@ -38,14 +50,14 @@ class Rule:
     Attributes:
         what: description for messages, such as "add constraint 'positive'".
         commit: commits it to a `lance.LanceDataset`.
-        withdraw: commits the state before.
+        withdraw: commits the state before; not needed if no row can violate it.
         violation: SQL condition that is true for rows that violate it; "" if none can.
         described: what a row that violates it does, for messages.
     """
 
     what: str
     commit: Callable[[Any], object]
-    withdraw: Callable[[Any], object]
+    withdraw: Callable[[Any], object] | None = None
     violation: str = ""
     described: str = ""
 
@@ -66,16 +78,29 @@ class Rule:
             with writer.exclusive():
                 self._refuse_violations(table, find_rows)
         except BaseException:
-            with suppress(LanceGatewayError):
-                commit_change(table, f"withdraw after a failure to {self.what}", self.withdraw)
+            self._withdraw(table)
             raise
+
+    def _withdraw(self, table: Table) -> None:
+        if self.withdraw is None:
+            return
+        try:
+            commit_change(table, f"withdraw after a failure to {self.what}", self.withdraw)
+        except LanceGatewayError as error:
+            # Told beside the reason for which it is withdrawn.
+            logger.error("table %r keeps a rule that rows violate (%s): %s", table.name, self.what, error)  # noqa: TRY400
 
     def _refuse_violations(self, table: Table, find_rows: FindRows) -> None:
         if not self.violation:
             return
         key = table.base().primary_key
         shown = ", ".join(map(quote, key)) or "1"
-        rows = find_rows(f"SELECT {shown} FROM {quote(table.name)} WHERE {self.violation} LIMIT 1")  # noqa: S608
+        sql = f"SELECT {shown} FROM {quote(table.name)} WHERE {self.violation} LIMIT 1"  # noqa: S608 - quoted
+        try:
+            rows = find_rows(sql)
+        except InvalidInputError as error:
+            msg = f"can't {self.what} of table {table.name!r}, since it fails for its rows: {error}"
+            raise PreconditionError(msg) from error
         if rows.num_rows:
             which = f"the row with {format_key(rows)}" if key else "a row"
             msg = (
@@ -89,7 +114,7 @@ class Rule:
 class AddConstraint:
     """ADD CONSTRAINT."""
 
-    text: ConstraintText
+    written: Constraint
 
     def check(self, table: Table) -> bool:
         """Refuse a constraint that does not fit the columns, or whose name is taken."""
@@ -100,9 +125,16 @@ class AddConstraint:
         """Return the rule for rows."""
         constraint = self._build(table)
         checks = constraint.kind is ConstraintKind.CHECK and constraint.enforced
+
+        def add(dataset: Any) -> None:  # noqa: ANN401 - lance types
+            # Once more: another gateway may have taken the name, or dropped a column, since.
+            others = list_constraints(table.name, dataset.config())
+            build_constraints(table.name, dataset.schema, [constraint], [one.name for one in others])
+            dataset.update_config({constraint.key: constraint.encode()})
+
         return Rule(
             f"add constraint {constraint.name!r}",
-            lambda dataset: dataset.update_config({constraint.key: constraint.encode()}),
+            add,
             lambda dataset: dataset.delete_config_keys([constraint.key]),
             f"NOT ({constraint.expression}\n)" if checks else "",
             f"violates {constraint.definition}",
@@ -111,7 +143,7 @@ class AddConstraint:
     def _build(self, table: Table) -> Constraint:
         base = table.base()
         taken = [one.name for one in base.constraints]
-        (constraint,) = build_constraints(table.name, base.schema, [self.text], taken)
+        (constraint,) = build_constraints(table.name, base.schema, [self.written], taken)
         return constraint
 
 
@@ -133,13 +165,11 @@ class DropConstraint:
         msg = f"table {table.name!r} has no constraint {self.name!r}: {listed}"
         raise NotFoundError(msg)
 
-    def rule(self, table: Table) -> Rule:
+    def rule(self, table: Table) -> Rule:  # noqa: ARG002 - as the other changes
         """Return the change; rows need meet nothing."""
-        (constraint,) = (one for one in table.base().constraints if one.name == self.name)
         return Rule(
             f"drop constraint {self.name!r}",
-            lambda dataset: dataset.delete_config_keys([constraint.key]),
-            lambda dataset: dataset.update_config({constraint.key: constraint.encode()}),
+            lambda dataset: dataset.delete_config_keys([CONSTRAINT + self.name]),
         )
 
 
@@ -158,10 +188,8 @@ class SetDefault:
 
     def rule(self, table: Table) -> Rule:
         """Return the change; rows need meet nothing."""
-        before = _metadata(table.base(), self.name)
-        after = self._changed(table.base())
         what = f"change the default of column {self.name!r}"
-        return Rule(what, _update(self.name, after), _update(self.name, before))
+        return Rule(what, _update(self.name, self._changed(table.base())))
 
     def _changed(self, base: BaseTable) -> Metadata:
         field = set_default(base.dataset.schema.field(self.name), self.expression)
@@ -224,8 +252,10 @@ class SetLength:
         violation = ""
         limit, old_limit = rules.get(MAX_LENGTH), before.get(MAX_LENGTH.decode())
         if limit is not None and (old_limit is None or int(old_limit) > int(limit)):
-            size = "octet_length" if pa.types.is_binary(self.column_type.kind) else "character_length"
-            violation = f"{size}({column}) > {int(limit)}"
+            is_binary = pa.types.is_binary(self.column_type.kind)
+            # DataFusion has no length of binary values; each byte has two hexadecimal digits.
+            text, most = (f"encode({column}, 'hex')", 2 * int(limit)) if is_binary else (column, int(limit))
+            violation = f"character_length({text}) > {most}"
         if IS_UUID in rules and not before.get(IS_UUID.decode()):
             violation = f"NOT regexp_like({column}, '{UUID_PATTERN}')"
         return Rule(
@@ -243,7 +273,7 @@ RuleChange: TypeAlias = AddConstraint | DropConstraint | SetDefault | SetNotNull
 
 def read_added_constraint(reader: Reader) -> AddConstraint:
     """Read ``[CONSTRAINT name] CHECK .. | UNIQUE .. | FOREIGN KEY ..`` behind ADD."""
-    name = reader.name("The name of a constraint") if reader.take("CONSTRAINT") else None
+    name = reader.name("The name of a constraint") if reader.take("CONSTRAINT") else ""
     if reader.word == "PRIMARY":
         raise reader.unsupported_error(
             "The key of a table is given when it is made: CREATE TABLE .. AS SELECT; it stands"

@@ -9,7 +9,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from planner.writes.ddl.rules.constraints import ConstraintText, read_constraint
+from memwal.rules import Constraint
+from planner.writes.ddl.rules.constraints import read_constraint
 from planner.writes.ddl.rules.defaults import read_default, set_default
 from planner.writes.ddl.statement import Reader
 from planner.writes.ddl.types import read_column_type
@@ -43,7 +44,7 @@ class ColumnDefinition:
 
     field: pa.Field
     is_key: bool
-    constraints: tuple[ConstraintText, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
 
 
 def read_column(reader: Reader) -> ColumnDefinition:
@@ -57,7 +58,7 @@ def read_column(reader: Reader) -> ColumnDefinition:
     nullable, is_key, default = True, False, None
     metadata, constraints = dict(column_type.rules), []
     while reader.word not in ("", ",", ")"):
-        constraint_name = reader.name("The name of a constraint") if reader.take("CONSTRAINT") else None
+        constraint_name = reader.name("The name of a constraint") if reader.take("CONSTRAINT") else ""
         if reader.take("NOT", "NULL"):
             nullable = False
         elif reader.take("PRIMARY", "KEY"):

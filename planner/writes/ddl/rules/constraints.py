@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
@@ -17,10 +17,7 @@ import pyarrow as pa
 from memwal.errors import AlreadyExistsError, InvalidInputError, LanceGatewayError, UnsupportedError
 from memwal.rules import Constraint, ConstraintKind
 from memwal.rules.expressions import evaluate_expressions, parse_expression
-from planner.sql.rewrites.computed_lists import compute_lists_by_row
-from planner.sql.rewrites.misread_clauses import refuse_misread
-from planner.sql.rewrites.separate_lists import separate_lists
-from planner.sql.tokens import apply_edits, tokenize
+from planner.sql.standard.row_expressions import mend_expression
 from planner.writes.ddl.statement import Reader
 
 _NOT_ENFORCED: Final[Mapping[ConstraintKind, str]] = MappingProxyType(
@@ -39,41 +36,21 @@ _SUFFIX: Final[Mapping[ConstraintKind, str]] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ConstraintText:
-    """A constraint as it is written.
-
-    Attributes:
-        kind: what it demands.
-        name: its name; None if the table gives it one.
-        columns: columns of UNIQUE and FOREIGN KEY; the column of a CHECK in the definition of one.
-        expression: condition of a CHECK.
-        enforced: whether writers enforce it.
-        referenced_table: table of a FOREIGN KEY.
-        referenced_columns: columns of that table.
-    """
-
-    kind: ConstraintKind
-    name: str | None
-    columns: tuple[str, ...] = ()
-    expression: str = ""
-    enforced: bool = True
-    referenced_table: str = ""
-    referenced_columns: tuple[str, ...] = ()
-
-
 def is_constraint(reader: Reader) -> bool:
     """Whether a constraint of a table is next, behind its name."""
     return reader.word in ("CHECK", "UNIQUE", "FOREIGN") and reader.next_word in ("(", "KEY")
 
 
-def read_constraint(reader: Reader, name: str | None = None, column: str | None = None) -> ConstraintText:
+def read_constraint(reader: Reader, name: str = "", column: str | None = None) -> Constraint:
     """Read a constraint.
 
     Args:
         reader: stands at CHECK, UNIQUE, FOREIGN or REFERENCES.
-        name: name that was read before.
+        name: name that was read before; "" if the table gives it one.
         column: column in whose definition it stands; None for a constraint of the table.
+
+    Returns:
+        The constraint as it is written; of a CHECK, `columns` is the column in whose definition it stands.
 
     Raises:
         InvalidInputError: the constraint has a syntax error.
@@ -83,11 +60,11 @@ def read_constraint(reader: Reader, name: str | None = None, column: str | None 
     own = () if column is None else (column,)
     if reader.take("CHECK"):
         text = _read_condition(reader)
-        return ConstraintText(ConstraintKind.CHECK, name, own, text, enforced=_read_enforced(reader))
+        return Constraint(name, ConstraintKind.CHECK, own, text, enforced=_read_enforced(reader))
     if reader.take("UNIQUE"):
         columns = own or _read_names(reader)
         if not _read_enforced(reader):
-            return ConstraintText(ConstraintKind.UNIQUE, name, columns, enforced=False)
+            return Constraint(name, ConstraintKind.UNIQUE, columns, enforced=False)
         raise _not_enforced_error(reader, begin, ConstraintKind.UNIQUE)
     if column is None:
         reader.expect("FOREIGN", "KEY")
@@ -101,9 +78,9 @@ def read_constraint(reader: Reader, name: str | None = None, column: str | None 
     _read_actions(reader)
     if _read_enforced(reader):
         raise _not_enforced_error(reader, begin, ConstraintKind.FOREIGN_KEY)
-    return ConstraintText(
-        ConstraintKind.FOREIGN_KEY,
+    return Constraint(
         name,
+        ConstraintKind.FOREIGN_KEY,
         columns,
         enforced=False,
         referenced_table=table,
@@ -148,14 +125,14 @@ def _read_actions(reader: Reader) -> None:
 
 
 def build_constraints(
-    table: str, schema: pa.Schema, texts: Iterable[ConstraintText], taken: Collection[str] = ()
+    table: str, schema: pa.Schema, written: Iterable[Constraint], taken: Collection[str] = ()
 ) -> tuple[Constraint, ...]:
     """Check constraints against the columns of their table, and name those without a name.
 
     Args:
         table: name of the table.
         schema: its columns.
-        texts: the constraints.
+        written: the constraints, as `read_constraint` returns them.
         taken: names of other constraints of the table.
 
     Raises:
@@ -165,34 +142,23 @@ def build_constraints(
     """
     names = set(taken)
     constraints = []
-    for text in texts:
-        for column in text.columns:
+    for one in written:
+        for column in one.columns:
             if column not in schema.names:
-                msg = f"column {column!r} of a {text.kind.value} is none of {', '.join(schema.names)}"
+                msg = f"column {column!r} of a {one.kind.value} is none of {', '.join(schema.names)}"
                 raise InvalidInputError(msg)
-        name = text.name or _find_free_name(table, text, names)
+        name = one.name or _find_free_name(table, one, names)
         if name in names:
             msg = f"table {table!r} has a constraint {name!r} already: choose another name"
             raise AlreadyExistsError(msg)
         names.add(name)
-        if text.kind is ConstraintKind.CHECK:
-            constraints.append(_build_check(name, text, schema))
-            continue
-        constraints.append(
-            Constraint(
-                name,
-                text.kind,
-                text.columns,
-                enforced=text.enforced,
-                referenced_table=text.referenced_table,
-                referenced_columns=text.referenced_columns,
-            )
-        )
+        named = replace(one, name=name)
+        constraints.append(_build_check(named, schema) if one.kind is ConstraintKind.CHECK else named)
     return tuple(constraints)
 
 
-def _find_free_name(table: str, text: ConstraintText, taken: Collection[str]) -> str:
-    stem = "_".join([table, *text.columns, _SUFFIX[text.kind]])
+def _find_free_name(table: str, constraint: Constraint, taken: Collection[str]) -> str:
+    stem = "_".join([table, *constraint.columns, _SUFFIX[constraint.kind]])
     name, number = stem, 0
     while name in taken:
         number += 1
@@ -200,10 +166,10 @@ def _find_free_name(table: str, text: ConstraintText, taken: Collection[str]) ->
     return name
 
 
-def _build_check(name: str, text: ConstraintText, schema: pa.Schema) -> Constraint:
-    what = f"constraint {name!r}, CHECK ({text.expression})"
+def _build_check(written: Constraint, schema: pa.Schema) -> Constraint:
+    what = f"constraint {written.name!r}, CHECK ({written.expression})"
     try:
-        expression = mend_expression(text.expression)
+        expression = mend_expression(written.expression, schema)
         parsed = parse_expression(expression, schema)
         if parsed.unstable:
             msg = (
@@ -218,15 +184,4 @@ def _build_check(name: str, text: ConstraintText, schema: pa.Schema) -> Constrai
     if not pa.types.is_boolean(values.type):
         msg = f"{what} can't be used: it is {values.type}, and a condition is true or false"
         raise InvalidInputError(msg)
-    return Constraint(name, ConstraintKind.CHECK, parsed.columns, expression, text.enforced)
-
-
-def mend_expression(expression: str) -> str:
-    """Return an expression with lists that DataFusion reads as they are meant.
-
-    Raises:
-        LanceGatewayError: it has a clause that DataFusion misreads; or it can't be tokenized.
-    """
-    text = tokenize(expression)
-    refuse_misread(text)
-    return apply_edits(expression, [*separate_lists(text), *compute_lists_by_row(text)])
+    return replace(written, columns=parsed.columns, expression=expression)

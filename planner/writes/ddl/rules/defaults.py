@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError
-from memwal.rules import DEFAULT, ColumnDefault, build_row_rules
+from memwal.rules import DEFAULT, ColumnDefault, build_row_rules, drop_default
 from memwal.rules.defaults import Change
 from memwal.rules.expressions import evaluate_expressions
-from planner.writes.ddl.rules.constraints import mend_expression
+from planner.sql.standard.row_expressions import mend_expression
 from planner.writes.ddl.statement import Reader
 from planner.writes.dml.values.assignment import assign
 
@@ -52,9 +52,9 @@ def set_default(column: pa.Field, expression: str) -> pa.Field:
     Raises:
         InvalidInputError: the expression is no default, or its value doesn't fit the column.
     """
-    kept = {key: value for key, value in (column.metadata or {}).items() if key != DEFAULT}
+    bare = drop_default(column)
     try:
-        mended = mend_expression(expression)
+        mended = mend_expression(expression, pa.schema([]))
         values = _evaluate(column, ColumnDefault(mended, column.type))
         build_row_rules("", pa.schema([column.with_nullable(nullable=True)]), ()).check(
             pa.table([values], names=[column.name])
@@ -63,8 +63,8 @@ def set_default(column: pa.Field, expression: str) -> pa.Field:
         msg = f"DEFAULT {expression} of column {column.name!r} can't be used: {error}"
         raise InvalidInputError(msg) from error
     if values.null_count:
-        return column.with_metadata(kept)
-    return column.with_metadata({**kept, DEFAULT: mended.encode()})
+        return bare
+    return bare.with_metadata({**(bare.metadata or {}), DEFAULT: mended.encode()})
 
 
 def _evaluate(column: pa.Field, default: ColumnDefault) -> pa.Array:

@@ -1,6 +1,7 @@
 """Lengths, defaults and constraints: declared, told, changed, and kept."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,14 @@ import lance
 import pytest
 
 from memwal.creating import NOT_NULL
-from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
+from memwal.errors import InvalidInputError, LanceGatewayError, PermissionDeniedError, PreconditionError
 from memwal.rules import DEFAULT, MAX_LENGTH
+from planner.access.rights import TableAccess
 from planner.engine import PreparedQuery
+from planner.writes.ddl import alter
+from planner.writes.ddl.rules import changes
 from tests.planner.writes.ddl.test_alter import merge_everything
+from tests.support.principals import create_principal
 
 Sql = Any
 Open = Callable[..., Sql]
@@ -120,6 +125,38 @@ def test_columns_are_listed_with_their_defaults_and_lengths(sql: Sql) -> None:
         assert {name for (name,) in sql(found)} == names
 
 
+def test_who_does_not_see_all_of_a_table_sees_no_condition_and_no_default_of_a_mask(sql: Sql) -> None:
+    sql(
+        "CREATE TABLE t (id INT PRIMARY KEY, n INT DEFAULT 7, s VARCHAR(9) DEFAULT 'hush', "
+        "h VARCHAR(3) DEFAULT 'x', CHECK (h <> 'boss'), UNIQUE (h) NOT ENFORCED)"
+    )
+    hides_h = TableAccess(masks={"s": "'*'"}, hidden_columns=frozenset({"h"}))
+    filters = TableAccess(row_filter="h <> 'x'")
+    constraints = "SELECT constraint_name, columns FROM system.constraints"
+    for access, defaults in (
+        (hides_h, [("id", None, None), ("n", "7", None), ("s", None, 9)]),
+        (filters, [("id", None, None), ("n", "7", None), ("s", "'hush'", 9), ("h", "'x'", 3)]),
+    ):
+        user = replace(create_principal(t=access), writes=frozenset({"t", "u"}))
+        columns = "SELECT column_name, column_default, {} FROM {} WHERE table_name = 't'"
+        assert sql(columns.format("max_length", "system.columns"), user) == defaults
+        assert sql(columns.format("character_maximum_length", "information_schema.columns"), user) == defaults
+        assert sql(constraints, user) == [("t_pkey", ["id"])]
+        assert sql("SELECT * FROM information_schema.check_constraints", user) == []
+        assert sql("SELECT column_name FROM information_schema.key_column_usage", user) == [("id",)]
+        for statement in (
+            "ALTER TABLE t ADD CHECK (h <> 'a')",
+            "ALTER TABLE t DROP CONSTRAINT t_check",
+            "ALTER TABLE t ALTER h TYPE VARCHAR(1)",
+            "INSERT INTO t VALUES (1)",
+            "UPDATE t SET n = 1",
+        ):
+            with pytest.raises(PermissionDeniedError, match="may not write to table 't', since a policy"):
+                sql(statement, user)
+    without_key = create_principal(t=TableAccess(hidden_columns=frozenset({"id"})))
+    assert sql(constraints, without_key) == []
+
+
 def test_rules_are_in_the_base_table_alone(sql: Sql) -> None:
     sql(TABLE)
     dataset = sql.dataset("t")
@@ -184,6 +221,58 @@ def test_rows_of_a_query_meet_the_constraints_of_their_table(sql: Sql, root: Pat
         sql("INSERT INTO t VALUES (1, 20)")
 
 
+@pytest.mark.parametrize(
+    ("condition", "met", "violated"),
+    [
+        ("(n, m) IN ((1, 2), (3, 4))", "(1, NULL), (1, 2)", "(2, NULL)"),
+        ("(n, m) <> (1, 2)", "(NULL, 3), (1, NULL)", "(1, 2)"),
+        ("at < TIMESTAMP '9999-12-31'", "(1, 1)", ""),
+        ("at < '9999-12-31' AND n > 1", "(2, 1)", "(1, 1)"),
+        ("date_trunc('year', at) = TIMESTAMP '3000-01-01' AND n > 1", "(2, 1)", "(1, 1)"),
+        ("CAST(n AS TEXT) LIKE '1!%' ESCAPE '!' OR m = 2", "(1, 2)", "(10, 1)"),
+        ("n = 0 OR 10 / n >= 1", "(10, 1), (0, 1), (5, NULL), (0, 0)", "(11, 0)"),
+    ],
+)
+def test_conditions_mean_what_they_mean_in_a_query(sql: Sql, condition: str, met: str, violated: str) -> None:
+    sql(
+        "CREATE TABLE t (id UUID DEFAULT uuid() PRIMARY KEY, n INT, m INT, "
+        f"at TIMESTAMP DEFAULT TIMESTAMP '3000-01-01', CHECK ({condition}))"
+    )
+    assert sql(f"INSERT INTO t (n, m) VALUES {met}") > 0
+    if violated:
+        with pytest.raises(InvalidInputError, match="violates constraint 't_check'"):
+            sql(f"INSERT INTO t (n, m) VALUES {met}, {violated}")
+
+
+@pytest.mark.parametrize("rule", ["DEFAULT {}", "CHECK (n > {})"])
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        (" + ".join(["1"] * 1500), "more than 2000 deep"),
+        ("CAST(NULL AS INT" + "[]" * 1500 + ") IS NULL", "more than 2000 deep"),
+        ("length(repeat('x', 2000000000))", "at most 10000000 elements"),
+    ],
+    ids=["operators", "types", "values"],
+)
+def test_expressions_are_as_small_as_in_a_query(sql: Sql, rule: str, expression: str, said: str) -> None:
+    with pytest.raises(InvalidInputError, match=said):
+        sql(f"CREATE TABLE t (id INT PRIMARY KEY, n INT {rule.format(expression)})")
+
+
+def test_expressions_name_no_table(sql: Sql) -> None:
+    for table in ("rows", "t"):
+        with pytest.raises(InvalidInputError, match=f"No field named {table}.n. Did you mean 'n'"):
+            sql(f"CREATE TABLE t (id INT PRIMARY KEY, n INT CHECK ({table}.n > 0))")
+    with pytest.raises(InvalidInputError, match=r"No field named m\. Valid fields are id, n\."):
+        sql("CREATE TABLE t (id INT PRIMARY KEY, n INT CHECK (m > 0))")
+    for name in ("row", "id"):
+        with pytest.raises(InvalidInputError, match=f"No field named {name}: a default is made"):
+            sql(f"CREATE TABLE t (id INT PRIMARY KEY, n INT DEFAULT {name})")
+    sql('CREATE TABLE t (id INT PRIMARY KEY, "Ä-b" INT, "C ""d" INT, CHECK ("Ä-b" > "C ""d"))')
+    with pytest.raises(InvalidInputError, match="violates"):
+        sql("INSERT INTO t VALUES (1, 2, 2)")
+
+
 class TestConstraintsThatCome:
     def test_rows_that_are_there_are_checked_first(self, sql: Sql) -> None:
         sql("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
@@ -239,6 +328,55 @@ class TestConstraintsThatCome:
         assert first("SELECT count(*) FROM system.constraints WHERE constraint_name = 'few'") == [(0,)]
         assert second("INSERT INTO t VALUES (3, 50)") == 1
 
+    @pytest.mark.parametrize(
+        ("meanwhile", "said"),
+        [
+            ("ADD CHECK (n < 100)", "has a constraint 't_check' already"),
+            ("DROP COLUMN n", "column 'n' of a CHECK is none of id"),
+        ],
+    )
+    def test_another_gateway_that_is_first_is_noticed(
+        self, root: Path, open_gateway: Open, monkeypatch: pytest.MonkeyPatch, meanwhile: str, said: str
+    ) -> None:
+        first, second = open_gateway(root), open_gateway(root)
+        first("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
+        commit = changes.commit_change
+
+        def committed(*args: Any) -> Any:
+            monkeypatch.undo()
+            second(f"ALTER TABLE t {meanwhile}")
+            return commit(*args)
+
+        monkeypatch.setattr(changes, "commit_change", committed)
+        with pytest.raises(LanceGatewayError, match=said):
+            first("ALTER TABLE t ADD CHECK (n > 0)")
+        listed = [definition for _, kind, definition, _ in first(LISTED.format("t")) if kind == "CHECK"]
+        assert listed == (["CHECK (n < 100)"] if meanwhile.startswith("ADD") else [])
+
+    def test_a_column_that_a_constraint_just_came_to_name_stays(
+        self, root: Path, open_gateway: Open, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        first, second = open_gateway(root), open_gateway(root)
+        commit = alter.commit_change
+        for number, change in enumerate(("DROP COLUMN n", "RENAME COLUMN n TO m")):
+            table = f"t{number}"
+            first(f"CREATE TABLE {table} (id INT PRIMARY KEY, n INT)")
+
+            def committed(*args: Any, table: str = table) -> Any:
+                monkeypatch.undo()
+                second(f"ALTER TABLE {table} ADD CHECK (n > 0)")
+                return commit(*args)
+
+            monkeypatch.setattr(alter, "commit_change", committed)
+            with pytest.raises(PreconditionError, match="DROP CONSTRAINT first"):
+                first(f"ALTER TABLE {table} {change}")
+
+    def test_a_condition_that_fails_for_a_row_is_told_as_such(self, sql: Sql) -> None:
+        sql("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
+        sql("INSERT INTO t VALUES (1, 0)")
+        with pytest.raises(PreconditionError, match="add constraint 't_check' of table 't', since it fails"):
+            sql("ALTER TABLE t ADD CHECK (10 / n > 1)")
+
     def test_names_are_taken_once(self, sql: Sql) -> None:
         sql("CREATE TABLE t (id INT PRIMARY KEY, n INT, CHECK (n > 0))")
         with pytest.raises(LanceGatewayError, match="has a constraint 't_check' already"):
@@ -283,6 +421,16 @@ class TestLengthsThatChange:
             second("INSERT INTO t VALUES (2, 'abcd')")
         first("ALTER TABLE t ALTER COLUMN s TYPE TEXT")
         second("INSERT INTO t VALUES (2, 'abcdefgh')")
+
+    def test_binary_values_have_a_length_in_bytes(self, sql: Sql) -> None:
+        sql("CREATE TABLE t (id INT PRIMARY KEY, b VARBINARY(3))")
+        sql("INSERT INTO t VALUES (1, X'00ff80'), (2, NULL)")
+        with pytest.raises(PreconditionError, match="the row with id = 1 has a value there"):
+            sql("ALTER TABLE t ALTER COLUMN b TYPE VARBINARY(2)")
+        sql("UPDATE t SET b = X'00ff'")
+        sql("ALTER TABLE t ALTER COLUMN b TYPE VARBINARY(2)")
+        with pytest.raises(InvalidInputError, match="at most 2 bytes"):
+            sql("INSERT INTO t VALUES (1, X'00ff80')")
 
     def test_texts_become_uuids(self, sql: Sql) -> None:
         sql("CREATE TABLE t (id INT PRIMARY KEY, s TEXT)")

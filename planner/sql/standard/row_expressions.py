@@ -1,0 +1,50 @@
+"""Writes SQL expressions over the columns of one row as DataFusion reads them the way they are meant.
+
+    (a, b) IN ((1, 2), (3, NULL))  ->  (a = 1 AND b = 2 OR a = 3 AND b = NULL)
+
+Such expressions stand in constraints, defaults and access policies, and are never part of a statement.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from planner.sql.limits import check_depth, check_literal_sizes
+from planner.sql.rewrites.clauses import rewrite_like_escapes
+from planner.sql.rewrites.computed_lists import compute_lists_by_row
+from planner.sql.rewrites.misread_clauses import refuse_misread
+from planner.sql.rewrites.separate_lists import separate_lists
+from planner.sql.standard.late_comparisons import compare_late_dates
+from planner.sql.standard.late_truncations import truncate_late_instants
+from planner.sql.standard.spell_out import spell_out
+from planner.sql.tokens import apply_edits, tokenize
+
+
+def mend_expression(expression: str, schema: pa.Schema) -> str:
+    """Return an expression that DataFusion reads as it is meant.
+
+    Args:
+        expression: in SQL.
+        schema: the columns that it may name.
+
+    Raises:
+        LanceGatewayError: it has a clause that DataFusion misreads; it is too deep, or makes too large a
+            value; or it can't be tokenized.
+    """
+    text = tokenize(expression)
+    refuse_misread(text)
+    check_depth(text)
+    check_literal_sizes(text)
+    text = spell_out(text)
+
+    def find_instants() -> dict[str, pa.DataType]:
+        return {field.name: field.type for field in schema if pa.types.is_timestamp(field.type)}
+
+    edits = [
+        *rewrite_like_escapes(text),
+        *separate_lists(text),
+        *compute_lists_by_row(text),
+        *compare_late_dates(text, find_instants),
+        *truncate_late_instants(text, find_instants),
+    ]
+    return apply_edits(text.sql, edits)
