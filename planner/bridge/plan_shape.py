@@ -18,7 +18,7 @@ from datafusion import DataFrame, lit
 from datafusion import functions as f
 from datafusion.expr import Aggregate, Projection, SubqueryAlias, TableScan
 
-from planner.bridge.plan_reading import strip_aliases
+from planner.bridge.plan_reading import serialize_expression, strip_aliases
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def _is_row_count(node: Aggregate) -> bool:
     return (
         len(aggregates) == 1
         and not node.group_by_exprs()
-        and strip_aliases(aggregates[0]).to_bytes(None) == _row_count()
+        and serialize_expression(strip_aliases(aggregates[0])) == _row_count()
     )
 
 

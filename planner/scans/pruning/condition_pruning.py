@@ -76,7 +76,7 @@ def prune_by_conditions(
         scans: how many scans of the reference there are; the plan must show all of them.
     """
     places = conditions.places.get(table.reference, ())
-    if len(places) != scans or not pruning.kept or len(pruning.regions.regions) < 2:
+    if not places or len(places) != scans or len(pruning.regions.regions) < 2:
         return pruning
     found = conditions.decided.get(table.reference)
     if not isinstance(found, _Decided) or not found.is_of(pruning.regions, table):

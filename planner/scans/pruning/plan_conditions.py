@@ -18,13 +18,7 @@ from typing import Final, TypeAlias
 from datafusion.expr import Filter, Projection, TableScan
 from datafusion.plan import LogicalPlan
 
-from planner.bridge.plan_reading import (
-    Expression,
-    output_name,
-    reads_rows_alone,
-    split_conjuncts,
-    strip_aliases,
-)
+from planner.bridge.plan_reading import Expression, columns_of, output_name, split_conjuncts, strip_aliases
 
 Definitions: TypeAlias = Mapping[str, Expression]
 """Name of a column that a projection computes -> its expression over the columns of the scan."""
@@ -36,7 +30,7 @@ class Condition:
 
     Attributes:
         expression: over the columns of the scan, and those that are defined.
-        definitions: of columns that a projection computes.
+        definitions: of the columns in it that a projection computes.
     """
 
     expression: Expression
@@ -104,5 +98,12 @@ def _is_named(expression: Expression, name: str) -> bool:
 
 def _apply(definitions: Definitions, expressions: Iterable[Expression]) -> Iterator[Condition]:
     for expression in expressions:
-        if reads_rows_alone(expression):
-            yield Condition(expression, definitions)
+        try:
+            names = {name for _, name in columns_of(expression)}
+            read = {name: one for name, one in definitions.items() if name in names}
+            for one in read.values():
+                list(columns_of(one))  # to the end
+        except ValueError:
+            continue  # somewhere in it is a subquery, or what the bindings don't show
+        if names:
+            yield Condition(expression, read)

@@ -32,7 +32,7 @@ from planner.bridge.plan_reading import (
 from planner.bridge.row_expressions import evaluate_expressions, policy_context, run_on_own_thread
 from planner.scans.pruning.plan_conditions import Definitions
 from planner.scans.pruning.region_values import ComputedField, RegionValues
-from planner.scans.pruning.spans import Flags, Span, is_ordered, is_text
+from planner.scans.pruning.spans import Flags, Span, is_ordered, is_text, to_flags
 from planner.sql.tokens import quote
 
 Values: TypeAlias = Sequence[pa.Array | None]
@@ -113,7 +113,8 @@ class Ends:
             spans = [one(values) for one in scalars if one is not None]
             known = [one for one in spans if one is not None]
             is_same = len(known) == len(spans) and len({str(one.type) for one in known}) == 1
-            return reduce(Span.unite, known) if is_same else None
+            # Without ELSE, NULL may be chosen: even the span of one value is united, with itself.
+            return reduce(Span.unite, known, known[0]) if is_same else None
 
         return unite
 
@@ -192,7 +193,7 @@ class Ends:
             # A step through text or times of the day has another order.
             if any(one is None or not _keeps_order(one.type) for one in found):
                 return None
-            return _make_monotone(span, found[0], self.count)
+            return _make_monotone(span, [one for one in found if one is not None], self.count)
 
         return read
 
@@ -283,12 +284,13 @@ def _keeps_order(kind: pa.DataType) -> bool:
     return is_ordered(kind) and not (is_text(kind) or pa.types.is_boolean(kind) or pa.types.is_binary(kind))
 
 
-def _make_monotone(span: Span, ends: pa.Array, count: int) -> Span:
-    """Make a span of values at the ends; they tell nothing where they are in another order."""
-    lower, upper = _bound(ends.slice(0, count)), _bound(ends.slice(count))
-    is_wrong = pc.fill_null(pc.greater(lower, upper), False)  # noqa: FBT003 - a value
-    nothing = pa.scalar(None, lower.type)
-    lower, upper = (pc.if_else(is_wrong, nothing, one) for one in (lower, upper))
+def _make_monotone(span: Span, steps: Sequence[pa.Array], count: int) -> Span:
+    """Make a span of the first of some steps; it tells nothing where the ends of any are in another order."""
+    ends = [(_bound(step.slice(0, count)), _bound(step.slice(count))) for step in steps]
+    # Integers that are too large for a type go on with its least one.
+    is_wrong = np.logical_or.reduce([to_flags(pc.greater(lower, upper)) for lower, upper in ends])
+    nothing = pa.scalar(None, steps[0].type)
+    lower, upper = (pc.if_else(is_wrong, nothing, one) for one in ends[0])
     # A value may be too large for a type.
     return Span(lower, upper, np.ones(count, np.bool_), span.has_values)
 

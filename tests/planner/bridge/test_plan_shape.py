@@ -74,6 +74,7 @@ OTHERS = [
     "SELECT count(*) FILTER (WHERE n > 1) AS c FROM t",
     "SELECT count(*) FILTER (WHERE true) AS c FROM t",
     "SELECT count(*) FILTER (WHERE false) AS c FROM t",
+    "SELECT count(*) FILTER (WHERE n < (SELECT max(n) FROM t)) AS c FROM t",
     "SELECT CAST(sum(1) AS BIGINT) AS c FROM t",
     "SELECT max(1) AS c FROM t",
     "SELECT count(*) AS c FROM t GROUP BY s",

@@ -213,6 +213,37 @@ SCALAR_CALLS: Mapping[Family, tuple[Call, ...]] = {
     ),
 }
 
+DERIVED: Mapping[Family, tuple[Call, ...]] = {
+    INTEGER: (
+        call(INTEGER, "({} % 4)", INTEGER, widened=True),
+        call(INTEGER, "(abs({}) % 3)", INTEGER, widened=True),
+        call(INTEGER, "({} + 1)", INTEGER, widened=True),
+        call(INTEGER, "({} / 4)", INTEGER, duck="({} // 4)", widened=True),
+    ),
+    TEXT: (
+        call(TEXT, "left({}, 1)", TEXT),
+        call(TEXT, "substr({}, 1, 1)", TEXT),
+        call(TEXT, "lower({})", TEXT),
+        call(TEXT, "CASE WHEN ({} < 'b') THEN {} END", TEXT, TEXT),
+    ),
+    DATE: (
+        call(INTEGER, "EXTRACT(YEAR FROM {})", DATE),
+        call(INTEGER, "(EXTRACT(YEAR FROM {}) - 2022)", DATE),
+        call(INTEGER, "EXTRACT(MONTH FROM {})", DATE),
+        call(DATE, "CAST(({} + INTERVAL '1 day') AS DATE)", DATE),
+    ),
+    MOMENT: (
+        call(INTEGER, "EXTRACT(YEAR FROM {})", MOMENT),
+        call(INTEGER, "(EXTRACT(YEAR FROM {}) - 2022)", MOMENT),
+        *(call(INTEGER, f"EXTRACT({part} FROM {{}})", MOMENT) for part in ("MONTH", "DAY", "HOUR")),
+        *(call(MOMENT, f"date_trunc('{unit}', {{}})", MOMENT) for unit in ("year", "month", "day", "hour")),
+        call(DATE, "CAST({} AS DATE)", MOMENT),
+        call(DATE, "CAST({} AS DATE)", MOMENT),
+        call(MOMENT, "({} + INTERVAL '1 hour')", MOMENT),
+    ),
+}
+"""What may be compared in place of a column, by the family of the column: its regions tell of it."""
+
 AGGREGATES: Mapping[Family, tuple[Call, ...]] = {
     INTEGER: (
         call(INTEGER, "count(*)"),

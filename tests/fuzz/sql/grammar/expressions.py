@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from tests.fuzz.sql.grammar.calls import AGGREGATES, SCALAR_CALLS, WINDOWS, Call
+from tests.fuzz.sql.grammar.calls import AGGREGATES, DERIVED, SCALAR_CALLS, WINDOWS, Call
 from tests.fuzz.sql.grammar.kinds import CANONICAL, COMMON, Family, Kind, draw_value
 from tests.fuzz.sql.grammar.tree import Column, Expression, Literal, Node, Parameter, Standard
 
@@ -89,29 +89,42 @@ class Expressions:
             return self._constant_condition()
         if self.rng.random() < 0.08:
             return self._rows(columns)
-        column, pick = self.rng.choice(columns), self.rng.choice
+        compared, pick = self.rng.choice(columns), self.rng.choice
+        operand, kind = self._derived(compared)
+        family = operand.family
         shapes = ("=", "=", "=", "<", ">=", "<>", "NULL", "flipped", "IN", "IN", "NOT IN", "BETWEEN")
         # DataFusion has no common type of times of several units in a list.
-        shape = pick(shapes[:8] if column.family is Family.CLOCK else shapes)
+        shape = pick(shapes[:8] if family is Family.CLOCK else shapes)
 
         def value() -> Expression:
-            return self.constant(column.family, column.kind)
+            return self.constant(family, kind)
 
         match shape:
             case "IN" | "NOT IN":
-                parts: list[str | Node] = ["(", column, f" {shape} (", value()]
+                parts: list[str | Node] = ["(", operand, f" {shape} (", value()]
                 for _ in range(self.rng.randrange(4)):
                     parts += [", ", value()]
                 parts.append("))")
             case "BETWEEN":
-                parts = ["(", column, " BETWEEN ", value(), " AND ", value(), ")"]
+                parts = ["(", operand, " BETWEEN ", value(), " AND ", value(), ")"]
             case "NULL":
-                parts = ["(", column, pick((" IS NULL)", " IS NOT NULL)"))]
+                parts = ["(", operand, pick((" IS NULL)", " IS NOT NULL)"))]
             case "flipped":
-                parts = ["(", value(), pick((" = ", " < ", " >= ")), column, ")"]
+                parts = ["(", value(), pick((" = ", " < ", " >= ")), operand, ")"]
             case _:
-                parts = ["(", column, f" {shape} ", value(), ")"]
+                parts = ["(", operand, f" {shape} ", value(), ")"]
         return Expression(Family.TRUTH, tuple(parts))
+
+    def _derived(self, column: Column) -> tuple[Expression, Kind | None]:
+        """A column, or what is computed from it, and the kind of constants beside it."""
+        calls = DERIVED.get(column.family)
+        if calls is None or self.rng.random() > 0.3:
+            return column, column.kind
+        chosen = self.rng.choice(calls)
+        is_narrow = chosen.widened and column.kind.arrow != CANONICAL[column.family].arrow
+        argument = Expression(column.family, ("CAST(", column, " AS BIGINT)")) if is_narrow else column
+        found = chosen.of([argument] * len(chosen.arguments))
+        return found, column.kind if found.family is column.family and not is_narrow else None
 
     def _rows(self, columns: Sequence[Column]) -> Expression:
         """Two columns beside rows of constants, which are compared one by one."""

@@ -1,8 +1,11 @@
 """Random tables: columns of all types, keys of several, and how rows spread over regions."""
 
+import datetime as dt
+import math
 import random
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +15,8 @@ from tests.fuzz.sql.grammar.kinds import KINDS, Kind, draw_value, kind_of
 from tests.fuzz.sql.grammar.sources import Shape
 from tests.oracle.flavours import FLAVOURS, Flavour
 from tests.oracle.writing_machine import WRITABLE
-from tests.support.tables import Row, bucketed, key_field, unpartitioned
+from tests.support.manifests import SpecField
+from tests.support.tables import Row, bucketed, by_spec, encode_raw_value, key_field, unpartitioned
 
 Key = tuple[Any, ...]
 _SHORT, _LARGE = (key_field("id", pa.int16()),), (key_field("id", pa.large_string()),)
@@ -26,9 +30,55 @@ _OTHER_KEYS = (
     Flavour(_BYTES, unpartitioned(("id",), 2)),
     Flavour(_HALVED, unpartitioned(("id", "half"), 2)),
 )
-READABLE = tuple(one for flavours in FLAVOURS.values() for one in flavours) + _OTHER_KEYS
+_FOLLOWING = {"day": kinds.DATE, "at": kinds.MOMENT}
+"""Kinds of the columns that regions follow from."""
+
+
+def _moment_of(row: Row) -> dt.datetime | None:
+    """A moment, or none, that follows from the key ``id``."""
+    moments = (*kinds.MOMENT.values, None)
+    return moments[zlib.crc32(repr(row["id"]).encode()) % len(moments)]
+
+
+def _by_parts(key: pa.Field, *parts: str) -> Flavour:
+    """Regions by parts of a moment that follows from the key; NULL is a value like others."""
+
+    def derive(row: Row) -> tuple[int | None, ...]:
+        moment = _moment_of(row)
+        return tuple([None if moment is None else getattr(moment, part) for part in parts])
+
+    def encode(values: tuple[Any, ...]) -> Mapping[str, bytes]:
+        raw = [b"" if value is None else encode_raw_value(value, 4) for value in values]
+        return dict(zip(parts, raw, strict=True))
+
+    fields = tuple([SpecField(part, ("at",), "int32", part) for part in parts])
+    layout = replace(by_spec(fields, derive, widths=(4,) * len(parts)), encode=encode)
+    return Flavour((key,), layout, {"at": _moment_of})
+
+
+def _by_expression(key: pa.Field, sql: str, result_type: str, compute: Callable[[Any], Any]) -> Flavour:
+    """Regions by an expression over the key ``id``."""
+    fields = (SpecField("computed", ("id",), result_type, expression=sql),)
+    return Flavour((key,), by_spec(fields, lambda row: (compute(row["id"]),), widths=(8,)))
+
+
+_NUMBER, _TEXT = key_field("id", pa.int64()), key_field("id", pa.string())
+TELLING = (
+    _by_parts(_NUMBER, "year", "month"),
+    _by_parts(_NUMBER, "year", "month", "day"),
+    _by_parts(_NUMBER, "year", "month", "day", "hour"),
+    _by_parts(_TEXT, "year", "month"),
+    _by_parts(_TEXT, "month"),
+    _by_parts(_NUMBER, "hour"),
+    _by_expression(_NUMBER, "col0 % 4", "int64", lambda number: int(math.fmod(number, 4))),
+    _by_expression(_NUMBER, "col0 + 1", "int64", lambda number: number + 1),
+    _by_expression(_TEXT, "left(col0, 1)", "utf8", lambda text: text[:1]),
+    _by_expression(_TEXT, "lower(col0)", "utf8", str.lower),
+)
+"""Tables whose regions tell more than equality: the plan's conditions exclude some."""
+READABLE = tuple(one for flavours in FLAVOURS.values() for one in flavours) + _OTHER_KEYS + TELLING
 """Tables that only Lance's own writers write."""
-WRITTEN = tuple(one for flavours in WRITABLE.values() for one in flavours)
+WRITTEN = (*(one for flavours in WRITABLE.values() for one in flavours), *TELLING)
 """Tables that SQL writes as well."""
 # Columns that every table has, so that tables join well and meet in set operations.
 _SHARED = (("n", kinds.INT32), ("s", kinds.TEXT))
@@ -68,8 +118,7 @@ class TableSpec:
             for number in range(rng.randint(1, columns))
         ]
         if flavour is not None:
-            # What regions follow from are columns of days.
-            drawn = [(one, kinds.DATE) for one in flavour.follows] + drawn
+            drawn = [(one, _FOLLOWING[one]) for one in flavour.follows] + drawn
         extremes = frozenset(one for one, _ in drawn if rng.random() < 0.2)
         return TableSpec(name, flavour, (*_SHARED, *drawn), extremes, rng.choice((0.0, 0.1, 0.5)), is_written)
 
