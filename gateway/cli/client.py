@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 import pyarrow as pa
@@ -65,13 +66,16 @@ class GatewayClient:
     Args:
         uri: `grpc://HOST:PORT`, or `grpc+tls://HOST:PORT`.
         login: who connects.
+        chosen: session options that go with every call, whatever the session is set to later.
 
     Raises:
         InvalidInputError: the URI is not of that form, or a file of the login cannot be read.
         pyarrow.flight.FlightUnauthenticatedError: the server refuses the user and password.
     """
 
-    def __init__(self, uri: str, login: Login = NO_LOGIN) -> None:
+    def __init__(
+        self, uri: str, login: Login = NO_LOGIN, chosen: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         if not re.fullmatch(r"grpc(\+tcp|\+tls)?://[^/]+:\d+/?", uri):
             raise InvalidInputError(
                 f"{uri!r} is no address of a gateway: it must look like grpc://127.0.0.1:31337"
@@ -85,7 +89,11 @@ class GatewayClient:
         self._jar = _CookieJar()
         self._connection = FlightSqlConnection(uri.rstrip("/"), files, [self._jar])
         try:
-            self._options = flight.FlightCallOptions(headers=self._build_authorization(login))
+            headers = self._build_authorization(login)
+            headers += [
+                (f"x-lance-gateway-{name}".encode(), value.encode()) for name, value in chosen.items()
+            ]
+            self._options = flight.FlightCallOptions(headers=headers)
         except BaseException:
             self._connection.close()
             raise
