@@ -13,10 +13,10 @@ from google.protobuf.message import Message
 from pyarrow import flight
 
 from gateway.protocol.wire import decode
-from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
+from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnavailableError
 from protos import flight_pb2
 from protos import flight_sql_pb2 as sql
-from protos.flight_sql import FlightSqlConnection, build_bearer_header, read_tls_files
+from protos.flight_sql import FlightSqlConnection, build_bearer_header, format_error, read_tls_files
 
 T = TypeVar("T")
 
@@ -74,6 +74,7 @@ class GatewayClient:
     Raises:
         InvalidInputError: the URI is not of that form, or a file of the login cannot be read.
         pyarrow.flight.FlightUnauthenticatedError: the server refuses the user and password.
+        UnavailableError: a user is to log in, and no server answers.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class GatewayClient:
             files = read_tls_files(login.ca, login.certificate, login.key)
         except OSError as error:
             raise InvalidInputError(f"{error.filename!r} cannot be read: {error.strerror}") from None
-        self._login = login
+        self._uri, self._login = uri, login
         self._chosen = [
             (f"x-lance-gateway-{name}".encode(), value.encode()) for name, value in chosen.items()
         ]
@@ -177,7 +178,13 @@ class GatewayClient:
         if login.token is not None:
             headers.append(build_bearer_header(login.token))
         if login.user is not None and login.password is not None:
-            headers.append(self._connection.log_in(login.user, login.password))
+            try:
+                headers.append(self._connection.log_in(login.user, login.password))
+            except (flight.FlightInternalError, flight.FlightUnavailableError) as error:
+                # Where nobody listens, pyarrow says that it "could not finish writing before closing".
+                raise UnavailableError(
+                    f"cannot log in at {self._uri}: {format_error(error)}; check that a gateway listens there"
+                ) from None
         return flight.FlightCallOptions(headers=headers)
 
     def _call(self, call: Callable[[flight.FlightCallOptions], T]) -> T:

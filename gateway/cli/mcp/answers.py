@@ -45,9 +45,7 @@ def format_rows(schema: pa.Schema, batches: Iterable[pa.RecordBatch], limits: An
         line = json.dumps(dict(zip(names, map(to_json_value, row), strict=True)), ensure_ascii=False)
         used += len(line.encode())
         if used > limits.bytes:
-            note = (
-                f"there are more rows than these {len(lines):,}: an answer has at most {limits.bytes:,} bytes"
-            )
+            note = f"there are more rows than these {len(lines):,}, all that {limits.bytes:,} bytes hold"
             break
         lines.append(line)
     columns = {name: str(field.type) for name, field in zip(names, schema, strict=True)}

@@ -19,7 +19,7 @@ from gateway.cli.connecting import (
     User,
     create_login,
 )
-from memwal.errors import LanceGatewayError
+from memwal.errors import LanceGatewayError, UnavailableError
 
 
 def mcp(
@@ -49,20 +49,18 @@ def mcp(
         try:
             from gateway.cli.mcp.server import Gateway, create_server  # noqa: PLC0415 - an extra
         except ModuleNotFoundError as error:
-            if error.name not in ("mcp", "mcp_types"):
+            if str(error.name).partition(".")[0] not in ("mcp", "mcp_types"):
                 raise
             raise LanceGatewayError(
                 "this needs the package mcp, which is not installed: pip install 'lance-gateway[mcp]'"
             ) from None
-        from pyarrow import flight  # noqa: PLC0415 - keeps --help quick
-
-        from gateway.cli.client import GatewayClient  # noqa: PLC0415
+        from gateway.cli.client import GatewayClient  # noqa: PLC0415 - keeps --help quick
         from gateway.cli.mcp.answers import AnswerLimits  # noqa: PLC0415
 
         connect = partial(GatewayClient, uri, login, chosen)
         with closing(Gateway(connect, AnswerLimits(max_rows, max_bytes))) as gateway:
             # What can never work is told at once. A gateway that is not there may come later.
-            with suppress(flight.FlightUnavailableError):
+            with suppress(UnavailableError):
                 gateway.client  # noqa: B018
             with suppress(KeyboardInterrupt):
                 create_server(gateway, allows_writes=allow_writes).run("stdio")

@@ -55,9 +55,7 @@ class Search:
                 "a vector (vector or vector_of) and vector_column belong together: give both, or neither"
             )
         if self.text is None and self.vector_column is None:
-            raise InvalidInputError(
-                "nothing is searched for: give text and text_column, a vector and its column"
-            )
+            raise InvalidInputError("nothing is searched for: give a text or a vector, and its column")
 
     @property
     def _vector_sql(self) -> str | None:

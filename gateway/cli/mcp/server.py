@@ -99,7 +99,7 @@ class Gateway:
                 "unflushed_rows": sum(one["unflushed_rows"] or 0 for one in read("system.regions")),
             }
             told["indexes"] = [
-                {name: one[name] for name in ("index_name", "type", "columns")}
+                {"name": one["index_name"], "type": one["type"], "columns": one["columns"]}
                 for one in read("system.indexes")
             ]
         told["columns"] = [
@@ -124,7 +124,7 @@ class Gateway:
         reader = self.client.query(sql)
         try:
             if reader.affected is not None:
-                return "done" if reader.affected < 0 else f"done: {reader.affected:,} rows changed"
+                return "done" if reader.affected < 0 else f"rows changed: {reader.affected:,}"
             limits = AnswerLimits(min(max_rows, self._limits.rows), self._limits.bytes)
             return format_rows(reader.schema, reader, limits)
         finally:

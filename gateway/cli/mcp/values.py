@@ -94,4 +94,4 @@ def _shorten(value: object) -> object:
         if len(value) <= MAX_BYTES:
             return f"0x{value.hex()}"
         return f"0x{value[:MAX_BYTES].hex()}... ({len(value):,} bytes)"
-    return str(value) if isinstance(value, decimal.Decimal) else value
+    return f"{value:f}" if isinstance(value, decimal.Decimal) else value
