@@ -94,10 +94,13 @@ class Gateway:
             told["comment"] = row["comment"]
             told["primary_key"] = row["primary_key"]
             told["base_table"] = {"version": row["base_version"], "rows": row["base_rows"]}
-            told["fresh"] = {
-                "unmerged_generations": row["unmerged_generations"],
-                "unflushed_rows": sum(one["unflushed_rows"] or 0 for one in read("system.regions")),
-            }
+            # How a table is stored is not told to users who see a part of it.
+            if row["unmerged_generations"] is not None:
+                unflushed = sum(one["unflushed_rows"] or 0 for one in read("system.regions"))
+                told["fresh"] = {
+                    "unmerged_generations": row["unmerged_generations"],
+                    "unflushed_rows": unflushed,
+                }
             told["indexes"] = [
                 {"name": one["index_name"], "type": one["type"], "columns": one["columns"]}
                 for one in read("system.indexes")

@@ -29,7 +29,7 @@ CLIENTS = Path(__file__).parents[4] / "docs" / "clients.md"
 ADDRESS = "grpc://127.0.0.1:31337"
 POLICY = """
 [roles.reader]
-grants = [{ tables = ["docs"], write = true }]
+grants = [{ tables = ["docs"], write = true }, { tables = ["part"], rows = "id > 1", hidden = ["pay"] }]
 
 [roles.owner]
 grants = [{ tables = ["*"], write = true }]
@@ -77,7 +77,7 @@ def started(uri: str, *options: str) -> Iterator[tuple[Any, Call]]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
-    """A gateway with two tables, one of which rita may read and write."""
+    """A gateway with three tables: rita may write one, sees a part of another, and nothing of the third."""
     folder = tmp_path_factory.mktemp("mcp")
     (folder / "lake").mkdir()
     quick = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
@@ -92,6 +92,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]
                 "CREATE TABLE docs (id BIGINT PRIMARY KEY, body VARCHAR DEFAULT 'none', vec FLOAT[20])",
                 "CREATE INDEX ON docs USING inverted (body)",
                 "CREATE TABLE secret (id BIGINT PRIMARY KEY)",
+                "CREATE TABLE part (id BIGINT PRIMARY KEY, pay BIGINT)",
+                "INSERT INTO part VALUES (1, 10), (2, 20)",
             ):
                 owner.execute(text)
             vectors = [[float(number == place) for place in range(20)] for number in range(3)]
@@ -124,7 +126,7 @@ def test_the_tools_say_that_they_read(session: tuple[Any, Call]) -> None:
 
 
 def test_only_tables_of_the_user_are_there(call: Call) -> None:
-    assert rows_of(call("list_tables")) == [{"table_name": "docs", "table_type": "TABLE"}]
+    assert [row["table_name"] for row in rows_of(call("list_tables"))] == ["docs", "part"]
     for failed, text in (call("describe_table", table="secret"), call("query", sql="SELECT * FROM secret")):
         assert failed
         assert "does not exist" in text
@@ -144,6 +146,14 @@ def test_a_table_is_described_with_its_key_indexes_and_what_is_fresh(call: Call)
         "body": ("string", "'none'"),
         "vec": ("fixed_size_list<item: float>[20]", None),
     }
+
+
+def test_a_table_is_described_as_far_as_the_user_sees_it(call: Call) -> None:
+    told = json.loads(call("describe_table", table="part")[1])
+    assert [column["name"] for column in told["columns"]] == ["id"]
+    assert told["base_table"]["rows"] is None
+    assert "fresh" not in told
+    assert rows_of(call("query", sql="SELECT * FROM part")) == [{"id": 2}]
 
 
 def test_a_query_sees_what_was_written_a_moment_ago(server: GatewayProcess, call: Call) -> None:
