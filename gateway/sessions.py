@@ -6,7 +6,8 @@ known (closed, idle too long, or from before a restart) are refused: running the
 the ones that were set would answer another question.
 
 A call may also choose options for itself, by headers that are named like them: drivers that know no session
-options, such as JDBC, let their users send headers.
+options, such as JDBC, let their users send headers. The header wins, except that a session that is
+`read_only` stays so: either of the two is enough.
 """
 
 import dataclasses
@@ -69,6 +70,7 @@ _OPTIONS: Mapping[str, Callable[[object], str | int | bool | Shortcuts]] = Mappi
         "query_timeout_ms": _parse_number,
         "types": _parse_text,
         "durable_writes": _parse_flag,
+        "read_only": _parse_flag,
         "shortcuts": _parse_shortcuts,
     }
 )
@@ -101,6 +103,9 @@ class SessionHeaders:
             InvalidInputError: a header has a value that its option cannot have.
         """
         changes: dict[str, Any] = {name: _OPTIONS[name](value) for name, value in self.chosen.items()}
+        if settings.read_only:
+            # What a session may not do, a header can't allow.
+            changes["read_only"] = True
         if self.is_jdbc and changes.get("types", settings.types) == "auto":
             changes["types"] = "jdbc"
         return dataclasses.replace(settings, **changes) if changes else settings

@@ -45,6 +45,7 @@ from planner.writes.dml.values.long_values import LongInsert
 __all__ = [
     "DEFAULT_SETTINGS",
     "Constant",
+    "PreparedExplain",
     "PreparedQuery",
     "PreparedWrite",
     "QueryEngine",

@@ -28,6 +28,7 @@ SESSION_OPTIONS: Final = frozenset(
         "endpoints",
         "max_staleness_ms",
         "query_timeout_ms",
+        "read_only",
         "region_pruning",
         "shortcuts",
     }

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from gateway.cli import commands, security
+from gateway.cli.mcp import command as mcp
 from pipeline.cli import app as pipeline_app
 
 app = typer.Typer(
@@ -35,6 +36,7 @@ def _options(
 
 app.command("serve")(commands.serve)
 app.command("sql")(commands.sql)
+app.command("mcp")(mcp.mcp)
 app.add_typer(commands.app, name="config")
 app.add_typer(security.users, name="user")
 app.add_typer(security.tokens, name="token")

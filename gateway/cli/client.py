@@ -1,20 +1,24 @@
 """A small Flight SQL client: what the command line needs, over the wire like any other client."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Self
+from types import MappingProxyType
+from typing import Self, TypeVar
 
 import pyarrow as pa
 from google.protobuf.message import Message
 from pyarrow import flight
 
 from gateway.protocol.wire import decode
-from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
+from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnavailableError
 from protos import flight_pb2
 from protos import flight_sql_pb2 as sql
-from protos.flight_sql import FlightSqlConnection, build_bearer_header, read_tls_files
+from protos.flight_sql import FlightSqlConnection, build_bearer_header, format_error, read_tls_files
+
+T = TypeVar("T")
 
 # The planner knows these names, too; but a client need not wait for the planner's libraries.
 _SCHEMA = "main"
@@ -65,13 +69,17 @@ class GatewayClient:
     Args:
         uri: `grpc://HOST:PORT`, or `grpc+tls://HOST:PORT`.
         login: who connects.
+        chosen: session options that go with every call, whatever the session is set to later.
 
     Raises:
         InvalidInputError: the URI is not of that form, or a file of the login cannot be read.
         pyarrow.flight.FlightUnauthenticatedError: the server refuses the user and password.
+        UnavailableError: a user is to log in, and no server answers.
     """
 
-    def __init__(self, uri: str, login: Login = NO_LOGIN) -> None:
+    def __init__(
+        self, uri: str, login: Login = NO_LOGIN, chosen: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         if not re.fullmatch(r"grpc(\+tcp|\+tls)?://[^/]+:\d+/?", uri):
             raise InvalidInputError(
                 f"{uri!r} is no address of a gateway: it must look like grpc://127.0.0.1:31337"
@@ -82,10 +90,14 @@ class GatewayClient:
             files = read_tls_files(login.ca, login.certificate, login.key)
         except OSError as error:
             raise InvalidInputError(f"{error.filename!r} cannot be read: {error.strerror}") from None
+        self._uri, self._login = uri, login
+        self._chosen = [
+            (f"x-lance-gateway-{name}".encode(), value.encode()) for name, value in chosen.items()
+        ]
         self._jar = _CookieJar()
         self._connection = FlightSqlConnection(uri.rstrip("/"), files, [self._jar])
         try:
-            self._options = flight.FlightCallOptions(headers=self._build_authorization(login))
+            self._options = self._log_in()
         except BaseException:
             self._connection.close()
             raise
@@ -110,7 +122,7 @@ class GatewayClient:
         Returns:
             How many rows it inserted, updated or deleted; 0 for statements that change no rows.
         """
-        answer = self._connection.update(sql.CommandStatementUpdate(query=statement), self._options)
+        answer = self._call(partial(self._connection.update, sql.CommandStatementUpdate(query=statement)))
         if answer is None:
             raise LanceGatewayError("the server did not say what the statement did")
         return decode(sql.DoPutUpdateResult, answer, "the answer to the update").record_count
@@ -160,21 +172,40 @@ class GatewayClient:
             raise NotFoundError(f"table or view {table!r} does not exist; there are: {names or 'none'}")
         return pa.ipc.read_schema(tables.column("table_schema")[0].as_buffer())
 
-    def _build_authorization(self, login: Login) -> list[tuple[bytes, bytes]]:
+    def _log_in(self) -> flight.FlightCallOptions:
+        """Log in, if the login is a user's; return the options of the calls that follow."""
+        login, headers = self._login, list(self._chosen)
         if login.token is not None:
-            return [build_bearer_header(login.token)]
-        if login.user is None or login.password is None:
-            return []
-        return [self._connection.log_in(login.user, login.password)]
+            headers.append(build_bearer_header(login.token))
+        if login.user is not None and login.password is not None:
+            try:
+                headers.append(self._connection.log_in(login.user, login.password))
+            except (flight.FlightInternalError, flight.FlightUnavailableError) as error:
+                # Where nobody listens, pyarrow says that it "could not finish writing before closing".
+                raise UnavailableError(
+                    f"cannot log in at {self._uri}: {format_error(error)}; check that a gateway listens there"
+                ) from None
+        return flight.FlightCallOptions(headers=headers)
+
+    def _call(self, call: Callable[[flight.FlightCallOptions], T]) -> T:
+        """Make one call; if the user's login has ended, log in and make it again."""
+        try:
+            return call(self._options)
+        except flight.FlightUnauthenticatedError:
+            # The gateway refused the caller, so it did nothing of what the call asks for.
+            if self._login.user is None:
+                raise
+            self._options = self._log_in()
+            return call(self._options)
 
     def _fetch(self, command: Message) -> "ResultReader":
-        info = self._connection.info(command, self._options)
+        info = self._call(partial(self._connection.info, command))
         tickets = [endpoint.ticket for endpoint in info.endpoints]
         affected = None if len(info.schema) else info.total_records
         return ResultReader(self._connection, tickets, self._options, affected)
 
     def _run_action(self, name: str, request: Message) -> bytes:
-        body = self._connection.act(name, request.SerializeToString(), self._options)
+        body = self._call(partial(self._connection.act, name, request.SerializeToString()))
         if body is None:
             raise LanceGatewayError(f"the server did not answer {name}")
         return body

@@ -10,6 +10,18 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from gateway.cli.connecting import (
+    DEFAULT_URI,
+    ChosenConsistency,
+    Password,
+    TlsCa,
+    TlsCertificate,
+    TlsKey,
+    Token,
+    Uri,
+    User,
+    create_login,
+)
 from gateway.cli.render import Format
 from gateway.config.loader import Flag
 from gateway.start.machine import count_cores
@@ -178,43 +190,17 @@ def sql(
     statement: Annotated[
         str | None, typer.Argument(help="What to run; without it, a shell (or the script on stdin).")
     ] = None,
-    uri: Annotated[
-        str, typer.Option(help="Address of the gateway; grpc+tls://... is encrypted.")
-    ] = "grpc://127.0.0.1:31337",
-    user: Annotated[
-        str | None,
-        typer.Option(
-            help="User name; the password is asked for, or taken from the variable LANCE_GATEWAY_PASSWORD."
-        ),
-    ] = None,
-    password: Annotated[
-        str | None,
-        typer.Option(
-            help="Password, which others on this machine may see here: prefer the variable.",
-            envvar="LANCE_GATEWAY_PASSWORD",
-            show_envvar=False,
-        ),
-    ] = None,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            help="Bearer token; prefer the variable LANCE_GATEWAY_TOKEN.",
-            envvar="LANCE_GATEWAY_TOKEN",
-            show_envvar=False,
-        ),
-    ] = None,
-    tls_ca: Annotated[
-        Path | None,
-        typer.Option(help="PEM file of the authorities that the server's certificate may come from."),
-    ] = None,
-    tls_certificate: Annotated[Path | None, typer.Option(help="PEM file of a client certificate.")] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="PEM file of the key of the certificate.")] = None,
+    uri: Uri = DEFAULT_URI,
+    user: User = None,
+    password: Password = None,
+    token: Token = None,
+    tls_ca: TlsCa = None,
+    tls_certificate: TlsCertificate = None,
+    tls_key: TlsKey = None,
     output_format: Annotated[
         Format, typer.Option("--format", help="How to write the result.")
     ] = Format.TABLE,
-    consistency: Annotated[
-        str | None, typer.Option(help="strong, flushed or snapshot; the server's default is strong.")
-    ] = None,
+    consistency: ChosenConsistency = None,
     shortcuts: Annotated[
         str | None,
         typer.Option(help="all, none, or the names of the engine's shortcuts that stay on, with commas."),
@@ -225,15 +211,10 @@ def sql(
 ) -> None:
     """Run SQL on a gateway, or talk to it in a shell."""
     with exit_on_error():
-        from gateway.cli.client import GatewayClient, Login  # noqa: PLC0415 - keeps --help and --version quick
+        from gateway.cli.client import GatewayClient  # noqa: PLC0415 - keeps --help and --version quick
         from gateway.cli.shell import Quit, Shell, create_prompt_session  # noqa: PLC0415
 
-        if user is None:
-            # The variable may be set for other calls.
-            password = None
-        elif password is None and sys.stdin.isatty():
-            password = str(typer.prompt(f"Password of {user}", hide_input=True))
-        login = Login(user, password, None if user else token, tls_ca, tls_certificate, tls_key)
+        login = create_login(user, password, token, tls_ca, tls_certificate, tls_key)
         with GatewayClient(uri, login) as client:
             given = {"consistency": consistency, "shortcuts": shortcuts}
             chosen = {name: value for name, value in given.items() if value is not None}

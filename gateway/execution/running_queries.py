@@ -18,7 +18,14 @@ from gateway.protocol.commands import Call, new_statement_id
 from gateway.protocol.errors import QueryCancelledError, QueryTimeoutError
 from gateway.protocol.limits import Limits
 from memwal.errors import LanceGatewayError, NotFoundError, PreconditionError, UnavailableError
-from planner.engine import PreparedQuery, PreparedWrite, QueryEngine, SessionSettings, first_word
+from planner.engine import (
+    PreparedExplain,
+    PreparedQuery,
+    PreparedWrite,
+    QueryEngine,
+    SessionSettings,
+    first_word,
+)
 
 T = TypeVar("T")
 
@@ -367,8 +374,22 @@ class Preparation:
             bound: types of the values that are bound to its parameters.
 
         Raises:
+            PermissionDeniedError: it changes something, and the session of the call is read-only.
             LanceGatewayError: see `QueryEngine.prepare_statement`; or it was stopped.
         """
+        plan = self._prepare(sql, settings, call, promised, bound)
+        if not isinstance(plan, PreparedQuery | PreparedExplain):
+            call.check_may_change(sql)
+        return plan
+
+    def _prepare(
+        self,
+        sql: str,
+        settings: SessionSettings,
+        call: Call,
+        promised: bytes | None,
+        bound: Sequence[pa.DataType],
+    ) -> PreparedQuery | PreparedWrite | Kill:
         engine, access = self._engine, call.access
         kept = engine.find_kept(sql, settings, access, promised, bound)
         if kept is not None:

@@ -246,6 +246,7 @@ class SqlInfo:
     def __init__(self, streams: Streams, *, writes: bool) -> None:
         self._streams = streams
         self._values = collect_values(writes=writes)
+        self._values_of_readers = collect_values(writes=False)
 
     def list_handlers(self) -> Sequence[Handler]:
         """Return the handlers of this family."""
@@ -257,5 +258,6 @@ class SqlInfo:
     def _plan(self, command: sql.CommandGetSqlInfo, _call: Call) -> PlannedStream:
         return PlannedStream(SCHEMA, pack(command))
 
-    def _stream(self, command: sql.CommandGetSqlInfo, _call: Call) -> flight.FlightDataStream:
-        return self._streams.send_listing(build_sql_info(tuple(command.info), self._values))
+    def _stream(self, command: sql.CommandGetSqlInfo, call: Call) -> flight.FlightDataStream:
+        values = self._values_of_readers if call.settings.read_only else self._values
+        return self._streams.send_listing(build_sql_info(tuple(command.info), values))

@@ -119,7 +119,7 @@ class Metadata(Listings):
                 name,
                 TABLE,
                 partial(self._read_table_schema, catalog, name),
-                partial(self._is_writable, catalog, name),
+                partial(self._is_writable, catalog, name, call),
             )
         for name in catalog.view_names():
             yield _Relation(name, VIEW, partial(self._read_view_schema, name, call))
@@ -135,9 +135,11 @@ class Metadata(Listings):
             ]
         )
 
-    def _is_writable(self, catalog: VisibleCatalog, name: str) -> bool:
+    def _is_writable(self, catalog: VisibleCatalog, name: str, call: Call) -> bool:
         """Return whether the caller may change rows of a table."""
-        if self._engine.catalog.writing is None or not catalog.access.can_write(name):
+        if self._engine.catalog.writing is None or call.settings.read_only:
+            return False
+        if not catalog.access.can_write(name):
             return False
         table = catalog.table(name)
         return table.access.is_unrestricted and table.base.details is not None

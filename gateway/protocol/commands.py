@@ -23,7 +23,7 @@ from pyarrow import flight
 from gateway.protocol.identity import Identity
 from gateway.protocol.open_uploads import OpenUpload
 from gateway.protocol.wire import decode
-from memwal.errors import InvalidInputError, UnsupportedError
+from memwal.errors import InvalidInputError, PermissionDeniedError, UnsupportedError
 from planner.access.rights import Access
 from planner.engine import SessionSettings
 from planner.scans.settings import ALL_SHORTCUTS, ClientTypes, exclude_shortcuts
@@ -51,6 +51,7 @@ def encode_settings(settings: SessionSettings) -> bytes:
         query_timeout_ms=settings.query_timeout_ms,
         types=settings.types,
         relaxed_writes=not settings.durable_writes,
+        read_only=settings.read_only,
         shortcuts_off=sorted(ALL_SHORTCUTS - settings.shortcuts),
     )
     return message.SerializeToString()
@@ -77,6 +78,7 @@ def decode_settings(data: bytes) -> SessionSettings:
         query_timeout_ms=message.query_timeout_ms,
         types=cast("ClientTypes", message.types),
         durable_writes=not message.relaxed_writes,
+        read_only=message.read_only,
         shortcuts=exclude_shortcuts(frozenset(message.shortcuts_off)),
     )
 
@@ -116,6 +118,20 @@ class Call:
     add_header: Callable[[str, str], None]
     is_cancelled: Callable[[], bool]
     upload: OpenUpload | None = None
+
+    def check_may_change(self, statement: str) -> None:
+        """Check that the session of the call takes statements that change something.
+
+        The settings of a ticket or handle don't count here: another session may have made it.
+
+        Raises:
+            PermissionDeniedError: the session is read-only.
+        """
+        if self.settings.read_only:
+            raise PermissionDeniedError(
+                f"{statement!r} was not executed, since this session only reads: set the session option "
+                "read_only to false, or connect without the header that sets it, to change something"
+            )
 
 
 @dataclass(frozen=True, slots=True)

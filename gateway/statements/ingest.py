@@ -131,6 +131,7 @@ class Ingestion:
         self, command: sql.CommandStatementIngest, reader: flight.MetadataRecordBatchReader, call: Call
     ) -> bytes:
         target = read_target(command)
+        call.check_may_change(target.statement)
         received = read_schema(reader, call)
 
         def step(query: Query) -> WriteResult:

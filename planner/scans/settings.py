@@ -161,6 +161,7 @@ class SessionSettings:
             as whoever serves the client knows best, otherwise "arrow"; see `planner.bridge.plain_types`.
         durable_writes: whether a write is acknowledged when it survives the end of the gateway's process, and
             not already when the gateway has it in memory.
+        read_only: whether the gateway refuses statements that change something.
         shortcuts: that may be taken; see `planner.scans.settings`.
     """
 
@@ -174,6 +175,7 @@ class SessionSettings:
     query_timeout_ms: int = 0
     types: ClientTypes = "auto"
     durable_writes: bool = True
+    read_only: bool = False
     shortcuts: Shortcuts = ALL_SHORTCUTS
 
     def __post_init__(self) -> None:

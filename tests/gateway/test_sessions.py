@@ -36,6 +36,7 @@ DEFAULTS = {
     "query_timeout_ms": "0",
     "types": "auto",
     "durable_writes": "true",
+    "read_only": "false",
     "shortcuts": "all",
 }
 
@@ -123,6 +124,7 @@ EVERY_KIND = [
 TAKEN = {
     "region_pruning": [FLAG],
     "durable_writes": [FLAG],
+    "read_only": [FLAG],
     "max_staleness_ms": [WHOLE, DIGITS],
     "query_timeout_ms": [WHOLE, DIGITS],
     "endpoints": [WHOLE, DIGITS],

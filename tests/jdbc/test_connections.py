@@ -88,6 +88,13 @@ def test_a_dialect_is_chosen_in_the_url(jvm: Jvm, url: str) -> None:
     assert facts["rows"] == [[7]]
 
 
+def test_a_connection_that_only_reads_is_chosen_in_the_url(jvm: Jvm, url: str) -> None:
+    reading = f"{url}&read_only=true"
+    assert jvm.run("Query", reading, "SELECT id FROM orders WHERE id = 7")["rows"] == [[7]]
+    failure = jvm.run("Query", reading, "DELETE FROM orders WHERE id = 7").failure("rows")
+    assert "was not executed, since this session only reads" in failure.text
+
+
 @pytest.mark.parametrize(
     ("parameter", "complaint"),
     [
