@@ -6,8 +6,8 @@ waits, the front process may say `Cancel`.
 
 The messages have no slots, with which pickling takes several times as long.
 
-On the control channel of a worker, the worker says `Ready` and `Opened`, and asks for rows of system tables, and the front
-process hands over the sockets of statements' channels.
+On the control channel of a worker, the worker says `Ready` and `Opened` and asks for rows of system tables,
+and the front process hands over the sockets of statements' channels.
 """
 
 from collections.abc import Callable, Mapping

@@ -174,9 +174,7 @@ class SharedFiles:
         part = self._name_part()
         try:
             self._write(part, *encode(name, batch))
-            os.rename(
-                part, f"{_NOTE}{name.hex()}", src_dir_fd=self._directory, dst_dir_fd=self._directory
-            )
+            os.rename(part, f"{_NOTE}{name.hex()}", src_dir_fd=self._directory, dst_dir_fd=self._directory)
         except OSError:  # Nobody depends on it.
             with suppress(OSError):
                 os.unlink(part, dir_fd=self._directory)

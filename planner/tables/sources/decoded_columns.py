@@ -248,7 +248,9 @@ class DecodedColumns:
             if all_kept:
                 yield from (kept[number] for number in run)
             elif not self._decodes:
-                self.missing_rows += sum(min(CHUNK_ROWS, fragment.physical_rows - number * CHUNK_ROWS) for number in run)
+                self.missing_rows += sum(
+                    min(CHUNK_ROWS, fragment.physical_rows - number * CHUNK_ROWS) for number in run
+                )
             else:
                 yield from self._decode_chunks(source, fragment, columns, names, masks, list(run), chunks)
 
