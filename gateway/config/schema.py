@@ -218,6 +218,11 @@ class CacheSection(Section):
         description="What these files may take of `limits.cache_bytes`; the processes divide the rest. 0 "
         "takes half of it.",
     )
+    open_ahead: bool = Field(
+        default=True,
+        description="Open the tables that were read last when the gateway starts, and map what lies in these "
+        "files of them; false leaves that to the first statements.",
+    )
 
 
 class WritesSection(Section):

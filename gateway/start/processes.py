@@ -125,5 +125,6 @@ def plan_processes(config: GatewayConfig, memory_bytes: int | None = None) -> Pr
         configure_logging=partial(statements.configure, watching.log_format, watching.log_level),
         shared_directory=shared.directory,
         shared_bytes=shared.nbytes,
+        opens_ahead=config.cache.open_ahead,
     )
     return Processes(workers, options, cache_bytes, query_bytes, shared)

@@ -34,6 +34,7 @@ from gateway.start.machine import count_cores
 from gateway.start.observability import Observability, choose_http_port
 from gateway.start.opening import Writing, open_catalog, open_security, open_writing
 from gateway.start.processes import Processes, SharedDirectory, plan_processes
+from gateway.start.tables_ahead import OpeningAhead
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
 from planner.bridge import compatibility, run_control
 from planner.plans.prepared_query import PreparedQuery
@@ -61,6 +62,8 @@ _SIGNAL_SECONDS = 0.25
 _GRACE_SECONDS = 1.0
 # How long storage may take over rows that were acknowledged without waiting for it, and over its last flush.
 _SETTLE_SECONDS = 10.0
+# How long the line that names the address may wait for tables that are opened ahead: calls need not wait.
+_AHEAD_SECONDS = 0.5
 
 
 def serve(loaded: Loaded) -> None:
@@ -94,8 +97,14 @@ def serve(loaded: Loaded) -> None:
         if pool is not None:
             stack.callback(pool.close)
             run_control.set_runner(pool.call)
-        server = _start(loaded, security, observability, writing, plan, pool)
+        ahead = None
+        if config.cache.open_ahead:
+            ahead = OpeningAhead(catalog, pool, config.server.partitions or count_cores())
+            stack.callback(ahead.close)
+        server = _start(loaded, security, observability, writing, plan, pool, ahead)
         stop = _stop_on_signals()
+        if ahead is not None:
+            ahead.wait(_AHEAD_SECONDS)
         scheme = "grpc+tls" if security.tls else "grpc"
         host = f"[{config.server.host}]" if ":" in config.server.host else config.server.host
         uri = f"{scheme}://{host}:{server.port}"
@@ -111,6 +120,8 @@ def serve(loaded: Loaded) -> None:
         else:
             # A client that does not read, or storage that does not answer, cannot be waited for any longer.
             logger.warning("leaving without %d streams", len(server.queries.list_active()))
+        if ahead is not None:
+            ahead.close()
         if pool is not None:
             pool.close()
         observability.close()
@@ -148,6 +159,7 @@ def _start(
     writing: Writing,
     plan: Processes,
     pool: WorkerPool | None,
+    ahead: OpeningAhead | None,
 ) -> GatewayServer:
     config = loaded.config
     forwarded = None
@@ -174,7 +186,7 @@ def _start(
             port,
             security=security,
             limits=create_limits(config),
-            observers=observability.list_query_observers(),
+            observers=[*observability.list_query_observers(), *([] if ahead is None else [ahead])],
             on_call_finished=observability.metrics.on_call_finished,
             rpc_observers=observability.map_rpc_observers(),
             forwarded=forwarded,

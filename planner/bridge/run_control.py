@@ -93,6 +93,7 @@ class TableRead:
         regions: number of regions of the table.
         is_restricted: whether an access policy applied; the numbers then include hidden rows.
         search: one of `SEARCH_KINDS`; None if the table was scanned.
+        columns: that were scanned; None if rows were searched, or looked up by their keys.
     """
 
     table: str
@@ -100,6 +101,7 @@ class TableRead:
     regions: int
     is_restricted: bool
     search: str | None = None
+    columns: tuple[str, ...] | None = None
 
 
 class RunningScan(Protocol):

@@ -165,6 +165,7 @@ class TableScan:
         self.reference = ""
         """Private name of the reference in the statement, if a leaf reads it."""
         self._keys = keys
+        self._looks_up = keys is not None
         self._lock = threading.Lock()
         self._tree: ExecNode | None = None
         self._pruning: Pruning | None = None
@@ -245,8 +246,18 @@ class TableScan:
             return None
         regions = len(pruning.regions.region_ids)
         return TableRead(
-            self.table.name, len(pruning.kept), regions, self.policy is not None, self.search_kind
+            self.table.name,
+            len(pruning.kept),
+            regions,
+            self.policy is not None,
+            self.search_kind,
+            None if self._looks_up or self.search_kind is not None else self._list_scanned(),
         )
+
+    def _list_scanned(self) -> tuple[str, ...]:
+        below = self.conditions.below
+        filtered = frozenset() if below is None else below.columns
+        return (*self.columns, *filtered.difference(self.columns))
 
     @property
     def kept_regions(self) -> frozenset[str]:
@@ -349,6 +360,7 @@ class TableScan:
         if keys is None or not keys.table.num_rows:
             keys = self._find_keys(base)
         if keys is not None and division is None:
+            self._looks_up = True
             # Regions that may supersede a row are searched for its key as well.
             return plan_lookup(
                 snapshot,

@@ -6,8 +6,8 @@ waits, the front process may say `Cancel`.
 
 The messages have no slots, with which pickling takes several times as long.
 
-On the control channel of a worker, the worker says `Ready` and asks for rows of system tables, and the front
-process hands over the sockets of statements' channels.
+On the control channel of a worker, the worker says `Ready` and `Opened` and asks for rows of system tables,
+and the front process hands over the sockets of statements' channels.
 """
 
 from collections.abc import Callable, Mapping
@@ -50,6 +50,7 @@ class WorkerOptions:
         configure_logging: sets up the log of the process.
         shared_directory: of what all processes keep together; None where each keeps its own.
         shared_bytes: budget of the directory.
+        opens_ahead: whether it opens tables before statements ask for them.
     """
 
     root: str
@@ -64,6 +65,7 @@ class WorkerOptions:
     configure_logging: Callable[[], None] | None = None
     shared_directory: Path | None = None
     shared_bytes: int = 0
+    opens_ahead: bool = True
 
 
 @dataclass(frozen=True)
@@ -282,6 +284,11 @@ FINAL = (Answered, Failed, Unknown)
 @dataclass(frozen=True)
 class Ready:
     """The worker takes statements."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The worker has opened the tables that it opens ahead."""
 
 
 @dataclass(frozen=True)

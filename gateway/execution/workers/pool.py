@@ -139,6 +139,15 @@ class WorkerPool:
         with self._changed:
             return (*self._workers, *self._alone)
 
+    def wait_opened(self, until: float) -> None:
+        """Wait until the present workers have opened the tables that they open ahead.
+
+        Args:
+            until: when to stop waiting, in seconds of the monotonic clock.
+        """
+        for worker in self.list_workers():
+            worker.has_opened.wait(max(until - time.monotonic(), 0.0))
+
     def next_number(self) -> int:
         """Return a number for a statement."""
         return next(self._numbers)

@@ -22,6 +22,7 @@ from gateway.execution.workers.messages import (
     CallFunction,
     Cancel,
     OpenChannel,
+    Opened,
     ReadSystemTable,
     ReadWrite,
     Ready,
@@ -96,6 +97,7 @@ class WorkerProcess:
         why: why it was killed; "" if it was not.
         resting_at: since when it takes no statements, though it could; None if it takes them.
         was_retired: whether it was ended since it was not needed any more.
+        has_opened: set when it has opened the tables that it opens ahead, or has ended.
 
     Args:
         options: for the worker.
@@ -112,6 +114,7 @@ class WorkerProcess:
         self.why = ""
         self._killed_for: WorkerEnd | None = None
         self.was_retired = False
+        self.has_opened = threading.Event()
         self.resting_at: float | None = None
         self._cpu_before: float | None = None
         self._read_system = read_system
@@ -282,6 +285,8 @@ class WorkerProcess:
                     case Ready():
                         self.is_ready = True
                         self._on_change(self)
+                    case Opened():
+                        self.has_opened.set()
                     case ReadSystemTable(request, statement, table):
                         # Not here: the rows may take a while.
                         threading.Thread(
@@ -291,6 +296,7 @@ class WorkerProcess:
         self._process.join()  # in this thread only: its exit code can be read once
         self._exit_code = self._process.exitcode or 0
         self._ended.set()
+        self.has_opened.set()
         self.is_ready = False
         with self._lock:
             idle, self._idle = self._idle, []

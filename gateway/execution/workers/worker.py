@@ -35,6 +35,7 @@ from gateway.execution.workers.messages import (
     FindRegions,
     InlineBatch,
     OpenChannel,
+    Opened,
     ReadSystemTable,
     ReadWrite,
     Ready,
@@ -48,6 +49,7 @@ from gateway.execution.workers.messages import (
     WorkerOptions,
 )
 from gateway.execution.workers.segments import INLINE_BYTES, KeptBytes, SegmentWriter, Trimmed
+from gateway.execution.workers.tables_ahead import TablesAhead
 from memwal.errors import LanceGatewayError, UnavailableError, is_panic
 from memwal.writing import WriteOptions
 from planner.access.rights import Access
@@ -58,6 +60,7 @@ from planner.plans.dataframes import Frames
 from planner.plans.prepared_query import PreparedQuery
 from planner.plans.query_planner import MAX_PLANS, QueryPlanner, bind_and_create
 from planner.tables.shared.cache import SharedCache
+from planner.tables.shared.recent_reads import RecentReads
 from planner.tables.sources.snapshot import SnapshotDescription
 from planner.tables.state.catalog import Catalog
 from planner.writes.dml.values.long_values import LongInsert
@@ -143,10 +146,17 @@ class Worker:
                         answer.set_result(rows)
 
     def _warm_up(self) -> None:
-        """Plan and run a statement, since the first one takes 20 ms more than later ones."""
+        """Plan and run a statement, since the first one takes 20 ms more, and open tables ahead."""
         planner = QueryPlanner(self.catalog, partitions=self.options.partitions)
         with self.memory.work():
             planner.execute(_FIRST_STATEMENT).read_all()
+            if self.options.opens_ahead:
+                reads = RecentReads(self.catalog.storage.uri, self.catalog.shared.files)
+                with suppress(Exception):  # of which the front process tells
+                    for _ in TablesAhead(self.catalog, reads, threading.Event(), planner).open():
+                        pass
+        with suppress(ChannelClosedError):
+            self._control.send(Opened())
 
     def find_query(self, statement: Statement) -> PreparedQuery:
         """Return the plan of a statement, which is made if the statement is defined and not known.

@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -29,9 +30,10 @@ logger = logging.getLogger(__name__)
 _PAGE = 4096
 _STATE = "state"
 _TOTALS = struct.Struct("<QQQQ")
+_NOTE = "note-"
 _PART = ".part-"
-_PART_SECONDS = 60.0
-"""A file that was not finished for so long is that of a process that has ended."""
+_LASTS = MappingProxyType({_PART: 60.0, _NOTE: 30 * 86400.0})
+"""Seconds after which a file of such a name is of no use: the process that wrote it has ended."""
 LARGEST_SHARE = 8
 """One file takes at most one part in so many of the budget."""
 
@@ -126,7 +128,7 @@ class SharedFiles:
         size = len(header) + stream.size
         if size * LARGEST_SHARE > self.max_bytes:
             return None
-        text, part = name.hex(), f"{_PART}{os.getpid()}-{next(self._parts)}"
+        text, part = name.hex(), self._name_part()
         try:
             self._reserve(size)
         except OSError:
@@ -156,18 +158,42 @@ class SharedFiles:
             with suppress(OSError):
                 os.utime(name.hex(), dir_fd=self._directory)
 
+    def read_note(self, name: bytes) -> pa.RecordBatch | None:
+        """Return what a note says; None if it is absent or damaged."""
+        with suppress(OSError):
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(f"{_NOTE}{name.hex()}", flags, dir_fd=self._directory)
+            try:
+                return map_file(descriptor, name)
+            finally:
+                os.close(descriptor)
+        return None
+
+    def write_note(self, name: bytes, batch: pa.RecordBatch) -> None:
+        """Write a few rows for those who come later, in place of what was there; outside of the budget."""
+        part = self._name_part()
+        try:
+            self._write(part, *encode(name, batch))
+            os.rename(part, f"{_NOTE}{name.hex()}", src_dir_fd=self._directory, dst_dir_fd=self._directory)
+        except OSError:  # Nobody depends on it.
+            with suppress(OSError):
+                os.unlink(part, dir_fd=self._directory)
+
     def list_names(self) -> frozenset[bytes]:
         """Return the names of all files."""
         with self._lock:  # The descriptor has one position for all who list by it.
             names = os.listdir(self._directory)  # noqa: PTH208 - by descriptor
         return frozenset(
-            bytes.fromhex(name) for name in names if name != _STATE and not name.startswith(_PART)
+            bytes.fromhex(name) for name in names if name != _STATE and not name.startswith((_PART, _NOTE))
         )
 
     def close(self) -> None:
         """Close the directory; what is mapped stays mapped."""
         os.close(self._state)
         os.close(self._directory)
+
+    def _name_part(self) -> str:
+        return f"{_PART}{os.getpid()}-{next(self._parts)}"
 
     def _write(self, part: str, header: bytes, stream: pa.Buffer) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -211,12 +237,13 @@ class SharedFiles:
                     continue
                 with suppress(FileNotFoundError):
                     found = entry.stat(follow_symlinks=False)
-                    files.append((found.st_mtime_ns, _round_up(found.st_size), entry.name))
+                    size = 0 if entry.name.startswith(_NOTE) else _round_up(found.st_size)
+                    files.append((found.st_mtime_ns, size, entry.name))
         total = sum(size for _, size, _ in files)
-        abandoned = time.time_ns() - int(_PART_SECONDS * 1e9)
+        now = time.time_ns()
         for written, size, name in sorted(files):
-            is_part = name.startswith(_PART)
-            if (total > max_bytes and not is_part) or (is_part and written < abandoned):
+            lasts = next((seconds for prefix, seconds in _LASTS.items() if name.startswith(prefix)), None)
+            if total > max_bytes if lasts is None else now - written > lasts * 1e9:
                 with suppress(FileNotFoundError):
                     os.unlink(name, dir_fd=self._directory)
                 total -= size

@@ -83,6 +83,9 @@ class DecodedColumns:
         self._requested = ByteCache(COLUMNS_REMEMBERED)
         self.max_scan_bytes = max(max_bytes, self._shared.max_bytes) // 2
         self._keeps_all = False
+        self._decodes = True
+        self.missing_rows = 0
+        """Values that `find_kept` has not found, all columns together."""
 
     def fits(self, types: Iterable[pa.DataType], rows: int) -> bool:
         """Return whether a scan of so many rows may be cached: a larger one would evict all else."""
@@ -92,6 +95,12 @@ class DecodedColumns:
         """Return the same cache for those who keep whatever they read."""
         other = copy(self)
         other._keeps_all = True  # noqa: SLF001 - of this class
+        return other
+
+    def find_kept(self) -> DecodedColumns:
+        """Return the same cache for those who read what is kept, here or in files, and decode nothing."""
+        other = self.keep_all()
+        other._decodes, other.missing_rows = False, 0  # noqa: SLF001 - of this class
         return other
 
     def find_size(self, source: LanceSource, columns: Iterable[str]) -> int | None:
@@ -238,6 +247,10 @@ class DecodedColumns:
         for all_kept, run in itertools.groupby(range(len(masks)), is_kept):
             if all_kept:
                 yield from (kept[number] for number in run)
+            elif not self._decodes:
+                self.missing_rows += sum(
+                    min(CHUNK_ROWS, fragment.physical_rows - number * CHUNK_ROWS) for number in run
+                )
             else:
                 yield from self._decode_chunks(source, fragment, columns, names, masks, list(run), chunks)
 

@@ -94,7 +94,8 @@ def ask_all(gateway: GatewayProcess, is_enough: Callable[[], bool]) -> None:
 
 
 def list_files(place: Path) -> dict[str, int]:
-    return {one.name: one.stat().st_ino for one in place.iterdir() if one.name != "state"}
+    others = ("state", "note-")
+    return {one.name: one.stat().st_ino for one in place.iterdir() if not one.name.startswith(others)}
 
 
 def count_mapped(pid: int, place: Path) -> int:
