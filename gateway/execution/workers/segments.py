@@ -25,6 +25,8 @@ KEPT_BYTES = 96 << 20
 """Of the segments that the channels of a worker keep between statements, all of them together: the system
 clears the pages of new ones, which takes longer than to copy a batch into them."""
 _WAIT_SECONDS = 0.0005
+# Passed along, since pyarrow reads the environment wherever it has to make them.
+_OPTIONS = pa.ipc.IpcWriteOptions()
 _FREE, _IN_USE = 0, 1
 
 
@@ -113,7 +115,7 @@ class SegmentWriter:
         segment, descriptor = self._find(size, check)
         view = memoryview(segment.memory)[_HEADER_BYTES:]
         sink = pa.FixedSizeBufferWriter(pa.py_buffer(view))
-        with pa.ipc.new_stream(sink, batch.schema) as writer:
+        with pa.ipc.new_stream(sink, batch.schema, options=_OPTIONS) as writer:
             writer.write_batch(batch)
         length = sink.tell()
         segment.memory[0] = _IN_USE
