@@ -19,7 +19,7 @@ from memwal.regions.manifest import FlushedGeneration
 from planner.access.rights import Access
 from planner.access.visible_catalog import MOMENT, SystemTable, VisibleCatalog
 from planner.predicates.region_fields import format_field, format_recorded_value
-from planner.system.listing import Indexes, OfTables, Versions, has_full_access
+from planner.system.listing import Indexes, OfTables, Tags, Versions, has_full_access
 from planner.system.rules import Columns, Constraints
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.generations import GenerationDataset
@@ -33,7 +33,7 @@ _TEXTS = pa.list_(pa.string())
 
 def list_system_tables(catalog: Catalog) -> tuple[SystemTable, ...]:
     """Return the system tables that describe a catalog."""
-    kinds = (Tables, Columns, Constraints, Regions, Generations, Versions, Indexes, Writers)
+    kinds = (Tables, Columns, Constraints, Regions, Generations, Versions, Tags, Indexes, Writers)
     return tuple(kind(catalog) for kind in kinds)
 
 

@@ -16,7 +16,7 @@ from memwal.errors import LanceGatewayError
 from planner.access.rights import Access
 from planner.access.visible_catalog import MOMENT, VisibleCatalog
 from planner.tables.state.catalog import Catalog
-from planner.tables.state.past_tables import list_tags
+from planner.tables.state.past_tables import list_tags, read_tags
 
 logger = logging.getLogger(__name__)
 
@@ -131,6 +131,33 @@ class Versions(OfTables):
                 if version.version > base.version - _OPERATIONS:
                     row["operation"] = _read_operation(base.dataset, version.version)
             yield row
+
+
+class Tags(OfTables):
+    """One row per tag, of all branches."""
+
+    name = "tags"
+    schema = pa.schema(
+        [
+            ("table_name", pa.string()),
+            ("tag", pa.string()),
+            ("branch", pa.string()),
+            ("version", pa.int64()),
+            ("created_at", MOMENT),
+            ("updated_at", MOMENT),
+        ]
+    )
+
+    def _list_rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
+        for tag, at in sorted(read_tags(visible.table(name).base).items()):
+            yield {
+                "table_name": name,
+                "tag": tag,
+                "branch": at.branch or "main",
+                "version": at.version,
+                "created_at": at.created_at,
+                "updated_at": at.updated_at,
+            }
 
 
 def _read_operation(dataset: Any, version: int) -> str | None:  # noqa: ANN401 - lance types

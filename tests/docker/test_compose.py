@@ -138,7 +138,7 @@ def test_spark_has_what_the_pipeline_needs() -> None:
 def test_files_that_are_mounted_exist(services: dict[str, Any]) -> None:
     mounted = [volume for one in services.values() for volume in one.get("volumes", ())]
     sources = [volume.partition(":")[0] for volume in mounted if volume.startswith("./")]
-    assert len(sources) == 4
+    assert len(sources) == 5
     assert all((FOLDER / source).is_file() for source in sources)
 
 

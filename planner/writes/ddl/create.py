@@ -17,6 +17,7 @@ from planner.sql.tokens import quote
 from planner.writes.ddl.create_table import prepare_create_table
 from planner.writes.ddl.indexes import prepare_create_index
 from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, check_may_create
+from planner.writes.ddl.tags import prepare_create_tag
 from planner.writes.dml.prepared_write import WriteResult
 
 _TEMPORARY = "There are no temporary tables and views: make one and drop it, or use WITH"
@@ -48,11 +49,13 @@ def prepare_create(
         reader.at += 1
     if reader.word in _REFUSED:
         raise reader.unsupported_error(f"{_REFUSED[reader.word]}; it stands")
-    what = reader.choose("what is created", "TABLE", "VIEW", "INDEX")
+    what = reader.choose("what is created", "TABLE", "VIEW", "INDEX", "TAG")
     if what == "TABLE":
         return prepare_create_table(engine, reader, settings, access, replaces=replaces)
     if what == "VIEW":
         return prepare_create_view(engine, reader, settings, access, replaces=replaces)
+    if what == "TAG":
+        return prepare_create_tag(engine, reader, access, replaces=replaces)
     return prepare_create_index(engine, reader, access, replaces=replaces)
 
 

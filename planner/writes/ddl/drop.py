@@ -1,4 +1,4 @@
-"""``DROP TABLE | VIEW | INDEX [IF EXISTS] ..``."""
+"""``DROP TABLE | VIEW | INDEX | TAG [IF EXISTS] ..``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
 from planner.writes.ddl.indexes import prepare_drop_index
 from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, check_may_create
+from planner.writes.ddl.tags import prepare_drop_tag
 from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.statement.target import check_may_write, check_writable
 
@@ -27,10 +28,12 @@ def prepare_drop(
         LanceGatewayError: the statement is invalid.
     """
     reader = Reader.of(sql, "DROP")
-    what = reader.choose("what is dropped", "TABLE", "VIEW", "INDEX")
+    what = reader.choose("what is dropped", "TABLE", "VIEW", "INDEX", "TAG")
     if_exists = reader.take("IF", "EXISTS")
     if what == "INDEX":
         return prepare_drop_index(engine, reader, access, if_exists=if_exists)
+    if what == "TAG":
+        return prepare_drop_tag(engine, reader, access, if_exists=if_exists)
     name = reader.table("a table" if what == "TABLE" else "a view")
     if reader.word == ",":
         raise reader.unsupported_error("One table at a time is dropped; a second one follows")

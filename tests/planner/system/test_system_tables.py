@@ -16,7 +16,17 @@ from tests.support.merging import merge_generations
 from tests.support.tables import LsmTable, bucketed, key_field
 from tests.support.writer_process import WriterProcess
 
-NAMES = ["columns", "constraints", "generations", "indexes", "regions", "tables", "versions", "writers"]
+NAMES = [
+    "columns",
+    "constraints",
+    "generations",
+    "indexes",
+    "regions",
+    "tables",
+    "tags",
+    "versions",
+    "writers",
+]
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.int64())])
 
 

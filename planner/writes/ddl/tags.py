@@ -1,0 +1,138 @@
+"""``CREATE [OR REPLACE] TAG [IF NOT EXISTS] x ON t [VERSION AS OF ..]`` and ``DROP TAG [IF EXISTS] x ON t``.
+
+A tag is a name for a version of the base table, which is kept as long as the tag is there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from memwal.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    NotFoundError,
+    UnavailableError,
+    shorten_error,
+)
+from planner.access.rights import Access
+from planner.bridge.run_control import RunControl
+from planner.plans.query_planner import QueryPlanner
+from planner.sql.as_of import AS_OF_STARTS, AsOf, read_as_of
+from planner.tables.sources.base_table import BaseTable
+from planner.tables.state.past_tables import read_tags
+from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader
+from planner.writes.dml.prepared_write import WriteResult
+from planner.writes.dml.statement.target import check_may_write, check_writable
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_-](?:[A-Za-z0-9_.-]*[A-Za-z0-9_-])?")
+
+
+def prepare_create_tag(
+    engine: QueryPlanner, reader: Reader, access: Access, *, replaces: bool
+) -> PreparedDefinition:
+    """Prepare CREATE TAG, read up to TAG.
+
+    Raises:
+        LanceGatewayError: the statement is invalid, or there is no such version.
+    """
+    skips = reader.take("IF", "NOT", "EXISTS")
+    if skips and replaces:
+        raise reader.error("OR REPLACE and IF NOT EXISTS exclude each other; the name stands")
+    tag = _read_name(reader)
+    reader.expect("ON")
+    table_name = reader.table()
+    as_of = _read_version(reader)
+    reader.expect_end()
+    check_may_write(engine, table_name, access)
+    check_writable(engine, table_name)
+
+    def find_version() -> int:
+        table = engine.catalog.table(table_name)
+        newest = table.base()
+        return newest.version if as_of is None else engine.catalog.past.find(table, as_of).version
+
+    find_version()
+
+    def create(_control: RunControl | None) -> WriteResult:
+        check_may_write(engine, table_name, access)
+        version = find_version()
+        base = engine.catalog.table(table_name).base()
+        is_known = tag in read_tags(base)
+        if is_known and not replaces:
+            if skips:
+                return DONE
+            msg = f"table {table_name!r} has a tag {tag!r} already: use OR REPLACE to move it"
+            raise AlreadyExistsError(msg)
+        with _told_as_errors(base, tag):
+            change = base.dataset.tags.update if is_known else base.dataset.tags.create
+            change(tag, ("main", version))
+        return DONE
+
+    return PreparedDefinition(reader.text.sql, create, table_name)
+
+
+def prepare_drop_tag(
+    engine: QueryPlanner, reader: Reader, access: Access, *, if_exists: bool
+) -> PreparedDefinition:
+    """Prepare DROP TAG, read up to TAG [IF EXISTS].
+
+    Raises:
+        LanceGatewayError: the statement is invalid.
+    """
+    tag = reader.name("The name of a tag")
+    reader.expect("ON")
+    table_name = reader.table()
+    reader.expect_end()
+    check_may_write(engine, table_name, access)
+    check_writable(engine, table_name)
+
+    def drop(_control: RunControl | None) -> WriteResult:
+        check_may_write(engine, table_name, access)
+        base = engine.catalog.table(table_name).base()
+        tags = read_tags(base)
+        if tag in tags:
+            with _told_as_errors(base, tag):
+                base.dataset.tags.delete(tag)
+        elif not if_exists:
+            listed = ", ".join(map(repr, sorted(tags))) or "none"
+            msg = f"table {table_name!r} has no tag {tag!r}; it has {listed}"
+            raise NotFoundError(msg)
+        return DONE
+
+    return PreparedDefinition(reader.text.sql, drop, table_name)
+
+
+@contextmanager
+def _told_as_errors(base: BaseTable, tag: str) -> Iterator[None]:
+    """Say what Lance refuses: the version has gone meanwhile, or another client was first."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        msg = f"tag {tag!r} of table {base.name!r} can't be changed: {shorten_error(error)}; try again"
+        raise UnavailableError(msg) from error
+
+
+def _read_name(reader: Reader) -> str:
+    tag = reader.name("The name of a tag")
+    if not _NAME.fullmatch(tag) or tag.endswith(".lock") or ".." in tag:
+        # Lance makes some of these, and no reader can list the tags of the table any more.
+        msg = (
+            f"a tag can't be named {tag!r}: names have letters A to Z, digits, '_', '-' and single dots "
+            "within, and don't end in .lock"
+        )
+        raise InvalidInputError(msg)
+    return tag
+
+
+def _read_version(reader: Reader) -> AsOf | None:
+    """Take ``[FOR] VERSION | TIMESTAMP AS OF ..``; return None without it."""
+    if reader.word not in AS_OF_STARTS:
+        return None
+    found = read_as_of(reader.text, reader.at)
+    if found is None:
+        raise reader.error("Expected VERSION AS OF a number or a tag, TIMESTAMP AS OF a moment, or the end")
+    as_of, reader.at = found
+    return as_of
