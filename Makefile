@@ -26,9 +26,9 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
 # that they start and the next run would have to compile them again.
 export PYTHONDONTWRITEBYTECODE :=
 
-SOURCES := benchmarks examples execnodes gateway memwal pipeline planner protos sqlalchemy_lance_gateway tests
+SOURCES := benchmarks docs/site examples execnodes gateway memwal pipeline planner protos sqlalchemy_lance_gateway tests
 
-.PHONY: help demo test test-fast jdbc-drivers soak mutants bench lint format protos clean
+.PHONY: help demo test test-fast jdbc-drivers soak mutants bench lint format docs protos clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1	\2/' | expand -t 20
@@ -56,24 +56,28 @@ mutants: $(VENV)/.installed-dev ## Change what decides about rows, and see that 
 bench: $(VENV)/.installed-dev ## Measure against the floor and Lance's own scanners (SIZE=base rows)
 	@$(BIN)/python -m benchmarks $(if $(SIZE),--rows $(SIZE)) $(ARGS)
 
-lint: $(VENV)/.installed-dev ## Check style, types, direction of imports and generated protobuf modules
+lint: $(VENV)/.installed-dev ## Check style, types, direction of imports, generated protobuf modules and links of the documentation
 	@status=0; \
 	$(BIN)/ruff check $(wildcard $(SOURCES)) || status=$$?; \
 	$(BIN)/ruff format --check $(wildcard $(SOURCES)) || status=$$?; \
 	$(BIN)/mypy || status=$$?; \
 	$(BIN)/lint-imports || status=$$?; \
 	$(BIN)/python -m protos.generate --check || status=$$?; \
+	$(MAKE) docs || status=$$?; \
 	exit $$status
 
 format: $(VENV)/.installed-dev ## Format the sources and repair what ruff can repair
 	@$(BIN)/ruff check --fix $(wildcard $(SOURCES))
 	@$(BIN)/ruff format $(wildcard $(SOURCES))
 
+docs: $(VENV)/.installed-dev ## Make the documentation into a site (in site/); a link that leads nowhere fails
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build 2>&1 | { grep -v '^INFO' || true; }
+
 protos: $(VENV)/.installed-dev ## Generate the protobuf modules from their .proto files
 	@$(BIN)/python -m protos.generate
 
 clean: ## Remove the virtual environment, caches and the demo's data
-	rm -rf $(VENV) .jdbc-drivers demo-data bench-data build dist ./*.egg-info
+	rm -rf $(VENV) .jdbc-drivers demo-data bench-data build dist site ./*.egg-info
 	rm -rf mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
