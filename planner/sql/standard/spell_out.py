@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from planner.sql.standard.aggregate_orders import move_aggregate_orders
-from planner.sql.standard.fractions import name_units
-from planner.sql.standard.late_instants import name_late_units
+from planner.sql.standard.instants.fractions import name_units
+from planner.sql.standard.instants.late_instants import name_late_units
 from planner.sql.standard.named_windows import expand_windows
 from planner.sql.standard.row_values import compare_fields
 from planner.sql.standard.ties import keep_ties
