@@ -19,6 +19,7 @@ from planner.plans.forms.multisets import FindSchema
 from planner.sql.standard.query_bodies import (
     QueryBody,
     find_bodies,
+    find_column,
     find_outputs,
     find_sort_keys,
     split_alias,
@@ -126,7 +127,7 @@ class _SelectList:
         if text.words[tokens.stop - 1] == "*" and (len(tokens) == 1 or text.words[tokens.stop - 2] == "."):
             return _Output(tokens, tokens, None, self._plan_alone(tokens))
         expression, alias = split_alias(text, tokens)
-        return _Output(tokens, expression, alias or _find_column(text, expression))
+        return _Output(tokens, expression, alias or find_column(text, expression))
 
     def _rename_star(
         self,
@@ -192,15 +193,6 @@ class _SelectList:
         return names[0] if names else text.sql[text.start(tokens.start) : text.end(tokens.stop - 1)]
 
 
-def _find_column(text: SqlText, expression: range) -> str | None:
-    """Return the name of a column; None if an expression is something else."""
-    words, first = text.words, expression.start
-    if len(expression) % 2 == 0 or words[first] in {"NULL", "TRUE", "FALSE"}:
-        return None
-    is_column = all(text.is_name(i) if (i - first) % 2 == 0 else words[i] == "." for i in expression)
-    return text.name(expression.stop - 1) if is_column else None
-
-
 def _find_cast_column(text: SqlText, expression: range) -> str | None:
     """Return the name of a column that is cast, which PostgreSQL gives the output; None for others."""
     words, first, stop = text.words, expression.start, expression.stop
@@ -210,9 +202,9 @@ def _find_cast_column(text: SqlText, expression: range) -> str | None:
         and text.closing(first + 1) == stop - 1
     ):
         end = next((i for i in range(first + 2, stop) if words[i] == "AS"), first + 2)
-        return _find_column(text, range(first + 2, end))
+        return find_column(text, range(first + 2, end))
     end = next((i for i in expression if words[i] == "::"), first)
-    return _find_column(text, range(first, end))
+    return find_column(text, range(first, end))
 
 
 def _mean_the_same(text: SqlText, one: _Output, other: _Output) -> bool:

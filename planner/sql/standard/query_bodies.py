@@ -161,6 +161,15 @@ def split_alias(text: SqlText, output: range) -> tuple[range, str | None]:
     return output, None
 
 
+def find_column(text: SqlText, expression: range) -> str | None:
+    """Return the name of a column; None if an expression is something else."""
+    words, first = text.words, expression.start
+    if len(expression) % 2 == 0 or words[first] in {"NULL", "TRUE", "FALSE"}:
+        return None
+    is_column = all(text.is_name(i) if (i - first) % 2 == 0 else words[i] == "." for i in expression)
+    return text.name(expression.stop - 1) if is_column else None
+
+
 def _outside(text: SqlText, tokens: range) -> Iterator[int]:
     """Yield the tokens of a range that are outside of brackets and CASE, and no columns behind a dot."""
     depth = 0
