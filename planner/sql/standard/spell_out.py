@@ -18,6 +18,7 @@ from planner.sql.standard.aggregate_orders import move_aggregate_orders
 from planner.sql.standard.column_lists import move_column_lists
 from planner.sql.standard.instants.fractions import name_units
 from planner.sql.standard.instants.late_instants import name_late_units
+from planner.sql.standard.merged_columns import merge_columns
 from planner.sql.standard.named_windows import expand_windows
 from planner.sql.standard.row_values import compare_fields
 from planner.sql.standard.ties import keep_ties
@@ -41,6 +42,7 @@ FORMS: Final = (
     Form(frozenset({"WITHIN"}), move_aggregate_orders),
     Form(frozenset({"OVER"}), expand_windows),
     Form(frozenset({"TIES"}), keep_ties),
+    Form(frozenset({"USING"}), merge_columns),
     Form(frozenset({"TIMESTAMP", "TIMESTAMPTZ"}), name_units),
     Form(frozenset({"TIMESTAMP", "TIMESTAMPTZ"}), name_late_units),
     Form(frozenset({"=", "<>", "!=", "<", "<=", ">", ">=", "IN", "BETWEEN"}), compare_fields),

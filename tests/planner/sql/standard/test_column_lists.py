@@ -15,8 +15,7 @@ QUERIES = (
     'SELECT c, d FROM (SELECT plain AS "X", t."Id" FROM t ORDER BY "X", "Id" LIMIT 3) AS s (c, d)',
     'SELECT c FROM (SELECT "Id" FROM t UNION ALL SELECT 7) AS s (c)',
     'SELECT c, d FROM (SELECT plain AS "a.b", "Id" AS "Öl" FROM t) AS s (c, d)',
-    'WITH s (c, d) AS (SELECT "Id", plain + 1 FROM t -- to the end\n), r (e) AS (SELECT c FROM s) '
-    "SELECT * FROM s, r",
+    'WITH s (c, d) AS (SELECT "Id", plain + 1 FROM t -- end\n), r (e) AS (SELECT c FROM s) SELECT * FROM r',
     'WITH RECURSIVE s ("N") AS (SELECT 1 UNION ALL SELECT "N" + 1 FROM s WHERE "N" < 3) SELECT * FROM s',
     'SELECT plain FROM t WHERE (plain, 2) IN (SELECT plain, "Id" FROM t)',
     'SELECT plain FROM t WHERE (plain, 7) NOT IN (SELECT plain, "Id" FROM t)',
