@@ -91,8 +91,8 @@ MISREAD: Mapping[str, tuple[Callable[[_Words, int], bool], str]] = MappingProxyT
             "AND and OR behind IS DISTINCT FROM would belong to its right side: write (a IS DISTINCT FROM b)",
         ),
         "NATURAL": (
-            lambda words, i: words[i + 1] in {"RIGHT", "FULL"},
-            "NATURAL RIGHT and FULL JOIN are not offered: name the columns, as in FULL JOIN u USING (k)",
+            lambda words, i: words[i + 1] in {"LEFT", "RIGHT", "FULL"},
+            "NATURAL joins of one side are not offered: name the columns, as in LEFT JOIN u USING (k)",
         ),
         "ILIKE": (
             lambda words, i: words[i - 1] == "*" and words[i - 2] in {"SELECT", ",", ".", "DISTINCT", "ALL"},

@@ -34,7 +34,7 @@ def _find_common_tables(text: SqlText) -> Iterator[tuple[range, QueryBody]]:
     """Yield the tokens of common tables that are not recursive, and their queries."""
     bodies = {body.tokens.stop: body for body in reversed(find_bodies(text))}
     for body in bodies.values():
-        if text.words[body.tokens.start + 1] != "RECURSIVE":
+        if body.common_tables and text.words[body.tokens.start + 1] != "RECURSIVE":
             yield from ((one, bodies[one.stop - 1]) for one in body.common_tables if one.stop - 1 in bodies)
 
 

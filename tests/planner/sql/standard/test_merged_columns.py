@@ -1,4 +1,4 @@
-"""Columns of USING come from both sides of RIGHT and FULL joins. DuckDB judges."""
+"""Columns of USING come from the side that has a row, and stand where those of the left do. DuckDB judges."""
 
 from collections.abc import Iterator
 
@@ -24,6 +24,14 @@ QUERIES = (
     "SELECT id FROM t FULL JOIN u USING (id) UNION SELECT id FROM t RIGHT JOIN (SELECT 8) q (id) USING (id)",
     "SELECT n, q.id FROM t, LATERAL (SELECT id FROM t a RIGHT JOIN u USING (id) WHERE id > n LIMIT 1) q",
     "SELECT a.id, b.id FROM t a LEFT JOIN u b USING (id) WHERE b.id IS NULL",
+    # DataFusion would take the columns of "a".
+    "SELECT * FROM t b LEFT JOIN u a USING (id)",
+    "SELECT * FROM t b JOIN u a USING (id, k)",
+    "SELECT *, count(*) OVER () FROM u c LEFT JOIN t b USING (id) LEFT JOIN u a USING (id) WHERE id > 2",
+    "SELECT * FROM t c JOIN (SELECT m FROM u) b ON c.n = b.m + 4 LEFT JOIN u a USING (id)",
+    "SELECT count(id), max(id) FROM t b LEFT JOIN u a USING (id) WHERE id > 2",
+    'SELECT * FROM t b LEFT JOIN (SELECT "Odd", m FROM u) a USING ("Odd") UNION ALL SELECT 1, \'\', 2, 3, 4',
+    "SELECT q.id FROM (SELECT * FROM t b LEFT JOIN (SELECT id, m FROM u) a USING (id)) q",
 )
 SORTED = (
     "SELECT DISTINCT id FROM t FULL JOIN u USING (id) ORDER BY id",
@@ -39,6 +47,8 @@ REFUSED = (
     "SELECT id FROM t FULL JOIN (SELECT 9 AS id) USING (id)",
     "SELECT * RENAME (n AS x) FROM t FULL JOIN u USING (id)",
     "SELECT id FROM t NATURAL FULL JOIN u",
+    "SELECT * FROM (t b LEFT JOIN u a USING (id))",
+    "SELECT * FROM t c JOIN (SELECT m FROM u) b ON c.n = b.m LEFT JOIN (SELECT 9 AS id) USING (id)",
 )
 
 
@@ -49,7 +59,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judged]:
 
 
 @pytest.mark.parametrize("sql", QUERIES)
-def test_rows_of_the_right_side_have_their_column(judged: Judged, sql: str) -> None:
+def test_columns_come_from_the_side_that_has_a_row(judged: Judged, sql: str) -> None:
     judged.check(sql)
 
 
