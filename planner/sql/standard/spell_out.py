@@ -20,6 +20,7 @@ from planner.sql.standard.instants.fractions import name_units
 from planner.sql.standard.instants.late_instants import name_late_units
 from planner.sql.standard.merged_columns import merge_columns
 from planner.sql.standard.named_windows import expand_windows
+from planner.sql.standard.repeated_keys import leave_out_repeated_keys
 from planner.sql.standard.row_values import compare_fields
 from planner.sql.standard.ties import keep_ties
 from planner.sql.tokens import QUOTED, Edit, SqlText, apply_edits, number_parameters, tokenize
@@ -41,6 +42,7 @@ class Form:
 FORMS: Final = (
     Form(frozenset({"WITHIN"}), move_aggregate_orders),
     Form(frozenset({"OVER"}), expand_windows),
+    Form(frozenset({"GROUP"}), leave_out_repeated_keys),
     Form(frozenset({"TIES"}), keep_ties),
     Form(frozenset({"USING"}), merge_columns),
     Form(frozenset({"TIMESTAMP", "TIMESTAMPTZ"}), name_units),
