@@ -15,6 +15,7 @@ from typing import Final
 from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
 from planner.binding.names import NameResolver
 from planner.sql.search_call import SearchFunction
+from planner.sql.standard.spell_out import spell_out
 from planner.sql.subqueries.dialect import RewritingError, parse_query, write_parameter
 from planner.sql.subqueries.rewriting import (
     JoinedStatement,
@@ -53,7 +54,7 @@ def join_mistaken(sql: str, resolver: NameResolver) -> JoinedStatement | None:
         return None
     is_mistaken = "LATERAL" in text.words
     try:
-        before, query = _divide(text)
+        before, query = _divide(spell_out(text))
         statement = read_statement(parse_query(query), resolver)
         is_mistaken = has_mistaken_subqueries(statement)
         return _join(before, statement) if is_mistaken else None
@@ -80,7 +81,7 @@ def join_unplanned(sql: str, resolver: NameResolver) -> JoinedStatement:
         LanceGatewayError: it is no statement.
     """
     try:
-        before, query = _divide(tokenize(sql))
+        before, query = _divide(spell_out(tokenize(sql)))
         return _join(before, read_statement(parse_query(query), resolver))
     except RecursionError:
         msg = "it is nested too deeply"

@@ -28,8 +28,8 @@ from planner.sql.rewrites.scalar_subqueries import (
     rewrite_scalar_totals,
 )
 from planner.sql.rewrites.separate_lists import separate_lists
-from planner.sql.standard.late_comparisons import COMPARISONS, compare_late_dates
-from planner.sql.standard.late_truncations import truncate_late_instants
+from planner.sql.standard.instants.late_comparisons import COMPARISONS, compare_late_dates
+from planner.sql.standard.instants.late_truncations import truncate_late_instants
 from planner.sql.tokens import Edit, SqlText
 
 NESTED: Final = "SELECT .. SELECT"

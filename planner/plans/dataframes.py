@@ -116,10 +116,7 @@ class Frames:
             schema = frame.schema()
         else:
             schema = self._schema_reader.create_dataframe_from_logical_plan(optimized).schema()
-        shown = frame.shown if isinstance(frame, PlannedFrame) else None
-        if not shown:
-            return schema
-        return pa.schema([field.with_name(shown.get(field.name, field.name)) for field in schema])
+        return frame.show_names(schema) if isinstance(frame, PlannedFrame) else schema
 
     def plan(
         self,

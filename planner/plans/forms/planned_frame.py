@@ -40,6 +40,12 @@ class PlannedFrame(DataFrame):
             self._optimized = super().optimized_logical_plan()
         return self._optimized
 
+    def show_names(self, schema: pa.Schema) -> pa.Schema:
+        """Return the schema of the result with the names that clients see."""
+        if not self.shown:
+            return schema
+        return pa.schema([field.with_name(self.shown.get(field.name, field.name)) for field in schema])
+
 
 def number_names(schema: pa.Schema) -> pa.Schema:
     """Return a schema whose columns have different names, as DataFusion gives them to those of joins."""

@@ -19,12 +19,14 @@ from planner.plans.forms.multisets import FindSchema
 from planner.sql.standard.query_bodies import (
     QueryBody,
     find_bodies,
+    find_column,
     find_outputs,
     find_sort_keys,
     split_alias,
 )
 from planner.sql.tokens import Edit, SqlText, apply_edits, quote, tokenize
 
+_STAR_OPTIONS: Final = frozenset({"EXCLUDE", "EXCEPT", "REPLACE", "RENAME"})
 _DIRECTIONS: Final = frozenset({"ASC", "DESC", "NULLS", "FIRST", "LAST"})
 
 
@@ -123,10 +125,10 @@ class _SelectList:
 
     def _read(self, tokens: range) -> _Output:
         text = self._text
-        if text.words[tokens.stop - 1] == "*" and (len(tokens) == 1 or text.words[tokens.stop - 2] == "."):
+        if _find_star(text, tokens) is not None:
             return _Output(tokens, tokens, None, self._plan_alone(tokens))
         expression, alias = split_alias(text, tokens)
-        return _Output(tokens, expression, alias or _find_column(text, expression))
+        return _Output(tokens, expression, alias or find_column(text, expression))
 
     def _rename_star(
         self,
@@ -137,8 +139,8 @@ class _SelectList:
         named: dict[str, str],
     ) -> None:
         text = self._text
-        first, last = star.tokens.start, star.tokens.stop - 1
-        relation = text.sql[text.start(first) : text.start(last)]
+        first, last, at = star.tokens.start, star.tokens.stop - 1, _find_star(text, star.tokens)
+        relation = text.sql[text.start(first) : text.start(first if at is None else at)]
         columns = []
         for name in star.stars:
             column = f"{relation}{quote(name)}"
@@ -147,7 +149,8 @@ class _SelectList:
                 named[f"{name}#{number}"] = name
                 column += f" AS {quote(f'{name}#{number}')}"
             columns.append(column)
-        if not taken.keys().isdisjoint(star.stars) and len(set(star.stars)) == len(star.stars):
+        is_plain = len(set(star.stars)) == len(star.stars) and "REPLACE" not in text.words[first : last + 1]
+        if is_plain and not taken.keys().isdisjoint(star.stars):
             edits.append(Edit.replace(text.start(first), text.end(last), ", ".join(columns)))
         for name in star.stars:
             taken.setdefault(name, star)
@@ -192,13 +195,13 @@ class _SelectList:
         return names[0] if names else text.sql[text.start(tokens.start) : text.end(tokens.stop - 1)]
 
 
-def _find_column(text: SqlText, expression: range) -> str | None:
-    """Return the name of a column; None if an expression is something else."""
-    words, first = text.words, expression.start
-    if len(expression) % 2 == 0 or words[first] in {"NULL", "TRUE", "FALSE"}:
+def _find_star(text: SqlText, output: range) -> int | None:
+    """Return the token of the star that an output is, whatever is left out of it; None if it is none."""
+    words = text.words
+    at = next((i for i in output if words[i] == "*"), None)
+    if at is None or (at > output.start and words[at - 1] != "."):
         return None
-    is_column = all(text.is_name(i) if (i - first) % 2 == 0 else words[i] == "." for i in expression)
-    return text.name(expression.stop - 1) if is_column else None
+    return at if at + 1 == output.stop or words[at + 1] in _STAR_OPTIONS else None
 
 
 def _find_cast_column(text: SqlText, expression: range) -> str | None:
@@ -210,9 +213,9 @@ def _find_cast_column(text: SqlText, expression: range) -> str | None:
         and text.closing(first + 1) == stop - 1
     ):
         end = next((i for i in range(first + 2, stop) if words[i] == "AS"), first + 2)
-        return _find_column(text, range(first + 2, end))
+        return find_column(text, range(first + 2, end))
     end = next((i for i in expression if words[i] == "::"), first)
-    return _find_column(text, range(first, end))
+    return find_column(text, range(first, end))
 
 
 def _mean_the_same(text: SqlText, one: _Output, other: _Output) -> bool:

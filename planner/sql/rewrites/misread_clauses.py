@@ -90,6 +90,10 @@ MISREAD: Mapping[str, tuple[Callable[[_Words, int], bool], str]] = MappingProxyT
             _has_connective_behind,
             "AND and OR behind IS DISTINCT FROM would belong to its right side: write (a IS DISTINCT FROM b)",
         ),
+        "NATURAL": (
+            lambda words, i: words[i + 1] in {"LEFT", "RIGHT", "FULL"},
+            "NATURAL joins of one side are not offered: name the columns, as in LEFT JOIN u USING (k)",
+        ),
         "ILIKE": (
             lambda words, i: words[i - 1] == "*" and words[i - 2] in {"SELECT", ",", ".", "DISTINCT", "ALL"},
             "* ILIKE is not offered: name the columns",

@@ -70,7 +70,7 @@ def _read_body(text: SqlText, tokens: range) -> QueryBody:
     at, common_tables = _skip_common_tables(text, tokens)
     operands, operators = [], []
     begin, end = at, tokens.stop
-    for i in _outside(text, range(at, tokens.stop)):
+    for i in outside(text, range(at, tokens.stop)):
         word = words[i]
         if word in _TAILS:
             end = i
@@ -119,7 +119,7 @@ def find_outputs(text: SqlText, operand: range) -> Sequence[range]:
         if words[at] == "ON" and words[at + 1] == "(":
             at = text.closing(at + 1) + 1
     end = operand.stop
-    for i in _outside(text, range(at, operand.stop)):
+    for i in outside(text, range(at, operand.stop)):
         if words[i] in _AFTER_OUTPUTS and not (words[i] == "FROM" and words[i - 1] == "DISTINCT"):
             end = i
             break
@@ -132,7 +132,7 @@ def find_sort_keys(text: SqlText, tail: range) -> Sequence[range]:
     if not tail or words[tail.start : tail.start + 2] != ("ORDER", "BY"):
         return ()
     first, end = tail.start + 2, tail.stop
-    for i in _outside(text, range(first, tail.stop)):
+    for i in outside(text, range(first, tail.stop)):
         if words[i] in _TAILS:
             end = i
             break
@@ -142,7 +142,7 @@ def find_sort_keys(text: SqlText, tail: range) -> Sequence[range]:
 def split(text: SqlText, tokens: range) -> Iterator[range]:
     """Yield the tokens between the commas of a list."""
     begin = tokens.start
-    for i in _outside(text, tokens):
+    for i in outside(text, tokens):
         if text.words[i] == ",":
             yield range(begin, i)
             begin = i + 1
@@ -155,13 +155,22 @@ def split_alias(text: SqlText, output: range) -> tuple[range, str | None]:
     if len(output) > 2 and words[last - 1] == "AS":
         return range(output.start, last - 1), text.name(last)
     before = words[last - 1]
-    is_alias = len(output) > 1 and text.is_name(last) and words[last] != "END"
+    is_alias = len(output) > 1 and text.is_name(last) and words[last] != "END" and before != "OVER"
     if is_alias and (before in {")", "]", "0", STRING, QUOTED, "END"} or text.is_name(last - 1)):
         return range(output.start, last), text.name(last)
     return output, None
 
 
-def _outside(text: SqlText, tokens: range) -> Iterator[int]:
+def find_column(text: SqlText, expression: range) -> str | None:
+    """Return the name of a column; None if an expression is something else."""
+    words, first = text.words, expression.start
+    if len(expression) % 2 == 0 or words[first] in {"NULL", "TRUE", "FALSE"}:
+        return None
+    is_column = all(text.is_name(i) if (i - first) % 2 == 0 else words[i] == "." for i in expression)
+    return text.name(expression.stop - 1) if is_column else None
+
+
+def outside(text: SqlText, tokens: range) -> Iterator[int]:
     """Yield the tokens of a range that are outside of brackets and CASE, and no columns behind a dot."""
     depth = 0
     for i in tokens:

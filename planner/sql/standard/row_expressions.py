@@ -14,8 +14,8 @@ from planner.sql.rewrites.clauses import rewrite_like_escapes
 from planner.sql.rewrites.computed_lists import compute_lists_by_row
 from planner.sql.rewrites.misread_clauses import refuse_misread
 from planner.sql.rewrites.separate_lists import separate_lists
-from planner.sql.standard.late_comparisons import compare_late_dates
-from planner.sql.standard.late_truncations import truncate_late_instants
+from planner.sql.standard.instants.late_comparisons import compare_late_dates
+from planner.sql.standard.instants.late_truncations import truncate_late_instants
 from planner.sql.standard.spell_out import spell_out
 from planner.sql.tokens import apply_edits, tokenize
 

@@ -306,7 +306,7 @@ DESCRIBE SELECT id FROM "orders#1" AS "orders"
 ## tables of information_schema are completed, if DataFusion fills them in part
 SELECT table_name FROM information_schema.tables JOIN lance.information_schema.columns USING (table_name)
 --
-SELECT table_name FROM "information_schema#tables" AS "tables" JOIN "information_schema#columns" AS "columns" USING (table_name)
+SELECT "tables"."table_name" AS "table_name" FROM "information_schema#tables" AS "tables" JOIN "information_schema#columns" AS "columns" USING (table_name)
 
 ## the others are DataFusion's
 SELECT table_name, i.schema_name FROM information_schema.views, lance.information_schema.schemata AS i

@@ -20,6 +20,7 @@ from planner.bridge.run_control import RunControl, run_isolated
 from planner.plans.checks.coarse_instants import instants_of, may_lose_fractions, refuse_lost_fractions
 from planner.plans.errors import translate_error
 from planner.plans.forms.multisets import MULTISETS, number_equal_rows
+from planner.plans.forms.planned_frame import PlannedFrame, plan_unique
 from planner.scans.settings import SessionSettings
 from planner.sql.statement_reader import NO_PART, Part, StatementReader
 from planner.sql.tokens import quote
@@ -103,17 +104,17 @@ class _RowsPlan:
             raise translate_error(error, self.bound, run.failure) from error
         return pa.Table.from_batches(batches, batches[0].schema) if batches else None
 
-    def _infer_schema(self, frame: DataFrame) -> pa.Schema:
+    def _infer_schema(self, frame: PlannedFrame) -> pa.Schema:
         """Return the schema of the optimized plan; unoptimized, a CASE has the type of its first THEN."""
         try:
             plan = frame.optimized_logical_plan()
-            return policy_context().create_dataframe_from_logical_plan(plan).schema()
+            return frame.show_names(policy_context().create_dataframe_from_logical_plan(plan).schema())
         except Exception as error:
             raise translate_error(error, self.bound, None) from error
 
     def _plan_frame(
         self, tables: Mapping[str, pa.Table], values: Sequence[pa.Scalar] | None, run: _QueryRun
-    ) -> DataFrame:
+    ) -> PlannedFrame:
         bound = self.bound
         context = policy_context()
         for reference in bound.references:
@@ -124,10 +125,17 @@ class _RowsPlan:
         if bound.distances:
             register_distances(context, bound.distances, run)
         text, param_values = (bound.render(), {}) if values is None else bound.with_values(values)
+
+        def plan(text: str, _: str) -> DataFrame:
+            return context.sql(text, param_values=param_values or None)
+
+        def find_schema(part: str) -> pa.Schema:
+            return plan(part, part).schema()
+
         try:
             if MULTISETS.search(text):
-                text, _ = number_equal_rows(text, lambda part: context.sql(part).schema())
-            frame = context.sql(text, param_values=param_values or None)
+                text, _ = number_equal_rows(text, find_schema)
+            frame = plan_unique(bound.kind, plan, text, text, find_schema)
             is_typed = values is not None or not bound.parameter_count
             if is_typed and may_lose_fractions(text, instants_of(self.schemas.values())):
                 refuse_lost_fractions(frame)

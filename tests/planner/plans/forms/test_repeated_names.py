@@ -37,6 +37,9 @@ NAMES = {
     "SELECT *, id FROM t": ["id", "k", "s", "id"],
     "SELECT id, * FROM t": ["id", "id", "k", "s"],
     "SELECT *, id * 2 AS id FROM t": ["id", "k", "s", "id"],
+    "SELECT * EXCLUDE (k), id FROM t": ["id", "s", "id"],
+    "SELECT id, t.* EXCLUDE (k) FROM t": ["id", "id", "s"],
+    "SELECT * REPLACE (1 AS k), id FROM t": ["id", "k", "s", "id"],
     "SELECT t.*, t.* FROM t": ["id", "k", "s", "id", "k", "s"],
     "SELECT a.*, b.* FROM t a JOIN u b ON a.id = b.id": ["id", "k", "s", "id", "s"],
     "SELECT *, a.k FROM t a JOIN u b ON a.id = b.id": ["id", "k", "s", "id", "s", "k"],
@@ -53,6 +56,7 @@ NAMES = {
     "SELECT id FROM t WHERE id IN (SELECT max(id) FROM (SELECT id, id FROM u) q)": ["id"],
     "SELECT (SELECT max(id) FROM u), (SELECT max(id) FROM u)": ["max(u.id)", "max(u.id)"],
     "SELECT row_number() OVER (ORDER BY id), row_number() OVER (ORDER BY id) FROM t ORDER BY 1": None,
+    "SELECT rank() OVER w, rank() OVER w FROM t WINDOW w AS (ORDER BY s)": None,
     "SELECT count(*) FILTER (WHERE ms > TIMESTAMP '2024-01-01') AS g, n AS g FROM v GROUP BY n": ["g", "g"],
     "SELECT id, id FROM t WHERE id NOT IN (SELECT id FROM u) OR k = 2": ["id", "id"],
 }

@@ -58,6 +58,15 @@ MEMBERSHIPS = [
     "(id, k) IN (VALUES (1, 1), (6, 3))",
     "(id, k) IN (WITH w AS (SELECT id, k FROM u) SELECT * FROM w)",
 ]
+# DuckDB has no subqueries of several columns that read columns around them.
+CORRELATED = {
+    "(t.id, t.k) IN (SELECT u.id, u.k FROM u WHERE u.k <= t.id)": (
+        "EXISTS (SELECT 1 FROM u WHERE u.k <= t.id AND u.id = t.id AND u.k = t.k)"
+    ),
+    "(t.id, t.k) NOT IN (SELECT u.id, u.k FROM u WHERE u.k <= t.id)": (
+        "NOT EXISTS (SELECT 1 FROM u WHERE u.k <= t.id AND (u.id = t.id AND u.k = t.k) IS NOT FALSE)"
+    ),
+}
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +86,13 @@ def test_fields_are_compared_one_by_one(judged: Judged, condition: str) -> None:
 @pytest.mark.parametrize("condition", MEMBERSHIPS)
 def test_rows_are_looked_for_among_those_of_a_subquery(judged: Judged, condition: str) -> None:
     judged.check(f"SELECT * FROM t WHERE {condition}")
+
+
+@pytest.mark.parametrize("condition", CORRELATED)
+def test_subqueries_of_rows_may_read_columns_around_them(judged: Judged, condition: str) -> None:
+    found = rows_of(judged.engine.execute(f"SELECT * FROM t WHERE {condition}").read_all())
+    expected = judged.judge.execute(f"SELECT * FROM t WHERE {CORRELATED[condition]}").fetchall()
+    assert sorted(found, key=repr) == sorted(expected, key=repr)
 
 
 def test_parameters_are_copied_with_their_numbers(judged: Judged) -> None:

@@ -35,6 +35,15 @@ QUERIES = {
     "WITH w AS (SELECT * FROM t) SELECT id % 3 AS m FROM w ORDER BY id % 3, s FETCH FIRST 2 ROWS WITH TIES": (
         "SELECT id % 3 AS m FROM t QUALIFY rank() OVER (ORDER BY id % 3, s) <= 2"
     ),
+    "SELECT a.id, (SELECT count(*) FROM t AS b WHERE b.id < a.id) AS n FROM t AS a "
+    "ORDER BY a.k NULLS LAST FETCH FIRST 2 ROWS WITH TIES": (
+        "SELECT id, id - 1 AS n FROM t QUALIFY rank() OVER (ORDER BY k NULLS LAST) <= 2"
+    ),
+    "SELECT a.id, c.id AS best FROM t AS a, LATERAL (SELECT id FROM t AS b WHERE b.id <= a.id "
+    "ORDER BY k NULLS LAST FETCH FIRST ROW WITH TIES) AS c": (
+        "SELECT a.id, b.id AS best FROM t AS a JOIN t AS b ON b.id <= a.id "
+        "QUALIFY rank() OVER (PARTITION BY a.id ORDER BY b.k NULLS LAST) <= 1"
+    ),
 }
 
 

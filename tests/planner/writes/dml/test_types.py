@@ -152,3 +152,10 @@ def test_an_error_that_is_told_anew_keeps_what_it_carries() -> None:
     again = replace_message(error, "some more")
     assert isinstance(again, PartlyWrittenError)
     assert (str(again), again.receipt.num_rows, again.status) == ("some more", 3, "UNAVAILABLE")
+
+
+def test_returning_names_a_column_twice(lake: Lake) -> None:
+    done = lake.write("UPDATE things SET n = 56 WHERE id = 1 RETURNING id, id, n + 1 AS id").rows
+    assert done is not None
+    assert done.column_names == ["id", "id", "id"]
+    assert [column.to_pylist() for column in done.columns] == [[1], [1], [57]]

@@ -17,7 +17,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from planner.sql.standard.late_comparisons import find_read_instants, find_start
+from planner.sql.standard.instants.late_comparisons import find_read_instants, find_start
 from planner.sql.tokens import STRING, Edit, SqlText
 
 _ZONELESS: Final = frozenset({None, "UTC", "+00:00"})

@@ -13,7 +13,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from planner.sql.standard.late_instants import is_late
+from planner.sql.standard.instants.late_instants import is_late
 from planner.sql.tokens import STRING, Edit, SqlText
 
 COMPARISONS: Final = frozenset({"=", "<>", "!=", "<", "<=", ">", ">="})

@@ -1,0 +1,1 @@
+"""Forms of timestamps whose units DataFusion reads otherwise."""
