@@ -179,8 +179,10 @@ def group_by_fragment(addresses: np.ndarray) -> dict[int, np.ndarray]:
     """Return ascending offsets per fragment of row addresses."""
     if not len(addresses):
         return {}
-    ordered = np.sort(addresses)
+    ordered = addresses if (addresses[1:] >= addresses[:-1]).all() else np.sort(addresses)
     fragment_ids = ordered >> OFFSET_BITS
+    if fragment_ids[0] == fragment_ids[-1]:
+        return {int(fragment_ids[0]): (ordered & OFFSET_MASK).astype(np.uint32)}
     starts = [0, *(np.flatnonzero(np.diff(fragment_ids)) + 1).tolist()]
     offsets = np.split((ordered & OFFSET_MASK).astype(np.uint32), starts[1:])
     return {int(fragment_ids[start]): part for start, part in zip(starts, offsets, strict=True)}
