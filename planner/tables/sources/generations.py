@@ -122,7 +122,7 @@ class GenerationDataset:
     @cached_property
     def has_tombstones(self) -> bool:
         """Whether rows have a tombstone flag; tables without primary key have none."""
-        return TOMBSTONE in self.dataset.schema.names
+        return any(field.name() == TOMBSTONE for field in self.dataset.lance_schema.fields())
 
     def source(self, base: BaseTable) -> LanceSource:
         """Return the generation as a source; the same object for every query of a base version."""

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from planner.tables.sources.generations import LayerKeys
 
-_SPARSEST = 32
+SPARSEST = 32
 """Integer keys have a place each in an array with up to so many places for each of them."""
 
 
@@ -72,7 +72,7 @@ def _last_of_narrow_integers(keys: pa.Array) -> np.ndarray | None:
     values = keys.to_numpy().astype(np.int64, copy=False)
     lowest = int(values.min())
     span = int(values.max()) - lowest + 1
-    if span <= count * _SPARSEST:
+    if span <= count * SPARSEST:
         return _last_of_numbers(values - lowest, span)
     if span * count >= 1 << 63:
         return None
