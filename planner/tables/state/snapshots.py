@@ -294,7 +294,7 @@ class Snapshots:
 def _call_each(
     make: Callable[[_GenerationName], GenerationDataset], names: Sequence[_GenerationName]
 ) -> list[GenerationDataset]:
-    """Call a function for each name, several at a time if there are many: each call waits for Lance's threads.
+    """Call a function for each name, several at a time if there are many.
 
     The threads are made for it: a pool of the catalog may be full of those that wait for this snapshot.
     """

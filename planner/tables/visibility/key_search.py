@@ -138,14 +138,16 @@ class KeySearch:
             if together:
                 sources = [one.source(base) for one in together]
                 fragments = [(source, one) for source in sources for one in source.fragments.all]
-                found = self._keep_keys(base, (keys for _, _, keys in read_with_keys(base, together, fragments)))
+                found = self._keep_keys(
+                    base, (keys for _, _, keys in read_with_keys(base, together, fragments))
+                )
         return [
             keys or found.get(one.place) or self.read_keys(base, one)
             for one, keys in zip(generations, known, strict=True)
         ]
 
     def read_along(self, base: BaseTable, generations: Sequence[GenerationDataset]) -> ReadTogether:
-        """Return a function that reads columns of small generations, and keeps keys of these in the same scan."""
+        """Return a function that reads columns of small generations, and keeps keys of the same scan."""
 
         def read(
             fragments: Iterable[Fragment], columns: Sequence[str]

@@ -182,7 +182,7 @@ class Visibility:
             return grown.masks
 
     def read_along(self, snapshot: TableSnapshot) -> ReadTogether:
-        """Return a function that reads columns of small generations, and in the same scan keys that masks need."""
+        """Return a function that reads columns of small generations, with keys that masks need."""
         missing = [
             generation
             for region in snapshot.regions.values()
@@ -381,7 +381,9 @@ def _name_layers(base: BaseTable, generations: Sequence[GenerationDataset]) -> l
     names: list[_LayerName] = []
     later = b""
     for place in reversed(_list_places(generations)):
-        later = hashlib.blake2b(b"%b%d %b" % (later, place.number, place.uri.encode(errors="surrogatepass")), digest_size=16).digest()
+        later = hashlib.blake2b(
+            b"%b%d %b" % (later, place.number, place.uri.encode(errors="surrogatepass")), digest_size=16
+        ).digest()
         names.append(_LayerName(base.key, later))
     return names[::-1]
 
