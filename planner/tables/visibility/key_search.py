@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 from execnodes.rows import lance_filter
 from execnodes.rows.row_mask import group_by_fragment
 from execnodes.storage.data_files import Columns, Place, StoredFragment
-from execnodes.storage.source import ReadTogether
 from planner.tables.shared.cache import SHARED_BYTES, Encoding, SharedCache
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.caches import ENTRY_OVERHEAD, ByteCache
@@ -146,19 +145,19 @@ class KeySearch:
             for one, keys in zip(generations, known, strict=True)
         ]
 
-    def read_along(self, base: BaseTable, generations: Sequence[GenerationDataset]) -> ReadTogether:
-        """Return a function that reads columns of small generations, and keeps keys of the same scan."""
-
-        def read(
-            fragments: Iterable[Fragment], columns: Sequence[str]
-        ) -> Iterator[tuple[Fragment, pa.Table]]:
-            known = self._cache.get_many([_GenerationKeysName(base.key, one.place) for one in generations])
-            missing = [one for one, keys in zip(generations, known, strict=True) if keys is None]
-            found = list(read_with_keys(base, self._select_together(missing), fragments, columns))
-            self._keep_keys(base, (keys for _, _, keys in found))
-            yield from ((fragment, rows) for fragment, rows, _ in found)
-
-        return read
+    def read_along(
+        self,
+        base: BaseTable,
+        generations: Sequence[GenerationDataset],
+        fragments: Iterable[Fragment],
+        columns: Sequence[str],
+    ) -> Iterator[tuple[Fragment, pa.Table]]:
+        """Read columns of small fragments, and in the same scan the keys of generations that are not kept."""
+        known = self._cache.get_many([_GenerationKeysName(base.key, one.place) for one in generations])
+        missing = [one for one, keys in zip(generations, known, strict=True) if keys is None]
+        found = list(read_with_keys(base, self._select_together(missing), fragments, columns))
+        self._keep_keys(base, (keys for _, _, keys in found))
+        yield from ((fragment, rows) for fragment, rows, _ in found)
 
     def _select_together(self, generations: Iterable[GenerationDataset]) -> list[GenerationDataset]:
         """Return the generations whose keys may be read with others: some have a file of their own."""

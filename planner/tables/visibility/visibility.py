@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
@@ -31,11 +31,11 @@ import pyarrow as pa
 
 from execnodes.rows.row_mask import FragmentMask, RowMask, build_mask, group_by_fragment
 from execnodes.storage.data_files import Columns, FragmentFiles, Place, StoredFragment
-from execnodes.storage.source import ReadTogether
 from planner.tables.shared.cache import SharedCache
 from planner.tables.sources.base_table import BaseTable, BaseVersion
 from planner.tables.sources.caches import ENTRY_OVERHEAD, ByteCache
 from planner.tables.sources.generations import GenerationDataset
+from planner.tables.sources.read_together import Fragment
 from planner.tables.sources.snapshot import TableSnapshot
 from planner.tables.visibility.key_join import find_rows
 from planner.tables.visibility.key_search import KeySearch
@@ -181,15 +181,17 @@ class Visibility:
                 self._cache.put(key, grown, grown.masks.nbytes)
             return grown.masks
 
-    def read_along(self, snapshot: TableSnapshot) -> ReadTogether:
-        """Return a function that reads columns of small generations, with keys that masks need."""
+    def read_along(
+        self, snapshot: TableSnapshot, fragments: Iterable[Fragment], columns: Sequence[str]
+    ) -> Iterator[tuple[Fragment, pa.Table]]:
+        """Read columns of small generations, and in the same scan the keys that masks need."""
         missing = [
             generation
             for region in snapshot.regions.values()
             if not all(name in self._cache for name in _name_layers(snapshot.base, region.generations))
             for generation in region.generations
         ]
-        return self.search.read_along(snapshot.base, missing) if missing else snapshot.base.together.read
+        return self.search.read_along(snapshot.base, missing, fragments, columns)
 
     def _compute_flushed_masks(self, snapshot: TableSnapshot) -> SnapshotMasks:
         base = snapshot.base
