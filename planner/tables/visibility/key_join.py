@@ -26,7 +26,7 @@ from memwal.errors import InvalidInputError
 from planner.bridge.run_control import raise_panics
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.keys import combine_key_columns, stream_physical_keys
-from planner.tables.visibility.newest import SPARSEST
+from planner.tables.visibility.newest import has_places
 
 _ROW, _LAYER = "row", "layer"
 _BATCH_ROWS = 1 << 16
@@ -231,7 +231,7 @@ def find_order(integers: np.ndarray) -> np.ndarray:
     count = len(integers)
     lowest = int(integers.min()) if count else 0
     span = int(integers.max()) - lowest + 1 if count else 0
-    if span > count * SPARSEST:
+    if not has_places(span, count):
         return np.argsort(integers, kind="stable")
     rows = np.arange(1, count + 1, dtype=np.uint32)
     places = np.zeros(span, dtype=np.uint32)

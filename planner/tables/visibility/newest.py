@@ -10,8 +10,10 @@ import pyarrow.compute as pc
 
 from planner.tables.sources.generations import LayerKeys
 
-SPARSEST = 32
+_SPARSEST = 32
 """Integer keys have a place each in an array with up to so many places for each of them."""
+_MOST_PLACES = 1 << 24
+"""And with up to so many, of four bytes, in all."""
 
 
 def find_newest(layer: LayerKeys) -> np.ndarray:
@@ -43,6 +45,11 @@ def _number_keys(columns: Sequence[pa.Array]) -> pa.Array:
     return pa.array(numbers)
 
 
+def has_places(span: int, count: int) -> bool:
+    """Return whether so many integers within a span are numbered by places rather than sorted."""
+    return span <= min(count * _SPARSEST, _MOST_PLACES)
+
+
 def find_last_of_each(keys: pa.Array) -> np.ndarray:
     """Flag the rows that are the last of their key."""
     narrow = _last_of_narrow_integers(keys)
@@ -72,7 +79,7 @@ def _last_of_narrow_integers(keys: pa.Array) -> np.ndarray | None:
     values = keys.to_numpy().astype(np.int64, copy=False)
     lowest = int(values.min())
     span = int(values.max()) - lowest + 1
-    if span <= count * SPARSEST:
+    if has_places(span, count):
         return _last_of_numbers(values - lowest, span)
     if span * count >= 1 << 63:
         return None
