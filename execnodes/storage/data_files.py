@@ -122,7 +122,7 @@ class DataFileId:
         """
         return DataFileId(
             _find_base(file.base_id, bases),
-            file._path,  # noqa: SLF001 - the property makes a class at each access
+            str(file.path),
             file.file_size_bytes,
             (file.file_major_version, file.file_minor_version),
             tuple(file.fields),
