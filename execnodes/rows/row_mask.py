@@ -18,6 +18,9 @@ OFFSET_MASK = (1 << OFFSET_BITS) - 1
 CHUNK_ROWS = 65_536
 """Rows that are masked, and kept, together."""
 
+_SPARSEST = 64
+"""A mask of up to so many rows for each that is hidden is unpacked; bits of fewer are hidden one by one."""
+
 ShownRows = tuple[tuple[int, tuple[bytes, ...] | None], ...]
 """Fragment ids, each with the digests of what is visible of its chunks; None where all rows are."""
 
@@ -61,8 +64,15 @@ class FragmentMask:
 
     def without(self, offsets: np.ndarray) -> FragmentMask:
         """Return a mask that also hides the rows at these offsets (in any order, with repetitions)."""
-        bits = np.frombuffer(self.visible.buffers()[1], np.uint8, (len(self.visible) + 7) // 8).copy()
-        np.bitwise_and.at(bits, offsets >> 3, ~(1 << (offsets & 7)).astype(np.uint8))
+        rows = len(self.visible)
+        bits = np.frombuffer(self.visible.buffers()[1], np.uint8, (rows + 7) // 8)
+        if len(offsets) * _SPARSEST < rows:
+            bits = bits.copy()
+            np.bitwise_and.at(bits, offsets >> 3, ~(1 << (offsets & 7)).astype(np.uint8))
+        else:
+            flags = np.unpackbits(bits, count=rows, bitorder="little")
+            flags[offsets] = 0
+            bits = np.packbits(flags, bitorder="little")
         visible = pa.Array.from_buffers(pa.bool_(), len(self.visible), [None, pa.py_buffer(bits)])
         mask = FragmentMask(visible, self.hides_deleted)
         known = vars(self).get("digests")
@@ -179,8 +189,10 @@ def group_by_fragment(addresses: np.ndarray) -> dict[int, np.ndarray]:
     """Return ascending offsets per fragment of row addresses."""
     if not len(addresses):
         return {}
-    ordered = np.sort(addresses)
+    ordered = addresses if (addresses[1:] >= addresses[:-1]).all() else np.sort(addresses)
     fragment_ids = ordered >> OFFSET_BITS
+    if fragment_ids[0] == fragment_ids[-1]:
+        return {int(fragment_ids[0]): (ordered & OFFSET_MASK).astype(np.uint32)}
     starts = [0, *(np.flatnonzero(np.diff(fragment_ids)) + 1).tolist()]
     offsets = np.split((ordered & OFFSET_MASK).astype(np.uint32), starts[1:])
     return {int(fragment_ids[start]): part for start, part in zip(starts, offsets, strict=True)}

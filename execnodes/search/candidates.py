@@ -9,14 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from execnodes.node import ROW_ADDRESS, ExecNode, TaskContext, UnaryExec, UnionExec
 from execnodes.search.source import QUERY_INDEX, SOURCE, SearchSource
-from execnodes.storage.source import LanceSource
 from memwal.errors import InvalidInputError
 
 SEARCHERS = 8
@@ -31,8 +30,7 @@ Result = TypeVar("Result")
 
 def choose_helper_count(sources: Iterable[SearchSource]) -> int:
     """Return the number of helper threads for a search of these sources."""
-    datasets: list[Any] = [source.rows.dataset for source in sources if isinstance(source.rows, LanceSource)]
-    return WAITING_HELPERS if any("://" in dataset.uri for dataset in datasets) else HELPERS
+    return WAITING_HELPERS if any(source.is_far for source in sources) else HELPERS
 
 
 def run_concurrently(tasks: Sequence[Callable[[], Result]], helpers: int = HELPERS) -> list[Result]:

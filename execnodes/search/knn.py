@@ -15,7 +15,7 @@ from execnodes.rows.lance_filter import RowFilter
 from execnodes.rows.row_mask import CHUNK_ROWS, OFFSET_BITS, OFFSET_MASK, FragmentMask, RowMask
 from execnodes.search.distances import Found
 from execnodes.search.source import VECTOR_CANDIDATES, SearchSource, VectorRequest
-from execnodes.search.vector_blocks import VectorCache, count_hidden_rows, count_physical_rows
+from execnodes.search.vector_blocks import VectorCache, count_hidden_rows
 from execnodes.search.vector_search import FEW_ROWS, IndexSearch, search_all_rows, search_index
 from execnodes.storage.source import LanceSource, MemTableSource, convert_columns
 
@@ -174,7 +174,7 @@ class KnnExec(ExecNode):
 
     def _is_index_worthwhile(self, index: IndexSearch, k: int) -> bool:
         """Return whether reading all live rows would cost more than an index search."""
-        live = count_physical_rows(self._filtered_source) - count_hidden_rows(self._filtered_source)
+        live = self._filtered_source.physical_rows - count_hidden_rows(self._filtered_source)
         return live > max(FEW_ROWS, WORTH_ASKING * k * (index.refine_factor or 1))
 
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 from execnodes.node import TaskContext
 from execnodes.search.candidates import ConcurrentUnionExec, run_concurrently
 from execnodes.search.distances import NearestRows
-from execnodes.search.knn import KnnExec, build_candidates
-from execnodes.search.source import SearchSource
+from execnodes.search.knn import KnnExec
+from execnodes.search.source import VECTOR_CANDIDATES, SearchSource
 from execnodes.search.vector_blocks import VectorBlock, VectorCache, read_vector_blocks
 from execnodes.search.vector_search import collect_nearest, find_visible
 from execnodes.storage.source import LanceSource
@@ -130,13 +130,17 @@ def _search_together(searches: Sequence[KnnExec], context: TaskContext) -> Itera
     collected = [NearestRows(first.wanted) for _ in queries]
     collect_nearest(united.block, united.find_visible(sources), queries, collected, first.metric)
     results = [best.result() for best in collected]
-    for number in np.unique(np.concatenate([united.sources[places] for _, places in results])).tolist():
-        found = [
-            (distances[own], united.addresses[places[own]])
-            for distances, places in results
-            for own in (united.sources[places] == number,)
-        ]
-        yield build_candidates(sources[number].number, found)
+    places = np.concatenate([found for _, found in results])
+    if not len(places):
+        return
+    numbers = np.array([source.number for source in sources], dtype=np.int32)
+    arrays = [
+        pa.array(np.repeat(np.arange(len(results), dtype=np.int32), [len(found) for _, found in results])),
+        pa.array(numbers[united.sources[places]]),
+        pa.array(united.addresses[places]),
+        pa.array(np.concatenate([distances for distances, _ in results])),
+    ]
+    yield pa.RecordBatch.from_arrays(arrays, schema=VECTOR_CANDIDATES)
 
 
 def _unite(sources: Sequence[SearchSource], column: str, keep: VectorCache) -> UnitedVectors | None:

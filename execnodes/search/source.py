@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -179,3 +181,23 @@ class SearchSource:
     def label(self) -> str:
         """The label for plans."""
         return self.rows.label
+
+    @cached_property
+    def physical_rows(self) -> int:
+        """Number of rows, hidden and deleted ones included."""
+        if not isinstance(self.rows, LanceSource):
+            return int(self.rows.rows.num_rows)
+        dataset: Any = self.rows.dataset
+        masks = self.live.fragments
+        return sum(
+            len(masks[fragment].visible)
+            if fragment in masks
+            else dataset.get_fragment(fragment).physical_rows
+            for fragment in self.fragments
+        )
+
+    @cached_property
+    def is_far(self) -> bool:
+        """Whether its files lie in an object store."""
+        dataset: Any = self.rows.dataset if isinstance(self.rows, LanceSource) else None
+        return dataset is not None and "://" in dataset.uri

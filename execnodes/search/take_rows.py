@@ -23,7 +23,7 @@ from execnodes.rows.row_mask import OFFSET_BITS, OFFSET_MASK
 from execnodes.search.candidates import choose_helper_count, run_concurrently
 from execnodes.search.source import SOURCE, SearchSource
 from execnodes.search.vector_blocks import VectorCache
-from execnodes.storage.source import LanceSource, combine_chunks, convert_columns
+from execnodes.storage.source import LanceSource, MemTableSource, combine_chunks, convert_columns
 from memwal.errors import CorruptDataError
 from memwal.stored_fields import TOMBSTONE
 
@@ -123,7 +123,12 @@ class _KeptColumn:
 
 
 def take_cached_columns(
-    source: SearchSource, addresses: np.ndarray, fields: Sequence[pa.Field], keep: VectorCache
+    source: SearchSource,
+    addresses: np.ndarray,
+    fields: Sequence[pa.Field],
+    keep: VectorCache,
+    *,
+    reads: bool = True,
 ) -> list[pa.Array] | None:
     """Return columns of rows of a generation, in the order of the addresses.
 
@@ -132,6 +137,7 @@ def take_cached_columns(
         addresses: uint64; repeats allowed.
         fields: columns of the table, or `_tombstone`.
         keep: holds columns.
+        reads: whether columns are read that are not kept yet.
 
     Returns:
         None where they must be read: from a base table, or columns that are too large to keep.
@@ -146,7 +152,10 @@ def take_cached_columns(
     columns = []
     for field in fields:
         key = _ColumnName(source.fragment_identity(fragment_id), field.name, field.type)
-        found = keep.compute(key, partial(_read_column, rows, fragment_id, field), _measure)
+        read = partial(_read_column, rows, fragment_id, field)
+        found: _KeptColumn | None = keep.compute(key, read, _measure) if reads else keep.get(key)
+        if found is None:
+            return None
         places = offsets if found.places is None else found.places[offsets]
         if found.values is None or np.any(places < 0):
             return None
@@ -202,8 +211,7 @@ def take_columns(
     """
     rows = source.rows
     if not isinstance(rows, LanceSource):
-        table = rows.rows.select([field.name for field in fields]).take(pa.array(addresses))
-        return [combine_chunks(column) for column in table.columns]
+        return _take_in_memory(rows, addresses, fields)
     kept = take_cached_columns(source, addresses, fields, keep)
     if kept is not None:
         return kept
@@ -213,14 +221,31 @@ def take_columns(
         return [pa.nulls(len(addresses), field.type) for field in fields]
     # The same row may be found by several queries, and Lance wants each once.
     unique, repeated = np.unique(addresses, return_inverse=True)
-    dataset: Any = rows.dataset
-    taken = dataset._take_rows(find_row_ids(source, unique, keep).tolist(), columns=stored)  # noqa: SLF001
+    taken = _take_of_fragment(rows, unique, stored) if all(map(_is_narrow, fields)) else None
+    if taken is None:
+        dataset: Any = rows.dataset
+        taken = dataset._take_rows(find_row_ids(source, unique, keep).tolist(), columns=stored)  # noqa: SLF001
     if taken.num_rows != len(unique):
         msg = f"{rows.label} has {taken.num_rows} of {len(unique)} rows that a search of it found"
         raise CorruptDataError(msg)
     (batch,) = taken.combine_chunks().to_batches()
     places = pa.array(repeated)
     return [column.take(places) for column in convert_columns(batch, fields, rows.stored)]
+
+
+def _take_in_memory(
+    rows: MemTableSource, addresses: np.ndarray, fields: Sequence[pa.Field]
+) -> list[pa.Array]:
+    table = rows.rows.select([field.name for field in fields]).take(pa.array(addresses))
+    return [combine_chunks(column) for column in table.columns]
+
+
+def _take_of_fragment(rows: LanceSource, addresses: np.ndarray, stored: Sequence[str]) -> pa.Table | None:
+    """Return rows at ascending addresses of one fragment, which stays open; None if it can't be read so."""
+    fragment_id = int(addresses[0] >> OFFSET_BITS)
+    if int(addresses[-1] >> OFFSET_BITS) != fragment_id:
+        return None
+    return rows.fragments.take(fragment_id, addresses & OFFSET_MASK, stored)
 
 
 TAKEN_ROWS = 16_384
@@ -307,11 +332,7 @@ class TakeRowsExec(UnaryExec):
         numbers = candidates.column(SOURCE).to_numpy()
         addresses = candidates.column(ROW_ADDRESS).to_numpy()
         places = [np.flatnonzero(numbers == number) for number in np.unique(numbers)]
-        tasks = [
-            partial(take_columns, self.sources[numbers[at[0]]], addresses[at], self._fields, self.keep)
-            for at in places
-        ]
-        parts = run_concurrently(tasks, choose_helper_count(self.sources))
+        parts = self._take_parts([(self.sources[numbers[at[0]]], addresses[at]) for at in places])
         if len(parts) == 1:
             columns: Sequence[pa.Array] = parts[0]
         else:
@@ -319,3 +340,20 @@ class TakeRowsExec(UnaryExec):
             order[np.concatenate(places)] = np.arange(len(numbers))
             columns = [pa.concat_arrays(each).take(pa.array(order)) for each in zip(*parts, strict=True)]
         return dict(zip([field.name for field in self._fields], columns, strict=True))
+
+    def _take_parts(self, rows: Sequence[tuple[SearchSource, np.ndarray]]) -> list[list[pa.Array]]:
+        """Return columns of rows of each source; only what must be read is given to other threads."""
+        kept = [self._find_kept(source, addresses) for source, addresses in rows]
+        tasks = [
+            partial(take_columns, source, addresses, self._fields, self.keep)
+            for (source, addresses), columns in zip(rows, kept, strict=True)
+            if columns is None
+        ]
+        helpers = choose_helper_count(self.sources) if len(tasks) > 1 else 0
+        taken = iter(run_concurrently(tasks, helpers))
+        return [next(taken) if columns is None else columns for columns in kept]
+
+    def _find_kept(self, source: SearchSource, addresses: np.ndarray) -> list[pa.Array] | None:
+        if isinstance(source.rows, MemTableSource):
+            return _take_in_memory(source.rows, addresses, self._fields)
+        return take_cached_columns(source, addresses, self._fields, self.keep, reads=False)

@@ -20,19 +20,6 @@ from execnodes.search.source import SearchSource
 from execnodes.storage.source import LanceSource, MemTableSource, combine_chunks, convert_columns
 
 
-def count_physical_rows(source: SearchSource) -> int:
-    """Return the number of rows of a source, hidden and deleted ones included."""
-    rows = source.rows
-    if not isinstance(rows, LanceSource):
-        return int(rows.rows.num_rows)
-    dataset: Any = rows.dataset
-    masks = source.live.fragments
-    return sum(
-        len(masks[fragment].visible) if fragment in masks else dataset.get_fragment(fragment).physical_rows
-        for fragment in source.fragments
-    )
-
-
 def count_hidden_rows(source: SearchSource) -> int:
     """Return the number of rows that the source's mask hides."""
     masks = source.live.fragments
@@ -81,6 +68,9 @@ Value = TypeVar("Value")
 
 class VectorCache(Protocol):
     """A cache of immutable values, bounded in bytes."""
+
+    def get(self, key: Hashable) -> Any:  # noqa: ANN401 - values of many types share one budget
+        """Return the value of a key, or None."""
 
     def compute(
         self, key: Hashable, make: Callable[[], Value], size: Callable[[Value], int] | None = None
@@ -167,7 +157,7 @@ def read_vector_blocks(source: SearchSource, column: str, keep: VectorCache) -> 
         return
     if column not in rows.stored:
         return
-    are_kept = count_physical_rows(source) * _measure_row(rows.schema.field(column).type) <= MAX_KEPT_BYTES
+    are_kept = source.physical_rows * _measure_row(rows.schema.field(column).type) <= MAX_KEPT_BYTES
     for fragment_id in source.fragments:
         scanned = partial(scan_blocks, rows, column, fragment_id)
         if are_kept:

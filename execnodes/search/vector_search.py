@@ -29,7 +29,6 @@ from execnodes.search.vector_blocks import (
     VectorBlock,
     VectorCache,
     count_hidden_rows,
-    count_physical_rows,
     find_live,
     list_live_addresses,
     read_vector_blocks,
@@ -164,8 +163,8 @@ def _has_few_rows(source: SearchSource) -> bool:
     masks = source.live.fragments
     if any(fragment not in masks for fragment in source.fragments):
         return False
-    live = count_physical_rows(source) - count_hidden_rows(source)
-    return live <= FEW_ROWS and live * FEW < count_physical_rows(source)
+    live = source.physical_rows - count_hidden_rows(source)
+    return live <= FEW_ROWS and live * FEW < source.physical_rows
 
 
 def find_visible(addresses: np.ndarray, mask: FragmentMask | None) -> np.ndarray | None:
@@ -292,7 +291,7 @@ def search_index(
         keep: holds row ids.
         context: stops the search.
     """
-    rows, hidden = count_physical_rows(source), count_hidden_rows(source)
+    rows, hidden = source.physical_rows, count_hidden_rows(source)
     refine = index.refine_factor or 1
     kept = refine * k
     wanted, effort = kept, index.effort

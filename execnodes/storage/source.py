@@ -132,13 +132,22 @@ class LanceSource:
     def stored_types(self) -> Mapping[str, tuple[int, pa.DataType]]:
         """Field id and type by stored column."""
         dataset: Any = self.dataset
-        types = dataset.schema
+        types = self._arrow_schema
         fields = dataset.lance_schema.fields()
         return {field.name(): (field.id(), types.field(field.name()).type) for field in fields}
 
     @cached_property
+    def _arrow_schema(self) -> pa.Schema:
+        """The dataset's own schema, which pylance converts at each access."""
+        dataset: Any = self.dataset
+        schema: pa.Schema = dataset.schema
+        return schema
+
+    @cached_property
     def nested_ids(self) -> Mapping[int, tuple[int, ...]]:
         """Field ids below a stored column, by its own; columns without any are absent."""
+        if not any(pa.types.is_nested(kind) for kind in self._arrow_schema.types):
+            return {}
         fields = read_dataset_fields(self.dataset)
         return {
             field.field_id: tuple([one.field_id for one in field.walk()])
@@ -153,8 +162,7 @@ class LanceSource:
         What is read of blobs is where they lie in their own dataset.
         """
         layout = (*self.stored_types.items(), *self.nested_ids.items())
-        dataset: Any = self.dataset
-        is_blob = any(b"lance-encoding:blob" in (field.metadata or {}) for field in dataset.schema)
+        is_blob = any(b"lance-encoding:blob" in (field.metadata or {}) for field in self._arrow_schema)
         try:
             hash(layout)
         except TypeError:

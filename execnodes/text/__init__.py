@@ -1,7 +1,7 @@
 """Text queries: parsing, scoring, and search.
 
 - `query`: the tree of a query, its syntax, its terms, and the tokenizer.
-- `documents`: the documents of one source, in memory or in a Lance index.
+- `documents`: the documents of one source, in memory or in a Lance index, or of several small ones, joined.
 - `bm25`: the formula and its inputs; sets of documents with scores.
 - `scoring`: statistics of all sources, candidates and scores.
 - `fts`: candidates of one source. `global_bm25`: the best of all.

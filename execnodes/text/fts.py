@@ -55,13 +55,13 @@ class Corpus:
     Args:
         query: what is searched for.
         clause: the query in terms; fuzzy words are not expanded yet.
-        texts: every source of the table, those without candidates included.
+        texts: of every source of the table, those without candidates included; some may be joined.
         quantizes: columns whose index scores with rounded lengths.
     """
 
     query: TextQuery
     clause: Clause
-    texts: Sequence[SourceText]
+    texts: Sequence[LiveText]
     quantizes: frozenset[str] = frozenset()
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _analyzed: list[Analysis] = field(default_factory=list)
@@ -86,7 +86,7 @@ class Corpus:
         clause = self.clause.expand(partial(self._expand, check))
         terms = clause.terms
         known: dict[tuple[str, str], list[int | None]] = {
-            (column, term): [text.text.cached_frequency(column, term) for text in self.texts]
+            (column, term): [text.cached_frequency(column, term) for text in self.texts]
             for column, of_column in terms.items()
             for term in of_column
         }
@@ -95,12 +95,12 @@ class Corpus:
         for column in self.query.columns:
             frequencies = {
                 term: sum(
-                    text.text.frequency(column, term) if frequency is None else frequency
+                    text.frequency(column, term) if frequency is None else frequency
                     for text, frequency in zip(self.texts, known[column, term], strict=True)
                 )
                 for term in terms.get(column, ())
             }
-            sizes = [text.text.size(column) for text in self.texts]
+            sizes = [text.size(column) for text in self.texts]
             documents, tokens = (sum(parts) for parts in zip((0, 0), *sizes, strict=True))
             statistics[column] = ColumnStatistics(documents, tokens, frequencies, column in self.quantizes)
         there = len(known) * len(self.texts)
@@ -114,7 +114,7 @@ class Corpus:
     ) -> int:
         """Find the frequencies that are not cached, in parallel; return how many they were."""
         tasks = [
-            partial(text.text.frequency, column, term, terms[column][term])
+            partial(text.frequency, column, term, terms[column][term])
             for (column, term), frequencies in cached.items()
             for text, frequency in zip(self.texts, frequencies, strict=True)
             if frequency is None
@@ -131,10 +131,10 @@ class Corpus:
             edits = fuzzy.edits(word)
             for text in self.texts:
                 check()
-                documents = text.text.columns[fuzzy.column]
+                documents = text.columns[fuzzy.column]
                 near = documents.near(word.text, edits, fuzzy.prefix_length) if edits else (word.text,)
                 # Of the first ones in all sources together none comes after the first ones in its own.
-                live = (term for term in near if _is_live(text.text, fuzzy.column, term, check))
+                live = (term for term in near if _is_live(text, fuzzy.column, term, check))
                 terms.update(islice(live, fuzzy.max_expansions))
         return fuzzy.replace_words(terms)
 
@@ -187,6 +187,10 @@ class AdmittedRows:
         """A short description for plans."""
         filters = () if self.row_filter is None else (f"filter={self.row_filter}",)
         return (*filters, f"blocked={self.mask.hidden_rows}")
+
+    def are_all(self, text: SourceText) -> bool:
+        """Return whether every live row of a source is admitted without a look at it."""
+        return self.row_filter is None and self.mask is text.source.live
 
     def flags(self, text: SourceText) -> np.ndarray:
         """Return one bool per row of a source."""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import singledispatch
+from functools import cached_property, singledispatch
 
 import numpy as np
 import pyarrow as pa
 
 from execnodes.node import ROW_ADDRESS, MetricsSet, TaskContext, UnaryExec, UnionExec
 from execnodes.search.source import TEXT_CANDIDATES
-from execnodes.text.documents.source_text import JoinedText, SelectedText
-from execnodes.text.fts import FEW_DOCUMENTS, Analysis, Corpus, FtsExec
+from execnodes.text.documents.joined_text import JoinedSources, JoinedText
+from execnodes.text.documents.source_text import SelectedText
+from execnodes.text.fts import Analysis, Corpus, FtsExec
 from execnodes.text.query.query import (
     BooleanQuery,
     BoostQuery,
@@ -132,25 +133,29 @@ class GlobalBM25Exec(UnaryExec):
         input: `UnionExec` of an `FtsExec` for each source.
         corpus: of the query; sources without candidates count as well.
         k: how many.
+        joined: small sources whose documents are scored at once; None where there are none.
+        sources: how many the corpus has.
     """
 
     input: UnionExec
     corpus: Corpus
     k: int
+    joined: JoinedSources | None = None
+    sources: int = 0
 
     @property
     def schema(self) -> pa.Schema:
         """`TEXT_CANDIDATES`."""
         return TEXT_CANDIDATES
 
-    @property
+    @cached_property
     def searches(self) -> tuple[FtsExec, ...]:
         """The inputs that find candidates."""
         return tuple(node for node in self.input.inputs if isinstance(node, FtsExec))
 
     def describe(self) -> str:
         """Return the query, the sources, and after execution the statistics."""
-        parts = [f"query={format_query(self.corpus.query)}", f"sources={len(self.corpus.texts)}"]
+        parts = [f"query={format_query(self.corpus.query)}", f"sources={self.sources}"]
         analysis = self.corpus.cached_analysis
         if analysis is not None:
             for column, of in analysis.statistics.items():
@@ -167,10 +172,8 @@ class GlobalBM25Exec(UnaryExec):
         context.count(self, "frequencies_counted", analysis.counted)
         context.count(self, "frequencies_known", analysis.known)
         best = BestDocuments(self.k)
-        few, many = self._split_by_size(analysis)
-        if few:
-            self._score_together(few, analysis, best, context)
-        for node in many:
+        apart = self._score_joined(self.joined, analysis, best, context)
+        for node in sorted(apart, key=lambda node: node.text.count_postings(analysis.terms)):
             self._score_in_rounds(node, analysis, best, context)
         if context.metrics is not None:
             self._measure_union(context.metrics)
@@ -195,31 +198,42 @@ class GlobalBM25Exec(UnaryExec):
             if of is not None:
                 metrics.add(self.input, rows=of.output_rows, batches=of.output_batches, elapsed=of.elapsed)
 
-    def _split_by_size(self, analysis: Analysis) -> tuple[list[FtsExec], list[FtsExec]]:
-        """Return the sources with few postings of the terms, and the others."""
-        few: list[FtsExec] = []
-        many: list[FtsExec] = []
-        phrases = bool(analysis.clause.phrases)
-        for node in self.searches:
-            is_small = not phrases and node.text.count_postings(analysis.terms) <= FEW_DOCUMENTS
-            (few if is_small else many).append(node)
-        return few, many
+    def _score_joined(
+        self, joined: JoinedSources | None, analysis: Analysis, best: BestDocuments, context: TaskContext
+    ) -> Sequence[FtsExec]:
+        """Score all documents of small sources at once; return the searches of the others.
 
-    def _score_together(
-        self, nodes: list[FtsExec], analysis: Analysis, best: BestDocuments, context: TaskContext
-    ) -> None:
-        """Score all documents of small sources at once: there the number of calls determines the cost."""
-        index = JoinedText([node.text for node in nodes], [node.flags for node in nodes])
-        found = score(analysis.clause, analysis.statistics, index)
+        In small sources the number of calls determines the cost.
+        """
+        if joined is None or analysis.clause.phrases:
+            return self.searches
+        found = score(analysis.clause, analysis.statistics, JoinedText(joined.text, self._flags))
         context.count(self, "rounds")
         context.count(self, "candidates", len(found.documents))
-        places = np.searchsorted(index.starts, found.documents, side="right") - 1
-        sources = np.array([node.text.source.number for node in nodes])
-        best.add(sources[places], found.documents - index.starts[places], found.scores)
+        places = np.searchsorted(joined.starts, found.documents, side="right") - 1
+        best.add(np.array(joined.numbers)[places], found.documents - joined.starts[places], found.scores)
+        together = frozenset(joined.numbers)
         if context.metrics is not None:
-            for node, count in zip(nodes, np.bincount(places, minlength=len(nodes)).tolist(), strict=True):
-                context.metrics.add(node, rows=count, batches=1)
-                context.count(node, "postings", node.text.count_postings(analysis.terms))
+            counts = dict(zip(joined.numbers, np.bincount(places, minlength=len(together)), strict=True))
+            for node in self.searches:
+                if node.source.number in together:
+                    context.metrics.add(node, rows=int(counts[node.source.number]), batches=1)
+                    context.count(node, "postings", node.text.count_postings(analysis.terms))
+        return [node for node in self.searches if node.source.number not in together]
+
+    @property
+    def _flags(self) -> np.ndarray:
+        """One bool per row of the joined sources: whether it is admitted."""
+        assert self.joined is not None  # noqa: S101 - asked for these
+        searches = {node.source.number: node for node in self.searches}
+        of_joined = [searches.get(number) for number in self.joined.numbers]
+        if all(node is not None and node.admitted.are_all(node.text) for node in of_joined):
+            return self.joined.text.live
+        flags = np.zeros(len(self.joined.text.live), dtype=np.bool_)
+        for node, start in zip(of_joined, self.joined.starts.tolist(), strict=True):
+            if node is not None:
+                flags[start : start + len(node.flags)] = node.flags
+        return flags
 
     def _score_in_rounds(
         self, node: FtsExec, analysis: Analysis, best: BestDocuments, context: TaskContext

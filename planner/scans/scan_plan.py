@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -370,7 +371,7 @@ def plan_scan(
     sources += [(generation.path, generation.source(base)) for generation in generations]
     read = {*projected, *(() if row_filter is None else row_filter.columns)}
     column_cache.read_ahead(
-        base.together.read,
+        partial(visibility.read_along, snapshot) if deduplicated else base.together.read,
         [source for _, source in sources[1:]],
         [one for one in base.schema.names if one in read],
     )

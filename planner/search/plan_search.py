@@ -29,7 +29,7 @@ from execnodes.search.source import (
     Staleness,
     VectorRequest,
 )
-from execnodes.search.vector_blocks import VectorCache, count_physical_rows
+from execnodes.search.vector_blocks import VectorCache
 from execnodes.search.vector_search import IndexSearch
 from execnodes.text.fts import AdmittedRows, Corpus, FtsExec
 from execnodes.text.global_bm25 import GlobalBM25Exec
@@ -49,7 +49,7 @@ from planner.search.sources.index_coverage import (
     find_text_index,
 )
 from planner.search.sources.newer_rows import StaleRows, find_stale_rows, mask_own_newest
-from planner.search.sources.search_sources import list_sources
+from planner.search.sources.search_sources import divide, list_sources
 from planner.search.sources.source_texts import SourceTexts
 from planner.tables.sources.snapshot import TableSnapshot
 from planner.tables.state.table import Table
@@ -149,7 +149,7 @@ def _group_searches(searches: Sequence[KnnExec]) -> tuple[tuple[int, ...], ...]:
             groups.append((number,))
             continue
         light += (number,)
-        nbytes += count_physical_rows(search.source) * int(search.request.vectors.nbytes)
+        nbytes += search.source.physical_rows * int(search.request.vectors.nbytes)
         if nbytes > LIGHT_BYTES:
             groups.append(light)
             light, nbytes = (), 0
@@ -216,6 +216,8 @@ def plan_text(
     k: int,
     row_filter: RowFilter | None,
     texts: SourceTexts,
+    *,
+    keeps: bool = False,
 ) -> ExecNode:
     """Plan ``LimitExec(SortExec(GlobalBM25Exec(UnionExec(FtsExec...))))``: `TEXT_CANDIDATES`, best first.
 
@@ -227,15 +229,17 @@ def plan_text(
         k: rows wanted.
         row_filter: what rows must fulfil to be found.
         texts: opens those of sources.
+        keeps: whether others will search the same sequence of visible sources.
     """
-    opened = texts.open(visible)
-    corpus = Corpus(query, clause, tuple(opened.values()), texts.quantized)
+    opened = texts.open(visible, keeps=keeps)
+    corpus = Corpus(query, clause, opened.corpus, texts.quantized)
+    of_query = texts.select(opened, visible)
     searches = tuple(
-        [FtsExec(opened[one.number], corpus, k, AdmittedRows(one.live, row_filter)) for one in admitted]
+        [FtsExec(of_query[one.number], corpus, k, AdmittedRows(one.live, row_filter)) for one in admitted]
     )
     if not searches:
         return LimitExec(SortExec(EmptyExec(TEXT_CANDIDATES), SCORE, descending=True), k)
-    found = GlobalBM25Exec(UnionExec(searches), corpus, k)
+    found = GlobalBM25Exec(UnionExec(searches), corpus, k, opened.joined, len(visible))
     return LimitExec(SortExec(found, SCORE, descending=True), k)
 
 
@@ -330,17 +334,16 @@ class SearchPlanner:
         base, table = self.snapshot.base, self.table
         shown = self.admission.list_visible_columns(base.schema)
         indexes = {column: find_text_index(base, column, shown) for column in query.columns}
-        texts = SourceTexts(indexes, table.cache, table.columns)
+        texts = SourceTexts(indexes, table.cache, table.columns, base.place)
         clause = analyze_query(query, texts, base.name)
         covered = find_coverage(base, next(iter(indexes)), IndexKind.TEXT)
         everywhere = frozenset(self.snapshot.regions)
-        sources = self.admission.restrict_to_visible(
-            self._list_sources(covered, everywhere, None, together_with)
-        )
+        divided = self._list_sources(covered, everywhere, None, together_with)
+        sources = self.admission.restrict_to_visible(divided)
         admitted, before = self.admission.restrict_to_conditions(
             self._select_sources(sources), self.before, self.residual
         )
-        found = plan_text(sources, admitted, query, clause, k, before, texts)
+        found = plan_text(sources, admitted, query, clause, k, before, texts, keeps=sources is divided)
         return SearchPlan(found, sources)
 
     def _find_vector_coverage(self, request: VectorRequest) -> Coverage:
@@ -353,12 +356,12 @@ class SearchPlanner:
         metric: str | None,
         together_with: tuple[Coverage, ...],
     ) -> tuple[SearchSource, ...]:
-        return list_sources(
+        return divide(
+            self.table.cache,
             self.snapshot,
-            self._masks,
+            lambda: self._masks,
             regions,
-            covered.column,
-            covered.kind,
+            covered,
             metric=metric,
             catch_up=CatchUp(self.table, self.visibility, self.catch_up, self.admission.check),
             together_with=together_with,

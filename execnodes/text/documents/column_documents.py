@@ -209,6 +209,10 @@ class ColumnDocuments(Protocol):
     """The documents of one column of a source by row number; some may belong to deleted rows."""
 
     @property
+    def nbytes(self) -> int:
+        """Bytes in memory, without what a cache holds."""
+
+    @property
     def lengths(self) -> np.ndarray:
         """Number of tokens of each row (int32); a row without tokens is no document."""
 

@@ -338,50 +338,6 @@ class SelectedText:
         return self.text.phrase(column, query)
 
 
-@dataclass(frozen=True, eq=False)
-class JoinedText:
-    """Rows of several small sources, scored at once, for clauses without phrases; implements `TextIndex`.
-
-    Args:
-        texts: of the sources; the rows of each are numbered on from those of the one before.
-        flags: one bool per row of each source: whether it is there.
-    """
-
-    texts: Sequence[SourceText]
-    flags: Sequence[np.ndarray]
-
-    @cached_property
-    def starts(self) -> np.ndarray:
-        """Number of each source's first row, then of the row after the last."""
-        return np.cumsum([0, *(text.numbers.count for text in self.texts)])
-
-    def lengths(self, column: str, documents: np.ndarray) -> np.ndarray:
-        """Return the number of tokens of the column in these documents."""
-        cuts = np.searchsorted(documents, self.starts)
-        parts = [
-            text.lengths(column, documents[cuts[place] : cuts[place + 1]] - self.starts[place])
-            for place, text in enumerate(self.texts)
-        ]
-        return np.concatenate(parts)
-
-    def postings(self, column: str, term: str) -> Postings:
-        """Return the postings of a term in all sources."""
-        documents, frequencies = [], []
-        for text, flags, start in zip(self.texts, self.flags, self.starts, strict=False):
-            postings = text.postings(column, term)
-            if len(postings.documents):
-                there = flags[postings.documents]
-                documents.append(postings.documents[there] + start)
-                frequencies.append(postings.frequencies[there])
-        if not documents:
-            return Postings(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32))
-        return Postings(np.concatenate(documents), np.concatenate(frequencies))
-
-    def phrase(self, column: str, query: PhraseQuery) -> np.ndarray | None:
-        """Raise an error: phrases are not supported."""
-        raise NotImplementedError(f"phrases such as {query} of {column} are looked for source by source")
-
-
 def select_postings(postings: Postings, rows: np.ndarray) -> Postings:
     """Return the postings of these rows (ascending)."""
     documents = postings.documents

@@ -179,10 +179,9 @@ class CatchUp:
             LanceGatewayError: a source can't be read.
         """
         base = snapshot.base
-        if self.mode is CatchUpMode.NEVER or not base.primary_key or base.details is None:
+        lacking = self.find_lacking(base, needed)
+        if not lacking:
             return MovedRows(live)
-        ordered = sorted(needed, key=lambda one: (one.column, one.kind.value))
-        lacking = tuple(one for one in ordered if self._is_wanted(base, one))
         generations = self._find_generations(snapshot, regions, lacking)
         if not generations:
             return MovedRows(live)
@@ -205,6 +204,13 @@ class CatchUp:
         moved = self._divide_rows(base, live, same, generations, lacking)
         self.table.cache.put(key, moved, moved.nbytes)
         return moved
+
+    def find_lacking(self, base: BaseTable, needed: Sequence[Coverage]) -> tuple[Coverage, ...]:
+        """Return those of the needed indexes that lack enough rows to search merged generations for them."""
+        if self.mode is CatchUpMode.NEVER or not base.primary_key or base.details is None:
+            return ()
+        ordered = sorted(needed, key=lambda one: (one.column, one.kind.value))
+        return tuple(one for one in ordered if self._is_wanted(base, one))
 
     def _is_wanted(self, base: BaseTable, coverage: Coverage) -> bool:
         """Return whether an index lacks enough rows to search generations for them."""

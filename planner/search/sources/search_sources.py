@@ -24,12 +24,15 @@ from planner.search.sources.index_coverage import (
     find_own_index,
 )
 from planner.tables.sources.base_table import BaseTable, DatasetIndex
+from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.generations import GenerationDataset
 from planner.tables.sources.log_tail import Tail
 from planner.tables.sources.snapshot import TableSnapshot
 from planner.tables.visibility.visibility import SnapshotMasks
 
 Value = TypeVar("Value")
+
+_SOURCE_BYTES = 1_024
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
@@ -109,6 +112,95 @@ class _IdentitiesName:
 
     fragments: tuple[int, ...]
     index: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _DivisionName:
+    """Cache key of the sources into which a table was divided last; the value tells of which snapshot.
+
+    Attributes:
+        place: of the table.
+        regions: whose rows are searched.
+        indexes: column, kind and name of index of each searched column.
+        metric: see `list_sources`.
+        uses_indexes: see `list_sources`.
+    """
+
+    place: Place
+    regions: frozenset[str]
+    indexes: tuple[tuple[str, IndexKind, str | None], ...]
+    metric: str | None
+    uses_indexes: bool
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Division:
+    """Sources of a snapshot, which is the same object until something changes."""
+
+    snapshot: TableSnapshot
+    sources: tuple[SearchSource, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of masks and of rows in memory, which caches may have evicted otherwise."""
+        tails = sum(int(one.rows.nbytes) for one in self.snapshot.tails)
+        return tails + sum(one.live.nbytes + _SOURCE_BYTES for one in self.sources)
+
+
+def divide(
+    cache: ByteCache,
+    snapshot: TableSnapshot,
+    compute_masks: Callable[[], SnapshotMasks | None],
+    regions: frozenset[str],
+    covered: Coverage,
+    *,
+    metric: str | None,
+    catch_up: CatchUp,
+    together_with: Sequence[Coverage],
+    uses_indexes: bool,
+) -> tuple[SearchSource, ...]:
+    """Return what `list_sources` does; the same object until the snapshot changes.
+
+    Where merged generations may answer, which of them are still there is found out each time.
+
+    Args:
+        cache: keeps the sources.
+        snapshot: of the table.
+        compute_masks: of the snapshot; None where no row supersedes another.
+        regions: whose rows are searched.
+        covered: of the searched column.
+        metric: see `list_sources`.
+        catch_up: see `list_sources`.
+        together_with: see `list_sources`.
+        uses_indexes: see `list_sources`.
+
+    Raises:
+        LanceGatewayError: a source can't be read.
+    """
+
+    def find() -> tuple[SearchSource, ...]:
+        return list_sources(
+            snapshot,
+            compute_masks(),
+            regions,
+            covered.column,
+            covered.kind,
+            metric=metric,
+            catch_up=catch_up,
+            together_with=together_with,
+            uses_indexes=uses_indexes,
+        )
+
+    indexes = (covered, *together_with)
+    if catch_up.find_lacking(snapshot.base, indexes):
+        return find()
+    named = tuple([(one.column, one.kind, None if one.index is None else one.index.name) for one in indexes])
+    name = _DivisionName(snapshot.base.place, regions, named, metric, uses_indexes)
+    known: _Division | None = cache.get(name)
+    if known is None or known.snapshot is not snapshot:
+        known = _Division(snapshot, find())
+        cache.put(name, known, known.nbytes)
+    return known.sources
 
 
 def list_sources(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,9 +11,10 @@ import numpy as np
 from execnodes import RowMask
 from execnodes.rows.row_mask import ShownRows
 from execnodes.search.source import IndexDescription, SearchSource
-from execnodes.storage.data_files import intern
+from execnodes.storage.data_files import Place, intern
 from execnodes.storage.source import ColumnCache, LanceSource, MemTableSource
 from execnodes.text.documents.column_documents import ColumnDocuments, RowNumbers
+from execnodes.text.documents.joined_text import JoinedSources
 from execnodes.text.documents.source_text import GrowingPostings, LiveText, SourceText, TokenPostings
 from execnodes.text.documents.text_index import IndexedDocuments, IndexName, read_documents
 from execnodes.text.query.tokenizer import Tokenizer
@@ -22,6 +23,8 @@ from planner.tables.sources.base_table import list_dataset_indexes
 from planner.tables.sources.caches import ByteCache
 
 _QUANTIZED_BLOCK = 256
+_FEW_ROWS = 8_192
+"""Sources with so many rows are joined: to score all that match takes less time than to look for the best."""
 _MOVED_ROWS = "FragmentReuse"
 """With an index of this type, files of the others still name rows by where they lay before a compaction."""
 
@@ -86,6 +89,57 @@ class _TailDocumentsName:
     tokenizer: Tokenizer
 
 
+@dataclass(frozen=True, slots=True)
+class _OpenTextsName:
+    """Cache key of the texts of the sources that a table was last divided into; the value tells these."""
+
+    place: Place
+    made_by: tuple[_TermsName, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class OpenTexts:
+    """Texts of all sources of a search.
+
+    Attributes:
+        sources: whose texts they are.
+        texts: of each, by its number.
+    """
+
+    sources: Sequence[SearchSource]
+    texts: Mapping[int, LiveText]
+
+    @cached_property
+    def joined(self) -> JoinedSources | None:
+        """Those of small sources in one; None where fewer than two are small."""
+        small = {
+            source.number: text
+            for source in self.sources
+            if source.index is None and (text := self.texts[source.number]).numbers.count <= _FEW_ROWS
+        }
+        return JoinedSources.of(small) if len(small) > 1 else None
+
+    @cached_property
+    def corpus(self) -> tuple[LiveText, ...]:
+        """The texts of all sources, joined where they can be."""
+        if self.joined is None:
+            return tuple(self.texts.values())
+        numbers = frozenset(self.joined.numbers)
+        return (self.joined.text, *(text for number, text in self.texts.items() if number not in numbers))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all that is held, which the cache may have evicted otherwise."""
+        texts = {*self.texts.values(), *self.corpus}
+        documents = {one for text in texts for one in text.columns.values()}
+        rows = (one.rows.rows for one in self.sources if isinstance(one.rows, MemTableSource))
+        return (
+            sum(text.nbytes for text in texts)
+            + sum(one.nbytes for one in documents)
+            + sum(int(one.nbytes) for one in rows)
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class SourceTexts:
     """Open the texts of sources with the terms of the base table's indexes.
@@ -94,11 +148,13 @@ class SourceTexts:
         indexes: column -> the base table's index; sources were divided by the index on the first column.
         cache: keeps documents and postings.
         deletions: knows which rows Lance has deleted.
+        place: of the table; None where nothing is kept of all its texts together.
     """
 
     indexes: Mapping[str, IndexDescription]
     cache: ByteCache
     deletions: ColumnCache
+    place: Place | None = None
 
     @cached_property
     def tokenizers(self) -> Mapping[str, Tokenizer]:
@@ -110,19 +166,39 @@ class SourceTexts:
         """Columns whose index scores with rounded lengths."""
         return frozenset(column for column, index in self.indexes.items() if _has_quantized_lengths(index))
 
-    def open(self, sources: Sequence[SearchSource]) -> dict[int, SourceText]:
-        """Return number -> texts of each source.
+    def open(self, sources: Sequence[SearchSource], *, keeps: bool = False) -> OpenTexts:
+        """Open the texts of sources.
+
+        Args:
+            sources: of one search.
+            keeps: whether others will search the same sequence of sources.
 
         Raises:
             LanceGatewayError: one can't be read.
         """
+        if self.place is None or not keeps:
+            return self._open(sources)
+        name = _OpenTextsName(self.place, self._term_names)
+        known: OpenTexts | None = self.cache.get(name)
+        if known is None or known.sources is not sources:
+            known = self._open(sources)
+            self.cache.put(name, known, known.nbytes)
+        return known
+
+    def _open(self, sources: Sequence[SearchSource]) -> OpenTexts:
         digests = [source.live.digests(source.fragments) for source in sources]
-        return {
-            source.number: SourceText(
-                source, self._build_live_text(source, digest), self.tokenizers, self.cache
-            )
-            for source, digest in zip(sources, digests, strict=True)
-        }
+        return OpenTexts(
+            sources,
+            {
+                source.number: self._build_live_text(source, digest)
+                for source, digest in zip(sources, digests, strict=True)
+            },
+        )
+
+    def select(self, opened: OpenTexts, sources: Iterable[SearchSource]) -> dict[int, SourceText]:
+        """Return number -> texts of sources for one query."""
+        tokenizers, texts = self.tokenizers, opened.texts
+        return {one.number: SourceText(one, texts[one.number], tokenizers, self.cache) for one in sources}
 
     def _build_live_text(self, source: SearchSource, digests: ShownRows) -> LiveText:
         """Return the texts of a source with its live rows; the same object until they change."""

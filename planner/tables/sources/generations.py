@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -12,16 +12,18 @@ from typing import Any
 import lance
 import numpy as np
 import pyarrow as pa
+from lance.bitmap import Bitmap
 
 from execnodes.node import ROW_ADDRESS
 from execnodes.rows.row_mask import OFFSET_BITS, OFFSET_MASK
-from execnodes.storage.data_files import FragmentFiles, Place
+from execnodes.storage.data_files import Place, StoredFragment
 from execnodes.storage.source import LanceSource, combine_chunks
-from memwal.errors import CorruptDataError, build_read_error, is_panic, shorten_error
+from memwal.errors import CorruptDataError, LanceGatewayError, build_read_error, is_panic, shorten_error
 from memwal.storage.files import generation_directory
 from memwal.stored_fields import TOMBSTONE, StoredField, read_dataset_fields
 from planner.tables.sources.base_table import BaseTable, DatasetIndex, list_dataset_indexes
 from planner.tables.sources.keys import combine_key_columns
+from planner.tables.sources.read_together import Fragment
 
 
 class GenerationVanishedError(CorruptDataError):
@@ -120,7 +122,7 @@ class GenerationDataset:
     @cached_property
     def has_tombstones(self) -> bool:
         """Whether rows have a tombstone flag; tables without primary key have none."""
-        return TOMBSTONE in self.dataset.schema.names
+        return any(field.name() == TOMBSTONE for field in self.dataset.lance_schema.fields())
 
     def source(self, base: BaseTable) -> LanceSource:
         """Return the generation as a source; the same object for every query of a base version."""
@@ -145,20 +147,22 @@ class GenerationDataset:
         Raises:
             GenerationVanishedError: the files are gone.
         """
-        columns = list(self._list_key_columns(base))
+        columns = list(self.list_key_columns(base))
         try:
             rows = self.dataset.scanner(columns=columns, with_row_address=True).to_table()
         except (OSError, ValueError) as error:
             raise build_generation_error(base, self.path, error) from error
         table = rows.combine_chunks()
-        return self._convert_keys(base, table, table.column(ROW_ADDRESS).to_numpy())
+        return self.convert_keys(base, table, table.column(ROW_ADDRESS).to_numpy())
 
-    def _list_key_columns(self, base: BaseTable) -> tuple[str, ...]:
+    def list_key_columns(self, base: BaseTable) -> tuple[str, ...]:
+        """Return the stored names of the key columns, then `_tombstone` if it has one."""
         stored = base.map_stored_columns(self.fields)
         names = [stored[name].name for name in base.primary_key]
         return (*names, TOMBSTONE) if self.has_tombstones else tuple(names)
 
-    def _convert_keys(self, base: BaseTable, rows: pa.Table, addresses: np.ndarray) -> LayerKeys:
+    def convert_keys(self, base: BaseTable, rows: pa.Table, addresses: np.ndarray) -> LayerKeys:
+        """Build the keys from the stored key columns of rows, and their addresses."""
         fields = [base.schema.field(name) for name in base.primary_key]
         columns = [rows.column(at).cast(field.type) for at, field in enumerate(fields)]
         dead = np.zeros(rows.num_rows, dtype=np.bool_)
@@ -167,39 +171,85 @@ class GenerationDataset:
         return LayerKeys.of(pa.Table.from_arrays(columns, schema=pa.schema(fields)), addresses, dead)
 
 
-def read_keys_together(
-    base: BaseTable, generations: Iterable[GenerationDataset]
-) -> Iterator[tuple[GenerationDataset, LayerKeys]]:
-    """Read the keys of those small generations that can be read together; see `TogetherReader`.
+def read_with_keys(
+    base: BaseTable,
+    generations: Iterable[GenerationDataset],
+    fragments: Iterable[Fragment],
+    columns: Sequence[str] = (),
+) -> Iterator[tuple[Fragment, pa.Table, tuple[GenerationDataset, LayerKeys] | None]]:
+    """Read columns of those small fragments that can be read together, and the keys of generations.
+
+    Args:
+        base: the table.
+        generations: whose keys are read, as far as they have one fragment, and it is among these.
+        fragments: of generations.
+        columns: stored names, which each dataset has.
+
+    Yields:
+        A fragment, the columns of all its physical rows, and the keys of its generation, if they are wanted.
 
     Raises:
         GenerationVanishedError: the files of one are gone.
     """
-    groups: defaultdict[tuple[str, ...], dict[FragmentFiles, GenerationDataset]] = defaultdict(dict)
-    for generation in generations:
-        fragments = generation.source(base).fragments.all
-        if len(fragments) == 1:
-            groups[generation._list_key_columns(base)][fragments[0].files] = generation  # noqa: SLF001 - of this module
-    for columns, group in groups.items():
-        fragments_of = [(one.source(base), one.source(base).fragments.all[0]) for one in group.values()]
-        for (_, fragment), table in base.together.read(fragments_of, columns):
-            generation = group[fragment.files]
-            rows = table
-            addresses = np.arange(table.num_rows, dtype=np.uint64)
-            addresses += np.uint64(fragment.fragment_id << OFFSET_BITS)
-            if fragment.deletions is not None:
-                addresses = _read_live_addresses(base, generation)
-                rows = table.take(pa.array(addresses & np.uint64(OFFSET_MASK)))
-            yield generation, generation._convert_keys(base, rows, addresses)  # noqa: SLF001
+    wanted = {
+        of_one[0].files: generation
+        for generation in generations
+        if len(of_one := generation.source(base).fragments.all) == 1
+    }
+    groups: defaultdict[tuple[str, ...], list[Fragment]] = defaultdict(list)
+    for source, fragment in fragments:
+        generation = wanted.get(fragment.files)
+        groups[() if generation is None else generation.list_key_columns(base)].append((source, fragment))
+    for key_columns, group in groups.items():
+        for one, table in base.together.read(group, list(dict.fromkeys((*columns, *key_columns)))):
+            keys = None
+            if key_columns:
+                generation = wanted[one[1].files]
+                keys = generation, _select_keys(base, generation, one[1], table.select(key_columns))
+            yield one, table.select(columns), keys
 
 
-def _read_live_addresses(base: BaseTable, generation: GenerationDataset) -> np.ndarray:
+def _select_keys(
+    base: BaseTable, generation: GenerationDataset, fragment: StoredFragment, rows: pa.Table
+) -> LayerKeys:
+    """Return the keys of rows that are not deleted, given the key columns of all physical rows."""
+    offsets = np.arange(rows.num_rows, dtype=np.uint64)
+    if fragment.deletions is not None:
+        offsets = _find_live_offsets(base, generation, fragment)
+        rows = rows.take(pa.array(offsets))
+    return generation.convert_keys(base, rows, offsets + np.uint64(fragment.fragment_id << OFFSET_BITS))
+
+
+def _find_live_offsets(
+    base: BaseTable, generation: GenerationDataset, fragment: StoredFragment
+) -> np.ndarray:
+    """Return the ascending offsets of the rows of a fragment that are not deleted."""
+    deleted = _read_deletion_file(base, generation, fragment)
+    if deleted is not None:
+        return np.delete(np.arange(fragment.physical_rows, dtype=np.uint64), deleted)
     try:
         rows = generation.dataset.scanner(columns=[], with_row_address=True).to_table()
     except (OSError, ValueError) as error:
         raise build_generation_error(base, generation.path, error) from error
     addresses: np.ndarray = rows.column(ROW_ADDRESS).to_numpy()
-    return addresses
+    return addresses & np.uint64(OFFSET_MASK)
+
+
+def _read_deletion_file(
+    base: BaseTable, generation: GenerationDataset, fragment: StoredFragment
+) -> np.ndarray | None:
+    """Return the offsets of deleted rows; None if Lance has to be asked, which takes a scan."""
+    file = fragment.handle.metadata.deletion_file
+    if file.file_type != "bitmap" or file.base_id is not None:
+        return None
+    try:
+        stored = base.storage.read(f"{generation.path}/{file.path(fragment.fragment_id)}")
+        deleted = Bitmap._from_bytes(stored)  # noqa: SLF001 - what `pickle` calls
+    except (OSError, ValueError, LanceGatewayError):
+        return None
+    if len(deleted) != file.num_deleted_rows:
+        return None
+    return np.fromiter(deleted, np.int64, len(deleted))
 
 
 def open_generation(

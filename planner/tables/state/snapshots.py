@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from execnodes.storage.data_files import Place
@@ -44,6 +45,9 @@ from planner.tables.state.table_state import Newest, RememberedRegions, TableSta
 SNAPSHOT_ATTEMPTS = 4
 OPEN_GENERATION_BYTES = 1 << 16
 """What an open dataset is booked at in the cache."""
+_FEWEST_OF_A_THREAD = 4
+"""Fewer datasets are opened by the thread that asks before another one has started."""
+_MOST_THREADS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,14 +277,34 @@ class Snapshots:
             LanceGatewayError: one can't be read.
         """
 
-        def open_cached(generation: int, path: str) -> GenerationDataset:
+        def open_cached(name: _GenerationName) -> GenerationDataset:
             return self._cache.compute(
-                _GenerationName(base.place, region_id, path, generation),
-                lambda: open_generation(base, region_id, generation, path),
+                name,
+                lambda: open_generation(base, region_id, name.generation, name.path),
                 lambda _: OPEN_GENERATION_BYTES,
             )
 
-        return tuple(open_cached(generation.generation, generation.path) for generation in flushed)
+        names = [_GenerationName(base.place, region_id, one.path, one.generation) for one in flushed]
+        known: list[GenerationDataset | None] = self._cache.get_many(names)
+        missing = [name for name, one in zip(names, known, strict=True) if one is None]
+        opened = dict(zip(missing, _call_each(open_cached, missing), strict=True))
+        return tuple([one or opened[name] for name, one in zip(names, known, strict=True)])
+
+
+def _call_each(
+    make: Callable[[_GenerationName], GenerationDataset], names: Sequence[_GenerationName]
+) -> list[GenerationDataset]:
+    """Call a function for each name, several at a time if there are many.
+
+    The threads are made for it: a pool of the catalog may be full of those that wait for this snapshot.
+    """
+    threads = min(len(names) // _FEWEST_OF_A_THREAD, _MOST_THREADS)
+    if threads < 2:
+        return [make(name) for name in names]
+    step = -(-len(names) // threads)
+    parts = [names[first : first + step] for first in range(0, len(names), step)]
+    with ThreadPoolExecutor(threads, thread_name_prefix="opener") as pool:
+        return [one for part in pool.map(lambda part: [make(name) for name in part], parts) for one in part]
 
 
 def keep_last(state: TableState, consistency: Consistency, taken_at: float, taken: TableSnapshot) -> None:

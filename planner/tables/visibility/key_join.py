@@ -26,6 +26,7 @@ from memwal.errors import InvalidInputError
 from planner.bridge.run_control import raise_panics
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.keys import combine_key_columns, stream_physical_keys
+from planner.tables.visibility.newest import has_places
 
 _ROW, _LAYER = "row", "layer"
 _BATCH_ROWS = 1 << 16
@@ -119,7 +120,7 @@ class KeyJoin:
         """Integer keys in ascending order, each with the number of its set."""
         if len(columns) == 1 and pa.types.is_signed_integer(columns[0].type):
             wanted = _to_int64(columns[0])
-            order = np.argsort(wanted, kind="stable")
+            order = find_order(wanted)
             self._sorted = wanted[order], numbers[order]
 
     def search(self, keys: Iterable[tuple[int, KeyColumns]]) -> FoundRows:
@@ -225,6 +226,25 @@ def _to_int64(column: pa.Array) -> np.ndarray:
     return values
 
 
+def find_order(integers: np.ndarray) -> np.ndarray:
+    """Return the order of integers (int64, stable), by a place for each value if there are not too many."""
+    count = len(integers)
+    lowest = int(integers.min()) if count else 0
+    span = int(integers.max()) - lowest + 1 if count else 0
+    if not has_places(span, count):
+        return np.argsort(integers, kind="stable")
+    rows = np.arange(1, count + 1, dtype=np.uint32)
+    places = np.zeros(span, dtype=np.uint32)
+    offsets = integers - lowest
+    places[offsets] = rows  # of repeated values the last row stays
+    last = (places[places.nonzero()[0]] - 1).astype(np.int64)
+    if len(last) == count:
+        return last
+    rest = np.flatnonzero(places[offsets] != rows)
+    rest = rest[np.argsort(integers[rest], kind="stable")]
+    return np.insert(last, integers[last].searchsorted(integers[rest]), rest)
+
+
 def _search_ascending(keys: np.ndarray, wanted: np.ndarray, layers: np.ndarray) -> FoundRows | None:
     """Return offsets of wanted keys, and the set of each; None if the keys don't ascend, each once.
 
@@ -256,7 +276,9 @@ def split_by_layer(rows: np.ndarray, numbers: np.ndarray, layers: int) -> list[n
     if (rows[1:] < rows[:-1]).any():  # Rows ascend unless some batches were joined and others were not.
         order = np.argsort(rows, kind="stable")
         rows, numbers = rows[order], numbers[order]
-    rows = rows[np.argsort(numbers, kind="stable")]
+    # Numpy sorts short numbers by radix, in a tenth of the time.
+    short = numbers.astype(np.uint16) if layers <= 1 << 16 else numbers
+    rows = rows[np.argsort(short, kind="stable")]
     parts = np.split(rows, np.cumsum(np.bincount(numbers, minlength=layers))[:-1])
     return [
         part[np.concatenate(([True], part[1:] != part[:-1]))] if len(part) > 1 else part for part in parts

@@ -7,7 +7,7 @@ for the keys of a tail over and over while it grows.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,7 +22,7 @@ from execnodes.storage.data_files import Columns, Place, StoredFragment
 from planner.tables.shared.cache import SHARED_BYTES, Encoding, SharedCache
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.caches import ENTRY_OVERHEAD, ByteCache
-from planner.tables.sources.generations import GenerationDataset, LayerKeys, read_keys_together
+from planner.tables.sources.generations import GenerationDataset, LayerKeys, read_with_keys
 from planner.tables.sources.keys import (
     FragmentKeys,
     FragmentKeysName,
@@ -31,6 +31,7 @@ from planner.tables.sources.keys import (
     read_physical_keys,
 )
 from planner.tables.sources.log_tail import TailRows
+from planner.tables.sources.read_together import Fragment
 from planner.tables.state.log_reader import FlushedGenerationName, FlushedRows
 from planner.tables.visibility.key_join import find_rows
 from planner.tables.visibility.shared_masks import LAYER_KEYS, name_generation_keys
@@ -130,24 +131,50 @@ class KeySearch:
         names = [_GenerationKeysName(base.key, one.place) for one in generations]
         with self._locks[hash(base.place) % len(self._locks)]:  # One reads them for all that wait.
             known = self._cache.get_many(names)
-            # What lies in files of its own is read by itself.
-            is_shared = self._shared.files is not None
-            missing = [
-                one
-                for one, keys in zip(generations, known, strict=True)
-                if keys is None and not (is_shared and one.rows * _LEAST_KEY_BYTES >= SHARED_BYTES)
-            ]
-            found = {one.place: keys for one, keys in read_keys_together(base, missing)}
-            self._cache.put_many(
-                [
-                    (_GenerationKeysName(base.key, place), keys, keys.nbytes + ENTRY_OVERHEAD)
-                    for place, keys in found.items()
-                ]
-            )
+            missing = [one for one, keys in zip(generations, known, strict=True) if keys is None]
+            together = self._select_together(missing)
+            found: dict[Place, LayerKeys] = {}
+            if together:
+                sources = [one.source(base) for one in together]
+                fragments = [(source, one) for source in sources for one in source.fragments.all]
+                found = self._keep_keys(
+                    base, (keys for _, _, keys in read_with_keys(base, together, fragments))
+                )
         return [
             keys or found.get(one.place) or self.read_keys(base, one)
             for one, keys in zip(generations, known, strict=True)
         ]
+
+    def read_along(
+        self,
+        base: BaseTable,
+        generations: Sequence[GenerationDataset],
+        fragments: Iterable[Fragment],
+        columns: Sequence[str],
+    ) -> Iterator[tuple[Fragment, pa.Table]]:
+        """Read columns of small fragments, and in the same scan the keys of generations that are not kept."""
+        known = self._cache.get_many([_GenerationKeysName(base.key, one.place) for one in generations])
+        missing = [one for one, keys in zip(generations, known, strict=True) if keys is None]
+        found = list(read_with_keys(base, self._select_together(missing), fragments, columns))
+        self._keep_keys(base, (keys for _, _, keys in found))
+        yield from ((fragment, rows) for fragment, rows, _ in found)
+
+    def _select_together(self, generations: Iterable[GenerationDataset]) -> list[GenerationDataset]:
+        """Return the generations whose keys may be read with others: some have a file of their own."""
+        is_shared = self._shared.files is not None
+        return [one for one in generations if not (is_shared and one.rows * _LEAST_KEY_BYTES >= SHARED_BYTES)]
+
+    def _keep_keys(
+        self, base: BaseTable, found: Iterable[tuple[GenerationDataset, LayerKeys] | None]
+    ) -> dict[Place, LayerKeys]:
+        by_place = {one[0].place: one[1] for one in found if one is not None}
+        self._cache.put_many(
+            [
+                (_GenerationKeysName(base.key, place), keys, keys.nbytes + ENTRY_OVERHEAD)
+                for place, keys in by_place.items()
+            ]
+        )
+        return by_place
 
     # What a tail supersedes
 

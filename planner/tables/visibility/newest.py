@@ -10,6 +10,11 @@ import pyarrow.compute as pc
 
 from planner.tables.sources.generations import LayerKeys
 
+_SPARSEST = 32
+"""Integer keys have a place each in an array with up to so many places for each of them."""
+_MOST_PLACES = 1 << 24
+"""And with up to so many, of four bytes, in all."""
+
 
 def find_newest(layer: LayerKeys) -> np.ndarray:
     """Flag the rows of one layer that are the last of their key and no tombstone."""
@@ -40,31 +45,43 @@ def _number_keys(columns: Sequence[pa.Array]) -> pa.Array:
     return pa.array(numbers)
 
 
+def has_places(span: int, count: int) -> bool:
+    """Return whether so many integers within a span are numbered by places rather than sorted."""
+    return span <= min(count * _SPARSEST, _MOST_PLACES)
+
+
 def find_last_of_each(keys: pa.Array) -> np.ndarray:
     """Flag the rows that are the last of their key."""
     narrow = _last_of_narrow_integers(keys)
     if narrow is not None:
         return narrow
     codes = pc.dictionary_encode(keys)
-    indices = codes.indices.to_numpy()
-    rows = np.arange(len(indices))
-    last = np.empty(len(codes.dictionary), dtype=np.int64)
-    last[indices] = rows  # of repeated indices the last assignment stays
-    visible: np.ndarray = last[indices] == rows
+    return _last_of_numbers(codes.indices.to_numpy(), len(codes.dictionary))
+
+
+def _last_of_numbers(numbers: np.ndarray, count: int) -> np.ndarray:
+    """Flag the rows that are the last of their number, which is below `count`."""
+    rows = np.arange(len(numbers), dtype=np.uint32)
+    last = np.empty(count, dtype=np.uint32)
+    last[numbers] = rows  # of repeated numbers the last assignment stays
+    visible: np.ndarray = last[numbers] == rows
     return visible
 
 
 def _last_of_narrow_integers(keys: pa.Array) -> np.ndarray | None:
-    """Flag the rows that are the last of their key by sorting integers of key and row, or return None.
+    """Flag the rows that are the last of their key by a place for each key, or by sorting; or return None.
 
-    None where key and row don't fit into 63 bits together.
+    Integers of key and row are sorted. None where key and row don't fit into 63 bits together.
     """
     count = len(keys)
     if not count or not pa.types.is_signed_integer(keys.type):
         return None
     values = keys.to_numpy().astype(np.int64, copy=False)
     lowest = int(values.min())
-    if (int(values.max()) - lowest + 1) * count >= 1 << 63:
+    span = int(values.max()) - lowest + 1
+    if has_places(span, count):
+        return _last_of_numbers(values - lowest, span)
+    if span * count >= 1 << 63:
         return None
     packed = (values - lowest) * count + np.arange(count)
     packed.sort()

@@ -20,8 +20,9 @@ grows, only its new rows are applied to the masks of the previous query.
 
 from __future__ import annotations
 
+import hashlib
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
@@ -34,6 +35,7 @@ from planner.tables.shared.cache import SharedCache
 from planner.tables.sources.base_table import BaseTable, BaseVersion
 from planner.tables.sources.caches import ENTRY_OVERHEAD, ByteCache
 from planner.tables.sources.generations import GenerationDataset
+from planner.tables.sources.read_together import Fragment
 from planner.tables.sources.snapshot import TableSnapshot
 from planner.tables.visibility.key_join import find_rows
 from planner.tables.visibility.key_search import KeySearch
@@ -98,11 +100,12 @@ class _LayerName:
 
     Attributes:
         key: columns.
-        generations: the generation, and all later ones, in their order.
+        generations: digest of the places of the generation, and of all later ones, in their order: to compare
+            all names of a region place by place would take the square of their number.
     """
 
     key: Columns
-    generations: tuple[Place, ...]
+    generations: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +180,18 @@ class Visibility:
             if known is None or before is known:
                 self._cache.put(key, grown, grown.masks.nbytes)
             return grown.masks
+
+    def read_along(
+        self, snapshot: TableSnapshot, fragments: Iterable[Fragment], columns: Sequence[str]
+    ) -> Iterator[tuple[Fragment, pa.Table]]:
+        """Read columns of small generations, and in the same scan the keys that masks need."""
+        missing = [
+            generation
+            for region in snapshot.regions.values()
+            if not all(name in self._cache for name in _name_layers(snapshot.base, region.generations))
+            for generation in region.generations
+        ]
+        return self.search.read_along(snapshot.base, missing, fragments, columns)
 
     def _compute_flushed_masks(self, snapshot: TableSnapshot) -> SnapshotMasks:
         base = snapshot.base
@@ -365,8 +380,14 @@ def _list_places(generations: Iterable[GenerationDataset]) -> tuple[Place, ...]:
 
 
 def _name_layers(base: BaseTable, generations: Sequence[GenerationDataset]) -> list[_LayerName]:
-    places = _list_places(generations)
-    return [_LayerName(base.key, places[at:]) for at in range(len(places))]
+    names: list[_LayerName] = []
+    later = b""
+    for place in reversed(_list_places(generations)):
+        later = hashlib.blake2b(
+            b"%b%d %b" % (later, place.number, place.uri.encode(errors="surrogatepass")), digest_size=16
+        ).digest()
+        names.append(_LayerName(base.key, later))
+    return names[::-1]
 
 
 def _name_superseded(

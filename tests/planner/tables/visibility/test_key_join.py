@@ -10,7 +10,9 @@ import pytest
 
 from memwal.errors import InvalidInputError
 from planner.tables.sources.keys import KeyHistory, to_hashable
-from planner.tables.visibility.key_join import FoundRows, KeyJoin, split_by_layer
+from planner.tables.visibility import newest
+from planner.tables.visibility.key_join import FoundRows, KeyJoin, find_order, split_by_layer
+from planner.tables.visibility.newest import find_last_of_each
 
 FAR = 1 << 20
 STORED: dict[str, list[int]] = {
@@ -222,3 +224,15 @@ def test_values_are_equal_where_keys_are(values: list[Any], kind: pa.DataType, e
         assert found == values
     numbers: dict[Any, int] = {}
     assert [numbers.setdefault(one, len(numbers)) for one in found] == equal
+
+
+@pytest.mark.parametrize("most_places", [0, 1 << 24], ids=["sorted", "by places"])
+@pytest.mark.parametrize("layout", STORED)
+def test_keys_are_ordered_alike_by_places_and_by_sorting(
+    layout: str, most_places: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(newest, "_MOST_PLACES", most_places)
+    keys = np.array(STORED[layout], dtype=np.int64)
+    assert find_order(keys).tolist() == np.argsort(keys, kind="stable").tolist()
+    last = {key: row for row, key in enumerate(keys.tolist())}
+    assert np.flatnonzero(find_last_of_each(pa.array(keys))).tolist() == sorted(last.values())

@@ -1,0 +1,143 @@
+"""The first statement over many small generations opens them at once, and reads each of them once."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from execnodes.rows.row_mask import OFFSET_MASK
+from planner.engine import QueryEngine
+from planner.tables.sources import generations
+from planner.tables.sources.generations import GenerationDataset
+from planner.tables.sources.read_together import TogetherReader
+from planner.tables.state import snapshots
+from tests.support.results import rows_of
+from tests.support.tables import LsmTable, bucketed, key_field
+from tests.support.writer_process import WriterProcess
+
+SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.int64())])
+GENERATIONS = 9
+TOTALS = "SELECT count(*) AS n, sum(v) AS v FROM t"
+
+
+@pytest.fixture(scope="module")
+def rows() -> dict[int, int]:
+    """Key -> value of the newest rows."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def table(
+    tmp_path_factory: pytest.TempPathFactory, shared_writers: WriterProcess, rows: dict[int, int]
+) -> LsmTable:
+    """A table with keys that repeat within generations and between them, and tombstones."""
+    root = tmp_path_factory.mktemp("first_touch")
+    rows |= dict.fromkeys(range(40), 0)
+    start = pa.table([range(40), [0] * 40], schema=SCHEMA)
+    made = LsmTable.create(root, "t", start, bucketed("id", 1, recorded=True), shared_writers)
+    for step in range(1, GENERATIONS + 1):
+        for value in (step, 100 + step):
+            new = dict.fromkeys((step, step + 1, 50 + step), value)
+            made.put([{"id": key, "v": one} for key, one in new.items()])
+            rows |= new
+        made.delete([{"id": 20 + step}])
+        rows.pop(20 + step)
+        made.close_writers()
+    return made
+
+
+@pytest.fixture
+def engine(table: LsmTable, open_engine: Callable[[Path], QueryEngine]) -> QueryEngine:
+    return open_engine(table.path.parent)
+
+
+@pytest.fixture
+def opened(engine: QueryEngine) -> tuple[Any, tuple[GenerationDataset, ...]]:
+    """The base table and its generations."""
+    known = engine.catalog.table("t")
+    base = known.base()
+    snapshot = known.take_snapshot(known.assignments(base, "strong").region_ids)
+    assert len(snapshot.generations) == GENERATIONS
+    return base, snapshot.generations
+
+
+def test_keys_and_columns_are_read_in_one_scan(
+    engine: QueryEngine, rows: dict[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scanned: list[list[str]] = []
+    scan = TogetherReader._scan
+
+    def note(self: TogetherReader, fragments: Any, columns: list[str]) -> Iterator[pa.Table]:
+        scanned.append(list(columns))
+        return scan(self, fragments, columns)
+
+    monkeypatch.setattr(TogetherReader, "_scan", note)
+    found = engine.execute(TOTALS).read_all()
+    assert rows_of(found) == [(len(rows), sum(rows.values()))]
+    assert scanned == [["v", "id", "_tombstone"]]
+    assert sorted(rows_of(engine.execute("SELECT id, v FROM t").read_all())) == sorted(rows.items())
+
+
+@pytest.mark.parametrize("damage", ["none", "gone", "other rows"])
+def test_deleted_rows_are_those_of_lance(
+    opened: tuple[Any, tuple[GenerationDataset, ...]], monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    base, found = opened
+    if damage == "gone":
+        monkeypatch.setattr(type(base.storage), "read", refuse)
+    elif damage == "other rows":
+        monkeypatch.setattr(generations, "Bitmap", NoRows)
+    for generation in found:
+        (fragment,) = generation.source(base).fragments.all
+        assert fragment.deletions is not None, "a key repeats in each generation"
+        live = generations._find_live_offsets(base, generation, fragment)
+        addresses = generation.dataset.scanner(columns=[], with_row_address=True).to_table().column(0)
+        assert live.tolist() == (addresses.to_numpy() & np.uint64(OFFSET_MASK)).tolist()
+        deleted = generations._read_deletion_file(base, generation, fragment)
+        assert (deleted is None) == (damage != "none")
+
+
+def refuse(*_: object) -> bytes:
+    raise FileNotFoundError("a deletion file")
+
+
+class NoRows:
+    """Reads any deletion file as an empty one."""
+
+    @staticmethod
+    def _from_bytes(_: bytes) -> list[int]:
+        return []
+
+
+def test_generations_are_opened_several_at_a_time(
+    engine: QueryEngine, rows: dict[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_one, meeting = snapshots.open_generation, threading.Barrier(2)
+    waits = threading.local()
+
+    def meet(*arguments: Any) -> GenerationDataset:
+        if not hasattr(waits, "done"):
+            waits.done = True
+            meeting.wait(60)  # for another thread that opens one
+        return open_one(*arguments)
+
+    monkeypatch.setattr(snapshots, "open_generation", meet)
+    assert rows_of(engine.execute(TOTALS).read_all()) == [(len(rows), sum(rows.values()))]
+
+
+def test_a_generation_that_is_gone_is_named(engine: QueryEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    opening = lance.dataset
+    monkeypatch.setattr(lance, "dataset", lambda uri, **options: _open(opening, uri, options))
+    with pytest.raises(generations.GenerationVanishedError, match=r"flushed generation .*_gen_5 is gone"):
+        engine.execute(TOTALS).read_all()
+
+
+def _open(opening: Callable[..., Any], uri: str, options: dict[str, Any]) -> Any:
+    if uri.endswith("_gen_5"):
+        raise ValueError(f"Dataset at path {uri} was not found")
+    return opening(uri, **options)
