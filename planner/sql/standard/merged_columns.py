@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from memwal.errors import UnsupportedError
+from planner.sql.as_of import AS_OF_STARTS, read_as_of
 from planner.sql.standard.query_bodies import (
     QueryBody,
     find_bodies,
@@ -146,11 +147,19 @@ class _Select:
             kind = "" if begins_chain else _kind(text, start)
             using = end if words[end] == "USING" and words[end + 1] == "(" and end in self._from else None
             names = [] if using is None else [text.name(i) for i in range(end + 2, text.closing(end + 1), 2)]
-            yield _Relation(begins_chain, self._qualify(end - 1), kind, using, names)
+            yield _Relation(begins_chain, self._qualify(start, end - 1), kind, using, names)
 
-    def _qualify(self, last: int) -> str | None:
-        """Return the name of the relation that ends at a token; None if it has none."""
+    def _qualify(self, first: int, last: int) -> str | None:
+        """Return the name of the relation that two tokens enclose; None if it has none."""
         text, words = self._text, self._text.words
+        name = first
+        while words[name + 1] == ".":
+            name += 2
+        if text.is_name(name):
+            called = text.closing(name + 1) if words[name + 1] == "(" else name
+            as_of = read_as_of(text, name + 1) if words[name + 1] in AS_OF_STARTS else None
+            if last in {called, as_of[1] - 1 if as_of else called}:
+                return quote(text.name(name))  # of a table, or of the function that makes it
         if words[last] == ")":
             opening = next((i for i in range(last, 0, -1) if words[i] == "(" and text.closing(i) == last), 0)
             if words[opening - 2] not in {"AS", ")"}:

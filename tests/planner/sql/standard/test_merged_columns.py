@@ -6,6 +6,8 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import UnsupportedError
+from planner.sql.standard.spell_out import spell_out
+from planner.sql.tokens import tokenize
 from tests.support.judged import Judged, open_judged
 
 T = pa.table({"id": [1, 2, 3, None], "k": ["a", "b", None, "a"], "Odd": [1, 2, 2, None], "n": [5, 6, 7, 8]})
@@ -78,3 +80,18 @@ def test_parameters_stand_beside_them(judged: Judged) -> None:
     sql = "SELECT id, ? AS x FROM t FULL JOIN u USING (id) WHERE id > ?"
     rows = judged.engine.execute(sql, parameters=[pa.scalar("p"), pa.scalar(3)]).read_all()
     assert rows.to_pylist() == [{"id": 9, "x": "p"}]
+
+
+@pytest.mark.parametrize(
+    ("relation", "name"),
+    [
+        ("lance_fts('t', 'k', 'x')", "lance_fts"),
+        ("lance_fts('t', 'k', 'x') AS f", "f"),
+        ("main.t FOR VERSION AS OF 2", "t"),
+        ("t TIMESTAMP AS OF now() - INTERVAL '1 hour' p", "p"),
+        ("lance.main.t", "t"),
+    ],
+)
+def test_relations_have_names_of_their_own_without_aliases(relation: str, name: str) -> None:
+    written = spell_out(tokenize(f"SELECT * FROM {relation} LEFT JOIN u USING (id) WHERE id > 1"))
+    assert f'SELECT "{name}".*, "u".* EXCLUDE ("id") FROM' in written.sql
