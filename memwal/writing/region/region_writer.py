@@ -12,7 +12,7 @@ from dataclasses import asdict
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
 from memwal.regions.wal import has_abandoned_rows, wal_entry_path
-from memwal.writing.changes import FencedError, NotOwnerError
+from memwal.writing.changes import FencedError, NotOwnerError, OutcomeUnknownError
 from memwal.writing.observing import Counters, RegionStats
 from memwal.writing.options import OwnershipPolicy, WriteOptions
 from memwal.writing.region.claim import Claim, OwnTail
@@ -284,6 +284,7 @@ class RegionWriter:
                 break
             finally:
                 self._in_flight = None
+        self._check_place(group)
         rows, nbytes = (
             sum([request.num_rows for request in group]),
             sum([request.nbytes for request in group]),
@@ -383,6 +384,7 @@ class RegionWriter:
         """Drop the claim, and return whether the append in doubt arrived."""
         self.counters.in_doubt += 1
         self._drop_claim(by_peer=doubt.by_peer, epoch=doubt.epoch)
+        self._check_place(group)
         is_forwarding = self._options.ownership is OwnershipPolicy.FORWARD
         try:
             return has_arrived(
@@ -397,8 +399,25 @@ class RegionWriter:
                 or (doubt.by_peer and is_forwarding),
             )
         except FencedError:
+            self._check_place(group)  # It may be the log of another table that was looked at.
             self.discarded.close_before(doubt.epoch + 1)  # A later claim took its position.
             raise
+
+    def _check_place(self, group: Sequence[Request]) -> None:
+        """Check after an append that the table is still where it was written.
+
+        It may have been renamed, replaced or dropped at that moment: then rows that were written before are
+        where it is now, and those that were written later are in no table (ADR 51).
+
+        Raises:
+            OutcomeUnknownError: it is not.
+        """
+        if not group[0].table.watch.is_same():
+            msg = (
+                f"{self.queue.name}: the table was renamed, replaced or dropped while rows were written; "
+                "whether it has them can't be told: look before you retry"
+            )
+            raise OutcomeUnknownError(msg)
 
     def _drop_claim(self, *, by_peer: bool, epoch: int) -> None:
         self.losses += 1

@@ -19,6 +19,7 @@ from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.decoded_columns import DecodedColumns
 from planner.tables.sources.keys import KeyPlaces
 from planner.tables.state.past_tables import PastTables
+from planner.tables.state.scratch import Scratch
 from planner.tables.state.table import Table
 from planner.tables.state.table_state import create_session
 
@@ -72,6 +73,7 @@ class Catalog:
             index_cache_size_bytes=INDEX_CACHE_BYTES, metadata_cache_size_bytes=METADATA_CACHE_BYTES
         )
         self.past = PastTables()
+        self.scratch = Scratch(storage)
         self._tables: dict[str, Table] = {}
         self._forgotten: set[str] = set()
         self._lock = threading.Lock()
@@ -140,6 +142,7 @@ class Catalog:
                 left[table.name] = regions
         self.executor.shutdown(wait=False, cancel_futures=True)
         self.shared.close()
+        self.scratch.close()
         return left
 
     def table_names(self) -> tuple[str, ...]:
