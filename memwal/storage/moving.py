@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -20,12 +21,15 @@ _NOT_OFFERED: Final = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
 
 
 def move_directory(source: str, target: str) -> bool:
-    """Rename a directory; return False if something other than an empty directory has the new name.
+    """Rename a directory; return False if something other than empty directories has the new name.
 
     Raises:
         FileNotFoundError: there is no such directory.
         UnavailableError: the file system refuses it.
     """
+    for directory, _, _ in os.walk(target, topdown=False):
+        with suppress(OSError):
+            os.rmdir(directory)  # noqa: PTH106 - text stays text
     try:
         os.rename(source, target)  # noqa: PTH104 - text stays text
     except FileNotFoundError:

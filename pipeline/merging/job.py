@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from memwal.errors import NotFoundError, UnavailableError
-from pipeline.jobs.lake import LakeTable, TableState
+from pipeline.jobs.lake import LakeTable, TableState, keeps_in_place
 from pipeline.jobs.runners import Progress, Runner, Threads, ignore_progress
 from pipeline.merging.batches import (
     Batch,
@@ -65,6 +65,7 @@ class MergeReport:
         return sum(batch.deleted for batch in self.batches)
 
 
+@keeps_in_place
 def merge(
     table: LakeTable,
     policy: MergePolicy | None = None,

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from memwal.base import versions
+from memwal.base.table_place import keep_in_place
 from memwal.base.versions import Outcome
 from memwal.errors import InvalidInputError, PermissionDeniedError
 from planner.access.rights import Access
@@ -150,8 +151,9 @@ def commit_change(table: Table, what: str, change: Callable[[Any], Outcome]) -> 
     """
 
     def attempt() -> Outcome:
-        dataset = table.base().dataset
-        outcome = change(dataset.checkout_version(dataset.latest_version))
+        with keep_in_place(table.storage):
+            dataset = table.base().dataset
+            outcome = change(dataset.checkout_version(dataset.latest_version))
         table.base()  # So the next statement sees the change, even if versions are rarely checked.
         return outcome
 

@@ -10,6 +10,7 @@ from typing import Final, Literal
 import pyarrow as pa
 from lance.fragment import FragmentMetadata
 
+from memwal.base.table_place import reserve_place
 from memwal.creating import (
     MemWalOptions,
     build_stored_schema,
@@ -157,8 +158,9 @@ def _replace(catalog: Catalog, contents: _Contents, storage: Storage) -> bool:
     try:
         fragments = contents.write_rows(made)
         contents.create(made, fragments)
-        catalog.forget(contents.name)
-        _put_in_place(made, storage, contents.name)
+        with reserve_place(storage):
+            catalog.forget(contents.name)
+            _put_in_place(made, storage, contents.name)
         # Another statement may have opened the old table meanwhile.
         catalog.forget(contents.name)
     finally:

@@ -6,6 +6,7 @@ off before; one that comes meanwhile notices before it acknowledges rows. Object
 
 from __future__ import annotations
 
+from memwal.base.table_place import reserve_place
 from memwal.creating import table_exists
 from memwal.errors import (
     AlreadyExistsError,
@@ -112,7 +113,9 @@ def rename_table(catalog: Catalog, name: str, new_name: str) -> None:
         catalog.forget(new_name)
         _clear_remains(target)
     try:
-        if not source.move_to(target):
+        with reserve_place(source):
+            moved = source.move_to(target)
+        if not moved:
             raise _taken_error(name, new_name) if table_exists(target) else _remains_error(name, target)
     except FileNotFoundError:
         raise NotFoundError(f"table {name!r} was renamed or dropped meanwhile") from None

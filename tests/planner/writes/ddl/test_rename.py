@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from memwal.base import table_place
 from memwal.creating import delete_table
 from memwal.errors import (
     AlreadyExistsError,
@@ -199,6 +200,22 @@ def test_what_was_prepared_before_finds_the_table_that_has_the_name_now(filled: 
     insert.execute()
     assert query.execute().read_all().to_pylist() == [{"id": 7, "name": "new"}]
     assert filled("SELECT * FROM u ORDER BY id") == ROWS
+
+
+def test_a_table_stays_where_it_is_while_a_job_commits_to_it(
+    filled: Sql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lance would commit to the path, whichever table is there by then."""
+    monkeypatch.setattr(table_place, "_WAIT_SECONDS", 0.0)
+    statements = ("ALTER TABLE t RENAME TO u", "CREATE OR REPLACE TABLE t (id INT)")
+    with table_place.keep_in_place(filled.engine.catalog.locate_table("t")):
+        filled("ALTER TABLE t ADD COLUMN n INT")  # commits themselves go on beside one another
+        for statement in statements:
+            with pytest.raises(UnavailableError, match="being merged, indexed, altered or cleaned up"):
+                filled(statement)
+    assert filled("SELECT id, name FROM t ORDER BY id") == ROWS
+    for statement in statements:
+        filled(statement)
 
 
 def test_a_table_without_a_mem_wal_is_renamed(sql: Sql) -> None:
