@@ -23,6 +23,7 @@ from planner.access.visible_catalog import SYSTEM_SCHEMA, VisibleCatalog
 from planner.binding.information_schema import ADDED_TABLES, INFORMATION_SCHEMA
 from planner.bridge.plain_types import TypeSet, plain_schema
 from planner.engine import QueryEngine
+from planner.plans.leaves.information_leaf import COMPLETED_SCHEMAS
 from planner.sql.tokens import quote
 from planner.tables.state.catalog import CATALOG, SCHEMA
 from protos import flight_sql_pb2 as sql
@@ -181,5 +182,5 @@ def _list_information_schema() -> Mapping[str, pa.Schema]:
     )
     names = [name for batch in listed.collect() for name in batch.column(0).to_pylist()]
     schemas = {name: context.sql(f"SELECT * FROM {INFORMATION_SCHEMA}.{name}").schema() for name in names}  # noqa: S608 - its own names
-    schemas |= {name: table.schema for name, table in ADDED_TABLES.items()}
+    schemas |= COMPLETED_SCHEMAS | {name: table.schema for name, table in ADDED_TABLES.items()}
     return MappingProxyType({name: plain_schema(schema) for name, schema in schemas.items()})

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from memwal.base.comments import read_table_comment
 from memwal.errors import InvalidInputError, NotFoundError, PreconditionError
 from memwal.rules import drop_default
 from planner.access.rights import UNRESTRICTED, Access, FullAccess, TableAccess
@@ -269,6 +270,18 @@ class VisibleCatalog:
             check_view_access(name, access)
             self.views[name] = sql
         return sql
+
+    def read_comment(self, name: str) -> str | None:
+        """Return the comment on a table or view; None without, and for who does not see all of the table.
+
+        Raises:
+            LanceGatewayError: it can't be read.
+        """
+        table = self.find(name)
+        if table is not None:
+            return read_table_comment(table.base.dataset) if table.access.is_unrestricted else None
+        view = None if self._find_access(name) is None else self._catalog.view(name)
+        return None if view is None else view.comment
 
     def is_current(self) -> bool:
         """Return whether all names that were found have the same meaning, and all tables the same columns.

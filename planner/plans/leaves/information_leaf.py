@@ -15,6 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 from datafusion import SessionContext
 
+from memwal.base.comments import read_column_comment
 from memwal.errors import LanceGatewayError
 from memwal.rules import list_defaults, list_lengths
 from planner.access.rights import Access
@@ -25,9 +26,9 @@ from planner.tables.state.catalog import CATALOG, SCHEMA
 logger = logging.getLogger(__name__)
 
 _TEXTS: Final = ("table_catalog", "table_schema", "table_name")
-_SCHEMAS: Final[Mapping[str, pa.Schema]] = MappingProxyType(
+COMPLETED_SCHEMAS: Final[Mapping[str, pa.Schema]] = MappingProxyType(
     {
-        "tables": pa.schema([(name, pa.string()) for name in (*_TEXTS, "table_type")]),
+        "tables": pa.schema([(name, pa.string()) for name in (*_TEXTS, "table_type", "comment")]),
         "columns": pa.schema(
             [(name, pa.string()) for name in (*_TEXTS, "column_name")]
             + [
@@ -42,10 +43,12 @@ _SCHEMAS: Final[Mapping[str, pa.Schema]] = MappingProxyType(
                 ("numeric_scale", pa.uint64()),
                 ("datetime_precision", pa.uint64()),
                 ("interval_type", pa.string()),
+                ("comment", pa.string()),
             ]
         ),
     }
 )
+"""Name -> columns of a table that DataFusion fills in part."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +67,8 @@ class InformationTable:
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns, as DataFusion has them."""
-        return _SCHEMAS[self.name]
+        """Columns, as DataFusion has them, and comments."""
+        return COMPLETED_SCHEMAS[self.name]
 
     def read(self, access: Access) -> pa.Table:  # noqa: ARG002 - that of the catalog
         """Return the rows."""
@@ -79,11 +82,21 @@ class InformationTable:
         # time there, ends the process.
         with ThreadPoolExecutor(1, thread_name_prefix="information") as thread:
             rows = thread.submit(read_listed).result()
-        rows = self._complete_columns(rows) if self.name == "columns" else [*rows, *_list_added_tables()]
+        rows = self._complete_columns(rows) if self.name == "columns" else self._complete_tables(rows)
         return pa.Table.from_pylist(rows, self.schema)
 
+    def _complete_tables(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Add comments, and the tables that DataFusion does not have."""
+        own = [
+            {**row, "comment": _read_comment(self.catalog, row["table_name"])}
+            if row["table_schema"] == SCHEMA
+            else row
+            for row in rows
+        ]
+        return [*own, *_list_added_tables()]
+
     def _complete_columns(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Add defaults and lengths to the columns of tables."""
+        """Add defaults, lengths and comments to the columns of tables."""
         names = {row["table_name"] for row in rows if row["table_schema"] == SCHEMA}
         rules = {name: _read_rules(self.catalog, name) for name in names}
         return [
@@ -92,6 +105,15 @@ class InformationTable:
             else row
             for row in rows
         ]
+
+
+def _read_comment(catalog: VisibleCatalog, name: str) -> str | None:
+    """Return the comment on a table or view; None if it can't be read."""
+    try:
+        return catalog.read_comment(name)
+    except LanceGatewayError as error:
+        logger.warning("table %r is listed without its comment: %s", name, error)
+        return None
 
 
 def _read_rules(catalog: VisibleCatalog, name: str) -> dict[str, dict[str, Any]]:
@@ -107,6 +129,10 @@ def _read_rules(catalog: VisibleCatalog, name: str) -> dict[str, dict[str, Any]]
     rules: dict[str, dict[str, Any]] = {
         column: {"column_default": default.expression} for column, default in list_defaults(declared).items()
     }
+    for field in declared:
+        comment = read_column_comment(field)
+        if comment is not None:
+            rules.setdefault(field.name, {})["comment"] = comment
     for column, length in list_lengths(declared).items():
         kind = declared.field(column).type
         is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)

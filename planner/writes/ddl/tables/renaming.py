@@ -131,10 +131,10 @@ def _clear_remains(target: Storage) -> None:
 
 
 def _rename_view(catalog: Catalog, name: str, new_name: str) -> None:
-    select = catalog.view_sql(name)
-    if select is None:
+    view = catalog.view(name)
+    if view is None:
         raise NotFoundError(f"view {name!r} was renamed or dropped meanwhile")
-    if not catalog.write_view(new_name, select, replaces=False):
+    if not catalog.write_view(new_name, view, replaces=False):
         raise _taken_error(name, new_name)
     catalog.drop_view(name)
 
