@@ -181,7 +181,7 @@ def test_changes_of_two_gateways_race_and_each_is_done(
     assert other("SELECT count(*) FROM t") == [(ROWS + 20,)]
 
 
-def test_an_index_over_several_columns_is_one_for_each_and_goes_as_one(filled: Sql, root: Path) -> None:
+def test_an_index_over_several_columns_is_one_for_each_and_goes_as_one(filled: Sql) -> None:
     indexes = "SELECT index_name, type, columns FROM system.indexes WHERE table_name = 't' ORDER BY 1"
     query = "SELECT count(*) FROM t WHERE n = 3 AND name = 'word5'"
     before = filled(query)
@@ -200,7 +200,8 @@ def test_an_index_over_several_columns_is_one_for_each_and_goes_as_one(filled: S
     filled("DROP INDEX both_n ON t")
     filled("CREATE INDEX both ON t (n, name)")
     assert filled(indexes) == made
-    filled("CREATE OR REPLACE INDEX both ON t (n, name)")
+    filled("CREATE OR REPLACE INDEX both ON t USING BITMAP (n, id)")
+    assert filled(indexes) == [("both_id", "Bitmap", ["id"]), ("both_n", "Bitmap", ["n"]), made[2]]
     filled("DROP INDEX both")
     assert filled(indexes) == made[2:]
     filled("DROP INDEX IF EXISTS both ON t")
