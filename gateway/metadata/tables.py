@@ -182,5 +182,5 @@ def _list_information_schema() -> Mapping[str, pa.Schema]:
     )
     names = [name for batch in listed.collect() for name in batch.column(0).to_pylist()]
     schemas = {name: context.sql(f"SELECT * FROM {INFORMATION_SCHEMA}.{name}").schema() for name in names}  # noqa: S608 - its own names
-    schemas |= COMPLETED_SCHEMAS | {name: table.schema for name, table in ADDED_TABLES.items()}
+    schemas |= {**COMPLETED_SCHEMAS, **{name: table.schema for name, table in ADDED_TABLES.items()}}
     return MappingProxyType({name: plain_schema(schema) for name, schema in schemas.items()})

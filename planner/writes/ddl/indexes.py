@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -25,9 +26,9 @@ from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.table import Table
-from planner.writes.ddl.key_indexes import give_up_key_index
 from planner.writes.ddl.options import check_option_names, parse_value
 from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, commit_change
+from planner.writes.ddl.tables.key_indexes import give_up_key_index
 from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.statement.target import check_may_write, check_writable
 
@@ -246,10 +247,14 @@ def _drop_index(table: Table, name: str) -> None:
     for one in names:
         # Before the index is gone: upkeep must not build it again.
         give_up_key_index(table, one)
-        commit_change(table, f"drop index {one!r}", lambda dataset, one=one: dataset.drop_index(one))
+        commit_change(table, f"drop index {one!r}", partial(_drop_from, name=one))
     if group is not None:
         key = INDEX_GROUP + name
         commit_change(table, f"forget index {name!r}", lambda dataset: dataset.delete_config_keys([key]))
+
+
+def _drop_from(dataset: Any, name: str) -> None:  # noqa: ANN401 - lance types
+    dataset.drop_index(name)
 
 
 def _knows_index(base: BaseTable, name: str) -> bool:

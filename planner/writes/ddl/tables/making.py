@@ -25,8 +25,8 @@ from memwal.errors import AlreadyExistsError, InvalidInputError, LanceGatewayErr
 from memwal.rules import Constraint, RowRules, build_row_rules
 from memwal.storage.files import Storage
 from planner.tables.state.catalog import Catalog
-from planner.writes.ddl.key_indexes import build_key_indexes
 from planner.writes.ddl.options import read_table_options
+from planner.writes.ddl.tables.key_indexes import build_key_indexes
 from planner.writes.dml.reading.read_rows import find_repeated_key, format_key, select_distinct_keys
 
 logger = logging.getLogger(__name__)
