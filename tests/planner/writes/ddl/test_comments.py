@@ -64,7 +64,7 @@ def test_a_comment_that_another_program_wrote_is_replaced(lake: Sql) -> None:
 
 
 def test_a_view_has_a_comment_which_moves_with_it(lake: Sql) -> None:
-    views = "SELECT * FROM system.views"
+    views = "SELECT view_name, comment FROM system.views"
     listed = (
         "SELECT comment FROM information_schema.tables WHERE table_type = 'VIEW' AND table_schema = 'main'"
     )
