@@ -28,7 +28,6 @@ from planner.sql.dialects.translate import NATIVE
 from planner.sql.tokens import quote
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.table import Table
-from planner.writes.ddl.indexes import check_column
 from planner.writes.ddl.rules.changes import (
     FindRows,
     RuleChange,
@@ -39,7 +38,7 @@ from planner.writes.ddl.rules.changes import (
 )
 from planner.writes.ddl.rules.columns import read_column
 from planner.writes.ddl.rules.constraints import is_constraint
-from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, commit_change
+from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, check_column, commit_change
 from planner.writes.ddl.tables.enable_mem_wal import EnableMemWal, read_set
 from planner.writes.ddl.tables.key_indexes import SetKeyIndex
 from planner.writes.ddl.tables.renaming import prepare_rename

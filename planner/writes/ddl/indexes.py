@@ -27,7 +27,7 @@ from planner.plans.query_planner import QueryPlanner
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.table import Table
 from planner.writes.ddl.options import check_option_names, parse_value
-from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, commit_change
+from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, check_column, commit_change
 from planner.writes.ddl.tables.key_indexes import give_up_key_index
 from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.statement.target import check_may_write, check_writable
@@ -264,19 +264,6 @@ def _knows_index(base: BaseTable, name: str) -> bool:
 def list_index_names(base: BaseTable) -> tuple[str, ...]:
     """Return the names of a table's indexes, without the MemWAL index."""
     return tuple(index.name for index in base.indexes)
-
-
-def check_column(base: BaseTable, column: str) -> None:
-    """Check that a table has a column.
-
-    Raises:
-        NotFoundError: it has not; suggests similar names.
-    """
-    if column not in base.schema.names:
-        close = get_close_matches(column, base.schema.names, n=3)
-        hint = f"did you mean {' or '.join(close)}?" if close else f"it has {', '.join(base.schema.names)}"
-        msg = f"table {base.name!r} has no column {column!r}: {hint}"
-        raise NotFoundError(msg)
 
 
 def _find_tables_with_index(engine: QueryPlanner, access: Access, name: str) -> list[str]:

@@ -12,8 +12,14 @@ from planner.access.visible_catalog import unknown_table_error
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
-from planner.writes.ddl.indexes import check_column
-from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, check_may_create, commit_change
+from planner.writes.ddl.statement import (
+    DONE,
+    PreparedDefinition,
+    Reader,
+    check_column,
+    check_may_create,
+    commit_change,
+)
 from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.statement.target import check_may_write, check_writable, resolve_table_name
 
