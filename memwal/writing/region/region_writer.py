@@ -10,7 +10,8 @@ from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import asdict
 
-from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
+from memwal.base.table_place import keep_in_place
+from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnavailableError
 from memwal.regions.wal import has_abandoned_rows, wal_entry_path
 from memwal.writing.changes import FencedError, NotOwnerError, OutcomeUnknownError
 from memwal.writing.observing import Counters, RegionStats
@@ -271,7 +272,8 @@ class RegionWriter:
         while True:
             try:
                 self._in_flight = group[-1]
-                self._append(group, deadline)
+                with keep_in_place(group[0].table.storage):
+                    self._append(group, deadline)
             except InDoubtError as doubt:
                 if self._has_arrived(group, doubt, deadline):
                     break
@@ -365,7 +367,8 @@ class RegionWriter:
         after = self.last_epoch if holder is not None else None
         # Who reads before it writes has to have the region; other rows can go to its owner.
         spares_owner = bool(group) and holder is None and self._options.ownership is OwnershipPolicy.FORWARD
-        claim = self.ownership.claim(deadline, after, spares_owner=spares_owner)
+        with keep_in_place(self._table().storage):
+            claim = self.ownership.claim(deadline, after, spares_owner=spares_owner)
         try:
             # After the claim: who adds a rule commits it before they claim all regions (ADR 43).
             claim.newest = self._table()
@@ -445,12 +448,22 @@ class RegionWriter:
             self._lost = lost
             raise
 
+    @staticmethod
+    def _flush_claim(claim: Claim) -> bool:
+        """Flush and release a claim; return False if another writer has it, or the table is gone."""
+        try:
+            with keep_in_place(claim.table.storage):
+                return claim.close()
+        except NotFoundError:
+            claim.abandon()
+            return False
+
     def _close_claim(self) -> bool:
         """Flush and release the region; return False if there was nothing to flush."""
         claim, self._claim = self._claim, None
         if claim is None or claim.is_lost:
             return False
-        if not claim.close():
+        if not self._flush_claim(claim):
             self._count_loss(claim.epoch)
             self._lost = claim
             return False

@@ -26,6 +26,7 @@ from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.statement.target import check_may_write, check_writable
 
 _GATEWAY_FILES = "_gateway"
+_ATTEMPTS = 4
 
 
 def prepare_rename(
@@ -109,19 +110,27 @@ def rename_table(catalog: Catalog, name: str, new_name: str) -> None:
         with writer.exclusive():
             pass
         writer.flush()
-    if not table_exists(target):
-        catalog.forget(new_name)
-        _clear_remains(target)
     try:
-        with reserve_place(source):
-            moved = source.move_to(target)
-        if not moved:
+        if not _move(catalog, source, target, new_name):
             raise _taken_error(name, new_name) if table_exists(target) else _remains_error(name, target)
     except FileNotFoundError:
         raise NotFoundError(f"table {name!r} was renamed or dropped meanwhile") from None
     finally:
         if not table_exists(source):  # Also where the answer was lost.
             catalog.forget(name)
+
+
+def _move(catalog: Catalog, source: Storage, target: Storage, new_name: str) -> bool:
+    """Move a table; return False if there is one already, or files that are of none."""
+    with reserve_place(source):
+        for _ in range(_ATTEMPTS):
+            if table_exists(target):
+                return False
+            catalog.forget(new_name)
+            _clear_remains(target)  # Writers may come upon it again.
+            if source.move_to(target):
+                return True
+    return False
 
 
 def _clear_remains(target: Storage) -> None:
