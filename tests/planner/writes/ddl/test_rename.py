@@ -218,6 +218,18 @@ def test_a_table_stays_where_it_is_while_a_job_commits_to_it(
         filled(statement)
 
 
+def test_no_row_is_written_while_a_table_moves(filled: Sql, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It might come into the log of the table that takes its place."""
+    monkeypatch.setattr(table_place, "_WAIT_SECONDS", 0.0)
+    with (
+        table_place.reserve_place(filled.engine.catalog.locate_table("t")),
+        pytest.raises(UnavailableError, match="is renamed or replaced, which takes longer"),
+    ):
+        filled("INSERT INTO t VALUES (4, 'd')")
+    assert filled("SELECT * FROM t ORDER BY id") == ROWS
+    filled("INSERT INTO t VALUES (4, 'd')")
+
+
 def test_a_table_without_a_mem_wal_is_renamed(sql: Sql) -> None:
     sql("CREATE TABLE t WITH (memwal = false) AS SELECT 1 AS id")
     sql("ALTER TABLE t RENAME TO u")
