@@ -27,6 +27,8 @@ from planner.binding.information_schema import COMPLETED, INFORMATION_SCHEMA
 from planner.binding.key_query import find_key_query
 from planner.binding.names import Meaning, NameResolver, StatementNames, ViewTrail
 from planner.binding.rewrites import NESTED, REWRITES, Names
+from planner.binding.session_functions import WORDS, Asker, tell_asker
+from planner.binding.show_lists import LISTED, list_by_query
 from planner.binding.value_types import find_computed
 from planner.sql.dialects.names import NamedTable
 from planner.sql.limits import SHALLOW_WORDS, SIZE_WORDS, check_depth, check_literal_sizes, find_sizes
@@ -61,7 +63,14 @@ from planner.sql.tokens import (
 )
 
 
-def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: str = "main") -> BoundStatement:
+def bind(
+    sql: str,
+    resolver: NameResolver,
+    *,
+    catalog: str = "lance",
+    schema: str = "main",
+    user: str = "anonymous",
+) -> BoundStatement:
     """Resolve the names of one statement.
 
     Args:
@@ -69,6 +78,7 @@ def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: st
         resolver: resolves table names.
         catalog: the catalog that qualified names may have.
         schema: the schema that qualified names may have.
+        user: who asks.
 
     Raises:
         InvalidInputError: a syntax error that is found without DataFusion (unbalanced brackets, unterminated
@@ -76,12 +86,13 @@ def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: st
         NotFoundError: a table, schema or catalog does not exist.
         UnsupportedError: the statement is not supported.
     """
-    text = spell_out(tokenize(sql))
+    asker = Asker(user, catalog, schema)
+    text = _spell_out(tokenize(sql), asker)
     grows = text.has_any(SIZE_WORDS)
     if grows:
         check_literal_sizes(text)
     kind, start = _classify_statement(text)
-    binder = _Binder(resolver, catalog, schema)
+    binder = _Binder(resolver, asker)
     if kind is StatementKind.SHOW:
         pieces = binder.show(text)
     elif kind is StatementKind.DESCRIBE and start is None:
@@ -126,8 +137,9 @@ def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: st
 class _Binder:
     """The state of one call of `bind`."""
 
-    def __init__(self, resolver: NameResolver, catalog: str, schema: str) -> None:
-        self.names = StatementNames(resolver, catalog, schema)
+    def __init__(self, resolver: NameResolver, asker: Asker) -> None:
+        self.names = StatementNames(resolver, asker.catalog, asker.schema)
+        self._asker = asker
         self.base_site: tuple[TableSite, NamedTable] | None = None
         """The last base table in the text of the statement, views excluded."""
         self.slots: dict[int, int] = {}  # token index -> parameter ordinal
@@ -158,7 +170,7 @@ class _Binder:
         return pieces + self._expand_view(meaning, origin, ViewTrail(), alias=True)
 
     def show(self, text: SqlText) -> list[Piece | Slot]:
-        """Return SHOW TABLES and other SHOW statements unchanged; a table that they name must exist."""
+        """Return SHOW COLUMNS and SHOW FUNCTIONS unchanged; a table that they name must exist."""
         if text.words[1] == "COLUMNS" and text.words[2] in {"FROM", "IN"}:
             self.names.resolve(_read_whole_name(text, 3), text, ViewTrail())
         return [Piece(text.sql, 0, verbatim=True)]
@@ -273,7 +285,8 @@ class _Binder:
         if call.subquery is not None:
             sql, ordinals = render_subquery(text, call.subquery, slots)
             try:
-                bound = bind(sql, self.names.resolver, catalog=self.names.catalog, schema=self.names.schema)
+                asker, resolver = self._asker, self.names.resolver
+                bound = bind(sql, resolver, catalog=asker.catalog, schema=asker.schema, user=asker.user)
             except LanceGatewayError as error:
                 msg = f"{function.value}: in its subquery, which is a statement of its own: {error}"
                 raise type(error)(msg) from error
@@ -297,7 +310,7 @@ class _Binder:
         """Return a view as a derived table."""
         self._views += 1
         inner = trail.enter(view.path)
-        pieces = self._rewrite(spell_out(inner.read(view.view.strip())), 0, inner)
+        pieces = self._rewrite(_spell_out(inner.read(view.view.strip()), self._asker), 0, inner)
         body = [
             Piece(piece.text, origin, verbatim=False, mend=piece.mend)
             for piece in pieces
@@ -306,6 +319,15 @@ class _Binder:
         # The line break ends a comment at the end of the view's text.
         after = "\n)" + (f" AS {quote(view.name)}" if alias else "")
         return [Piece("(", origin, verbatim=False), *body, Piece(after, origin, verbatim=False)]
+
+
+def _spell_out(text: SqlText, asker: Asker) -> SqlText:
+    """Return a text in forms that DataFusion has."""
+    if text.words[0] == "SHOW" and text.words[1] in LISTED:
+        text = list_by_query(text)
+    if not WORDS.isdisjoint(text.words):
+        text = tell_asker(text, asker)
+    return spell_out(text)
 
 
 def _refuse_dangerous(text: SqlText, words: frozenset[str]) -> None:
@@ -341,12 +363,12 @@ def _read_whole_name(text: SqlText, i: int) -> TableSite:
 
 
 _OFFERED = (
-    "there are SELECT, WITH, VALUES, EXPLAIN [ANALYZE], DESCRIBE, SHOW TABLES | COLUMNS | FUNCTIONS, and "
+    "there are SELECT, WITH, VALUES, EXPLAIN [ANALYZE], DESCRIBE, SHOW, SET, RESET, USE, and "
     "INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE, ALTER, DROP, OPTIMIZE, ANALYZE, KILL QUERY"
 )
 _WRITES = re.compile("INSERT|UPDATE|DELETE|MERGE|CREATE|DROP|ALTER|TRUNCATE|OPTIMIZE|REPLACE")
 _TRANSACTIONS = re.compile("BEGIN|START|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|ABORT|END")
-_SHOWN = frozenset({"TABLES", "COLUMNS", "FUNCTIONS"})
+_SHOWN = frozenset({"COLUMNS", "FUNCTIONS"})
 
 
 def _classify_statement(text: SqlText) -> tuple[StatementKind, int | None]:

@@ -230,7 +230,13 @@ def _bind_and_create(
     written: str,
     statement: JoinedStatement,
 ) -> PreparedQuery:
-    bound = bind(statement.sql, visible, catalog=settings.catalog, schema=settings.schema)
+    bound = bind(
+        statement.sql,
+        visible,
+        catalog=settings.catalog,
+        schema=settings.schema,
+        user=visible.access.user,
+    )
     # Logs, listings and errors show the statement as it was written.
     bound = replace(bound, sql=written, result_names=statement.names, value_types=value_types)
     return _create(create_query, frames, bound, settings, visible)

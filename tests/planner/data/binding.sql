@@ -316,7 +316,12 @@ SELECT table_name, i.schema_name FROM information_schema.views, information_sche
 ## show tables
 SHOW TABLES
 --
-SHOW TABLES
+SELECT table_catalog, table_schema, table_name, table_type FROM "information_schema#tables" AS "tables" ORDER BY 2, 3
+
+## who asks is a constant
+SELECT current_user, upper(current_role) AS r FROM orders WHERE item <> session_user ORDER BY current_user
+--
+SELECT 'anonymous' AS "current_user", upper('anonymous') AS r FROM "orders#1" AS "orders" WHERE item <> 'anonymous' ORDER BY 'anonymous'
 
 ## a private name that a CTE has taken is not used
 WITH "orders#1" AS (SELECT 1 AS id) SELECT * FROM "orders#1", orders
