@@ -23,12 +23,12 @@ from planner.binding.bound_statement import (
     VectorsStatement,
 )
 from planner.binding.distance_operators import SPLIT_OPERATORS, find_vector_names
-from planner.binding.information_schema import COMPLETED, INFORMATION_SCHEMA
 from planner.binding.key_query import find_key_query
 from planner.binding.names import Meaning, NameResolver, StatementNames, ViewTrail
 from planner.binding.rewrites import NESTED, REWRITES, Names
-from planner.binding.session_functions import WORDS, Asker, tell_asker
-from planner.binding.show_lists import LISTED, list_by_query
+from planner.binding.tools.postgres_words import speak_datafusion
+from planner.binding.tools.session_functions import WORDS, Asker, tell_asker
+from planner.binding.tools.show_lists import LISTED, list_by_query
 from planner.binding.value_types import find_computed
 from planner.sql.dialects.names import NamedTable
 from planner.sql.limits import SHALLOW_WORDS, SIZE_WORDS, check_depth, check_literal_sizes, find_sizes
@@ -61,6 +61,8 @@ from planner.sql.tokens import (
     splice,
     tokenize,
 )
+from planner.system.catalogs.functions import OWN_NAMES
+from planner.system.catalogs.relations import INFORMATION_SCHEMA
 
 
 def bind(
@@ -87,12 +89,12 @@ def bind(
         UnsupportedError: the statement is not supported.
     """
     asker = Asker(user, catalog, schema)
-    text = _spell_out(tokenize(sql), asker)
+    binder = _Binder(resolver, asker)
+    text = binder.spell_out(tokenize(sql))
     grows = text.has_any(SIZE_WORDS)
     if grows:
         check_literal_sizes(text)
     kind, start = _classify_statement(text)
-    binder = _Binder(resolver, asker)
     if kind is StatementKind.SHOW:
         pieces = binder.show(text)
     elif kind is StatementKind.DESCRIBE and start is None:
@@ -131,6 +133,8 @@ def bind(
         sizes,
         find_computed(text, binder.slots) if binder.slots else frozenset(),
         spelled=text.sql,
+        catalog_tables=frozenset(names.catalog_tables),
+        catalog_functions=frozenset(binder.catalog_functions),
     )
 
 
@@ -146,8 +150,19 @@ class _Binder:
         self.parameter_count = 0
         self.vectors: list[tuple[float, ...]] = []  # constants that are not in the text
         self.distances: set[str] = set()  # distance functions that are called
+        self.catalog_functions: set[str] = set()  # functions of pg_catalog that are called
         self._views = 0  # number of views that were expanded
         self._sites = 0  # number of table references, those of views once per expansion
+
+    def spell_out(self, text: SqlText) -> SqlText:
+        """Return a text in forms that DataFusion has."""
+        if text.words[0] == "SHOW" and text.words[1] in LISTED:
+            text = list_by_query(text)
+        if not WORDS.isdisjoint(text.words):
+            text = tell_asker(text, self._asker)
+        text = speak_datafusion(text)
+        self.catalog_functions |= OWN_NAMES.intersection(text.names.values())
+        return spell_out(text)
 
     def query(self, text: SqlText, start: int) -> list[Piece | Slot]:
         """Return the pieces of a query, or of EXPLAIN or DESCRIBE with a query from token `start` on."""
@@ -166,6 +181,8 @@ class _Binder:
         if meaning.table is not None:
             private = self.names.add_reference(meaning.name)
             return [Piece(f"DESCRIBE {quote(private)}", origin, verbatim=False)]
+        if meaning.leaf:
+            return [Piece(f"DESCRIBE {quote(meaning.leaf)}", origin, verbatim=False)]
         pieces: list[Piece | Slot] = [Piece("DESCRIBE SELECT * FROM ", origin, verbatim=False)]
         return pieces + self._expand_view(meaning, origin, ViewTrail(), alias=True)
 
@@ -252,14 +269,14 @@ class _Binder:
         meaning = self.names.resolve(site, text, trail)
         if meaning is None:
             self._refuse_as_of(site, text, "a system table")
-            leaf = COMPLETED.get(site.parts[-1]) if site.parts[-2] == INFORMATION_SCHEMA else None
-            if leaf is not None:
-                alias = "" if site.has_alias else f" AS {quote(site.parts[-1])}"
-                return [Piece(quote(leaf) + alias, origin, verbatim=False)]
             # DataFusion has its system tables in a catalog of another name.
             if len(site.parts) == 2 or site.parts[-2] == SYSTEM_SCHEMA:
                 return None
             return [Piece(f"{INFORMATION_SCHEMA}.{quote(site.parts[-1])}", origin, verbatim=False)]
+        if meaning.leaf:
+            self._refuse_as_of(site, text, "a system table")
+            alias = "" if site.has_alias else f" AS {quote(site.parts[-1])}"
+            return [Piece(quote(meaning.leaf) + alias, origin, verbatim=False)]
         if meaning.table is None:
             self._refuse_as_of(site, text, "a view (what it reads may say AS OF itself)")
             return self._expand_view(meaning, origin, trail, alias=not site.has_alias)
@@ -309,8 +326,8 @@ class _Binder:
     ) -> list[Piece | Slot]:
         """Return a view as a derived table."""
         self._views += 1
-        inner = trail.enter(view.path)
-        pieces = self._rewrite(_spell_out(inner.read(view.view.strip()), self._asker), 0, inner)
+        inner = trail.enter(view.name)
+        pieces = self._rewrite(self.spell_out(inner.read(view.view.strip())), 0, inner)
         body = [
             Piece(piece.text, origin, verbatim=False, mend=piece.mend)
             for piece in pieces
@@ -319,15 +336,6 @@ class _Binder:
         # The line break ends a comment at the end of the view's text.
         after = "\n)" + (f" AS {quote(view.name)}" if alias else "")
         return [Piece("(", origin, verbatim=False), *body, Piece(after, origin, verbatim=False)]
-
-
-def _spell_out(text: SqlText, asker: Asker) -> SqlText:
-    """Return a text in forms that DataFusion has."""
-    if text.words[0] == "SHOW" and text.words[1] in LISTED:
-        text = list_by_query(text)
-    if not WORDS.isdisjoint(text.words):
-        text = tell_asker(text, asker)
-    return spell_out(text)
 
 
 def _refuse_dangerous(text: SqlText, words: frozenset[str]) -> None:

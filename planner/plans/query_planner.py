@@ -20,6 +20,7 @@ from planner.access.visible_catalog import SecuredTable, SystemTable, VisibleCat
 from planner.binding.bind import bind
 from planner.binding.joined_subqueries import join_mistaken, join_unplanned
 from planner.binding.substrait import Bound, bind_plan
+from planner.binding.tools.postgres_words import speak_datafusion_sql
 from planner.binding.value_types import settle_types
 from planner.bridge import compatibility
 from planner.bridge.run_control import RunControl, describe_panics
@@ -175,6 +176,7 @@ def bind_and_create(
         telling = note_translation(settings.dialect)
     with telling:
         create = partial(_bind_and_create, create_query, frames, settings, visible, value_types, statement)
+        statement = speak_datafusion_sql(statement)
         plain = JoinedStatement(statement, {})
         try:
             joined = join_mistaken(statement, visible)

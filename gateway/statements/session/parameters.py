@@ -12,8 +12,8 @@ from typing import Final
 
 from gateway.sessions import list_options
 from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
-from planner.binding.session_functions import FIXED_SETTINGS
 from planner.engine import SessionSettings
+from planner.system.catalogs.fixed_settings import FIXED_SETTINGS
 
 Options = Mapping[str, object]
 """Option -> new value; None for the default."""
@@ -290,6 +290,7 @@ def _list_fixed() -> tuple[Parameter, ...]:
         _fixed("integer_datetimes", refusal=never, description="Moments are whole numbers of a unit."),
         _fixed("lc_collate", refusal=never, description="Texts are ordered by their bytes."),
         _fixed("lc_ctype", refusal=never, description="Texts are ordered by their bytes."),
+        _fixed("default_table_access_method", refusal=never, description="Tables are Lance's."),
         _fixed(
             "server_version",
             refusal=never,

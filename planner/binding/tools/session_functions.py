@@ -9,33 +9,16 @@ behind the name of its table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
-from types import MappingProxyType
 from typing import Final
 
+from planner.binding.tools.results import is_result
 from planner.sql.tokens import STRING, Edit, SqlText, apply_edits, quote, tokenize
+from planner.system.catalogs.fixed_settings import SERVER_VERSION, find_fixed_setting
+from planner.system.catalogs.relations import PG_CATALOG
 
-SERVER_VERSION: Final = "16.0"
-"""The version of PostgreSQL whose catalog tables are answered."""
-FIXED_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "client_encoding": "UTF8",
-        "server_encoding": "UTF8",
-        "TimeZone": "UTC",
-        "standard_conforming_strings": "on",
-        "bytea_output": "hex",
-        "integer_datetimes": "on",
-        "lc_collate": "C",
-        "lc_ctype": "C",
-        "server_version": SERVER_VERSION,
-        "server_version_num": "160000",
-        "transaction_isolation": "read committed",
-        "default_transaction_isolation": "read committed",
-    }
-)
-"""Setting of PostgreSQL -> the value that all sessions have."""
 _RESERVED: Final = frozenset(
     {"CURRENT_USER", "SESSION_USER", "CURRENT_ROLE", "CURRENT_CATALOG", "CURRENT_SCHEMA"}
 )
@@ -44,11 +27,6 @@ _CALLED: Final = frozenset(
 )
 WORDS: Final = _RESERVED | _CALLED
 """A text without any of these words has none of the functions."""
-_BEFORE: Final = frozenset({"SELECT", "DISTINCT", "ALL", ","})
-_BEHIND: Final = frozenset({"", ",", "FROM", ")", "UNION", "EXCEPT", "INTERSECT", "LIMIT", "WHERE", "ORDER"})
-_CLAUSES: Final = frozenset(
-    {"FROM", "WHERE", "GROUP", "ORDER", "HAVING", "VALUES", "LIMIT", "ON", "BY", "SET", "IN"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +69,17 @@ def _find(text: SqlText, asker: Asker) -> Iterator[Edit]:
             continue
         first = i
         if i > 1 and words[i - 1] == ".":
-            if words[i - 2] != "PG_CATALOG":
+            if text.name(i - 2) != PG_CATALOG:
                 continue
             first = i - 2
         is_called = words[i + 1] == "("
         last = text.closing(i + 1) if is_called else i
+        if not words[last]:
+            return  # a bracket is not closed, which the binder tells
         value = _compute(text, i, last, asker) if is_called else _find_reserved(text, i, first, asker)
         if value is None:
             continue
-        if _is_result(text, first, last):
+        if is_result(text, first, last):
             value = f"{value} AS {quote(word.lower())}"
         yield Edit.replace(text.start(first), text.end(last), value)
 
@@ -126,30 +106,13 @@ def _compute(text: SqlText, i: int, last: int, asker: Asker) -> str | None:
         return f"ARRAY[{', '.join(map(_literal, names))}]"
     if word == "CURRENT_SETTING" and arguments[0] == STRING:
         name = text.tokens[i + 2].text
-        value = {key.lower(): value for key, value in FIXED_SETTINGS.items()}.get(name.lower())
-        if name.lower() == "search_path":
-            value = asker.schema
+        value = asker.schema if name.lower() == "search_path" else find_fixed_setting(name)
         if value is not None:
             return _literal(value)
         if arguments[1:] == (",", "TRUE"):
             return "CAST(NULL AS TEXT)"
         raise text.error(i + 2, f"current_setting() does not know {name!r}, which SHOW may tell; it stands")
     return None
-
-
-def _is_result(text: SqlText, first: int, last: int) -> bool:
-    """Return whether tokens are a whole result of a SELECT, without a name."""
-    words = text.words
-    if first == 0 or words[first - 1] not in _BEFORE or words[last + 1] not in _BEHIND:
-        return False
-    depth = 0
-    for i in range(first - 1, -1, -1):
-        depth += (words[i] in {")", "]"}) - (words[i] in {"(", "["})
-        if depth < 0 or (depth == 0 and words[i] in _CLAUSES):
-            return False
-        if depth == 0 and words[i] == "SELECT":
-            return True
-    return False
 
 
 def _literal(value: str) -> str:
