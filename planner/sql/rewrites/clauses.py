@@ -27,6 +27,8 @@ from planner.sql.tokens import STRING, Edit, SqlText, at_position, quote
 
 _LIKES = frozenset({"LIKE", "ILIKE"})
 _WILDCARDS = frozenset("%_")
+_IN_PATTERNS = frozenset({STRING, "?", "$", "0", "||", "."})
+_NO_NAMES = frozenset({"AND", "OR", "NOT", "WHERE", "SELECT", "CASE", "WHEN", "THEN", "ELSE", "ON", "IN"})
 # A temporary replacement for a doubled escape character.
 _DOUBLED = "chr(1)"
 
@@ -35,7 +37,7 @@ def rewrite_like_escapes(text: SqlText) -> Iterator[Edit]:
     """Yield edits that remove ESCAPE clauses, and escape their patterns with backslashes.
 
     Raises:
-        UnsupportedError: a pattern is neither a literal nor a parameter, or an escape character is not valid.
+        UnsupportedError: a pattern has something else than these, or an escape character is not valid.
     """
     for i, word in enumerate(text.words):
         if word != "ESCAPE" or text.words[i + 1] != STRING:
@@ -45,19 +47,27 @@ def rewrite_like_escapes(text: SqlText) -> Iterator[Edit]:
             continue
         if len(mark) > 1 or mark in _WILDCARDS:
             raise _refusal(text, i, f"ESCAPE takes one character that is no wildcard; {mark!r} stands")
-        first = i - 2 if text.words[i - 1] == "0" and text.words[i - 2] == "$" else i - 1
-        if text.words[first - 1] not in _LIKES:
-            raise _refusal(text, i, "ESCAPE follows a literal or a parameter; something else stands")
+        first = _find_pattern(text, i)
         begin, end = text.start(first), text.end(i + 1)
-        if text.words[first] in {"?", "$"}:
-            before, after = _make_calls(mark)
-            yield Edit.insert(begin, before)
-            yield Edit.replace(text.start(i), end, after)
-        elif text.tokens[first].token_type is TokenType.STRING and text.sql.startswith("'", begin):
+        is_literal = first == i - 1 and text.tokens[first].token_type is TokenType.STRING
+        if is_literal and text.sql.startswith("'", begin):
             pattern = _translate_pattern(text.tokens[first].text, mark).replace("'", "''")
             yield Edit.replace(begin, end, f"'{pattern}'")
         else:
-            raise _refusal(text, i, "ESCAPE follows a literal or a parameter; something else stands")
+            before, after = _make_calls(mark)
+            yield Edit.insert(begin, before)
+            yield Edit.replace(text.start(i), end, after)
+
+
+def _find_pattern(text: SqlText, escape: int) -> int:
+    """Return the first token of the pattern in front of ESCAPE: literals, parameters and names with ||."""
+    words = text.words
+    for i in range(escape - 1, 0, -1):
+        if words[i] in _LIKES:
+            return i + 1
+        if words[i] not in _IN_PATTERNS and not (text.is_name(i) and words[i] not in _NO_NAMES):
+            break
+    raise _refusal(text, escape, "ESCAPE follows literals, parameters and columns with ||; another stands")
 
 
 def _translate_pattern(pattern: str, mark: str) -> str:

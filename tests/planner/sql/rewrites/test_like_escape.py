@@ -37,7 +37,7 @@ def quoted(text: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("pattern", "mark", "expected"), PATTERNS)
-@pytest.mark.parametrize("parameter", [None, "?", "$1"])
+@pytest.mark.parametrize("parameter", [None, "?", "$1", "? || ''"])
 def test_a_pattern_means_what_its_escape_character_says(
     engine: QueryEngine, pattern: str, mark: str, expected: list[str], parameter: str | None
 ) -> None:
@@ -56,7 +56,7 @@ def test_the_case_may_be_ignored(engine: QueryEngine) -> None:
 
 
 @pytest.mark.parametrize(
-    "condition", ["t LIKE 'a' || 'b' ESCAPE '!'", "t LIKE 'a' ESCAPE 'xy'", "t LIKE 'a' ESCAPE '%'"]
+    "condition", ["t LIKE lower('a') ESCAPE '!'", "t LIKE 'a' ESCAPE 'xy'", "t LIKE 'a' ESCAPE '%'"]
 )
 def test_what_can_not_be_translated_is_refused(engine: QueryEngine, condition: str) -> None:
     with pytest.raises(UnsupportedError, match="ESCAPE"):
