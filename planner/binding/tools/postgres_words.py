@@ -148,8 +148,10 @@ def _rewrite_other_call(text: SqlText, i: int, first: int, closing: int) -> Iter
         alias = f" AS {quote(text.name(i))}" if is_result(text, first, closing) else ""
         yield Edit.replace(text.start(first), text.end(closing), f"FALSE{alias}")
     elif word == "JSON_BUILD_OBJECT" and not ALWAYS_EMPTY.isdisjoint(text.names.values()):
-        # It stands over rows that there are none of; what it would give is never computed.
-        yield Edit.replace(text.start(first), text.end(i), "concat")
+        # It stands over rows that there are none of; over others, the cast fails.
+        yield Edit.replace(text.start(first), text.end(i), "CAST(CAST(concat")
+        yield Edit.insert(text.end(i + 1), "'json_build_object is not offered: ', ")
+        yield Edit.replace(text.start(closing), text.end(closing), ") AS BIGINT) AS VARCHAR)")
     elif first != i:
         yield Edit(text.start(first), text.start(i), [])
 
