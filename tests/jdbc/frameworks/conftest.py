@@ -13,7 +13,7 @@ from tests.support.servers import GatewayProcess
 
 FOLDER = Path(__file__).parent
 CLIENTS = FOLDER.parents[2] / "docs" / "clients.md"
-FRAMEWORKS = ("jOOQ", "Hibernate")
+FRAMEWORKS = ("jOOQ", "Hibernate", "Flyway")
 EXAMPLES = FOLDER.parents[2] / "examples"
 _BLOCK = re.compile(r"```java\n(.*?)```", re.DOTALL)
 _CLASS = re.compile(r"^public class (\w+)", re.MULTILINE)
@@ -23,7 +23,10 @@ _URL = "jdbc:arrow-flight-sql://127.0.0.1:31337/?useEncryption=false"
 def _write_documented(framework: str, folder: Path, url: str) -> list[Path]:
     """Write the Java of a framework's section: its classes, and one whose method `run` takes `connection`."""
     section = CLIENTS.read_text().partition(f"\n### {framework}\n")[2].partition("\n#")[0]
-    blocks = [block.replace(_URL, url) for block in _BLOCK.findall(section)]
+    blocks = [
+        block.replace(_URL, url).replace("filesystem:migrations", f"filesystem:{folder}")
+        for block in _BLOCK.findall(section)
+    ]
     sources = {found[1]: block for block in blocks if (found := _CLASS.search(block))}
     lines = "".join(block for block in blocks if block not in sources.values()).splitlines()
     imports = "\n".join(line for line in lines if line.startswith("import "))
@@ -44,7 +47,8 @@ def frameworks_jvm(tmp_path_factory: pytest.TempPathFactory, frameworks_url: str
     try:
         drivers.jar(version)
         drivers.jdk()
-        libraries = drivers.frameworks()
+        # The folder has the file that names the database type to Flyway.
+        libraries = [*drivers.frameworks(), EXAMPLES / "flyway"]
     except drivers.MissingError as error:
         if os.environ.get("CI") == "true":
             pytest.fail(f"CI=true, and the tests of JDBC frameworks cannot run: {error}", pytrace=False)
