@@ -14,6 +14,8 @@ Rewrites LIKE with an escape character, of which DataFusion supports only the ba
 ->  name LIKE 'a\_%'
     name LIKE ? ESCAPE '!'
 ->  name LIKE replace(replace(...(?)...))
+    name LIKE (? || '%') ESCAPE '!'
+->  name LIKE replace(replace(...((? || '%'))...))
 """
 
 from __future__ import annotations
@@ -27,17 +29,18 @@ from planner.sql.tokens import STRING, Edit, SqlText, at_position, quote
 
 _LIKES = frozenset({"LIKE", "ILIKE"})
 _WILDCARDS = frozenset("%_")
-_IN_PATTERNS = frozenset({STRING, "?", "$", "0", "||", "."})
 _NO_NAMES = frozenset({"AND", "OR", "NOT", "WHERE", "SELECT", "CASE", "WHEN", "THEN", "ELSE", "ON", "IN"})
 # A temporary replacement for a doubled escape character.
 _DOUBLED = "chr(1)"
+_PATTERNS = "ESCAPE follows literals, parameters, columns, calls and expressions in brackets with ||"
 
 
 def rewrite_like_escapes(text: SqlText) -> Iterator[Edit]:
     """Yield edits that remove ESCAPE clauses, and escape their patterns with backslashes.
 
     Raises:
-        UnsupportedError: a pattern has something else than these, or an escape character is not valid.
+        UnsupportedError: a pattern is anything but literals, parameters, columns, calls and expressions in
+            brackets with ||, or an escape character is not valid.
     """
     for i, word in enumerate(text.words):
         if word != "ESCAPE" or text.words[i + 1] != STRING:
@@ -53,6 +56,8 @@ def rewrite_like_escapes(text: SqlText) -> Iterator[Edit]:
         if is_literal and text.sql.startswith("'", begin):
             pattern = _translate_pattern(text.tokens[first].text, mark).replace("'", "''")
             yield Edit.replace(begin, end, f"'{pattern}'")
+        elif is_literal:
+            raise _refusal(text, i, f"{_PATTERNS}; something else stands")
         else:
             before, after = _make_calls(mark)
             yield Edit.insert(begin, before)
@@ -60,14 +65,50 @@ def rewrite_like_escapes(text: SqlText) -> Iterator[Edit]:
 
 
 def _find_pattern(text: SqlText, escape: int) -> int:
-    """Return the first token of the pattern in front of ESCAPE: literals, parameters and names with ||."""
+    """Return the index of the first token of the pattern that ends before ESCAPE.
+
+    Raises:
+        UnsupportedError: it has something else than literals, parameters, columns, calls and brackets.
+    """
+    words, at = text.words, escape
+    while at == escape or words[at] == "||":
+        at = _find_operand(text, at) - 1
+        if words[at] in _LIKES:
+            return at + 1
+    raise _refusal(text, escape, f"{_PATTERNS}; something else stands")
+
+
+def _find_operand(text: SqlText, end: int) -> int:
+    """Return the index of the first token of the operand that ends before a token.
+
+    Raises:
+        UnsupportedError: it is none of a pattern.
+    """
     words = text.words
-    for i in range(escape - 1, 0, -1):
-        if words[i] in _LIKES:
-            return i + 1
-        if words[i] not in _IN_PATTERNS and not (text.is_name(i) and words[i] not in _NO_NAMES):
+    first = _find_opening(text, end - 1)
+    if words[first] == "0" and words[first - 1] == "$":
+        return first - 1
+    if words[first] == "(" or _is_name(text, first):
+        while words[first - 1] == "." or _is_name(text, first - 1):
+            first -= 1
+    elif words[first] not in {"?", STRING}:
+        raise _refusal(text, end, f"{_PATTERNS}; something else stands")
+    return first
+
+
+def _is_name(text: SqlText, at: int) -> bool:
+    return text.is_name(at) and text.words[at] not in _LIKES | _NO_NAMES
+
+
+def _find_opening(text: SqlText, index: int) -> int:
+    """Return the index of the bracket that a closing one belongs to; the same index for another token."""
+    depth, first = 0, index
+    while first > 0:
+        depth += (text.words[first] == ")") - (text.words[first] == "(")
+        if depth <= 0:
             break
-    raise _refusal(text, escape, "ESCAPE follows literals, parameters and columns with ||; another stands")
+        first -= 1
+    return first
 
 
 def _translate_pattern(pattern: str, mark: str) -> str:
