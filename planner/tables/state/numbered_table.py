@@ -48,9 +48,7 @@ class NumberedTable(Table):
     """
 
     def __init__(self, plain: Table) -> None:
-        super().__init__(
-            plain.name, plain.storage, plain.cache, StoredColumns(), plain.places, plain.session
-        )
+        super().__init__(plain.name, plain.storage, plain.cache, StoredColumns(), plain.places, plain.session)
         self.plain = plain
         self._last: tuple[BaseTable, BaseTable] | None = None
 

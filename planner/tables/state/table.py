@@ -69,6 +69,8 @@ class Table:
         self._writer_lock = threading.Lock()
         self._written_at = -math.inf
         """When rows were written last, in seconds of the monotonic clock."""
+        self.commit_lock = threading.Lock()
+        """Held by who commits rows to the base table: within a process, nobody tries in vain."""
         self._logs = LogReader(storage, cache, self.own_tails, self._newest)
         self._snapshots = Snapshots(name, cache, self._logs, self._newest)
 

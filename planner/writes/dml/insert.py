@@ -48,6 +48,7 @@ from planner.writes.dml.values.assignment import (
 )
 from planner.writes.dml.values.long_values import LongInsert, shorten_values
 from planner.writes.dml.values.values_rows import ValuesRows, prepare_values_rows, read_values_rows
+from planner.writes.plain_tables import PlainWrite
 
 _ENDS = (("ON", "CONFLICT"), ("ON", "DUPLICATE"), ("RETURNING",))
 _QUERY = frozenset({"SELECT", "WITH", "FROM", "(", "TABLE"})
@@ -192,6 +193,8 @@ class PreparedInsert(PreparedRows):
         self.write_target.check_schema_unchanged(self.sql)
         scalars = [column[0] for column in columns] if sets else []
         affected, shown = 0, [self.write_target.schema.empty_table()]
+        if self.write_target.is_plain:
+            return self._append(columns, sets, control)
 
         def write_once(rows: pa.Table) -> WriteReceipt:
             nonlocal affected
@@ -207,6 +210,24 @@ class PreparedInsert(PreparedRows):
         receipt = write_parts(write, split_into_parts(self._read_rows(columns, sets, control)), control)
         answer = self.returning.execute(pa.concat_tables(shown), scalars, control)
         return WriteResult(affected, answer, receipt.is_durable and self.settings.durable_writes)
+
+    def _append(self, columns: Sequence[pa.ChunkedArray], sets: int, control: RunControl) -> WriteResult:
+        """Append all rows in one commit of the base table."""
+        affected, shown = 0, [self.write_target.schema.empty_table()]
+
+        def count_rows() -> Iterator[pa.Table]:
+            nonlocal affected
+            for rows in split_into_parts(self._read_rows(columns, sets, control)):
+                control.check()
+                affected += rows.num_rows
+                if self.returning.query is not None:
+                    shown.append(rows)
+                yield rows
+
+        PlainWrite.begin(self.write_target.table, control).write(count_rows())
+        scalars = [column[0] for column in columns] if sets else []
+        answer = self.returning.execute(pa.concat_tables(shown), scalars, control)
+        return WriteResult(affected, answer)
 
     def _write_part(
         self, rows: pa.Table, parameters: Sequence[pa.Scalar], control: RunControl

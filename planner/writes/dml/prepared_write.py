@@ -8,12 +8,13 @@ from __future__ import annotations
 import random
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from typing import TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError
@@ -21,11 +22,13 @@ from memwal.writing import Changes, FencedError, TableWriter, WriteReceipt
 from planner.bridge.plain_types import plain_type
 from planner.bridge.run_control import RunControl
 from planner.scans.settings import SessionSettings
+from planner.tables.state.numbered_table import ROW_NUMBER
 from planner.writes.dml.reading.key_rows import Rows
-from planner.writes.dml.reading.read_rows import ReadStep
+from planner.writes.dml.reading.read_rows import PlannedRows, ReadStep, collect_rows, combine_batches
 from planner.writes.dml.reading.rows_query import NO_COLUMNS, Returning
 from planner.writes.dml.statement.target import Target
 from planner.writes.dml.statement.text import SourceQuery, replace_message
+from planner.writes.plain_tables import PlainWrite
 
 ATTEMPTS = 12
 """Attempts per statement. Each claims the regions again, so more of them would slow other writers."""
@@ -297,11 +300,13 @@ class PreparedChange(PreparedRows):
         operation: "UPDATE", "DELETE" or "MERGE".
         rows: rows that the statement reads.
         compute: computes the changes from them.
+        by_batch: whether changes may be computed from a part of the rows at a time.
     """
 
     operation: str
     rows: Rows
     compute: Compute
+    by_batch: bool = False
 
     @property
     def source_queries(self) -> tuple[SourceQuery, ...]:
@@ -316,14 +321,18 @@ class PreparedChange(PreparedRows):
     @property
     def summary(self) -> str:
         """One line for EXPLAIN that describes the write."""
-        key = ", ".join(self.write_target.key)
-        return f"{self.operation.capitalize()}Exec: table={self.target}, key=[{key}], {self.rows.summary}"
+        identity = ", ".join(self.write_target.identity)
+        return (
+            f"{self.operation.capitalize()}Exec: table={self.target}, key=[{identity}], {self.rows.summary}"
+        )
 
     def execute(self, parameters: Sequence[pa.Scalar] = (), control: RunControl | None = None) -> WriteResult:
         """Read the rows, compute the changes and write them."""
         check_parameter_count(parameters, self.parameter_schema)
         self.write_target.check_schema_unchanged(self.sql)
         run_control = control or RunControl()
+        if self.write_target.is_plain:
+            return self._execute_plain(parameters, run_control)
         outcome, receipt = read_and_write(
             self.write_target,
             self.rows.begin(parameters, run_control),
@@ -333,6 +342,51 @@ class PreparedChange(PreparedRows):
         )
         answer = self.returning.execute(outcome.returned_rows, parameters, run_control)
         return WriteResult(outcome.affected, answer, receipt.is_durable)
+
+    def _execute_plain(self, parameters: Sequence[pa.Scalar], control: RunControl) -> WriteResult:
+        """Find rows by their numbers, and commit the change of the base table; again, if others were first."""
+        for attempt in range(ATTEMPTS):
+            try:
+                return self._try_plain(parameters, control)
+            except FencedError as error:
+                if attempt == ATTEMPTS - 1:
+                    msg = f"{error}, {ATTEMPTS} times, and nothing was written: send the statement again"
+                    raise FencedError(msg) from error
+            _pause(attempt)
+        raise AssertionError
+
+    def _try_plain(self, parameters: Sequence[pa.Scalar], control: RunControl) -> WriteResult:
+        write = PlainWrite.begin(self.write_target.table, control)
+        affected, removed, returned = 0, list[np.ndarray](), [self.write_target.schema.empty_table()]
+
+        def compute_rows() -> Iterator[pa.Table]:
+            nonlocal affected
+            for rows in self._read_plain(parameters, control):
+                control.check()
+                outcome = self.compute(rows, parameters, control)
+                affected += outcome.affected
+                if self.returning.query is not None:
+                    returned.append(outcome.returned_rows)
+                if outcome.changes is None:
+                    continue
+                if outcome.changes.deletes is not None:
+                    removed.append(outcome.changes.deletes.column(ROW_NUMBER).to_numpy())
+                if outcome.changes.upserts is not None:
+                    yield outcome.changes.upserts
+
+        write.write(compute_rows(), removed)
+        answer = self.returning.execute(pa.concat_tables(returned), parameters, control)
+        return WriteResult(affected, answer)
+
+    def _read_plain(self, parameters: Sequence[pa.Scalar], control: RunControl) -> Iterator[pa.Table]:
+        """Yield the rows that the statement changes, all at once where their changes depend on one another."""
+        assert isinstance(self.rows, PlannedRows)  # noqa: S101 - without a key, none are looked up
+        batches = self.rows.read.execute(parameters, control)
+        with self.rows.read.query.relocate_errors():
+            if self.by_batch:
+                yield from combine_batches(batches)
+            else:
+                yield collect_rows(batches, self.target)
 
 
 def empty_outcome(target: Target) -> Outcome:

@@ -24,6 +24,7 @@ from planner.plans.query_planner import QueryPlanner
 from planner.sql.tokens import fold, quote
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.catalog import CATALOG, SCHEMA
+from planner.tables.state.numbered_table import ROW_NUMBER, name_numbered
 from planner.tables.state.table import Table
 from planner.writes.dml.statement.text import ReadSession
 
@@ -67,10 +68,30 @@ class Target:
         names = [self.base.field_names[source] for source in sources if source in self.base.field_names]
         return tuple(name for name in self.schema.names if name in names and name not in self.key)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the table has no MemWAL: statements commit to its base table."""
+        return self.base.details is None
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """Columns that tell rows apart while they are changed: the key, or without one the row's number."""
+        return self.key or (ROW_NUMBER,)
+
+    @property
+    def read_name(self) -> str:
+        """Name under which statements read the rows that they change."""
+        return name_numbered(self.name) if self.is_plain else self.name
+
     @cached_property
     def place_columns(self) -> tuple[str, ...]:
-        """The key, and the other columns that decide about the region of a row."""
-        return (*self.key, *self.region_columns)
+        """The identity, and the other columns that decide about the region of a row."""
+        return (*self.identity, *self.region_columns)
+
+    @cached_property
+    def read_schema(self) -> pa.Schema:
+        """Columns of the rows that are changed, as they are read: those of the table and of the identity."""
+        return self.schema if self.key else self.schema.append(pa.field(ROW_NUMBER, pa.uint64()))
 
     def has_column(self, name: str) -> bool:
         """Whether the table has a column of that name."""
@@ -103,8 +124,22 @@ class Target:
         """
         if not self.key:
             msg = (
-                f"table {self.name!r} has no primary key, so {what} can't name the rows that it changes: "
-                "only INSERT is possible; make a table with PRIMARY KEY (..) and copy the rows"
+                f"table {self.name!r} has no primary key, so no row is in the way of another, and {what} means "
+                "nothing: leave it out, or ALTER TABLE .. ADD PRIMARY KEY (..)"
+            )
+            raise PreconditionError(msg)
+
+    def check_changeable(self, what: str) -> None:
+        """Check that rows of the table can be told apart.
+
+        Raises:
+            PreconditionError: the table has a MemWAL and no key.
+        """
+        if not (self.key or self.is_plain):
+            msg = (
+                f"table {self.name!r} has a MemWAL and no primary key, so {what} can't name the rows that it "
+                "changes: only INSERT is possible; CREATE TABLE .. WITH (memwal = false) AS SELECT makes a "
+                "table that takes all statements"
             )
             raise PreconditionError(msg)
 
@@ -125,9 +160,11 @@ class Target:
             base.dataset.schema.equals(self.schema)
             and base.primary_key == self.key
             and base.defaults == self.defaults
-            and base.details is not None
-            and details is not None
-            and base.details.region_specs == details.region_specs
+            and (
+                base.details is details is None
+                if base.details is None or details is None
+                else base.details.region_specs == details.region_specs
+            )
         )
 
 
@@ -224,7 +261,7 @@ def find_target(session: ReadSession, parts: Sequence[str]) -> Target:
     base = table.find_recent_base()
     if catalog.writing is None:
         table.writer()  # raises the error that says why
-    if base.details is None:
+    if base.details is None and base.primary_key:
         msg = (
             f"table {name!r} has no MemWAL, so it takes no streaming writes: "
             f"ALTER TABLE {name} SET (memwal = true, region_by = '...') gives it one"
