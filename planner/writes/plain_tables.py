@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,6 +15,8 @@ from memwal.writing import BaseChange, BaseRows, commit_base_change, discard_fil
 from planner.bridge.run_control import RunControl
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.table import Table
+
+_CHECK_SECONDS = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +67,21 @@ class PlainWrite:
         with self.table.commit_lock:
             commit_base_change(self._read, self._find_newest, change)
         self.table.note_write()
+
+    @staticmethod
+    @contextmanager
+    def queue(table: Table, control: RunControl) -> Iterator[None]:
+        """Let statements of this process that were too late run again one after another.
+
+        Raises:
+            LanceGatewayError: the statement was cancelled while it waited.
+        """
+        while not table.retry_lock.acquire(timeout=_CHECK_SECONDS):
+            control.check()
+        try:
+            yield
+        finally:
+            table.retry_lock.release()
 
     def _find_newest(self) -> BaseRows:
         newest = self.table.base()

@@ -103,8 +103,8 @@ def _number_rows(base: BaseTable) -> BaseTable:
     """
     if ROW_NUMBER in base.schema.names:
         msg = (
-            f"rows of table {base.name!r} can't be changed, since its column {ROW_NUMBER!r} has the name that "
-            "numbers of rows have: RENAME the column"
+            f"rows of table {base.name!r} can't be changed, since its column {ROW_NUMBER!r} has the name "
+            "that numbers of rows have: RENAME the column"
         )
         raise UnsupportedError(msg)
     schema = base.schema.append(pa.field(ROW_NUMBER, pa.uint64()))

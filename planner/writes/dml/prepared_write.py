@@ -9,6 +9,7 @@ import random
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -344,15 +345,16 @@ class PreparedChange(PreparedRows):
         return WriteResult(outcome.affected, answer, receipt.is_durable)
 
     def _execute_plain(self, parameters: Sequence[pa.Scalar], control: RunControl) -> WriteResult:
-        """Find rows by their numbers, and commit the change of the base table; again, if others were first."""
+        """Find rows by their numbers, and commit the change; again, if others changed them meanwhile."""
+        table = self.write_target.table
         for attempt in range(ATTEMPTS):
             try:
-                return self._try_plain(parameters, control)
+                with PlainWrite.queue(table, control) if attempt else nullcontext():
+                    return self._try_plain(parameters, control)
             except FencedError as error:
                 if attempt == ATTEMPTS - 1:
                     msg = f"{error}, {ATTEMPTS} times, and nothing was written: send the statement again"
                     raise FencedError(msg) from error
-            _pause(attempt)
         raise AssertionError
 
     def _try_plain(self, parameters: Sequence[pa.Scalar], control: RunControl) -> WriteResult:
@@ -379,7 +381,7 @@ class PreparedChange(PreparedRows):
         return WriteResult(affected, answer)
 
     def _read_plain(self, parameters: Sequence[pa.Scalar], control: RunControl) -> Iterator[pa.Table]:
-        """Yield the rows that the statement changes, all at once where their changes depend on one another."""
+        """Yield the rows that the statement changes; all at once if they depend on one another."""
         assert isinstance(self.rows, PlannedRows)  # noqa: S101 - without a key, none are looked up
         batches = self.rows.read.execute(parameters, control)
         with self.rows.read.query.relocate_errors():

@@ -70,10 +70,14 @@ class Rule:
         """
         self._refuse_violations(table, find_rows)
         commit_change(table, self.what, self.commit)
-        if not self.violation or table.base().details is None:
+        if not self.violation:
             return
-        writer = table.writer()
         try:
+            if table.base().details is None:
+                # Rows that came between are found now; who commits from now on notices the rule.
+                self._refuse_violations(table, find_rows)
+                return
+            writer = table.writer()
             writer.flush()
             with writer.exclusive():
                 self._refuse_violations(table, find_rows)

@@ -124,8 +124,8 @@ class Target:
         """
         if not self.key:
             msg = (
-                f"table {self.name!r} has no primary key, so no row is in the way of another, and {what} means "
-                "nothing: leave it out, or ALTER TABLE .. ADD PRIMARY KEY (..)"
+                f"table {self.name!r} has no primary key, so no row is in the way of another: leave {what} "
+                "out, or give the table a key, ALTER TABLE .. ADD PRIMARY KEY (..)"
             )
             raise PreconditionError(msg)
 
