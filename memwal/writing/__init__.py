@@ -14,6 +14,7 @@ from memwal.writing.base_rows import (
     BaseChange,
     BaseRows,
     commit_base_change,
+    commit_moved_rows,
     discard_files,
     group_by_fragment,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "WriteOptions",
     "WriteReceipt",
     "commit_base_change",
+    "commit_moved_rows",
     "discard_files",
     "group_by_fragment",
 ]

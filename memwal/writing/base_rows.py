@@ -20,7 +20,8 @@ import numpy as np
 import pyarrow as pa
 from lance.fragment import FragmentMetadata
 
-from memwal.base.versions import commit_next
+from memwal.base.index_details import read_index_details, replace_details
+from memwal.base.versions import NotCommittedError, commit_next
 from memwal.creating.columns import list_key_columns, list_not_null_columns
 from memwal.errors import LanceGatewayError, PreconditionError, UnavailableError, shorten_error
 from memwal.rules import RowRules, read_row_rules
@@ -74,13 +75,14 @@ class BaseRows:
     def _fragments(self) -> Mapping[int, Any]:
         return {one.fragment_id: one for one in self.dataset.get_fragments()}
 
+    def has_columns_of(self, other: BaseRows) -> bool:
+        """Return whether another version has the same columns."""
+        return bool(self.schema.equals(other.schema) and self._fields == other._fields)
+
     def takes_rows_of(self, other: BaseRows) -> bool:
-        """Return whether rows that were written for another version fit this one."""
-        return self.dataset.version == other.dataset.version or bool(
-            self.schema.equals(other.schema)
-            and self._fields == other._fields
-            and self.required == other.required
-            and self.rules == other.rules
+        """Return whether rows that were checked for another version fit this one."""
+        return self.dataset.version == other.dataset.version or (
+            self.has_columns_of(other) and self.required == other.required and self.rules == other.rules
         )
 
     def has_rows_of(self, other: BaseRows, fragment_ids: Sequence[int]) -> bool:
@@ -94,14 +96,23 @@ class BaseRows:
             for one in fragment_ids
         )
 
-    def write_files(self, rows: Iterator[pa.Table]) -> tuple[FragmentMetadata, ...]:
-        """Check rows and write them to files, which no version has yet; write none without rows.
-
-        Args:
-            rows: all columns of the table.
+    def check(self, rows: pa.Table) -> pa.Table:
+        """Return rows with the columns and types of the table.
 
         Raises:
-            InvalidInputError: a row violates a rule.
+            InvalidInputError: they don't fit, or violate a rule.
+        """
+        conformed = conform_rows(rows, self.schema, self.required, self.name)
+        self.rules.check(conformed)
+        return conformed
+
+    def write_files(self, rows: Iterator[pa.Table]) -> tuple[FragmentMetadata, ...]:
+        """Write rows to files, which no version has yet; write none without rows.
+
+        Args:
+            rows: with the columns and types of the table.
+
+        Raises:
             UnavailableError: storage failed.
             Exception: an error of `rows`.
         """
@@ -113,7 +124,7 @@ class BaseRows:
         def batches() -> Iterator[pa.RecordBatch]:
             try:
                 for table in chain((first,), rows):
-                    yield from self._conform(table).to_batches()
+                    yield from table.to_batches()
             except BaseException as error:
                 failures.append(error)  # Lance would wrap it.
                 raise
@@ -127,11 +138,6 @@ class BaseRows:
             msg = f"rows of table {self.name!r} can't be written: {shorten_error(error)}"
             raise UnavailableError(msg) from error
         return tuple(one for one in written if one.physical_rows)
-
-    def _conform(self, rows: pa.Table) -> pa.Table:
-        conformed = conform_rows(rows, self.schema, self.required, self.name)
-        self.rules.check(conformed)
-        return conformed
 
     def delete_rows(self, removed: Mapping[int, np.ndarray]) -> Deletions:
         """Write the files that mark rows as deleted, which no version has yet.
@@ -225,13 +231,82 @@ def _commit(read: BaseRows, find_newest: Callable[[], BaseRows], change: BaseCha
             raise FencedError(msg)
         deletions = deletions or newest.delete_rows(change.removed)
         operation = _build_operation(change, deletions)
-        try:
-            is_committed = commit_next(newest.storage, newest.dataset.version, operation)
-        except UnavailableError as error:
-            msg = f"table {read.name!r}: it is not known whether the change was committed: {error}"
-            raise OutcomeUnknownError(msg) from error
-        if is_committed:
+        if _commit_next(newest, find_newest, operation):
             return
+        _pause(attempt)
+    msg = f"{_ATTEMPTS} times another commit to table {read.name!r} came first"
+    raise FencedError(msg)
+
+
+def _commit_next(newest: BaseRows, find_newest: Callable[[], BaseRows], *operations: Any) -> bool:  # noqa: ANN401
+    """Commit operations as one version; return False if others made the next one."""
+    try:
+        return commit_next(newest.storage, newest.dataset.version, *operations)
+    except NotCommittedError:
+        find_newest()  # Tells of a table that was dropped, or made anew.
+        raise
+    except UnavailableError as error:
+        msg = f"table {newest.name!r}: it is not known whether the change was committed: {error}"
+        raise OutcomeUnknownError(msg) from error
+
+
+def commit_moved_rows(
+    read: BaseRows,
+    find_newest: Callable[[], BaseRows],
+    added: Sequence[FragmentMetadata],
+    before: Mapping[str, int],
+    merged: Mapping[str, int],
+) -> bool:
+    """Commit rows of generations to the base table, with the record that it has them, as one version.
+
+    Args:
+        read: the version whose columns the rows have.
+        find_newest: opens the newest version.
+        added: the rows, in files that no version has yet; they are removed unless this commits them.
+        before: region id -> newest generation that the base table had when the rows were read; 0 for none.
+        merged: region id -> newest generation among the rows.
+
+    Returns:
+        False if others merged generations of these regions meanwhile, or altered the table: begin anew.
+
+    Raises:
+        OutcomeUnknownError: storage failed while the rows were committed.
+        LanceGatewayError: the table is gone, or the rows can't be committed.
+    """
+    try:
+        is_committed = _commit_moved(read, find_newest, added, before, merged)
+    except OutcomeUnknownError:
+        raise  # A version may have the files.
+    except LanceGatewayError:
+        discard_files(read.storage, added)
+        raise
+    if not is_committed:
+        discard_files(read.storage, added)
+    return is_committed
+
+
+def _commit_moved(
+    read: BaseRows,
+    find_newest: Callable[[], BaseRows],
+    added: Sequence[FragmentMetadata],
+    before: Mapping[str, int],
+    merged: Mapping[str, int],
+) -> bool:
+    for attempt in range(_ATTEMPTS):
+        newest = find_newest()
+        details = read_index_details(newest.storage, newest.dataset.version)
+        if details is None or not newest.has_columns_of(read):
+            return False
+        if any(details.newest_merged(region_id) != generation for region_id, generation in before.items()):
+            return False
+        encoded = details.encode_with_merged({**details.merged_generations, **merged})
+        # Others' commits may be in conflict with the record of what is merged, but never with the rows: those
+        # who compare it commit on one version alone, as is done here.
+        operations = [replace_details(newest.storage, newest.dataset.version, encoded)]
+        if added:
+            operations.append(lance.LanceOperation.Append(list(added)))
+        if _commit_next(newest, find_newest, *operations):
+            return True
         _pause(attempt)
     msg = f"{_ATTEMPTS} times another commit to table {read.name!r} came first"
     raise FencedError(msg)

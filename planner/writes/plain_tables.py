@@ -1,8 +1,11 @@
-"""Writes to tables without MemWAL: each is one commit of the base table."""
+"""Writes to the base table: of tables without MemWAL, and of rows of tables without a key.
+
+Each statement is one commit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,10 +13,21 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from execnodes import LanceScanExec, TaskContext
 from memwal.errors import PreconditionError
-from memwal.writing import BaseChange, BaseRows, commit_base_change, discard_files, group_by_fragment
+from memwal.regions.manifest import FlushedGeneration
+from memwal.writing import (
+    BaseChange,
+    BaseRows,
+    commit_base_change,
+    commit_moved_rows,
+    discard_files,
+    group_by_fragment,
+)
 from planner.bridge.run_control import RunControl
 from planner.tables.sources.base_table import BaseTable
+from planner.tables.sources.decoded_columns import StoredColumns
+from planner.tables.sources.generations import GenerationVanishedError
 from planner.tables.state.table import Table
 
 _CHECK_SECONDS = 0.1
@@ -55,7 +69,7 @@ class PlainWrite:
             PreconditionError: the table was altered, or made anew; nothing was written.
             LanceGatewayError: a row violates a rule, or storage failed.
         """
-        added = self._read.write_files(rows)
+        added = self._read.write_files(map(self._read.check, rows))
         if not (added or removed):
             return
         try:
@@ -67,6 +81,31 @@ class PlainWrite:
         with self.table.commit_lock:
             commit_base_change(self._read, self._find_newest, change)
         self.table.note_write()
+
+    def move(self, pending: Mapping[str, Sequence[FlushedGeneration]]) -> bool:
+        """Move generations to the base table; return False if others did meanwhile.
+
+        Args:
+            pending: generations of each region that the base version does not have, oldest first.
+        """
+        added = self._read.write_files(self._read_generations(pending))
+        before = {region_id: self.base.merged_generations.get(region_id, 0) for region_id in pending}
+        merged = {region_id: found[-1].generation for region_id, found in pending.items()}
+        with self.table.commit_lock:
+            done = commit_moved_rows(self._read, self._find_newest, added, before, merged)
+        self.table.note_write()
+        return done
+
+    def _read_generations(self, pending: Mapping[str, Sequence[FlushedGeneration]]) -> Iterator[pa.Table]:
+        context = TaskContext(check=self.control.check)
+        schema = self._read.schema
+        for region_id, found in pending.items():
+            for generation in self.table.open_generations(self.base, region_id, found):
+                fragments = (tuple(generation.fragment_rows),)
+                columns = tuple(schema.names)
+                scan = LanceScanExec(generation.source(self.base), columns, fragments, StoredColumns())
+                for batch in scan.execute(0, context):
+                    yield pa.Table.from_arrays(batch.columns, schema=schema)
 
     @staticmethod
     @contextmanager
@@ -85,13 +124,50 @@ class PlainWrite:
 
     def _find_newest(self) -> BaseRows:
         newest = self.table.base()
-        if newest.place != self.base.place or newest.details is not None:
+        if newest.place != self.base.place or (newest.details is None) != (self.base.details is None):
             msg = (
                 f"table {newest.name!r} was made anew, or got a MemWAL, while the statement ran, and nothing "
                 "was written: send it again"
             )
             raise PreconditionError(msg)
         return _open(newest)
+
+
+def move_to_base(table: Table, control: RunControl) -> None:
+    """Move all rows that a table without a key has in logs and generations to its base table.
+
+    They become rows with addresses. Rows that are acknowledged while this runs may be left.
+
+    Raises:
+        LanceGatewayError: rows can't be flushed, read or committed; nothing was lost or written twice.
+    """
+    _flush(table)
+    while True:
+        control.check()
+        manifests = table.read_manifests()
+        base = table.base()  # After the manifests, so that what is merged in between is known.
+        merged = base.merged_generations
+        pending = {one.region_id: one.unmerged_generations(merged.get(one.region_id, 0)) for one in manifests}
+        pending = {region_id: found for region_id, found in pending.items() if found}
+        if not pending:
+            return
+        write = PlainWrite(table, base, control)
+        try:
+            if write.move(pending):
+                return
+        except GenerationVanishedError:
+            continue  # Others moved and removed it.
+
+
+def _flush(table: Table) -> None:
+    """Flush every row that was acknowledged so far, whoever wrote it."""
+    writer = table.writer()
+    writer.flush()
+    unflushed = {one.region_id for one in table.read_manifests() if table.read_unflushed(one)}
+    if unflushed:
+        with writer.exclusive(unflushed):
+            pass  # Claimed: their logs are here now, and their former owners notice.
+        writer.flush()
 
 
 def _open(base: BaseTable) -> BaseRows:

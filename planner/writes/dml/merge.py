@@ -96,7 +96,7 @@ def build_merge(target: Target, clauses: Sequence[Clause], source: str) -> Compu
                 new = clause.columns.apply(matches, clause.prefix, parameters, defaults, TARGET)
                 _check_place_unchanged(target, old, new)
                 upserts.append(new)
-                if target.is_plain:
+                if not target.key:
                     replaced.append(old)
         _check_unique_matches(target, touched, inserted, source)
         return _build_outcome(
@@ -190,7 +190,6 @@ def prepare_merge(
     text = read_merge(statement)
     session = ReadSession(engine, settings, access)
     target = find_target(session, text.target)
-    target.check_changeable("MERGE")
     name = text.alias or target.name
     if name == text.source_name:
         msg = f"table and source of a MERGE are both called {name!r}: give one of them another name with AS"

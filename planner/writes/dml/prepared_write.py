@@ -29,7 +29,7 @@ from planner.writes.dml.reading.read_rows import PlannedRows, ReadStep, collect_
 from planner.writes.dml.reading.rows_query import NO_COLUMNS, Returning
 from planner.writes.dml.statement.target import Target
 from planner.writes.dml.statement.text import SourceQuery, replace_message
-from planner.writes.plain_tables import PlainWrite
+from planner.writes.plain_tables import PlainWrite, move_to_base
 
 ATTEMPTS = 12
 """Attempts per statement. Each claims the regions again, so more of them would slow other writers."""
@@ -332,8 +332,8 @@ class PreparedChange(PreparedRows):
         check_parameter_count(parameters, self.parameter_schema)
         self.write_target.check_schema_unchanged(self.sql)
         run_control = control or RunControl()
-        if self.write_target.is_plain:
-            return self._execute_plain(parameters, run_control)
+        if not self.write_target.key:
+            return self._execute_numbered(parameters, run_control)
         outcome, receipt = read_and_write(
             self.write_target,
             self.rows.begin(parameters, run_control),
@@ -344,26 +344,28 @@ class PreparedChange(PreparedRows):
         answer = self.returning.execute(outcome.returned_rows, parameters, run_control)
         return WriteResult(outcome.affected, answer, receipt.is_durable)
 
-    def _execute_plain(self, parameters: Sequence[pa.Scalar], control: RunControl) -> WriteResult:
+    def _execute_numbered(self, parameters: Sequence[pa.Scalar], control: RunControl) -> WriteResult:
         """Find rows by their numbers, and commit the change; again, if others changed them meanwhile."""
         table = self.write_target.table
+        if not self.write_target.is_plain:
+            move_to_base(table, control)
         for attempt in range(ATTEMPTS):
             try:
                 with PlainWrite.queue(table, control) if attempt else nullcontext():
-                    return self._try_plain(parameters, control)
+                    return self._try_numbered(parameters, control)
             except FencedError as error:
                 if attempt == ATTEMPTS - 1:
                     msg = f"{error}, {ATTEMPTS} times, and nothing was written: send the statement again"
                     raise FencedError(msg) from error
         raise AssertionError
 
-    def _try_plain(self, parameters: Sequence[pa.Scalar], control: RunControl) -> WriteResult:
+    def _try_numbered(self, parameters: Sequence[pa.Scalar], control: RunControl) -> WriteResult:
         write = PlainWrite.begin(self.write_target.table, control)
         affected, removed, returned = 0, list[np.ndarray](), [self.write_target.schema.empty_table()]
 
         def compute_rows() -> Iterator[pa.Table]:
             nonlocal affected
-            for rows in self._read_plain(parameters, control):
+            for rows in self._read_numbered(parameters, control):
                 control.check()
                 outcome = self.compute(rows, parameters, control)
                 affected += outcome.affected
@@ -380,7 +382,7 @@ class PreparedChange(PreparedRows):
         answer = self.returning.execute(pa.concat_tables(returned), parameters, control)
         return WriteResult(affected, answer)
 
-    def _read_plain(self, parameters: Sequence[pa.Scalar], control: RunControl) -> Iterator[pa.Table]:
+    def _read_numbered(self, parameters: Sequence[pa.Scalar], control: RunControl) -> Iterator[pa.Table]:
         """Yield the rows that the statement changes; all at once if they depend on one another."""
         assert isinstance(self.rows, PlannedRows)  # noqa: S101 - without a key, none are looked up
         batches = self.rows.read.execute(parameters, control)

@@ -59,7 +59,6 @@ def prepare_update(
     answer = read_returning(reader)
     reader.expect_end()
     target = find_target(session, parts)
-    target.check_changeable("UPDATE")
     name = alias or target.name
     found = read_assignments(statement, assignments, frozenset({name}))
     directly = Shortcut.LITERAL_VALUES in settings.shortcuts
@@ -96,7 +95,6 @@ def prepare_delete(
     answer = read_returning(reader)
     reader.expect_end()
     target = find_target(session, parts)
-    target.check_changeable("DELETE")
     name = alias or target.name
     wanted = target.read_schema.names if answer else target.place_columns
     columns = SetColumns(target)
@@ -176,7 +174,7 @@ def _build_update(target: Target, columns: SetColumns, joined: str) -> Compute:
         if joined:
             check_matched_once(target, rows, joined)
         new = columns.apply(rows, _SET, parameters, DefaultValues(target.defaults))
-        replaced = rows.select(target.identity) if target.is_plain else None
+        replaced = rows.select(target.identity) if not target.key else None
         return Outcome(new.num_rows, Changes(new, replaced), new)
 
     return compute

@@ -106,7 +106,7 @@ class PlannedRows:
     @property
     def summary(self) -> str:
         """Description for EXPLAIN."""
-        if self.target.is_plain:
+        if not self.target.key:
             return "one commit of the base table"
         return "regions that the conditions admit are claimed"
 

@@ -70,7 +70,7 @@ class Target:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the table has no MemWAL: statements commit to its base table."""
+        """Whether the table has no MemWAL: rows are appended to its base table."""
         return self.base.details is None
 
     @property
@@ -81,7 +81,7 @@ class Target:
     @property
     def read_name(self) -> str:
         """Name under which statements read the rows that they change."""
-        return name_numbered(self.name) if self.is_plain else self.name
+        return self.name if self.key else name_numbered(self.name)
 
     @cached_property
     def place_columns(self) -> tuple[str, ...]:
@@ -126,20 +126,6 @@ class Target:
             msg = (
                 f"table {self.name!r} has no primary key, so no row is in the way of another: leave {what} "
                 "out, or give the table a key, ALTER TABLE .. ADD PRIMARY KEY (..)"
-            )
-            raise PreconditionError(msg)
-
-    def check_changeable(self, what: str) -> None:
-        """Check that rows of the table can be told apart.
-
-        Raises:
-            PreconditionError: the table has a MemWAL and no key.
-        """
-        if not (self.key or self.is_plain):
-            msg = (
-                f"table {self.name!r} has a MemWAL and no primary key, so {what} can't name the rows that it "
-                "changes: only INSERT is possible; CREATE TABLE .. WITH (memwal = false) AS SELECT makes a "
-                "table that takes all statements"
             )
             raise PreconditionError(msg)
 

@@ -143,11 +143,11 @@ def test_rows_must_meet_the_rules_of_the_table(lake: Lake, tmp_path: Path) -> No
     before = stored(tmp_path)
     for sql, said in (
         ("UPDATE visits SET page = 'longer' WHERE id = 1", "page"),
-        ("UPDATE visits SET seconds = seconds * 100", "visits_seconds_check"),
+        ("UPDATE visits SET seconds = seconds * 100", "visits_check"),
         ("UPDATE visits SET seconds = NULL WHERE id = 3", "must not be NULL"),
         ("INSERT INTO visits (id) VALUES (20)", "must not be NULL"),
         ("MERGE INTO visits USING (SELECT 1 AS id) s ON visits.id = s.id "
-         "WHEN MATCHED THEN UPDATE SET seconds = 100", "visits_seconds_check"),
+         "WHEN MATCHED THEN UPDATE SET seconds = 100", "visits_check"),
     ):  # fmt: skip
         with pytest.raises(LanceGatewayError, match=said) as refused:
             lake.write(sql)

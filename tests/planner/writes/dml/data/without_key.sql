@@ -45,7 +45,7 @@ DELETE FROM visits WHERE id NOT IN (SELECT id FROM visits WHERE id < 9 AND id IS
 
 ## DELETE by a join that matches a row more than once
 DELETE FROM visits USING news WHERE visits.id = news.id AND news.id = 5
----
+--
 DELETE FROM visits USING (SELECT DISTINCT id FROM news) n WHERE visits.id = n.id AND n.id = 5
 
 ## DELETE returns the rows as they were
