@@ -87,8 +87,8 @@ class NotCommittedError(UnavailableError):
 def commit_next(table: Storage, version: int, *operations: Any) -> bool:  # noqa: ANN401 - lance types
     """Commit operations as the one version that follows another, unless that exists.
 
-    Whoever commits by Lance at the same time is told of the last operation alone: only that one may be of a kind
-    that others' commits could be in conflict with.
+    Whoever commits by Lance at the same time is told of the last operation alone: the others must be of kinds
+    that no commit of others is in conflict with.
 
     Args:
         table: directory of the table.

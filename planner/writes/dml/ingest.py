@@ -17,11 +17,11 @@ from planner.bridge.run_control import RunControl
 from planner.bridge.value_sizes import MAX_MEASURED, split_batch
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
+from planner.writes.base_writes import BaseWrite
 from planner.writes.dml.prepared_write import WriteResult, retry_if_fenced
 from planner.writes.dml.statement.target import Target, find_target
 from planner.writes.dml.statement.text import ReadSession, replace_message
 from planner.writes.dml.values.assignment import check_assignable, check_required_columns, fill_batch
-from planner.writes.plain_tables import PlainWrite
 
 PART_ROWS = 65_536
 PART_BYTES = 32 << 20
@@ -187,7 +187,7 @@ class PreparedIngest:
                 affected += rows.num_rows
                 yield rows
 
-        PlainWrite.begin(self.write_target.table, control).write(count_rows())
+        BaseWrite.begin(self.write_target.table, control).write(count_rows())
         return WriteResult(affected)
 
     def _read_rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:

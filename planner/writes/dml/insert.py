@@ -20,6 +20,7 @@ from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
 from planner.sql.statement_reader import NO_PART, Part
+from planner.writes.base_writes import BaseWrite
 from planner.writes.dml.ingest import split_into_parts, write_parts
 from planner.writes.dml.on_conflict import Conflict, ConflictText, OnConflict, prepare_conflict, read_conflict
 from planner.writes.dml.prepared_write import (
@@ -48,7 +49,6 @@ from planner.writes.dml.values.assignment import (
 )
 from planner.writes.dml.values.long_values import LongInsert, shorten_values
 from planner.writes.dml.values.values_rows import ValuesRows, prepare_values_rows, read_values_rows
-from planner.writes.plain_tables import PlainWrite
 
 _ENDS = (("ON", "CONFLICT"), ("ON", "DUPLICATE"), ("RETURNING",))
 _QUERY = frozenset({"SELECT", "WITH", "FROM", "(", "TABLE"})
@@ -224,7 +224,7 @@ class PreparedInsert(PreparedRows):
                     shown.append(rows)
                 yield rows
 
-        PlainWrite.begin(self.write_target.table, control).write(count_rows())
+        BaseWrite.begin(self.write_target.table, control).write(count_rows())
         scalars = [column[0] for column in columns] if sets else []
         answer = self.returning.execute(pa.concat_tables(shown), scalars, control)
         return WriteResult(affected, answer)

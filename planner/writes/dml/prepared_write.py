@@ -24,12 +24,12 @@ from planner.bridge.plain_types import plain_type
 from planner.bridge.run_control import RunControl
 from planner.scans.settings import SessionSettings
 from planner.tables.state.numbered_table import ROW_NUMBER
+from planner.writes.base_writes import BaseWrite, move_to_base
 from planner.writes.dml.reading.key_rows import Rows
 from planner.writes.dml.reading.read_rows import PlannedRows, ReadStep, collect_rows, combine_batches
 from planner.writes.dml.reading.rows_query import NO_COLUMNS, Returning
 from planner.writes.dml.statement.target import Target
 from planner.writes.dml.statement.text import SourceQuery, replace_message
-from planner.writes.plain_tables import PlainWrite, move_to_base
 
 ATTEMPTS = 12
 """Attempts per statement. Each claims the regions again, so more of them would slow other writers."""
@@ -347,11 +347,11 @@ class PreparedChange(PreparedRows):
     def _execute_numbered(self, parameters: Sequence[pa.Scalar], control: RunControl) -> WriteResult:
         """Find rows by their numbers, and commit the change; again, if others changed them meanwhile."""
         table = self.write_target.table
-        if not self.write_target.is_plain:
-            move_to_base(table, control)
         for attempt in range(ATTEMPTS):
             try:
-                with PlainWrite.queue(table, control) if attempt else nullcontext():
+                with BaseWrite.queue(table, control) if attempt else nullcontext():
+                    if not self.write_target.is_plain:
+                        move_to_base(table, control)
                     return self._try_numbered(parameters, control)
             except FencedError as error:
                 if attempt == ATTEMPTS - 1:
@@ -360,7 +360,7 @@ class PreparedChange(PreparedRows):
         raise AssertionError
 
     def _try_numbered(self, parameters: Sequence[pa.Scalar], control: RunControl) -> WriteResult:
-        write = PlainWrite.begin(self.write_target.table, control)
+        write = BaseWrite.begin(self.write_target.table, control)
         affected, removed, returned = 0, list[np.ndarray](), [self.write_target.schema.empty_table()]
 
         def compute_rows() -> Iterator[pa.Table]:

@@ -60,9 +60,12 @@ class Target:
 
     @cached_property
     def region_columns(self) -> tuple[str, ...]:
-        """Columns outside of the key that decide about the region of a row."""
+        """Columns outside of the key that decide about the region of a row that is changed.
+
+        None without a key: rows that are changed are in the base table.
+        """
         details = self.base.details
-        if details is None or not details.region_specs:
+        if not self.key or details is None or not details.region_specs:
             return ()
         sources = {source for field in details.region_specs[-1].fields for source in field.source_ids}
         names = [self.base.field_names[source] for source in sources if source in self.base.field_names]

