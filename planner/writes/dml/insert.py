@@ -224,7 +224,9 @@ class PreparedInsert(PreparedRows):
                     shown.append(rows)
                 yield rows
 
-        BaseWrite.begin(self.write_target.table, control).write(count_rows())
+        write = BaseWrite.begin(self.write_target.table, control)
+        self.write_target.check_version(write.base, self.sql)
+        write.write(count_rows())
         scalars = [column[0] for column in columns] if sets else []
         answer = self.returning.execute(pa.concat_tables(shown), scalars, control)
         return WriteResult(affected, answer)

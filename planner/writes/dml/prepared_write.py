@@ -361,6 +361,7 @@ class PreparedChange(PreparedRows):
 
     def _try_numbered(self, parameters: Sequence[pa.Scalar], control: RunControl) -> WriteResult:
         write = BaseWrite.begin(self.write_target.table, control)
+        self.write_target.check_version(write.base, self.sql)
         affected, removed, returned = 0, list[np.ndarray](), [self.write_target.schema.empty_table()]
 
         def compute_rows() -> Iterator[pa.Table]:

@@ -138,8 +138,15 @@ class Target:
         Raises:
             PreconditionError: the table was altered.
         """
-        newest = self.table.find_recent_base()
-        if newest is not self.base and not self.is_compatible(newest):
+        self.check_version(self.table.find_recent_base(), sql)
+
+    def check_version(self, base: BaseTable, sql: str) -> None:
+        """Check that a version has the columns that the statement was prepared for.
+
+        Raises:
+            PreconditionError: the table was altered.
+        """
+        if base is not self.base and not self.is_compatible(base):
             raise schema_changed_error(sql)
 
     def is_compatible(self, base: BaseTable) -> bool:
