@@ -350,6 +350,8 @@ class PreparedChange(PreparedRows):
         for attempt in range(ATTEMPTS):
             try:
                 with BaseWrite.queue(table, control) if attempt else nullcontext():
+                    if attempt:
+                        _pause(attempt)
                     if not self.write_target.is_plain:
                         move_to_base(table, control)
                     return self._try_numbered(parameters, control)
