@@ -204,10 +204,13 @@ def _commit_batches(
 def _move_batches(table: LakeTable, planned: Sequence[Batch]) -> Iterator[MergedBatch]:
     """Move batches of a table without a key, in order."""
     for batch, moved in zip(planned, move_batches(table, planned), strict=False):
-        table.storage.each(
-            lambda prefix: forget(table.storage, prefix.region_id, prefix.first), batch.prefixes
-        )
+        _forget(table, batch)
         yield moved
+
+
+def _forget(table: LakeTable, batch: Batch) -> None:
+    """Forget agreements after the commit: this order must not change (ADR 24)."""
+    table.storage.each(lambda prefix: forget(table.storage, prefix.region_id, prefix.first), batch.prefixes)
 
 
 def _commit_batch(

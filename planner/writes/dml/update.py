@@ -59,6 +59,7 @@ def prepare_update(
     answer = read_returning(reader)
     reader.expect_end()
     target = find_target(session, parts)
+    target.check_rewritable("UPDATE")
     name = alias or target.name
     found = read_assignments(statement, assignments, frozenset({name}))
     directly = Shortcut.LITERAL_VALUES in settings.shortcuts
@@ -95,6 +96,8 @@ def prepare_delete(
     answer = read_returning(reader)
     reader.expect_end()
     target = find_target(session, parts)
+    if answer:
+        target.check_rewritable("DELETE .. RETURNING")
     name = alias or target.name
     wanted = target.read_schema.names if answer else target.place_columns
     columns = SetColumns(target)

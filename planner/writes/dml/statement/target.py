@@ -17,6 +17,7 @@ from memwal.errors import (
     UnsupportedError,
 )
 from memwal.rules import ColumnDefault
+from memwal.stored_fields import is_blob
 from planner.access.rights import Access, TableAccess
 from planner.access.visible_catalog import SYSTEM_SCHEMA, SecuredTable, unknown_table_error
 from planner.plans.errors import schema_changed_error
@@ -131,6 +132,20 @@ class Target:
                 "out, or give the table a key, ALTER TABLE .. ADD PRIMARY KEY (..)"
             )
             raise PreconditionError(msg)
+
+    def check_rewritable(self, what: str) -> None:
+        """Check that rows of a table without a key can be written again as they are read.
+
+        Raises:
+            UnsupportedError: a column has blobs.
+        """
+        blobs = [] if self.key else [field.name for field in self.schema if is_blob(field)]
+        if blobs:
+            msg = (
+                f"{what} of table {self.name!r} is not offered, since it would write rows again without the "
+                f"blobs of column {blobs[0]!r}: use Lance for it, or DELETE, which leaves them alone"
+            )
+            raise UnsupportedError(msg)
 
     def check_schema_unchanged(self, sql: str) -> None:
         """Check that the table still has the columns that the statement was prepared for.
