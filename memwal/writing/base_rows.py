@@ -185,7 +185,7 @@ class BaseChange:
 
 def group_by_fragment(addresses: Sequence[np.ndarray]) -> Mapping[int, np.ndarray]:
     """Return the distinct offsets of row addresses by fragment id, ascending."""
-    if not addresses:
+    if not any(map(len, addresses)):
         return {}
     every = np.sort(np.concatenate(addresses))  # NumPy's own way to distinct values takes ten times as long.
     every = every[_begins(every)]
@@ -196,8 +196,8 @@ def group_by_fragment(addresses: Sequence[np.ndarray]) -> Mapping[int, np.ndarra
 
 
 def _begins(ordered: np.ndarray) -> np.ndarray:
-    """Return the mask of values that differ from the one before."""
-    return np.concatenate([np.ones(min(len(ordered), 1), bool), ordered[1:] != ordered[:-1]])
+    """Return the mask of the values that differ from the one before, of one or more."""
+    return np.concatenate([[True], ordered[1:] != ordered[:-1]])
 
 
 def commit_base_change(read: BaseRows, find_newest: Callable[[], BaseRows], change: BaseChange) -> None:
