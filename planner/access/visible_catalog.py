@@ -373,7 +373,7 @@ def unknown_table_error(name: str, names: Sequence[str]) -> NotFoundError:
         name: of the table.
         names: all tables and views that exist for the principal.
     """
-    names = sorted(names)
+    name, names = split_numbered(name)[0], sorted(names)
     if not names:
         return NotFoundError(f"Table {name!r} does not exist; there are no tables yet")
     near = [other for other in names if fold(other) == fold(name)]

@@ -245,6 +245,31 @@ def test_what_others_commit_meanwhile_is_not_lost(
     assert stored(tmp_path) == ordered(rows_of(twin, "SELECT * FROM visits")) == lake.rows("visits")
 
 
+@pytest.mark.parametrize(
+    "sql", ["UPDATE visits SET seconds = 50 WHERE id = 1", "DELETE FROM visits WHERE id = 0"]
+)
+def test_lance_s_own_writers_notice_what_a_statement_has_committed(
+    lake: Lake, tmp_path: Path, sql: str
+) -> None:
+    """They opened the table before, and change rows of the same fragment."""
+    uri = str(tmp_path / "visits.lance")
+    deleting, committing = lance.dataset(uri), lance.dataset(uri)
+    assert lake.write(sql).affected == 1
+    after = lake.rows("visits")
+
+    fragment = committing.get_fragment(0).delete_rows([3])
+    with pytest.raises(OSError, match="conflict"):
+        lance.LanceDataset.commit(
+            committing,
+            lance.LanceOperation.Delete([fragment], [], "id = 3"),
+            read_version=committing.version,
+            max_retries=0,
+        )
+    assert stored(tmp_path) == after
+    deleting.delete("id = 3")
+    assert stored(tmp_path) == lake.rows("visits") == [row for row in after if row["id"] != 3]
+
+
 def test_a_statement_that_others_are_always_quicker_than_says_so(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -361,6 +386,21 @@ def test_searches_find_what_statements_have_changed(
         near = lake.read("SELECT id FROM lance_vector_search('notes', 'at', [200, 4], k => 3)")
         assert [row["id"] for row in near] == [4, 3, 21]
         lake.write("OPTIMIZE notes")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("log", [False, True], ids=["plain", "log"])
+def test_statements_on_s3(s3_location: tuple[str, dict[str, str]], log: bool) -> None:
+    uri, options = s3_location
+    first, second = (Lake(QueryEngine(Catalog(Storage.open(uri, options)))) for _ in range(2))
+    first.write(f"CREATE TABLE visits (id INT, page TEXT) WITH (memwal = {str(log).lower()})")
+    first.write("INSERT INTO visits VALUES (1, 'a'), (2, 'b'), (2, 'b')")
+    assert second.write("UPDATE visits SET page = 'c' WHERE id = 2").affected == 2
+    assert first.write("DELETE FROM visits WHERE id = 1").affected == 1
+    found = lance.dataset(f"{uri}/visits.lance", storage_options=options).to_table().to_pylist()
+    assert found == second.rows("visits") == first.rows("visits") == [{"id": 2, "page": "c"}] * 2
+    for lake in (first, second):
+        lake.engine.close()
 
 
 def test_explain_names_the_commit(lake: Lake) -> None:
