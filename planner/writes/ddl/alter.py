@@ -32,7 +32,6 @@ from planner.writes.ddl.enable_mem_wal import EnableMemWal, read_set
 from planner.writes.ddl.indexes import check_column
 from planner.writes.ddl.key_indexes import SetKeyIndex
 from planner.writes.ddl.rules.changes import (
-    FindRows,
     RuleChange,
     SetLength,
     read_added_constraint,
@@ -41,7 +40,8 @@ from planner.writes.ddl.rules.changes import (
 )
 from planner.writes.ddl.rules.columns import read_column
 from planner.writes.ddl.rules.constraints import is_constraint
-from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, commit_change
+from planner.writes.ddl.rules.primary_key import AddPrimaryKey
+from planner.writes.ddl.statement import DONE, FindRows, PreparedDefinition, Reader, commit_change
 from planner.writes.ddl.types import ColumnType, read_column_type
 from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.statement.target import check_may_write, check_writable
@@ -227,7 +227,8 @@ def read_add(reader: Reader) -> Change:
     column = read_column(reader)
     if column.is_key:
         raise reader.unsupported_error(
-            "The key of a table is given when it is made: CREATE TABLE .. AS SELECT; it ends"
+            "A column of the key must have values: add the column, fill it by UPDATE, and then ADD PRIMARY "
+            "KEY (..); it ends"
         )
     if not column.field.nullable:
         raise reader.unsupported_error(
@@ -317,7 +318,14 @@ def _list_stored_field_ids(table: Table) -> Iterator[int]:
 
 
 Change: TypeAlias = (
-    AddColumn | DropColumn | RenameColumn | RetypeColumn | EnableMemWal | SetKeyIndex | RuleChange
+    AddColumn
+    | DropColumn
+    | RenameColumn
+    | RetypeColumn
+    | EnableMemWal
+    | SetKeyIndex
+    | RuleChange
+    | AddPrimaryKey
 )
 """One form of ALTER TABLE: `check` returns whether there is anything to do, and refuses invalid changes."""
 _FORMS: Mapping[str, Callable[[Reader], Change]] = MappingProxyType(
@@ -379,6 +387,8 @@ def _apply(change: Change, table: Table, find_rows: FindRows) -> None:
         length.rule(table).apply(table, find_rows)
     elif isinstance(change, RuleChange):
         change.rule(table).apply(table, find_rows)
+    elif isinstance(change, AddPrimaryKey):
+        change.apply(table, find_rows)
     else:
         if isinstance(change, AddColumn):
             change.check_rows(table, find_rows)
