@@ -34,6 +34,7 @@ from gateway.protocol.wire import decode, unpack
 from gateway.sessions import DEFAULTS, Sessions
 from gateway.statements.ingest import Ingestion
 from gateway.statements.prepared_statements import PreparedStatements
+from gateway.statements.session.statements import SessionStatements
 from gateway.statements.statements import Statements
 from memwal.errors import (
     InvalidInputError,
@@ -90,7 +91,7 @@ class GatewayServer(flight.FlightServerBase):
         engine.add_system_tables(SystemQueries(self.queries, conceal), SystemSessions(self.sessions))
         self._on_call_finished = on_call_finished
         streams = Streams(self.queries, on_call_finished, conceal)
-        preparation = Preparation(engine, self.queries)
+        preparation = Preparation(engine, self.queries, SessionStatements(self.sessions).readers)
         endpoints = Endpoints(preparation, streams)
         updates = Updates(streams)
         self.prepared = PreparedStatements(preparation, streams, endpoints, updates)
@@ -282,6 +283,7 @@ class GatewayServer(flight.FlightServerBase):
             context.add_header,
             context.is_cancelled,
             headers.upload,
+            frozenset() if session is None else frozenset(session.chosen),
         )
 
     def _list_busy_peers(self) -> set[Peer]:

@@ -13,7 +13,7 @@ options, such as JDBC, let their users send headers. The header wins, except tha
 import dataclasses
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from types import MappingProxyType
@@ -21,12 +21,17 @@ from typing import Any
 
 from gateway.protocol.commands import Action, Call, Handler
 from gateway.protocol.limits import ExpiringCache, Limits
-from memwal.errors import InvalidInputError, NotFoundError
+from memwal.errors import InvalidInputError, NotFoundError, PreconditionError
 from planner.engine import SessionSettings
 from planner.scans.settings import Shortcuts, format_shortcuts, parse_shortcuts
 from protos import flight_pb2
 
 COOKIE = "arrow_flight_session_id"
+NO_SESSION = (
+    "the statement was not executed, since the call names no session that could keep the setting: let the "
+    "driver keep cookies (ADBC: adbc.flight.sql.rpc.with_cookie_middleware), and execute it again; or "
+    "connect with a header that is named like the option"
+)
 DEFAULTS = SessionSettings()
 
 
@@ -134,12 +139,14 @@ class Session:
         peer: address that opened it.
         created_at: UTC.
         settings: chosen so far.
+        notes: name -> value of what a client said that changes no answer.
     """
 
     user: str
     peer: str
     created_at: datetime
     settings: SessionSettings
+    notes: Mapping[str, str] = field(default_factory=dict)
 
 
 class Sessions:
@@ -173,6 +180,27 @@ class Sessions:
                 "restarted; connect again"
             )
         return session.settings
+
+    def find_notes(self, call: Call) -> Mapping[str, str]:
+        """Return what the client said in the session of a call that changes no answer."""
+        session = None if call.session_id is None else self._sessions.get(call.session_id)
+        return {} if session is None else session.notes
+
+    def open(self, call: Call) -> None:
+        """Open a session for a client, unless the call has one: the answer to the call sets its cookie."""
+        self._keep(call, self.find_settings(call.session_id, call.identity.name))
+
+    def change(self, call: Call, settings: SessionSettings, notes: Mapping[str, str]) -> None:
+        """Replace the options of the session of a call, and add to its notes.
+
+        Raises:
+            PreconditionError: the call has no session.
+        """
+        session = None if call.session_id is None else self._sessions.get(call.session_id)
+        if call.session_id is None or session is None:
+            raise PreconditionError(NO_SESSION)
+        notes = {**session.notes, **notes}
+        self._sessions.replace(call.session_id, dataclasses.replace(session, settings=settings, notes=notes))
 
     def list_handlers(self) -> Sequence[Handler]:
         """Return the handlers of this family."""
@@ -247,6 +275,19 @@ class Sessions:
         self._sessions.put(session_id, Session(call.identity.name, call.peer, datetime.now(UTC), settings))
 
 
+def change_options(settings: SessionSettings, values: Mapping[str, object]) -> SessionSettings:
+    """Return settings with other values of some options; None stands for the default.
+
+    Raises:
+        InvalidInputError: an option can't have its value.
+    """
+    read: dict[str, Any] = {
+        name: getattr(DEFAULTS, name) if value is None else _OPTIONS[name](value)
+        for name, value in values.items()
+    }
+    return dataclasses.replace(settings, **read)
+
+
 def list_options(settings: SessionSettings) -> dict[str, str | int | bool]:
     """Return the value of each option as clients see it."""
     options = {name: getattr(settings, name) for name in _OPTIONS}
@@ -267,5 +308,4 @@ def _change_option(
 ) -> SessionSettings:
     kind = value.WhichOneof("option_value")
     # A value of no kind asks for the default.
-    chosen: Any = getattr(DEFAULTS, name) if kind is None else _OPTIONS[name](getattr(value, kind))
-    return dataclasses.replace(settings, **{name: chosen})
+    return change_options(settings, {name: None if kind is None else getattr(value, kind)})

@@ -11,6 +11,16 @@ import pyarrow as pa
 TOMBSTONE = "_tombstone"
 """Column of a generation or log entry that says whether the row deletes its key."""
 FIELD_ID = b"lance:field_id"
+_BLOB_ENCODING = b"lance-encoding:blob"
+_BLOB_EXTENSION = b"lance.blob"
+_EXTENSION = b"ARROW:extension:name"
+
+
+def is_blob(field: pa.Field) -> bool:
+    """Return whether what is read of a column is where its values lie, and not what they are."""
+    metadata = field.metadata or {}
+    extension = getattr(field.type, "extension_name", "").encode() or metadata.get(_EXTENSION, b"")
+    return _BLOB_ENCODING in metadata or extension.startswith(_BLOB_EXTENSION)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,10 @@ manifest follows the one written here, with its epoch.
 import dataclasses
 import random
 import time
-import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
-import lance
-from lance.dataset import Index
-
-from memwal.base.index_details import MEM_WAL_INDEX, MEM_WAL_INDEX_TYPE, read_base_manifest
+from memwal.base.index_details import replace_details
 from memwal.base.versions import commit_next
 from memwal.errors import CorruptDataError, InvalidInputError, UnavailableError
 from memwal.regions.manifest import RegionManifest, commit_manifest
@@ -65,29 +60,11 @@ def commit(state: TableState, now_millis: int) -> CommittedSnapshots | None:
     rows = encode_region_snapshots(manifests, details.region_specs)
     taken = max(now_millis, details.snapshot_ts_millis + 1)
     encoded = details.encode_with_snapshots(taken, len(manifests), rows)
-    found = read_base_manifest(storage, state.version)
-    operation = lance.LanceOperation.CreateIndex(
-        [_index(str(uuid.uuid4()), state.version, encoded)],
-        [_index(found.index_id or str(uuid.uuid4()), state.version, b"")],
-    )
+    operation = replace_details(storage, state.version, encoded)
     # On the version that was read, or not at all: Lance would rebase it over others' progress (ADR 27).
     if commit_next(storage, state.version, operation):
         return CommittedSnapshots(state.version + 1, taken, len(rows))
     return None
-
-
-def _index(index_id: str, version: int, encoded: bytes) -> Index:
-    return Index(
-        uuid=index_id,
-        name=MEM_WAL_INDEX,
-        fields=[],
-        dataset_version=version,
-        # Covers no fragment: compaction doesn't concern it.
-        fragment_ids=set(),
-        index_version=0,
-        created_at=datetime.now(UTC),
-        index_details=(MEM_WAL_INDEX_TYPE, encoded),
-    )
 
 
 def refresh_hints(

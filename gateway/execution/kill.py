@@ -8,12 +8,11 @@ import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from hashlib import blake2b
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import pyarrow as pa
 
+from gateway.execution.own_statement import OwnStatement
 from gateway.protocol.commands import Call
 from gateway.protocol.errors import QueryCancelledError
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
@@ -31,38 +30,31 @@ _KILL = re.compile(
 
 
 @dataclass(frozen=True)
-class Kill:
-    """A parsed KILL statement."""
+class Kill(OwnStatement):
+    """A parsed KILL statement.
+
+    Attributes:
+        sql: its text.
+        query_id: what it stops.
+        cancel: see `Queries.cancel`.
+    """
 
     sql: str
     query_id: str
+    cancel: Cancel
 
     schema = pa.schema([pa.field("query_id", pa.string()), pa.field("killed", pa.bool_())])
-    parameter_schema = pa.schema([])
+    changes: ClassVar[bool] = True
 
-    @cached_property
-    def serialized_parameter_schema(self) -> bytes:
-        """No parameters, as an encapsulated IPC message."""
-        return bytes(self.parameter_schema.serialize())
-
-    @cached_property
-    def digest(self) -> bytes:
-        """8 bytes that identify the result's schema."""
-        return blake2b(bytes(self.schema.serialize()), digest_size=8).digest()
-
-    def run(self, cancel: Cancel, call: Call) -> pa.RecordBatch:
+    def run(self, call: Call) -> pa.RecordBatch:
         """Cancel the statement; return one row.
-
-        Args:
-            cancel: stops it, see `Queries.cancel`.
-            call: that executes KILL.
 
         Raises:
             NotFoundError: there is no such statement under way that the caller may stop.
         """
         user = None if call.access.is_admin else call.identity.name
         error = QueryCancelledError(f"the statement was killed by user {call.identity.name!r}")
-        if not cancel(self.query_id, error, user):
+        if not self.cancel(self.query_id, error, user):
             whose = "" if user is None else f" of user {user!r}"
             raise NotFoundError(
                 f"no query {self.query_id!r}{whose} waits or runs on this gateway: "
@@ -72,10 +64,10 @@ class Kill:
         return pa.RecordBatch.from_pylist([{"query_id": self.query_id, "killed": True}], self.schema)
 
 
-def parse_kill(sql: str) -> Kill:
+def parse_kill(sql: str, cancel: Cancel) -> Kill:
     """Return a statement whose first word is KILL.
 
-    >>> parse_kill("kill query '0af1' ;").query_id
+    >>> parse_kill("kill query '0af1' ;", cancel=lambda *_: True).query_id
     '0af1'
 
     Raises:
@@ -84,4 +76,4 @@ def parse_kill(sql: str) -> Kill:
     match = _KILL.fullmatch(sql)
     if match is None:
         raise InvalidInputError("KILL is written KILL QUERY '<query_id>', with an id of system.queries")
-    return Kill(sql, match["id"])
+    return Kill(sql, match["id"], cancel)

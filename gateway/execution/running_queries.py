@@ -4,15 +4,17 @@ import itertools
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import TypeVar
 
 import pyarrow as pa
 
 from gateway.execution.detached import DetachedSteps
-from gateway.execution.kill import Kill, parse_kill
+from gateway.execution.kill import parse_kill
+from gateway.execution.own_statement import OwnStatement, ReadOwnStatement
 from gateway.execution.query import Query, QueryState, serve_in_this_thread, stop_serving
 from gateway.protocol.commands import Call, new_statement_id
 from gateway.protocol.errors import QueryCancelledError, QueryTimeoutError
@@ -350,11 +352,21 @@ class Preparation:
     Args:
         engine: prepares them.
         queries: the statements of the server.
+        own: first word in lower case -> what reads statements of the gateway's own that begin with it.
     """
 
-    def __init__(self, engine: QueryEngine, queries: Queries) -> None:
+    def __init__(
+        self,
+        engine: QueryEngine,
+        queries: Queries,
+        own: Mapping[str, ReadOwnStatement] = MappingProxyType({}),
+    ) -> None:
         self._engine = engine
         self._queries = queries
+        self._own: Mapping[str, ReadOwnStatement] = {
+            "kill": lambda sql, _call: parse_kill(sql, queries.cancel),
+            **own,
+        }
 
     def prepare(
         self,
@@ -363,8 +375,8 @@ class Preparation:
         call: Call,
         promised: bytes | None = None,
         bound: Sequence[pa.DataType] = (),
-    ) -> PreparedQuery | PreparedWrite | Kill:
-        """Return the plan of a statement: a `Kill`, or the engine's.
+    ) -> PreparedQuery | PreparedWrite | OwnStatement:
+        """Return the plan of a statement: the gateway's own, or the engine's.
 
         Args:
             sql: the statement.
@@ -378,7 +390,12 @@ class Preparation:
             LanceGatewayError: see `QueryEngine.prepare_statement`; or it was stopped.
         """
         plan = self._prepare(sql, settings, call, promised, bound)
-        if not isinstance(plan, PreparedQuery | PreparedExplain):
+        changes = (
+            plan.changes
+            if isinstance(plan, OwnStatement)
+            else not isinstance(plan, PreparedQuery | PreparedExplain)
+        )
+        if changes:
             call.check_may_change(sql)
         return plan
 
@@ -389,16 +406,17 @@ class Preparation:
         call: Call,
         promised: bytes | None,
         bound: Sequence[pa.DataType],
-    ) -> PreparedQuery | PreparedWrite | Kill:
+    ) -> PreparedQuery | PreparedWrite | OwnStatement:
         engine, access = self._engine, call.access
         kept = engine.find_kept(sql, settings, access, promised, bound)
         if kept is not None:
             return kept
-        if first_word(sql) == "kill":
-            kill = parse_kill(sql)
-            if promised is not None and promised != kill.digest:
+        read = self._own.get(first_word(sql))
+        own = None if read is None else read(sql, call)
+        if own is not None:
+            if promised is not None and promised != own.digest:
                 raise PreconditionError(f"{sql!r} has another result than was promised: prepare it again")
-            return kill
+            return own
         return self._queries.plan(
             sql,
             settings,

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import pyarrow as pa
 from pyarrow import flight
 
-from gateway.execution.kill import Kill
+from gateway.execution.own_statement import OwnStatement
 from gateway.execution.parameters import iterate_rows
 from gateway.execution.query import Query
 from gateway.execution.running_queries import Queries
@@ -87,7 +87,7 @@ class Streams:
 
     def run(
         self,
-        plan: PreparedQuery | Kill,
+        plan: PreparedQuery | OwnStatement,
         statement_id: bytes,
         settings: SessionSettings,
         call: Call,
@@ -96,7 +96,7 @@ class Streams:
         """Redeem the ticket of a query, and return the stream of its results.
 
         Args:
-            plan: the query; KILL is run at once.
+            plan: the query; a statement of the gateway's own is run at once.
             statement_id: 16 bytes, of the ticket.
             settings: of the session that asked.
             call: that brings the ticket.
@@ -106,8 +106,8 @@ class Streams:
             NotFoundError: the ticket was used, or its statement was cancelled.
         """
         query = self.queries.redeem(statement_id, plan.sql, settings, call)
-        if isinstance(plan, Kill):
-            return self.send_listing(plan.run(self.queries.cancel, call))
+        if isinstance(plan, OwnStatement):
+            return self.send_listing(plan.run(call))
         query.is_exempt = plan.reads_only_system
 
         def readers(query: Query) -> Iterator[pa.RecordBatchReader]:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from gateway.execution.batches import decode_rows, encode_rows
+from gateway.execution.own_statement import OwnStatement
 from gateway.execution.parameters import iterate_rows
 from gateway.execution.query import Query
 from gateway.execution.streams import Streams
@@ -33,7 +34,7 @@ from gateway.protocol.commands import (
 from gateway.protocol.sql_types import describe_result_schema
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
 from planner.bridge.run_control import RunControl, describe_panics
-from planner.engine import PreparedWrite, SessionSettings, WriteResult
+from planner.engine import PreparedQuery, PreparedWrite, SessionSettings, WriteResult
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
 from protos.flight_sql import pack
@@ -123,6 +124,31 @@ def query_as_update_error(statement: str) -> InvalidInputError:
 def update_by_ticket_error(statement: str) -> InvalidInputError:
     """Return the error for a ticket that would execute a write: no gateway made it."""
     return InvalidInputError(f"a ticket cannot execute {statement!r}: send the statement to GetFlightInfo")
+
+
+def check_redeemable(
+    plan: PreparedQuery | PreparedWrite | OwnStatement,
+) -> PreparedQuery | OwnStatement:
+    """Return the statement of a ticket, which returns rows when the ticket is redeemed.
+
+    Raises:
+        InvalidInputError: it changes something instead.
+    """
+    if isinstance(plan, PreparedQuery) or (isinstance(plan, OwnStatement) and not plan.is_update):
+        return plan
+    raise update_by_ticket_error(plan.sql)
+
+
+def run_own_update(statement: OwnStatement, call: Call) -> bytes:
+    """Execute a statement of the gateway's own that came as an update; return the answer of DoPut.
+
+    Raises:
+        InvalidInputError: it changes nothing.
+        LanceGatewayError: see `OwnStatement.run`.
+    """
+    if not (statement.is_update or statement.changes):
+        raise query_as_update_error(statement.sql)
+    return encode_update_result(statement.run(call).num_rows)
 
 
 def execute_write(write: PreparedWrite, parts: Iterator[pa.Table] | None, control: RunControl) -> WriteResult:
@@ -232,6 +258,16 @@ class Updates:
                 expires_at = self._results.put(statement_id, call.identity.name, result.rows)
         records = result.affected if result.rows is None else result.rows.num_rows
         return PlannedStream(schema, pack(ticket), (), expires_at, records)
+
+    def plan_own(self, statement: OwnStatement, call: Call) -> PlannedStream:
+        """Execute a statement of the gateway's own that returns no rows, and came to GetFlightInfo.
+
+        Raises:
+            LanceGatewayError: see `OwnStatement.run`.
+        """
+        statement.run(call)
+        ticket = own.WriteTicket(statement_id=new_statement_id(), schema=bytes(statement.schema.serialize()))
+        return PlannedStream(statement.schema, pack(ticket), records=0)
 
     def _stream(self, ticket: own.WriteTicket, call: Call) -> flight.FlightDataStream:
         if len(ticket.statement_id) != STATEMENT_ID_BYTES:

@@ -11,7 +11,6 @@ from functools import cache, partial
 from types import MappingProxyType
 
 import pyarrow as pa
-from datafusion import SessionConfig, SessionContext
 
 from gateway.execution.streams import Streams
 from gateway.metadata.listings import Listing, Listings, Row, is_matched, is_named, parse_schema
@@ -20,11 +19,11 @@ from gateway.protocol.sql_types import describe_table_schema, read_remarks
 from memwal.errors import LanceGatewayError
 from memwal.rules import list_lengths
 from planner.access.visible_catalog import SYSTEM_SCHEMA, VisibleCatalog
-from planner.binding.information_schema import ADDED_TABLES, INFORMATION_SCHEMA
 from planner.bridge.plain_types import TypeSet, plain_schema
 from planner.engine import QueryEngine
-from planner.plans.leaves.information_leaf import COMPLETED_SCHEMAS
 from planner.sql.tokens import quote
+from planner.system.catalogs.relations import INFORMATION_SCHEMA
+from planner.system.catalogs.tables import list_own_tables
 from planner.tables.state.catalog import CATALOG, SCHEMA
 from protos import flight_sql_pb2 as sql
 
@@ -175,12 +174,5 @@ def _return_schema(schema: pa.Schema) -> pa.Schema:
 @cache
 def _list_information_schema() -> Mapping[str, pa.Schema]:
     """Return table name -> schema of information_schema."""
-    context = SessionContext(SessionConfig().with_information_schema(enabled=True))
-    listed = context.sql(
-        f"SELECT table_name FROM {INFORMATION_SCHEMA}.tables "  # noqa: S608 - a constant
-        f"WHERE table_schema = '{INFORMATION_SCHEMA}' ORDER BY table_name"
-    )
-    names = [name for batch in listed.collect() for name in batch.column(0).to_pylist()]
-    schemas = {name: context.sql(f"SELECT * FROM {INFORMATION_SCHEMA}.{name}").schema() for name in names}  # noqa: S608 - its own names
-    schemas |= {**COMPLETED_SCHEMAS, **{name: table.schema for name, table in ADDED_TABLES.items()}}
-    return MappingProxyType({name: plain_schema(schema) for name, schema in schemas.items()})
+    own = list_own_tables()[INFORMATION_SCHEMA]
+    return MappingProxyType({name: plain_schema(schema) for name, schema in own.items()})

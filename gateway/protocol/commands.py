@@ -108,6 +108,7 @@ class Call:
         add_header: sends a header back, before the answer.
         is_cancelled: whether the client has cancelled the call or gone away; only while the call is served.
         upload: the stream that the client sends; None where it sends none.
+        chosen: the options that headers of the call choose, in place of the session.
     """
 
     peer: str
@@ -118,6 +119,7 @@ class Call:
     add_header: Callable[[str, str], None]
     is_cancelled: Callable[[], bool]
     upload: OpenUpload | None = None
+    chosen: frozenset[str] = frozenset()
 
     def check_may_change(self, statement: str) -> None:
         """Check that the session of the call takes statements that change something.

@@ -20,7 +20,7 @@ from pyarrow import flight
 
 from gateway.execution.batches import decode_rows, encode_rows, read_batches, read_schema
 from gateway.execution.endpoints import Endpoints
-from gateway.execution.kill import Kill
+from gateway.execution.own_statement import OwnStatement
 from gateway.execution.parameters import (
     Bindings,
     read_parameters,
@@ -32,9 +32,11 @@ from gateway.execution.running_queries import Preparation
 from gateway.execution.streams import Streams
 from gateway.execution.updates import (
     Updates,
+    check_redeemable,
     encode_update_result,
     execute_write,
     query_as_update_error,
+    run_own_update,
     update_by_ticket_error,
 )
 from gateway.protocol.commands import (
@@ -125,7 +127,7 @@ class PreparedStatements:
         return self._encode_created(own.PreparedHandle(query=query.sql, plan=request.plan.plan), query, call)
 
     def _encode_created(
-        self, handle: own.PreparedHandle, query: PreparedQuery | PreparedWrite | Kill, call: Call
+        self, handle: own.PreparedHandle, query: PreparedQuery | PreparedWrite | OwnStatement, call: Call
     ) -> bytes:
         handle.id = _NOTHING_KEPT
         if len(query.parameter_schema):
@@ -136,12 +138,12 @@ class PreparedStatements:
         created = sql.ActionCreatePreparedStatementResult(
             prepared_statement_handle=handle.SerializeToString()
         )
-        if isinstance(query, PreparedQuery | Kill):
+        if isinstance(query, PreparedQuery | OwnStatement):
             created.parameter_schema = query.serialized_parameter_schema
         else:
             parameters = bindable_schema(query.parameter_schema, call.settings.type_set)
             created.parameter_schema = bytes(parameters.serialize())
-            created.is_update = not len(query.schema)
+        created.is_update = not len(query.schema)
         if not created.is_update:
             created.dataset_schema = encode_result_schema(query)
         return pack(created)
@@ -174,7 +176,9 @@ class PreparedStatements:
                 divided = self._endpoints.divide_result(handle.query, query, chosen, call, parameters)
                 if divided is not None:
                     return divided
-        if not isinstance(query, PreparedQuery | Kill):
+        if isinstance(query, OwnStatement) and query.is_update:
+            return self._updates.plan_own(query, call)
+        if not isinstance(query, PreparedQuery | OwnStatement):
             parameters = self._restore(handle, bound, query)
             settings, write = self._prepare_write(handle, query, call)
             return self._updates.plan_update(write, settings, call, parameters)
@@ -194,10 +198,8 @@ class PreparedStatements:
         handle = ticket.handle
         bound = self._find_bound(handle, ticket.binding_id)
         plan = self._prepare_query(handle, call, _list_types(bound), settings.shortcuts)
-        if not isinstance(plan, PreparedQuery | Kill):
-            raise update_by_ticket_error(plan.sql)
         parameters = self._restore(handle, bound, plan)
-        return self._streams.run(plan, ticket.statement_id, settings, call, parameters)
+        return self._streams.run(check_redeemable(plan), ticket.statement_id, settings, call, parameters)
 
     def _find_number(self, handle: own.PreparedHandle) -> int:
         """Return the number of the parameters that are kept here for a handle without any; 0 if none are."""
@@ -217,7 +219,7 @@ class PreparedStatements:
         self,
         handle: own.PreparedHandle,
         bound: pa.Table | None,
-        plan: PreparedQuery | PreparedWrite | Kill,
+        plan: PreparedQuery | PreparedWrite | OwnStatement,
     ) -> pa.Table | None:
         """Return bound parameters in the types of the statement; None if it has none."""
         if bound is None or not len(plan.parameter_schema):
@@ -256,8 +258,8 @@ class PreparedStatements:
     ) -> bytes | None:
         handle = _decode_handle(command.prepared_statement_handle)
         plan = self._prepare_query(handle, call)
-        if isinstance(plan, Kill):
-            return encode_update_result(plan.run(self._streams.queries.cancel, call).num_rows)
+        if isinstance(plan, OwnStatement):
+            return run_own_update(plan, call)
         if isinstance(plan, PreparedQuery):
             raise query_as_update_error(plan.sql)
         settings, write = self._prepare_write(handle, plan, call)
@@ -314,7 +316,7 @@ class PreparedStatements:
         )
         if settings != prepared:
             again = self._preparation.prepare(handle.query, settings, call, handle.schema_digest)
-            if isinstance(again, PreparedQuery | Kill):
+            if isinstance(again, PreparedQuery | OwnStatement):
                 raise update_by_ticket_error(handle.query)
             write = again
         return settings, write
@@ -325,7 +327,7 @@ class PreparedStatements:
         call: Call,
         bound: Sequence[pa.DataType] = (),
         shortcuts: Shortcuts | None = None,
-    ) -> PreparedQuery | PreparedWrite | Kill:
+    ) -> PreparedQuery | PreparedWrite | OwnStatement:
         """Return the plan of a statement, for the types of the parameters that were bound."""
         settings = _restore_settings(handle, call.settings.shortcuts if shortcuts is None else shortcuts)
         promised = handle.schema_digest

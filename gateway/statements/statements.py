@@ -10,15 +10,16 @@ from google.protobuf.message import DecodeError
 from pyarrow import flight
 
 from gateway.execution.endpoints import Endpoints
-from gateway.execution.kill import Kill
+from gateway.execution.own_statement import OwnStatement
 from gateway.execution.running_queries import Preparation
 from gateway.execution.streams import Streams
 from gateway.execution.updates import (
     Updates,
+    check_redeemable,
     encode_update_result,
     execute_write,
     query_as_update_error,
-    update_by_ticket_error,
+    run_own_update,
 )
 from gateway.protocol.commands import (
     STATEMENT_ID_BYTES,
@@ -77,8 +78,10 @@ class Statements:
             divided = self._endpoints.divide_result(command.query, plan, call.settings, call)
             if divided is not None:
                 return divided
-        elif not isinstance(plan, Kill):
+        elif not isinstance(plan, OwnStatement):
             return self._updates.plan_update(plan, call.settings, call)
+        elif plan.is_update:
+            return self._updates.plan_own(plan, call)
         handle = own.StatementHandle(
             query=command.query,
             settings=encode_settings(call.settings),
@@ -97,16 +100,14 @@ class Statements:
             raise NotFoundError(UNNAMED)
         settings = decode_settings(handle.settings)
         plan = self._preparation.prepare(handle.query, settings, call, handle.schema_digest)
-        if not isinstance(plan, PreparedQuery | Kill):
-            raise update_by_ticket_error(plan.sql)
-        return self._streams.run(plan, handle.statement_id, settings, call)
+        return self._streams.run(check_redeemable(plan), handle.statement_id, settings, call)
 
     def _update(
         self, command: sql.CommandStatementUpdate, _reader: flight.MetadataRecordBatchReader, call: Call
     ) -> bytes | None:
         plan = self._preparation.prepare(command.query, call.settings, call)
-        if isinstance(plan, Kill):
-            return encode_update_result(plan.run(self._streams.queries.cancel, call).num_rows)
+        if isinstance(plan, OwnStatement):
+            return run_own_update(plan, call)
         if isinstance(plan, PreparedQuery):
             raise query_as_update_error(plan.sql)
         result = self._updates.run(

@@ -9,12 +9,14 @@ import struct
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Final
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import lance
 from google.protobuf.message import DecodeError
+from lance.dataset import Index
 
 from memwal.errors import CorruptDataError, InvalidInputError, NotFoundError, UnavailableError
 from memwal.storage.files import Storage, base_manifest_paths
@@ -145,6 +147,13 @@ class MemWalIndexDetails:
             message.inline_snapshots = inline_snapshots
         return message.SerializeToString()
 
+    def encode_with_merged(self, merged_generations: Mapping[str, int]) -> bytes:
+        """Encode the original details with other merged generations; unknown fields stay."""
+        message = mem_wal_pb2.MemWalIndexDetails.FromString(self.origin or self.encode())
+        del message.merged_generations[:]
+        message.merged_generations.extend(_encode_progress(merged_generations))
+        return message.SerializeToString()
+
     @staticmethod
     def decode(data: bytes, *, source: str) -> "MemWalIndexDetails":
         """Decode index details.
@@ -195,6 +204,36 @@ class BaseManifest:
     index_id: str | None
     index_names: frozenset[str]
     is_inherited: bool = False
+
+
+def build_index(index_id: str, version: int, encoded: bytes) -> Index:
+    """Build the entry of a MemWAL index in the manifest of a base version.
+
+    Args:
+        index_id: UUID in its usual text form.
+        version: that it is made from.
+        encoded: details.
+    """
+    return Index(
+        uuid=index_id,
+        name=MEM_WAL_INDEX,
+        fields=[],
+        dataset_version=version,
+        # Covers no fragment: compaction doesn't concern it.
+        fragment_ids=set(),
+        index_version=0,
+        created_at=datetime.now(UTC),
+        index_details=(MEM_WAL_INDEX_TYPE, encoded),
+    )
+
+
+def replace_details(table: Storage, version: int, encoded: bytes) -> Any:  # noqa: ANN401 - lance types
+    """Build the operation that gives the MemWAL index of a base version other details."""
+    found = read_base_manifest(table, version)
+    return lance.LanceOperation.CreateIndex(
+        [build_index(str(uuid4()), version, encoded)],
+        [build_index(found.index_id or str(uuid4()), version, b"")],
+    )
 
 
 def list_merged_generations(details: MemWalIndexDetails | None) -> Mapping[str, int]:

@@ -11,7 +11,7 @@ import json
 import random
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
@@ -80,19 +80,27 @@ _LENGTH: Final = struct.Struct("<I")
 _HINT: Final = f"{VERSIONS}/latest_version_hint.json"
 
 
-def commit_next(table: Storage, version: int, operation: Any) -> bool:  # noqa: ANN401 - lance types
-    """Commit an operation as the version that follows another, unless that exists.
+class NotCommittedError(UnavailableError):
+    """A version could not be made, and it is certain that nothing was committed."""
+
+
+def commit_next(table: Storage, version: int, *operations: Any) -> bool:  # noqa: ANN401 - lance types
+    """Commit operations as the one version that follows another, unless that exists.
+
+    Whoever commits by Lance at the same time is told of the last operation alone: the others must be of kinds
+    that no commit of others is in conflict with.
 
     Args:
         table: directory of the table.
-        version: that the operation was made from.
-        operation: a `lance.LanceOperation`.
+        version: that the operations were made from.
+        operations: `lance.LanceOperation`s, each on top of the one before.
 
     Returns:
         True when this call made the next version; False when somebody else did: look at the table again.
 
     Raises:
         UnsupportedError: a DynamoDB table decides which versions count.
+        NotCommittedError: the version can't be made.
         UnavailableError: storage failed; after the last step it is unknown whether the version was made.
     """
     if table.committed_by:
@@ -101,8 +109,28 @@ def commit_next(table: Storage, version: int, operation: Any) -> bool:  # noqa: 
             "be committed on one other alone. Keep the table under s3://, which needs no such table any more"
         )
         raise UnsupportedError(msg)
-    options = dict(table.options) or None
+    drafts: list[str] = []
     try:
+        try:
+            _make_drafts(table, version, operations, drafts)
+        except (OSError, ValueError) as error:
+            if max(_list_manifests(table), default=version) > version:
+                return False  # It was cleaned up, for instance.
+            msg = f"{table.uri}: a version on top of {version} can't be made: {shorten_error(error)}"
+            raise NotCommittedError(msg) from error
+        last = drafts[-1]
+        data = renumber_manifest(table.read(last), version + 1, source=table.locate(last))
+        return _create_version(table, version, data)
+    finally:
+        for draft in drafts:
+            with suppress(UnavailableError):
+                table.delete(draft)
+
+
+def _make_drafts(table: Storage, version: int, operations: Sequence[Any], drafts: list[str]) -> None:
+    """Write a detached version for each operation, which readers ignore; add their paths to `drafts`."""
+    options = dict(table.options) or None
+    for operation in operations:
         made = lance.LanceDataset.commit(
             lance.dataset(table.uri, version=version, storage_options=options),
             operation,
@@ -110,18 +138,8 @@ def commit_next(table: Storage, version: int, operation: Any) -> bool:  # noqa: 
             storage_options=options,
             detached=True,
         )
-    except (OSError, ValueError) as error:
-        if max(_list_manifests(table), default=version) > version:
-            return False  # It was cleaned up, for instance.
-        msg = f"{table.uri}: a version on top of {version} can't be made: {shorten_error(error)}"
-        raise UnavailableError(msg) from error
-    draft = f"{VERSIONS}/d{made.version}.manifest"
-    try:
-        data = renumber_manifest(table.read(draft), version + 1, source=table.locate(draft))
-        return _create_version(table, version, data)
-    finally:
-        with suppress(UnavailableError):
-            table.delete(draft)
+        version = made.version
+        drafts.append(f"{VERSIONS}/d{version}.manifest")
 
 
 def _create_version(table: Storage, version: int, data: bytes) -> bool:

@@ -13,6 +13,7 @@ from memwal.creating.columns import (
     NOT_NULL,
     TABLE_ID,
     build_stored_schema,
+    declare_key,
     list_key_columns,
     list_not_null_columns,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "MemWalOptions",
     "build_stored_schema",
     "create_dataset",
+    "declare_key",
     "delete_table",
     "list_key_columns",
     "list_not_null_columns",

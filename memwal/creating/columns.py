@@ -91,6 +91,20 @@ def build_stored_schema(
     return pa.schema(fields, {**metadata, TABLE_ID: uuid.uuid4().hex.encode()})
 
 
+def declare_key(schema: pa.Schema, primary_key: Sequence[str]) -> tuple[pa.Field, ...]:
+    """Return columns of a stored schema as they are stored when they are its primary key, in key order.
+
+    Raises:
+        InvalidInputError: a column is named twice.
+        UnsupportedError: a type that can't be a key.
+    """
+    key = tuple(primary_key)
+    if len(set(key)) != len(key):
+        msg = f"the primary key ({', '.join(key)}) names a column twice"
+        raise InvalidInputError(msg)
+    return tuple(_declare_field(schema.field(name), key, is_not_null=True) for name in key)
+
+
 def list_key_columns(schema: pa.Schema) -> tuple[str, ...]:
     """Return the primary key columns of a stored schema, in key order."""
     marked = []

@@ -65,6 +65,25 @@ def add_fields(dataset: Any, fields: Sequence[pa.Field], after: int) -> LanceSch
     return _pack_schema(metadata, [*existing, *added])
 
 
+def replace_fields(dataset: Any, fields: Sequence[pa.Field]) -> LanceSchema:  # noqa: ANN401 - lance types
+    """Return the schema of a dataset in which some columns without children are declared in another way.
+
+    Args:
+        dataset: the base table.
+        fields: columns of the names and types that are there.
+    """
+    metadata, existing = _unpack_schema(dataset.lance_schema)
+    _, declared = _unpack_schema(LanceSchema.from_pyarrow(pa.schema(fields)))
+    by_name = {field.name: field for field in declared}
+    replaced = []
+    for field in existing:
+        new = by_name.get(field.name) if field.parent_id < 0 else None
+        if new is not None:
+            new.id = field.id
+        replaced.append(field if new is None else new)
+    return _pack_schema(metadata, replaced)
+
+
 def remove_field(dataset: Any, name: str) -> LanceSchema:  # noqa: ANN401 - lance types
     """Return the schema of a dataset without one of its columns."""
     metadata, existing = _unpack_schema(dataset.lance_schema)

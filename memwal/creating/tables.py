@@ -14,7 +14,6 @@ import tempfile
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -24,7 +23,7 @@ import pyarrow as pa
 from lance.dataset import Index
 from lance.fragment import FragmentMetadata
 
-from memwal.base.index_details import MEM_WAL_INDEX, MEM_WAL_INDEX_TYPE, MemWalIndexDetails, RegionSpec
+from memwal.base.index_details import MemWalIndexDetails, RegionSpec, build_index
 from memwal.base.table_mark import read_table_mark, unmark_table
 from memwal.base.versions import renumber_manifest
 from memwal.creating.columns import list_key_columns
@@ -161,16 +160,7 @@ def build_mem_wal_index(
         merged_generations=dict.fromkeys(given_up.region_ids, EVERYTHING),
         writer_config_defaults=options.writer_defaults,
     )
-    return Index(
-        uuid=str(uuid.uuid4()),
-        name=MEM_WAL_INDEX,
-        fields=[],
-        dataset_version=dataset.version,
-        fragment_ids=set(),
-        index_version=0,
-        created_at=datetime.now(UTC),
-        index_details=(MEM_WAL_INDEX_TYPE, details.encode()),
-    )
+    return build_index(str(uuid.uuid4()), dataset.version, details.encode())
 
 
 def delete_table(storage: Storage, keep: Iterable[str] = ()) -> None:

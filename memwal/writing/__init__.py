@@ -4,11 +4,20 @@
   write.
 - `changes`: changes, receipts, and the errors of writes.
 - `forwarding`: rows for the owners of their regions.
+- `base_rows`: rows of tables without MemWAL, in one commit of the base table.
 - `options`: durability, ownership, queues, sizes of MemTables. `observing`: counters and events of writers.
 - `table`: a table as writers use it, and the region of each row.
 - `region`: the writer of one region: claim, queue, log, and owner.
 """
 
+from memwal.writing.base_rows import (
+    BaseChange,
+    BaseRows,
+    commit_base_change,
+    commit_moved_rows,
+    discard_files,
+    group_by_fragment,
+)
 from memwal.writing.changes import (
     Changes,
     FencedError,
@@ -25,6 +34,8 @@ from memwal.writing.table.open_table import OpenTable
 from memwal.writing.table_writer import TableWriter
 
 __all__ = [
+    "BaseChange",
+    "BaseRows",
     "Changes",
     "ExclusiveRegions",
     "FencedError",
@@ -41,4 +52,8 @@ __all__ = [
     "WriteObserver",
     "WriteOptions",
     "WriteReceipt",
+    "commit_base_change",
+    "commit_moved_rows",
+    "discard_files",
+    "group_by_fragment",
 ]

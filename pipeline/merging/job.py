@@ -5,6 +5,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from memwal.creating import list_key_columns
 from memwal.errors import NotFoundError, UnavailableError
 from pipeline.jobs.lake import LakeTable, TableState, keeps_in_place
 from pipeline.jobs.runners import Progress, Runner, Threads, ignore_progress
@@ -20,6 +21,7 @@ from pipeline.merging.batches import (
 )
 from pipeline.merging.committing import CommitOptions, MergedBatch, commit
 from pipeline.merging.generations import MergedMeanwhileError
+from pipeline.merging.moving import move_batches
 from pipeline.merging.uniting import unite
 from pipeline.merging.winners import Prefix, Winners, check_key, find_winners
 
@@ -78,6 +80,7 @@ def merge(
     """Merge the generations that are pending when the job begins.
 
     Regions with two ids are united first, whatever the policy says, since they can't be read until then.
+    Without a key, rows are appended as they are.
     The runner finds the newest rows of each region; this process commits the batches one after another. The
     job can be repeated after a failure, and run beside other jobs.
 
@@ -93,7 +96,7 @@ def merge(
     Raises:
         NotFoundError: a region does not exist.
         PreconditionError: a region has two ids, and it is not known which of its rows are newer.
-        UnsupportedError: the table has no key, or one that can't be compared.
+        UnsupportedError: the table has a key that can't be compared.
     """
     began = time.monotonic()
     policy = policy or MergePolicy()
@@ -108,7 +111,10 @@ def merge(
     pending = _find_pending(state, regions)
     if not pending:
         return MergeReport(table.name, (), 0, time.monotonic() - began, united)
-    check_key(table, table.dataset(state.version).schema)
+    schema = table.dataset(state.version).schema
+    has_key = bool(list_key_columns(schema))
+    if has_key:
+        check_key(table, schema)
     weights = weigh(table, pending)
     if find_merge_reason(table, pending, weights, policy) is None:
         return MergeReport(table.name, (), len(weights), time.monotonic() - began, united)
@@ -119,7 +125,11 @@ def merge(
             if now is not state:
                 weights = weigh(table, rest)
             planned = batches(table, rest, now.details.merged_generations, weights, policy)
-            for batch in _commit_batches(table, planned, policy, runner or Threads()):
+            if has_key:
+                committed = _commit_batches(table, planned, policy, runner or Threads())
+            else:
+                committed = _move_batches(table, planned)
+            for batch in committed:
                 merged.append(batch)
                 advance(batch.count)
     return MergeReport(table.name, tuple(merged), 0, time.monotonic() - began, united)
@@ -192,13 +202,24 @@ def _commit_batches(
                 return
 
 
+def _move_batches(table: LakeTable, planned: Sequence[Batch]) -> Iterator[MergedBatch]:
+    """Move batches of a table without a key, in order."""
+    for batch, moved in zip(planned, move_batches(table, planned), strict=False):
+        _forget(table, batch)
+        yield moved
+
+
+def _forget(table: LakeTable, batch: Batch) -> None:
+    """Forget agreements after the commit: this order must not change (ADR 24)."""
+    table.storage.each(lambda prefix: forget(table.storage, prefix.region_id, prefix.first), batch.prefixes)
+
+
 def _commit_batch(
     table: LakeTable, batch: Batch, winners: Sequence[Winners], policy: MergePolicy
 ) -> MergedBatch:
     options = CommitOptions(batch.weight.bytes <= policy.batch_bytes, policy.use_key_index)
-    # Agreements are forgotten after the commit: this order must not change (ADR 24).
     merged = commit(table, winners, options)
-    table.storage.each(lambda prefix: forget(table.storage, prefix.region_id, prefix.first), batch.prefixes)
+    _forget(table, batch)
     return merged
 
 

@@ -84,7 +84,7 @@ def find_winners(prefix: Prefix) -> Winners | None:
         None if another merger was faster.
 
     Raises:
-        UnsupportedError: the table has no key, or one that can't be compared.
+        UnsupportedError: the table has a key that can't be compared.
     """
     try:
         return _compute_winners(prefix.table, prefix)
@@ -115,15 +115,9 @@ def check_key(table: LakeTable, schema: pa.Schema) -> tuple[str, ...]:
     """Return the key of a table, and check that it can be merged by it.
 
     Raises:
-        UnsupportedError: the table has no key, or one that can't be compared.
+        UnsupportedError: the key can't be compared.
     """
     key = list_key_columns(schema)
-    if not key:
-        raise UnsupportedError(
-            f"table {table.name!r} has no primary key, so its generations can't be merged: Lance commits "
-            "rows and how far a merge is in one step only where rows are matched by a key. They stay "
-            "readable; to have them in the base table, copy the table into one with a key"
-        )
     for name in key:
         kind = schema.field(name).type
         if kinds.is_floating(kind) or kinds.is_nested(kind):

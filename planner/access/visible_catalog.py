@@ -12,7 +12,6 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from memwal.base.comments import read_table_comment
 from memwal.errors import InvalidInputError, NotFoundError, PreconditionError
 from memwal.rules import drop_default
 from planner.access.rights import UNRESTRICTED, Access, FullAccess, TableAccess
@@ -21,6 +20,7 @@ from planner.sql.as_of import AsOf
 from planner.sql.tokens import fold
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.catalog import Catalog
+from planner.tables.state.numbered_table import split_numbered
 from planner.tables.state.past_tables import check_past_access
 from planner.tables.state.table import Table
 
@@ -220,10 +220,10 @@ class VisibleCatalog:
         secured = self._tables.get((name, None))
         if secured is None:
             access = self._find_access(name)
-            if access is None or not self._catalog.has_table(name):
+            if access is None or not self._catalog.has_table(split_numbered(name)[0]):
                 return None
             try:
-                secured = self._tables[name, None] = SecuredTable(self._catalog.table(name), access)
+                secured = self._tables[name, None] = SecuredTable(self._open(name), access)
             except NotFoundError:  # dropped meanwhile; the message would list tables without a grant
                 return None
         _ = secured.base
@@ -245,7 +245,7 @@ class VisibleCatalog:
             return secured
         access = self._find_access(name)
         try:
-            table = None if access is None else self._catalog.table(name)
+            table = None if access is None else self._open(name)
         except NotFoundError:  # the message would list tables without a grant
             table = None
         if access is None or table is None:
@@ -270,18 +270,6 @@ class VisibleCatalog:
             check_view_access(name, access)
             self.views[name] = sql
         return sql
-
-    def read_comment(self, name: str) -> str | None:
-        """Return the comment on a table or view; None without, and for who does not see all of the table.
-
-        Raises:
-            LanceGatewayError: it can't be read.
-        """
-        table = self.find(name)
-        if table is not None:
-            return read_table_comment(table.base.dataset) if table.access.is_unrestricted else None
-        view = None if self._find_access(name) is None else self._catalog.view(name)
-        return None if view is None else view.comment
 
     def is_current(self) -> bool:
         """Return whether all names that were found have the same meaning, and all tables the same columns.
@@ -347,11 +335,21 @@ class VisibleCatalog:
         """Return a table of the schema `system`."""
         return self._system[name]
 
+    def _open(self, name: str) -> Table:
+        """Open a table, or one whose rows are numbered."""
+        plain, is_numbered = split_numbered(name)
+        return self._catalog.number_rows(plain) if is_numbered else self._catalog.table(plain)
+
     def _filter_granted(self, names: Sequence[str]) -> tuple[str, ...]:
         return tuple(name for name in names if self._find_access(name) is not None)
 
     def _find_access(self, name: str) -> TableAccess | None:
-        return UNRESTRICTED if type(self.access) is FullAccess else self.access.of(name)
+        if type(self.access) is FullAccess:
+            return UNRESTRICTED
+        plain, is_numbered = split_numbered(name)
+        access = self.access.of(plain)
+        # Rows are numbered for those who may write them, and these see all of a table.
+        return None if is_numbered and access is not None and not access.is_unrestricted else access
 
 
 def check_view_access(name: str, access: TableAccess) -> None:
@@ -375,7 +373,7 @@ def unknown_table_error(name: str, names: Sequence[str]) -> NotFoundError:
         name: of the table.
         names: all tables and views that exist for the principal.
     """
-    names = sorted(names)
+    name, names = split_numbered(name)[0], sorted(names)
     if not names:
         return NotFoundError(f"Table {name!r} does not exist; there are no tables yet")
     near = [other for other in names if fold(other) == fold(name)]

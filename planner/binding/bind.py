@@ -23,10 +23,12 @@ from planner.binding.bound_statement import (
     VectorsStatement,
 )
 from planner.binding.distance_operators import SPLIT_OPERATORS, find_vector_names
-from planner.binding.information_schema import COMPLETED, INFORMATION_SCHEMA
 from planner.binding.key_query import find_key_query
 from planner.binding.names import Meaning, NameResolver, StatementNames, ViewTrail
 from planner.binding.rewrites import NESTED, REWRITES, Names
+from planner.binding.tools.postgres_words import speak_datafusion
+from planner.binding.tools.session_functions import WORDS, Asker, tell_asker
+from planner.binding.tools.show_lists import LISTED, list_by_query
 from planner.binding.value_types import find_computed
 from planner.sql.dialects.names import NamedTable
 from planner.sql.limits import SHALLOW_WORDS, SIZE_WORDS, check_depth, check_literal_sizes, find_sizes
@@ -59,9 +61,18 @@ from planner.sql.tokens import (
     splice,
     tokenize,
 )
+from planner.system.catalogs.functions import OWN_NAMES
+from planner.system.catalogs.relations import INFORMATION_SCHEMA
 
 
-def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: str = "main") -> BoundStatement:
+def bind(
+    sql: str,
+    resolver: NameResolver,
+    *,
+    catalog: str = "lance",
+    schema: str = "main",
+    user: str = "anonymous",
+) -> BoundStatement:
     """Resolve the names of one statement.
 
     Args:
@@ -69,6 +80,7 @@ def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: st
         resolver: resolves table names.
         catalog: the catalog that qualified names may have.
         schema: the schema that qualified names may have.
+        user: who asks.
 
     Raises:
         InvalidInputError: a syntax error that is found without DataFusion (unbalanced brackets, unterminated
@@ -76,12 +88,13 @@ def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: st
         NotFoundError: a table, schema or catalog does not exist.
         UnsupportedError: the statement is not supported.
     """
-    text = spell_out(tokenize(sql))
+    asker = Asker(user, catalog, schema)
+    binder = _Binder(resolver, asker)
+    text = binder.spell_out(tokenize(sql))
     grows = text.has_any(SIZE_WORDS)
     if grows:
         check_literal_sizes(text)
     kind, start = _classify_statement(text)
-    binder = _Binder(resolver, catalog, schema)
     if kind is StatementKind.SHOW:
         pieces = binder.show(text)
     elif kind is StatementKind.DESCRIBE and start is None:
@@ -120,22 +133,36 @@ def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: st
         sizes,
         find_computed(text, binder.slots) if binder.slots else frozenset(),
         spelled=text.sql,
+        catalog_tables=frozenset(names.catalog_tables),
+        catalog_functions=frozenset(binder.catalog_functions),
     )
 
 
 class _Binder:
     """The state of one call of `bind`."""
 
-    def __init__(self, resolver: NameResolver, catalog: str, schema: str) -> None:
-        self.names = StatementNames(resolver, catalog, schema)
+    def __init__(self, resolver: NameResolver, asker: Asker) -> None:
+        self.names = StatementNames(resolver, asker.catalog, asker.schema)
+        self._asker = asker
         self.base_site: tuple[TableSite, NamedTable] | None = None
         """The last base table in the text of the statement, views excluded."""
         self.slots: dict[int, int] = {}  # token index -> parameter ordinal
         self.parameter_count = 0
         self.vectors: list[tuple[float, ...]] = []  # constants that are not in the text
         self.distances: set[str] = set()  # distance functions that are called
+        self.catalog_functions: set[str] = set()  # functions of pg_catalog that are called
         self._views = 0  # number of views that were expanded
         self._sites = 0  # number of table references, those of views once per expansion
+
+    def spell_out(self, text: SqlText) -> SqlText:
+        """Return a text in forms that DataFusion has."""
+        if text.words[0] == "SHOW" and text.words[1] in LISTED:
+            text = list_by_query(text)
+        if not WORDS.isdisjoint(text.words):
+            text = tell_asker(text, self._asker)
+        text = speak_datafusion(text)
+        self.catalog_functions |= OWN_NAMES.intersection(text.names.values())
+        return spell_out(text)
 
     def query(self, text: SqlText, start: int) -> list[Piece | Slot]:
         """Return the pieces of a query, or of EXPLAIN or DESCRIBE with a query from token `start` on."""
@@ -154,11 +181,13 @@ class _Binder:
         if meaning.table is not None:
             private = self.names.add_reference(meaning.name)
             return [Piece(f"DESCRIBE {quote(private)}", origin, verbatim=False)]
+        if meaning.leaf:
+            return [Piece(f"DESCRIBE {quote(meaning.leaf)}", origin, verbatim=False)]
         pieces: list[Piece | Slot] = [Piece("DESCRIBE SELECT * FROM ", origin, verbatim=False)]
         return pieces + self._expand_view(meaning, origin, ViewTrail(), alias=True)
 
     def show(self, text: SqlText) -> list[Piece | Slot]:
-        """Return SHOW TABLES and other SHOW statements unchanged; a table that they name must exist."""
+        """Return SHOW COLUMNS and SHOW FUNCTIONS unchanged; a table that they name must exist."""
         if text.words[1] == "COLUMNS" and text.words[2] in {"FROM", "IN"}:
             self.names.resolve(_read_whole_name(text, 3), text, ViewTrail())
         return [Piece(text.sql, 0, verbatim=True)]
@@ -240,14 +269,14 @@ class _Binder:
         meaning = self.names.resolve(site, text, trail)
         if meaning is None:
             self._refuse_as_of(site, text, "a system table")
-            leaf = COMPLETED.get(site.parts[-1]) if site.parts[-2] == INFORMATION_SCHEMA else None
-            if leaf is not None:
-                alias = "" if site.has_alias else f" AS {quote(site.parts[-1])}"
-                return [Piece(quote(leaf) + alias, origin, verbatim=False)]
             # DataFusion has its system tables in a catalog of another name.
             if len(site.parts) == 2 or site.parts[-2] == SYSTEM_SCHEMA:
                 return None
             return [Piece(f"{INFORMATION_SCHEMA}.{quote(site.parts[-1])}", origin, verbatim=False)]
+        if meaning.leaf:
+            self._refuse_as_of(site, text, "a system table")
+            alias = "" if site.has_alias else f" AS {quote(site.parts[-1])}"
+            return [Piece(quote(meaning.leaf) + alias, origin, verbatim=False)]
         if meaning.table is None:
             self._refuse_as_of(site, text, "a view (what it reads may say AS OF itself)")
             return self._expand_view(meaning, origin, trail, alias=not site.has_alias)
@@ -273,7 +302,8 @@ class _Binder:
         if call.subquery is not None:
             sql, ordinals = render_subquery(text, call.subquery, slots)
             try:
-                bound = bind(sql, self.names.resolver, catalog=self.names.catalog, schema=self.names.schema)
+                asker, resolver = self._asker, self.names.resolver
+                bound = bind(sql, resolver, catalog=asker.catalog, schema=asker.schema, user=asker.user)
             except LanceGatewayError as error:
                 msg = f"{function.value}: in its subquery, which is a statement of its own: {error}"
                 raise type(error)(msg) from error
@@ -296,8 +326,8 @@ class _Binder:
     ) -> list[Piece | Slot]:
         """Return a view as a derived table."""
         self._views += 1
-        inner = trail.enter(view.path)
-        pieces = self._rewrite(spell_out(inner.read(view.view.strip())), 0, inner)
+        inner = trail.enter(view.name)
+        pieces = self._rewrite(self.spell_out(inner.read(view.view.strip())), 0, inner)
         body = [
             Piece(piece.text, origin, verbatim=False, mend=piece.mend)
             for piece in pieces
@@ -341,12 +371,12 @@ def _read_whole_name(text: SqlText, i: int) -> TableSite:
 
 
 _OFFERED = (
-    "there are SELECT, WITH, VALUES, EXPLAIN [ANALYZE], DESCRIBE, SHOW TABLES | COLUMNS | FUNCTIONS, and "
+    "there are SELECT, WITH, VALUES, EXPLAIN [ANALYZE], DESCRIBE, SHOW, SET, RESET, USE, and "
     "INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE, ALTER, DROP, OPTIMIZE, ANALYZE, KILL QUERY"
 )
 _WRITES = re.compile("INSERT|UPDATE|DELETE|MERGE|CREATE|DROP|ALTER|TRUNCATE|OPTIMIZE|REPLACE")
 _TRANSACTIONS = re.compile("BEGIN|START|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|ABORT|END")
-_SHOWN = frozenset({"TABLES", "COLUMNS", "FUNCTIONS"})
+_SHOWN = frozenset({"COLUMNS", "FUNCTIONS"})
 
 
 def _classify_statement(text: SqlText) -> tuple[StatementKind, int | None]:

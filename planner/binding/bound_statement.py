@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from memwal.errors import InvalidInputError
 from memwal.transforms.determinism import has_unstable_call
-from planner.binding.information_schema import COMPLETED
 from planner.binding.key_query import KeyQuery
 from planner.bridge.distance_functions import is_vector_type
 from planner.bridge.parameter_types import plain_value, sql_literal, sql_type, to_bindable
@@ -29,6 +28,7 @@ _CALL = re.compile(r"\(|\b(?:current|local|session|user)", re.IGNORECASE)
 _QUANTIFIER = re.compile(r"\b(?:ANY|SOME|ALL)\s*\(\s*$", re.IGNORECASE)
 _CLOSING = re.compile(r"\s*\)")
 _WORD = re.compile(r"\w+")
+_LISTS = re.compile(r"information_schema(?!#)", re.IGNORECASE)
 _DATAFUSION_POSITION = re.compile(r"Line: (\d+), Column: (\d+)")
 
 
@@ -117,6 +117,8 @@ class BoundStatement:
         parameter_count: the number of values that `render` needs.
         key_query: the statement as a point lookup; None where it is more than that.
         system_tables: tables of the schema `system` that it names.
+        catalog_tables: names in the text for DataFusion of tables of information_schema and pg_catalog.
+        catalog_functions: likewise of functions of pg_catalog.
         distances: the distance functions that it calls.
         vectors: long constants that are not in the text: $vector_1 is the first one.
         result_names: name of a result in the text for DataFusion -> the name that clients expect, if another.
@@ -143,18 +145,19 @@ class BoundStatement:
     cast_types: tuple[pa.DataType, ...] = ()
     spelled: str = field(default="", repr=False)
     result_names: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+    catalog_tables: frozenset[str] = frozenset()
+    catalog_functions: frozenset[str] = frozenset()
 
     @cached_property
     def lists_tables(self) -> bool:
-        """Return whether it reads DataFusion's list of all tables and views."""
-        texts = (piece.text.lower() for piece in self._pieces if isinstance(piece, Piece))
-        return self.kind is StatementKind.SHOW or any("information_schema" in text for text in texts)
+        """Return whether its rows depend on which tables and views there are."""
+        return bool(self.catalog_tables or self.catalog_functions) or self.reads_lists
 
     @cached_property
-    def completed_tables(self) -> tuple[str, ...]:
-        """Return the tables of information_schema that it reads, and that DataFusion fills in part."""
-        texts = [piece.text for piece in self._pieces if isinstance(piece, Piece) and not piece.verbatim]
-        return tuple(name for name, leaf in COMPLETED.items() if any(leaf in text for text in texts))
+    def reads_lists(self) -> bool:
+        """Return whether it reads DataFusion's own lists of all tables and views."""
+        texts = (piece.text for piece in self._pieces if isinstance(piece, Piece))
+        return self.kind is StatementKind.SHOW or any(_LISTS.search(text) for text in texts)
 
     @cached_property
     def has_vector_subqueries(self) -> bool:
@@ -245,7 +248,13 @@ class BoundStatement:
     def without_text(self) -> BoundStatement:
         """Return the statement as processes need it that do not plan it: without the text for DataFusion."""
         slim = copy(self)
-        removed = {"_pieces": (), "key_query": None, "vectors": (), "is_volatile": self.is_volatile}
+        removed = {
+            "_pieces": (),
+            "key_query": None,
+            "vectors": (),
+            "is_volatile": self.is_volatile,
+            "reads_lists": self.reads_lists,
+        }
         for name, value in removed.items():
             object.__setattr__(slim, name, value)
         return slim

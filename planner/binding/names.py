@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -12,13 +13,15 @@ import pyarrow as pa
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError
 from planner.access.visible_catalog import SYSTEM_SCHEMA, unknown_table_error
 from planner.binding.bound_statement import TableReference, VectorsStatement
-from planner.binding.information_schema import ADDED_TABLES, INFORMATION_SCHEMA
 from planner.bridge.distance_functions import is_vector_type
 from planner.sql.as_of import AsOf
 from planner.sql.dialects.names import KnownNames, NamedTable
 from planner.sql.references import QUERY_STARTS, References, TableSite
 from planner.sql.search_call import SearchCall
 from planner.sql.tokens import Edit, SqlText, fold, tokenize
+from planner.system.catalogs.information_schema import DATAFUSION_TABLES
+from planner.system.catalogs.relations import INFORMATION_SCHEMA, PG_CATALOG
+from planner.system.catalogs.tables import CATALOG_TABLES, name_leaf
 
 _NOT_PLAIN = re.compile("[^a-z0-9_]")
 _MAX_VIEWS = 64
@@ -52,18 +55,19 @@ class TableColumns:
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """The object that a name refers to: a table, or, if `table` is None, a view with the SELECT `view`."""
+    """The object that a name refers to.
+
+    Attributes:
+        name: within its schema.
+        table: in the catalog; None for others.
+        view: SELECT of a view; "" for others.
+        leaf: name in the text for DataFusion of a table of information_schema or pg_catalog; "" for others.
+    """
 
     name: str
     table: NamedTable | None
     view: str = ""
-    schema: str = ""
-    """Schema of a view that belongs to none of the catalog's."""
-
-    @property
-    def path(self) -> str:
-        """Name that differs from those of all other views."""
-        return f"{self.schema}.{self.name}" if self.schema else self.name
+    leaf: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,7 @@ class StatementNames:
     Attributes:
         references: the tables that it reads, in order of appearance.
         system_tables: tables of the schema `system` that it names.
+        catalog_tables: names in the text for DataFusion of tables of information_schema and pg_catalog.
         common_tables: names of its common table expressions.
         catalog: the catalog that qualified names may have.
         schema: the schema that qualified names may have.
@@ -128,6 +133,7 @@ class StatementNames:
     def __init__(self, resolver: NameResolver, catalog: str, schema: str) -> None:
         self.references: list[TableReference] = []
         self.system_tables: set[str] = set()
+        self.catalog_tables: set[str] = set()
         self.common_tables: set[str] = set()
         self.resolver = resolver
         self.catalog = catalog
@@ -154,9 +160,10 @@ class StatementNames:
             raise text.error(site.first, f"{message}; {'.'.join(site.parts)!r} stands")
         if len(qualifiers) == 2 and qualifiers[0] != self.catalog:
             raise NotFoundError(f"Catalog {qualifiers[0]!r} does not exist; the only one is {self.catalog!r}")
-        if qualifiers and qualifiers[-1] == INFORMATION_SCHEMA:
-            added = ADDED_TABLES.get(name)
-            return None if added is None else Meaning(name, None, added.select, INFORMATION_SCHEMA)
+        if qualifiers and qualifiers[-1] in CATALOG_TABLES:
+            if qualifiers[-1] == INFORMATION_SCHEMA and name in DATAFUSION_TABLES:
+                return None
+            return self._resolve_in_catalog(qualifiers[-1], name)
         if qualifiers and qualifiers[-1] == SYSTEM_SCHEMA:
             system_tables = self.resolver.system_tables()
             if name not in system_tables:
@@ -169,6 +176,9 @@ class StatementNames:
                 f"Schema {qualifiers[-1]!r} does not exist (asked for {'.'.join(site.parts)!r}); "
                 f"the only one is {self.schema!r}"
             )
+        if not qualifiers and name in CATALOG_TABLES[PG_CATALOG]:
+            # First, as in PostgreSQL.
+            return self._resolve_in_catalog(PG_CATALOG, name)
         table = self.resolver.find(name)
         if table is not None:
             return Meaning(name, table)
@@ -176,6 +186,16 @@ class StatementNames:
         if view is None:
             raise unknown_table_error(name, self.resolver.names())
         return Meaning(name, None, view)
+
+    def _resolve_in_catalog(self, schema: str, name: str) -> Meaning:
+        tables = CATALOG_TABLES[schema]
+        if name not in tables:
+            near = get_close_matches(name, tables, n=3)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(tables)}"
+            raise NotFoundError(f"Table {schema}.{name} does not exist; {hint}")
+        leaf = name_leaf(tables[name])
+        self.catalog_tables.add(leaf)
+        return Meaning(name, None, leaf=leaf)
 
     def add_reference(
         self,
@@ -261,10 +281,15 @@ class StatementNames:
 
     def shorten_columns(self, references: References, text: SqlText) -> Iterator[Edit]:
         """Yield edits that drop catalog and schema from names such as main.orders.id."""
+        schemas = {self.schema, *CATALOG_TABLES}
         for chain in references.chains:
-            if chain.parts[0] == self.schema and self.schema not in references.aliases:
+            if chain.parts[0] in schemas and chain.parts[0] not in references.aliases:
                 dropped = 1
-            elif chain.parts[:2] == (self.catalog, self.schema) and self.catalog not in references.aliases:
+            elif (
+                chain.parts[0] == self.catalog
+                and chain.parts[1] in schemas
+                and self.catalog not in references.aliases
+            ):
                 dropped = 2
             else:
                 continue

@@ -58,8 +58,13 @@ class BoundPlan:
 
     @property
     def lists_tables(self) -> bool:
-        """Return whether the plan reads lists of tables."""
+        """Return whether the rows of the plan depend on which tables and views there are."""
         return any(statement.lists_tables for statement in self.relations.values())
+
+    @property
+    def reads_lists(self) -> bool:
+        """Return whether the plan reads DataFusion's own lists of tables."""
+        return any(statement.reads_lists for statement in self.relations.values())
 
     @property
     def compares_null(self) -> bool:

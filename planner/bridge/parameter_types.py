@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import lru_cache
 
 import pyarrow as pa
@@ -112,9 +113,11 @@ def find_told_types(
         printed = repr(logical_plan)
         _collect(printed, types)
         if len(types) < count and "<subquery>" in printed and optimized is not None:
-            joined = optimized()
-            types = infer_placeholder_types(joined) | types
-            _collect(repr(joined), types)
+            # A subquery that DataFusion does not plan tells nothing; the plan with guessed types is refused.
+            with suppress(Exception):
+                joined = optimized()
+                types = infer_placeholder_types(joined) | types
+                _collect(repr(joined), types)
     return {number - 1: kind for number, kind in types.items() if number <= count}
 
 

@@ -187,7 +187,7 @@ class CheckedQuery:
     @property
     def is_repeatable(self) -> bool:
         """Return whether the plan depends only on the tables and views that the statement names."""
-        return not self._bound.lists_tables
+        return not self._bound.reads_lists
 
     def _make_task(
         self, parameters: Sequence[pa.Scalar], settings: SessionSettings | None, control: RunControl | None

@@ -22,7 +22,6 @@ from planner.binding.bound_statement import (
     check_vectors,
     read_query_vectors,
 )
-from planner.binding.information_schema import COMPLETED
 from planner.binding.substrait import Bound, BoundPlan
 from planner.bridge.distance_functions import register_distances
 from planner.bridge.plain_types import normalize_schema
@@ -35,7 +34,7 @@ from planner.plans.errors import translate_error
 from planner.plans.forms.corrected_texts import plan_text
 from planner.plans.forms.multisets import MULTISETS, number_equal_rows
 from planner.plans.forms.planned_frame import PlannedFrame, number_names, plan_unique
-from planner.plans.leaves.information_leaf import InformationTable
+from planner.plans.leaves.catalog_leaf import CatalogLeafTable
 from planner.plans.leaves.system_leaf import SystemLeaf, list_tables_and_views, make_system_leaves
 from planner.plans.resident_tables import NO_RESIDENTS, RESIDENT_ROWS, Residents
 from planner.scans.query_run import QueryRun
@@ -46,6 +45,9 @@ from planner.search.search_scan import build_search_leaf
 from planner.sql.rewrites.scalar_subqueries import keep_conditions_in_place
 from planner.sql.search_call import SearchCall
 from planner.sql.tokens import quote
+from planner.system.catalogs.functions import register_functions
+from planner.system.catalogs.relations import Relations
+from planner.system.catalogs.tables import LEAVES, list_own_tables
 from planner.tables.state.catalog import Catalog
 from planner.tables.visibility.visibility import Visibility
 
@@ -260,29 +262,26 @@ class Frames:
                 context.register_record_batches(name, residents.tables[name].partitions)
             else:
                 _register(context, name, leaf, pushdown=pushdown)
-        if bound.system_tables or bound.lists_tables:
+        if bound.system_tables or bound.reads_lists:
             for name, system_leaf in make_system_leaves(context, run, catalog):
                 _register(context, name, system_leaf, pushdown=pushdown)
-        if bound.lists_tables:
-            self._list_tables_in(context, run, catalog)
-            for name in bound.completed_tables:
-                listed = InformationTable(name, partial(self._list_tables, run, catalog), catalog)
-                leaf = SystemLeaf(run, listed, catalog.access)
-                _register(context, quote(COMPLETED[name]), leaf, pushdown=pushdown)
+        if bound.reads_lists:
+            infer_schema = self._infer_view_schema if run.lists_views else None
+            list_tables_and_views(context, run, catalog, infer_schema)
+        if bound.catalog_tables or bound.catalog_functions:
+            relations = self._find_relations(run, catalog)
+            for name in bound.catalog_tables:
+                leaf = SystemLeaf(run, CatalogLeafTable(LEAVES[name], relations), catalog.access)
+                _register(context, quote(name), leaf, pushdown=pushdown)
+            register_functions(context, bound.catalog_functions, relations)
         if bound.distances:
             register_distances(context, bound.distances, run)
 
-    def _list_tables(self, run: QueryRun, catalog: VisibleCatalog) -> SessionContext:
-        """Make a context in which DataFusion lists all tables and views."""
-        context = self._contexts.make(typing=False, sorts_whole=True)
-        for name, leaf in make_system_leaves(context, run, catalog):
-            context.register_dataset(name, leaf)
-        self._list_tables_in(context, run, catalog)
-        return context
-
-    def _list_tables_in(self, context: SessionContext, run: QueryRun, catalog: VisibleCatalog) -> None:
-        infer_schema = self._infer_view_schema if run.lists_views else None
-        list_tables_and_views(context, run, catalog, infer_schema)
+    def _find_relations(self, run: QueryRun, catalog: VisibleCatalog) -> Relations:
+        """Return what the principal sees; it is gathered when rows are read."""
+        again = catalog.reopen()
+        infer = partial(self._infer_view_schema, run=run, catalog=again) if run.lists_views else None
+        return Relations(again, infer, list_own_tables)
 
     def _make_leaf(
         self,

@@ -20,6 +20,7 @@ from planner.access.visible_catalog import SecuredTable, SystemTable, VisibleCat
 from planner.binding.bind import bind
 from planner.binding.joined_subqueries import join_mistaken, join_unplanned
 from planner.binding.substrait import Bound, bind_plan
+from planner.binding.tools.postgres_words import speak_datafusion_sql
 from planner.binding.value_types import settle_types
 from planner.bridge import compatibility
 from planner.bridge.run_control import RunControl, describe_panics
@@ -175,6 +176,7 @@ def bind_and_create(
         telling = note_translation(settings.dialect)
     with telling:
         create = partial(_bind_and_create, create_query, frames, settings, visible, value_types, statement)
+        statement = speak_datafusion_sql(statement)
         plain = JoinedStatement(statement, {})
         try:
             joined = join_mistaken(statement, visible)
@@ -230,7 +232,13 @@ def _bind_and_create(
     written: str,
     statement: JoinedStatement,
 ) -> PreparedQuery:
-    bound = bind(statement.sql, visible, catalog=settings.catalog, schema=settings.schema)
+    bound = bind(
+        statement.sql,
+        visible,
+        catalog=settings.catalog,
+        schema=settings.schema,
+        user=visible.access.user,
+    )
     # Logs, listings and errors show the statement as it was written.
     bound = replace(bound, sql=written, result_names=statement.names, value_types=value_types)
     return _create(create_query, frames, bound, settings, visible)

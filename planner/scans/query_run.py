@@ -39,6 +39,7 @@ from planner.tables.sources.base_table import BaseTable, build_scan_error
 from planner.tables.sources.decoded_columns import DecodedColumns
 from planner.tables.sources.generations import GenerationVanishedError
 from planner.tables.sources.snapshot import SnapshotGoneError, TableSnapshot
+from planner.tables.state.numbered_table import NumberedTable
 from planner.tables.state.snapshots import SNAPSHOT_ATTEMPTS
 from planner.tables.state.table import Table
 from planner.tables.visibility.visibility import Visibility
@@ -119,6 +120,8 @@ class QueryRun:
         """Return the snapshot of a table that all its scans share, with the regions that they need."""
         if self.division is not None:
             return self.division.snapshot
+        if isinstance(table, NumberedTable):
+            return table.number(self.take_snapshot(table.plain))
         with self._lock:
             found = self._snapshots.get(table)
             if found is None:

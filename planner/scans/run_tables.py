@@ -6,7 +6,7 @@ caches in place of those that it must not use.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
 
 import lance
@@ -14,14 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from execnodes.rows.row_mask import FragmentMask, RowMask, build_mask
-from execnodes.storage.source import LanceSource, ReadTogether
 from memwal.regions.manifest import FlushedGeneration
 from memwal.writing import OwnTail
 from planner.predicates.pruning import RegionAssignments
 from planner.scans.settings import Shortcut, Shortcuts
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.caches import ByteCache
-from planner.tables.sources.decoded_columns import DecodedColumns
+from planner.tables.sources.decoded_columns import StoredColumns
 from planner.tables.sources.generations import GenerationDataset, LayerKeys
 from planner.tables.sources.keys import KeyPlaces, read_physical_keys
 from planner.tables.sources.snapshot import Consistency, TableSnapshot
@@ -84,34 +83,6 @@ def _exclude_keys(base: BaseTable, fresh: set[object]) -> RowMask:
         if not flags.all():
             masks[fragment.fragment_id] = FragmentMask(pa.array(flags))
     return RowMask(masks)
-
-
-class StoredColumns(DecodedColumns):
-    """Column cache that stores nothing, and only finds the rows that Lance has deleted."""
-
-    def __init__(self) -> None:
-        super().__init__(max_bytes=1)
-
-    def fits(self, types: Iterable[pa.DataType], rows: int) -> bool:  # noqa: ARG002
-        """Return False: nothing is cached."""
-        return False
-
-    def find_size(self, source: LanceSource, columns: Iterable[str]) -> int | None:  # noqa: ARG002
-        """Return None: nothing is kept."""
-        return None
-
-    def read_ahead(self, read: ReadTogether, sources: Sequence[LanceSource], columns: Iterable[str]) -> None:
-        """Read nothing: it would not be kept."""
-
-    def read(
-        self,
-        source: LanceSource,  # noqa: ARG002
-        fragment_ids: Sequence[int],
-        columns: Sequence[str],  # noqa: ARG002
-        mask: RowMask,  # noqa: ARG002
-    ) -> tuple[Iterator[pa.RecordBatch], tuple[int, ...]]:
-        """Return no batches and all fragments, which are then read from the dataset."""
-        return iter(()), tuple(fragment_ids)
 
 
 UNCACHED_TABLE_BYTES = 256 << 20

@@ -5,12 +5,14 @@ it may, and fetches the drivers from Maven Central. What cannot be had is named;
 that reason, or fail where CI=true says that nothing may be missing.
 """
 
+import contextlib
 import hashlib
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -25,6 +27,7 @@ DRIVERS = MappingProxyType(
 )
 FOLDER = Path(__file__).parents[2] / ".jdbc-drivers"
 OLDEST_JDK = 17
+FRAMEWORKS = Path(__file__).with_name("frameworks") / "pom.xml"
 
 _PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
 _PACKAGED_JDKS = ("openjdk-17-jdk-headless", "openjdk-21-jdk-headless")
@@ -69,24 +72,48 @@ def jar(version: str) -> Path:
     return path
 
 
+def frameworks() -> list[Path]:
+    """The jars of the frameworks that are tested, and of what they need; fetched if they are not there.
+
+    Raises:
+        MissingError: Maven or Maven Central is out of reach.
+    """
+    folder = _frameworks_folder()
+    if not folder.exists():
+        FOLDER.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=FOLDER) as partial:
+            _run_maven(
+                "the frameworks", "copy-dependencies", f"-f{FRAMEWORKS}", f"-DoutputDirectory={partial}/jars"
+            )
+            with contextlib.suppress(FileExistsError):  # another process was faster
+                Path(partial, "jars").rename(folder)
+    return sorted(folder.glob("*.jar"))
+
+
+def _frameworks_folder() -> Path:
+    return FOLDER / f"frameworks-{hashlib.sha256(FRAMEWORKS.read_bytes()).hexdigest()[:12]}"
+
+
 def _fetch(version: str) -> None:
     """Copies a driver from Maven Central, or wherever the user's Maven settings mirror it."""
+    driver = f"{COORDINATES}:{version}"
+    _run_maven(f"the driver {driver}", "copy", f"-Dartifact={driver}", f"-DoutputDirectory={FOLDER}")
+
+
+def _run_maven(wanted: str, goal: str, *arguments: str) -> None:
     maven = shutil.which("mvn")
     if maven is None:
-        raise MissingError(
-            f"the driver {COORDINATES}:{version} is fetched by Maven: install it (apt install maven)"
-        )
-    command = [maven, "--batch-mode", "--quiet", "--update-snapshots", f"{_PLUGIN}:copy"]
-    command += [f"-Dartifact={COORDINATES}:{version}", f"-DoutputDirectory={FOLDER}"]
+        raise MissingError(f"Maven fetches {wanted}: install it (apt install maven)")
+    command = [maven, "--batch-mode", "--quiet", "--update-snapshots", f"{_PLUGIN}:{goal}", *arguments]
     try:
         run = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=_PATIENCE_SECONDS, cwd=FOLDER.parent
         )
     except subprocess.TimeoutExpired:
-        raise MissingError(f"Maven did not fetch {version} within {_PATIENCE_SECONDS} seconds") from None
+        raise MissingError(f"Maven did not fetch {wanted} within {_PATIENCE_SECONDS} seconds") from None
     if run.returncode:
         complaint = next((line for line in run.stdout.splitlines() if "ERROR" in line), run.stderr)
-        raise MissingError(f"Maven could not fetch {COORDINATES}:{version}: {complaint.strip()}")
+        raise MissingError(f"Maven could not fetch {wanted}: {complaint.strip()}")
 
 
 def _install() -> None:
@@ -96,8 +123,9 @@ def _install() -> None:
         needs_jdk = False
     except MissingError:
         needs_jdk = True
+    wanted = [FOLDER / f"flight-sql-jdbc-driver-{version}.jar" for version in DRIVERS]
     needs_maven = shutil.which("mvn") is None and not all(
-        (FOLDER / f"flight-sql-jdbc-driver-{version}.jar").exists() for version in DRIVERS
+        path.exists() for path in (*wanted, _frameworks_folder())
     )
     if not (needs_jdk or needs_maven) or shutil.which("apt-get") is None:
         return
@@ -125,6 +153,7 @@ def main() -> int:
         jdk()
         for version in DRIVERS:
             jar(version)
+        frameworks()
     except (MissingError, FileNotFoundError) as error:
         sys.stderr.write(f"The JDBC tests cannot run: {error}\n")
         return 1

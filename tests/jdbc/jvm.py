@@ -3,7 +3,7 @@
 import json
 import subprocess
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -13,10 +13,18 @@ from tests.jdbc import drivers
 SOURCES = Path(__file__).with_name("java")
 
 
-def compile_probes(folder: Path) -> None:
-    """Compile all probes; they need nothing but the JDK."""
-    sources = [str(source) for source in sorted(SOURCES.glob("*.java"))]
-    command = [str(drivers.jdk() / "javac"), "-Xlint:all", "-Werror", "-encoding", "UTF-8", "-d", str(folder)]
+def compile_probes(folder: Path, *more: Path, libraries: Sequence[Path] = (), warnings: str = "all") -> None:
+    """Compile all probes, which need nothing but the JDK, and more sources that need libraries."""
+    sources = [str(source) for source in (*sorted(SOURCES.glob("*.java")), *more)]
+    command = [
+        str(drivers.jdk() / "javac"),
+        f"-Xlint:{warnings}",
+        "-Werror",
+        "-proc:none",
+        "-encoding",
+        "UTF-8",
+    ]
+    command += ["-cp", ":".join(map(str, libraries)), "-d", str(folder)]
     run = subprocess.run([*command, *sources], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
 
@@ -64,13 +72,13 @@ class Facts(Mapping[str, Any]):
 
 
 class Jvm:
-    """Runs probes with one version of the driver; ended by closing its stdin."""
+    """Runs probes with one version of the driver, and libraries beside it; ended by closing its stdin."""
 
-    def __init__(self, version: str, classes: Path) -> None:
+    def __init__(self, version: str, classes: Path, libraries: Sequence[Path] = ()) -> None:
         self.version = version
         command = [str(drivers.jdk() / "java"), "-Xmx512m", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC"]
         command += ["--add-opens=java.base/java.nio=ALL-UNNAMED"]
-        command += ["-cp", f"{classes}:{drivers.jar(version)}", "Probes"]
+        command += ["-cp", ":".join(map(str, (classes, drivers.jar(version), *libraries))), "Probes"]
         self._child = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8"
         )

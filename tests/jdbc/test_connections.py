@@ -57,6 +57,12 @@ def test_a_connection_works_on_after_all_that(facts: Facts) -> None:
     assert facts["works on"] == [[1]]
 
 
+def test_what_is_set_stays_with_the_connection(facts: Facts) -> None:
+    assert facts["SET"] == [False, 0]
+    assert facts["SHOW"] == [["flushed"]]
+    assert facts["who and where"] == [["anonymous", "main"]]
+
+
 def test_connections_are_opened_and_closed_again_and_again(facts: Facts) -> None:
     assert facts["reopened"] == 5
     assert facts["closed"] is True

@@ -50,7 +50,7 @@ def test_a_jdk_that_is_too_old_says_which_it_is(nowhere: Path, says: str) -> Non
 def test_without_maven_a_driver_is_named_with_what_fetches_it(version: str) -> None:
     with pytest.raises(
         drivers.MissingError,
-        match=rf"flight-sql-jdbc-driver:{version} is fetched by Maven.*apt install maven",
+        match=rf"Maven fetches the driver .*flight-sql-jdbc-driver:{version}.*apt install maven",
     ):
         drivers.jar(version)
 

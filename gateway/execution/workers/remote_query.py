@@ -168,9 +168,10 @@ class RemoteQuery(PreparedQuery):
         """Wait until workers read what was acknowledged here; return when tables were written last."""
         written_at = {}
         for name in _find_tables(self._bound):
-            moment = catalog.table(name).table.settle()
+            table = catalog.table(name).table
+            moment = table.settle()
             if moment > -inf:
-                written_at[name] = moment
+                written_at[table.name] = moment
         return written_at
 
 

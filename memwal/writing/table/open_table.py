@@ -232,7 +232,7 @@ class OpenTable:
         Raises:
             InvalidInputError: they don't fit the table's columns, or violate one of its rules.
         """
-        conformed = _conform_rows(rows, self.schema, self.required, self.name, fill=fill)
+        conformed = conform_rows(rows, self.schema, self.required, self.name, fill=fill)
         self.rules.check(conformed)
         return conformed
 
@@ -250,7 +250,7 @@ class OpenTable:
         if missing:
             msg = f"deleting from table {self.name!r} needs key columns {', '.join(self.key)}"
             raise InvalidInputError(msg)
-        return _conform_rows(rows.select(list(self.key)), self.key_schema, self.key, self.name)
+        return conform_rows(rows.select(list(self.key)), self.key_schema, self.key, self.name)
 
     def route(self, rows: pa.Table) -> RoutedRows:
         """Return the regions of rows, or of keys.
@@ -358,7 +358,7 @@ def _open_newest_dataset(name: str, storage: Storage, session: Any) -> Any:  # n
         raise UnavailableError(msg) from error
 
 
-def _conform_rows(
+def conform_rows(
     rows: pa.Table, schema: pa.Schema, required: Collection[str], table: str, *, fill: bool = False
 ) -> pa.Table:
     """Return rows with exactly the columns and types of a schema.

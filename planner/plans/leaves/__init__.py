@@ -1,1 +1,1 @@
-"""Leaves whose rows are computed: those of the schemas `system` and `information_schema`."""
+"""Leaves whose rows are computed: those of the schemas `system`, `information_schema` and `pg_catalog`."""

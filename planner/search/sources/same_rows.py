@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from execnodes.storage.data_files import StoredFragment
 from execnodes.storage.source import LanceSource, combine_chunks, convert_columns
+from memwal.stored_fields import is_blob
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.generations import GenerationDataset, LayerKeys, build_generation_error
 from planner.tables.sources.keys import read_physical_keys
@@ -86,9 +87,6 @@ MIN_SHARE = 100
 COMPARED_BYTES = 32 << 20
 """Of a fragment's files, so much is read and compared at a time."""
 MAX_COMPARED_ROWS = 1 << 16
-_BLOB_ENCODING = b"lance-encoding:blob"
-_BLOB_EXTENSION = b"lance.blob"
-_EXTENSION = b"ARROW:extension:name"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -136,7 +134,7 @@ def find_same_rows(base: BaseTable, fragment: StoredFragment, layers: Sequence[L
     Raises:
         GenerationVanishedError: files of a generation are gone.
     """
-    if any(_is_blob(field) for field in base.dataset.schema):
+    if any(is_blob(field) for field in base.dataset.schema):
         return [NO_ROWS for _ in layers]  # what is read of blobs is where they lie, not what they are
     keys = read_physical_keys(base, fragment)
     pairs = [_Pairs.of(layer, keys) for layer in layers]
@@ -241,9 +239,3 @@ def _read_column(rows: pa.Table | None, field: pa.Field, source: LanceSource, co
     column = pa.RecordBatch.from_arrays([combine_chunks(rows.column(stored.name))], [stored.name])
     (values,) = convert_columns(column, (field,), source.stored)
     return values
-
-
-def _is_blob(field: pa.Field) -> bool:
-    metadata = field.metadata or {}
-    extension = getattr(field.type, "extension_name", "").encode() or metadata.get(_EXTENSION, b"")
-    return _BLOB_ENCODING in metadata or extension.startswith(_BLOB_EXTENSION)

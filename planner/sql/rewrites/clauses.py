@@ -14,6 +14,8 @@ Rewrites LIKE with an escape character, of which DataFusion supports only the ba
 ->  name LIKE 'a\_%'
     name LIKE ? ESCAPE '!'
 ->  name LIKE replace(replace(...(?)...))
+    name LIKE (? || '%') ESCAPE '!'
+->  name LIKE replace(replace(...((? || '%'))...))
 """
 
 from __future__ import annotations
@@ -27,15 +29,18 @@ from planner.sql.tokens import STRING, Edit, SqlText, at_position, quote
 
 _LIKES = frozenset({"LIKE", "ILIKE"})
 _WILDCARDS = frozenset("%_")
+_NO_NAMES = frozenset({"AND", "OR", "NOT", "WHERE", "SELECT", "CASE", "WHEN", "THEN", "ELSE", "ON", "IN"})
 # A temporary replacement for a doubled escape character.
 _DOUBLED = "chr(1)"
+_PATTERNS = "ESCAPE follows literals, parameters, columns, calls and expressions in brackets with ||"
 
 
 def rewrite_like_escapes(text: SqlText) -> Iterator[Edit]:
     """Yield edits that remove ESCAPE clauses, and escape their patterns with backslashes.
 
     Raises:
-        UnsupportedError: a pattern is neither a literal nor a parameter, or an escape character is not valid.
+        UnsupportedError: a pattern is anything but literals, parameters, columns, calls and expressions in
+            brackets with ||, or an escape character is not valid.
     """
     for i, word in enumerate(text.words):
         if word != "ESCAPE" or text.words[i + 1] != STRING:
@@ -45,19 +50,65 @@ def rewrite_like_escapes(text: SqlText) -> Iterator[Edit]:
             continue
         if len(mark) > 1 or mark in _WILDCARDS:
             raise _refusal(text, i, f"ESCAPE takes one character that is no wildcard; {mark!r} stands")
-        first = i - 2 if text.words[i - 1] == "0" and text.words[i - 2] == "$" else i - 1
-        if text.words[first - 1] not in _LIKES:
-            raise _refusal(text, i, "ESCAPE follows a literal or a parameter; something else stands")
+        first = _find_pattern(text, i)
         begin, end = text.start(first), text.end(i + 1)
-        if text.words[first] in {"?", "$"}:
+        is_literal = first == i - 1 and text.tokens[first].token_type is TokenType.STRING
+        if is_literal and text.sql.startswith("'", begin):
+            pattern = _translate_pattern(text.tokens[first].text, mark).replace("'", "''")
+            yield Edit.replace(begin, end, f"'{pattern}'")
+        elif is_literal:
+            raise _refusal(text, i, f"{_PATTERNS}; something else stands")
+        else:
             before, after = _make_calls(mark)
             yield Edit.insert(begin, before)
             yield Edit.replace(text.start(i), end, after)
-        elif text.tokens[first].token_type is TokenType.STRING and text.sql.startswith("'", begin):
-            pattern = _translate_pattern(text.tokens[first].text, mark).replace("'", "''")
-            yield Edit.replace(begin, end, f"'{pattern}'")
-        else:
-            raise _refusal(text, i, "ESCAPE follows a literal or a parameter; something else stands")
+
+
+def _find_pattern(text: SqlText, escape: int) -> int:
+    """Return the index of the first token of the pattern that ends before ESCAPE.
+
+    Raises:
+        UnsupportedError: it has something else than literals, parameters, columns, calls and brackets.
+    """
+    words, at = text.words, escape
+    while at == escape or words[at] == "||":
+        at = _find_operand(text, at) - 1
+        if words[at] in _LIKES:
+            return at + 1
+    raise _refusal(text, escape, f"{_PATTERNS}; something else stands")
+
+
+def _find_operand(text: SqlText, end: int) -> int:
+    """Return the index of the first token of the operand that ends before a token.
+
+    Raises:
+        UnsupportedError: it is none of a pattern.
+    """
+    words = text.words
+    first = _find_opening(text, end - 1)
+    if words[first] == "0" and words[first - 1] == "$":
+        return first - 1
+    if words[first] == "(" or _is_name(text, first):
+        while words[first - 1] == "." or _is_name(text, first - 1):
+            first -= 1
+    elif words[first] not in {"?", STRING}:
+        raise _refusal(text, end, f"{_PATTERNS}; something else stands")
+    return first
+
+
+def _is_name(text: SqlText, at: int) -> bool:
+    return text.is_name(at) and text.words[at] not in _LIKES | _NO_NAMES
+
+
+def _find_opening(text: SqlText, index: int) -> int:
+    """Return the index of the bracket that a closing one belongs to; the same index for another token."""
+    depth, first = 0, index
+    while first > 0:
+        depth += (text.words[first] == ")") - (text.words[first] == "(")
+        if depth <= 0:
+            break
+        first -= 1
+    return first
 
 
 def _translate_pattern(pattern: str, mark: str) -> str:

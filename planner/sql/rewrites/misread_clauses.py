@@ -37,7 +37,10 @@ def _is_sample(words: _Words, i: int) -> bool:
 
 
 def _is_lock(words: _Words, i: int) -> bool:
-    return words[i + 1] in {"UPDATE", "SHARE"} and words[i + 2] in _AFTER_LOCKS
+    last = i + 1
+    while words[last] in {"NO", "KEY"}:
+        last += 1
+    return words[last] in {"UPDATE", "SHARE"} and words[last + 1] in _AFTER_LOCKS
 
 
 def _is_totals(words: _Words, i: int) -> bool:

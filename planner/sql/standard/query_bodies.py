@@ -95,17 +95,22 @@ def _skip_common_tables(text: SqlText, tokens: range) -> tuple[int, Sequence[ran
         begin = at
         at += 1
         if words[at] == "(":
-            at = text.closing(at) + 1
+            at = _behind(text, at)
         while words[at] in {"AS", "NOT", "MATERIALIZED"}:
             at += 1
         if words[at] != "(":
             break
-        at = text.closing(at) + 1
+        at = _behind(text, at)
         found.append(range(begin, at))
         if words[at] != ",":
             break
         at += 1
     return at, found
+
+
+def _behind(text: SqlText, opening: int) -> int:
+    """Return the token behind a bracket; the end of the text if nothing closes it."""
+    return min(text.closing(opening) + 1, len(text.words) - 1)
 
 
 def find_outputs(text: SqlText, operand: range) -> Sequence[range]:

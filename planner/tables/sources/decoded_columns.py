@@ -329,3 +329,31 @@ class DecodedColumns:
         new = [name for name, known in zip(names, before, strict=True) if not known]
         self._requested.put_many([(name, True, 1) for name in new])
         return before
+
+
+class StoredColumns(DecodedColumns):
+    """Column cache that stores nothing, and only finds the rows that Lance has deleted."""
+
+    def __init__(self) -> None:
+        super().__init__(max_bytes=1)
+
+    def fits(self, types: Iterable[pa.DataType], rows: int) -> bool:  # noqa: ARG002
+        """Return False: nothing is cached."""
+        return False
+
+    def find_size(self, source: LanceSource, columns: Iterable[str]) -> int | None:  # noqa: ARG002
+        """Return None: nothing is kept."""
+        return None
+
+    def read_ahead(self, read: ReadTogether, sources: Sequence[LanceSource], columns: Iterable[str]) -> None:
+        """Read nothing: it would not be kept."""
+
+    def read(
+        self,
+        source: LanceSource,  # noqa: ARG002
+        fragment_ids: Sequence[int],
+        columns: Sequence[str],  # noqa: ARG002
+        mask: RowMask,  # noqa: ARG002
+    ) -> tuple[Iterator[pa.RecordBatch], tuple[int, ...]]:
+        """Return no batches and all fragments, which are then read from the dataset."""
+        return iter(()), tuple(fragment_ids)

@@ -21,6 +21,7 @@ from planner.tables.shared.cache import SharedCache
 from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.decoded_columns import DecodedColumns
 from planner.tables.sources.keys import KeyPlaces
+from planner.tables.state.numbered_table import NumberedTable
 from planner.tables.state.past_tables import PastTables
 from planner.tables.state.scratch import Scratch
 from planner.tables.state.table import Table
@@ -111,6 +112,7 @@ class Catalog:
         self.past = PastTables()
         self.scratch = Scratch(storage)
         self._tables: dict[str, Table] = {}
+        self._numbered: dict[str, NumberedTable] = {}
         self._forgotten: set[str] = set()
         self._lock = threading.Lock()
 
@@ -227,6 +229,17 @@ class Catalog:
                 ),
             )
 
+    def number_rows(self, name: str) -> NumberedTable:
+        """Return the table of a name with the addresses of its rows.
+
+        Raises:
+            NotFoundError: as `table`.
+        """
+        plain, known = self.table(name), self._numbered.get(name)
+        if known is None or known.plain is not plain:
+            known = self._numbered[name] = NumberedTable(plain)
+        return known
+
     def locate_table(self, name: str) -> Storage:
         """Return the directory of the table with that name, whether it exists or not.
 
@@ -253,6 +266,7 @@ class Catalog:
         """Drop the cached state of a table that was dropped or created under this name."""
         with self._lock:
             table = self._tables.pop(name, None)
+            self._numbered.pop(name, None)
             if table is not None:
                 self._forgotten.add(name)  # its files may have been read in the session of all others
         if table is not None:

@@ -72,6 +72,10 @@ class Table:
         self._writer_lock = threading.Lock()
         self._written_at = -math.inf
         """When rows were written last, in seconds of the monotonic clock."""
+        self.commit_lock = threading.Lock()
+        """Held by who commits rows to the base table: within a process, nobody tries in vain."""
+        self.retry_lock = threading.Lock()
+        """Held by a statement that changes rows of the base table again, since others were first."""
         self._logs = LogReader(storage, cache, self.own_tails, self._newest)
         self._snapshots = Snapshots(name, cache, self._logs, self._newest)
 

@@ -29,7 +29,6 @@ from planner.sql.tokens import quote
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.table import Table
 from planner.writes.ddl.rules.changes import (
-    FindRows,
     RuleChange,
     SetLength,
     read_added_constraint,
@@ -38,7 +37,15 @@ from planner.writes.ddl.rules.changes import (
 )
 from planner.writes.ddl.rules.columns import read_column
 from planner.writes.ddl.rules.constraints import is_constraint
-from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, check_column, commit_change
+from planner.writes.ddl.rules.primary_key import AddPrimaryKey
+from planner.writes.ddl.statement import (
+    DONE,
+    FindRows,
+    PreparedDefinition,
+    Reader,
+    check_column,
+    commit_change,
+)
 from planner.writes.ddl.tables.enable_mem_wal import EnableMemWal, read_set
 from planner.writes.ddl.tables.key_indexes import SetKeyIndex
 from planner.writes.ddl.tables.renaming import prepare_rename
@@ -227,7 +234,8 @@ def read_add(reader: Reader) -> Change:
     column = read_column(reader)
     if column.is_key:
         raise reader.unsupported_error(
-            "The key of a table is given when it is made: CREATE TABLE .. AS SELECT; it ends"
+            "A column of the key must have values: add the column, fill it by UPDATE, and then ADD PRIMARY "
+            "KEY (..); it ends"
         )
     if not column.field.nullable:
         raise reader.unsupported_error(
@@ -312,7 +320,14 @@ def _list_stored_field_ids(table: Table) -> Iterator[int]:
 
 
 Change: TypeAlias = (
-    AddColumn | DropColumn | RenameColumn | RetypeColumn | EnableMemWal | SetKeyIndex | RuleChange
+    AddColumn
+    | DropColumn
+    | RenameColumn
+    | RetypeColumn
+    | EnableMemWal
+    | SetKeyIndex
+    | RuleChange
+    | AddPrimaryKey
 )
 """One form of ALTER TABLE: `check` returns whether there is anything to do, and refuses invalid changes."""
 _FORMS: Mapping[str, Callable[[Reader], Change]] = MappingProxyType(
@@ -380,6 +395,8 @@ def _apply(change: Change, table: Table, find_rows: FindRows) -> None:
         length.rule(table).apply(table, find_rows)
     elif isinstance(change, RuleChange):
         change.rule(table).apply(table, find_rows)
+    elif isinstance(change, AddPrimaryKey):
+        change.apply(table, find_rows)
     else:
         if isinstance(change, AddColumn):
             change.check_rows(table, find_rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -177,6 +177,8 @@ def commit_change(table: Table, what: str, change: Callable[[Any], Outcome]) -> 
 DONE = WriteResult(-1)
 """Result of a statement that writes and returns no rows."""
 Action = Callable[[RunControl | None], WriteResult]
+FindRows: TypeAlias = Callable[[str], pa.Table]
+"""Runs a query over the newest rows."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ from planner.bridge.run_control import RunControl
 from planner.bridge.value_sizes import MAX_MEASURED, split_batch
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
+from planner.writes.base_writes import BaseWrite
 from planner.writes.dml.prepared_write import WriteResult, retry_if_fenced
 from planner.writes.dml.statement.target import Target, find_target
 from planner.writes.dml.statement.text import ReadSession, replace_message
@@ -161,6 +162,8 @@ class PreparedIngest:
             LanceGatewayError: writing failed; the message says how many rows had been written before.
             Exception: reading `batches` failed; parts read before are written.
         """
+        if self.write_target.is_plain:
+            return self._append(batches, control)
         writer, durable = self.write_target.table.writer(), self.settings.durable_writes
 
         def write_once(rows: pa.Table) -> WriteReceipt:
@@ -172,6 +175,20 @@ class PreparedIngest:
 
         receipt = write_parts(write, split_into_parts(self._read_rows(batches)), control)
         return WriteResult(receipt.num_rows, is_durable=receipt.is_durable and durable)
+
+    def _append(self, batches: Iterator[pa.RecordBatch], control: RunControl) -> WriteResult:
+        """Append all rows in one commit of the base table."""
+        affected = 0
+
+        def count_rows() -> Iterator[pa.Table]:
+            nonlocal affected
+            for rows in split_into_parts(self._read_rows(batches)):
+                control.check()
+                affected += rows.num_rows
+                yield rows
+
+        BaseWrite.begin(self.write_target.table, control).write(count_rows())
+        return WriteResult(affected)
 
     def _read_rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         row, defaults = 1, DefaultValues(self.write_target.defaults)

@@ -20,6 +20,7 @@ from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
 from planner.sql.statement_reader import NO_PART, Part
+from planner.writes.base_writes import BaseWrite
 from planner.writes.dml.ingest import split_into_parts, write_parts
 from planner.writes.dml.on_conflict import Conflict, ConflictText, OnConflict, prepare_conflict, read_conflict
 from planner.writes.dml.prepared_write import (
@@ -192,6 +193,8 @@ class PreparedInsert(PreparedRows):
         self.write_target.check_schema_unchanged(self.sql)
         scalars = [column[0] for column in columns] if sets else []
         affected, shown = 0, [self.write_target.schema.empty_table()]
+        if self.write_target.is_plain:
+            return self._append(columns, sets, control)
 
         def write_once(rows: pa.Table) -> WriteReceipt:
             nonlocal affected
@@ -207,6 +210,26 @@ class PreparedInsert(PreparedRows):
         receipt = write_parts(write, split_into_parts(self._read_rows(columns, sets, control)), control)
         answer = self.returning.execute(pa.concat_tables(shown), scalars, control)
         return WriteResult(affected, answer, receipt.is_durable and self.settings.durable_writes)
+
+    def _append(self, columns: Sequence[pa.ChunkedArray], sets: int, control: RunControl) -> WriteResult:
+        """Append all rows in one commit of the base table."""
+        affected, shown = 0, [self.write_target.schema.empty_table()]
+
+        def count_rows() -> Iterator[pa.Table]:
+            nonlocal affected
+            for rows in split_into_parts(self._read_rows(columns, sets, control)):
+                control.check()
+                affected += rows.num_rows
+                if self.returning.query is not None:
+                    shown.append(rows)
+                yield rows
+
+        write = BaseWrite.begin(self.write_target.table, control)
+        self.write_target.check_version(write.base, self.sql)
+        write.write(count_rows())
+        scalars = [column[0] for column in columns] if sets else []
+        answer = self.returning.execute(pa.concat_tables(shown), scalars, control)
+        return WriteResult(affected, answer)
 
     def _write_part(
         self, rows: pa.Table, parameters: Sequence[pa.Scalar], control: RunControl

@@ -25,7 +25,7 @@ from planner.writes.dml.prepared_write import (
     empty_outcome,
 )
 from planner.writes.dml.read_merge import Action, ClauseText, Match, read_merge
-from planner.writes.dml.reading.read_rows import PlannedRows, find_repeated_key, format_key
+from planner.writes.dml.reading.read_rows import PlannedRows, find_repeated_key, find_repeated_row, format_key
 from planner.writes.dml.reading.rows_query import prepare_returning
 from planner.writes.dml.statement.target import Target, find_target
 from planner.writes.dml.statement.text import ReadSession, Splice, WriteText, read_statement
@@ -76,7 +76,7 @@ def build_merge(target: Target, clauses: Sequence[Clause], source: str) -> Compu
     def compute(rows: pa.Table, parameters: Sequence[pa.Scalar], control: RunControl) -> Outcome:
         control.check()
         numbers, defaults = rows.column(CLAUSE_NUMBER), DefaultValues(target.defaults)
-        upserts, deletes, touched = [], [], []
+        upserts, deletes, replaced, touched = [], [], [], []
         inserted = target.schema.empty_table()
         for clause in clauses:
             if clause.action is Action.NOTHING:
@@ -89,33 +89,38 @@ def build_merge(target: Target, clauses: Sequence[Clause], source: str) -> Compu
                 inserted = pa.concat_tables([inserted, new])
                 continue
             old = _take_old_rows(target, matches)
-            touched.append(old.select(list(target.key)))
+            touched.append(old)
             if clause.action is Action.DELETE:
                 deletes.append(old)
             else:
                 new = clause.columns.apply(matches, clause.prefix, parameters, defaults, TARGET)
                 _check_place_unchanged(target, old, new)
                 upserts.append(new)
+                if not target.key:
+                    replaced.append(old)
         _check_unique_matches(target, touched, inserted, source)
-        return _build_outcome(target, [inserted, *upserts] if inserted.num_rows else upserts, deletes)
+        return _build_outcome(
+            target, [inserted, *upserts] if inserted.num_rows else upserts, deletes, replaced
+        )
 
     return compute
 
 
-def _build_outcome(target: Target, upserts: list[pa.Table], deletes: list[pa.Table]) -> Outcome:
+def _build_outcome(
+    target: Target, upserts: list[pa.Table], deletes: list[pa.Table], replaced: list[pa.Table]
+) -> Outcome:
     if not upserts and not deletes:
         return empty_outcome(target)
     written = pa.concat_tables(upserts) if upserts else None
-    deleted = pa.concat_tables(deletes) if deletes else None
-    keys = None if deleted is None else deleted.select(list(target.place_columns))
-    touched = pa.concat_tables([rows for rows in (written, deleted) if rows is not None])
-    return Outcome(touched.num_rows, Changes(written, keys), touched)
+    gone = [rows.select(list(target.place_columns)) for rows in (*deletes, *replaced)]
+    touched = pa.concat_tables([*upserts, *(rows.select(target.schema.names) for rows in deletes)])
+    return Outcome(touched.num_rows, Changes(written, pa.concat_tables(gone) if gone else None), touched)
 
 
 def _take_old_rows(target: Target, rows: pa.Table) -> pa.Table:
     """Return the target's rows before the change."""
-    columns = [assign(rows.column(TARGET + field.name), field) for field in target.schema]
-    return pa.Table.from_arrays(columns, schema=target.schema)
+    columns = [assign(rows.column(TARGET + field.name), field) for field in target.read_schema]
+    return pa.Table.from_arrays(columns, schema=target.read_schema)
 
 
 def _build_inserts(
@@ -138,7 +143,7 @@ def _check_place_unchanged(target: Target, old: pa.Table, new: pa.Table) -> None
     Raises:
         InvalidInputError: it changes one of them.
     """
-    for name in target.place_columns:
+    for name in target.place_columns if target.key else ():
         if not old.column(name).equals(new.column(name)):
             msg = (
                 f"UPDATE SET * would change column {name!r} of table {target.name!r}, by which the row is "
@@ -154,14 +159,16 @@ def _check_unique_matches(target: Target, touched: list[pa.Table], inserted: pa.
         InvalidInputError: several rows do; names the key.
     """
     if touched:
-        twice = find_repeated_key(pa.concat_tables(touched), target.key)
+        twice = find_repeated_row(pa.concat_tables(touched), target)
         if twice is not None:
             msg = (
-                f"the row of table {target.name!r} with {format_key(twice)} matches several rows of "
+                f"the row of table {target.name!r} with {twice} matches several rows of "
                 f"{source!r}, and nothing was written: see to it that at most one of them acts on it"
             )
             raise InvalidInputError(msg)
-    keys = [*touched, inserted.select(list(target.key))]
+    if not target.key:
+        return
+    keys = [rows.select(list(target.key)) for rows in (*touched, inserted)]
     twice = find_repeated_key(pa.concat_tables(keys), target.key)
     if twice is not None:
         msg = (
@@ -183,7 +190,7 @@ def prepare_merge(
     text = read_merge(statement)
     session = ReadSession(engine, settings, access)
     target = find_target(session, text.target)
-    target.check_key("MERGE")
+    target.check_rewritable("MERGE")
     name = text.alias or target.name
     if name == text.source_name:
         msg = f"table and source of a MERGE are both called {name!r}: give one of them another name with AS"
@@ -277,7 +284,9 @@ def splice_join(
     """
     alias = quote(name)
     splice.add(" SELECT ")
-    splice.add(", ".join(f"{alias}.{quote(name)} AS {quote(TARGET + name)}" for name in target.schema.names))
+    splice.add(
+        ", ".join(f"{alias}.{quote(name)} AS {quote(TARGET + name)}" for name in target.read_schema.names)
+    )
     splice.add(", CASE")
     for clause in clauses:
         splice.add(" WHEN ")
@@ -293,7 +302,7 @@ def splice_join(
             _add_guard(splice, clause, target, alias, source_name)
             splice.add(" THEN (").copy(part).add(f") END AS {quote(clause.prefix + column)}")
     _append(splice.add(" FROM (SELECT *, TRUE AS ").add(quote(SOURCE_MARK)).add(" FROM "), source)
-    splice.add(f") AS {quote(source_name)} {_join_type(clauses)} {quote(target.name)} AS {alias} ON (")
+    splice.add(f") AS {quote(source_name)} {_join_type(clauses)} {quote(target.read_name)} AS {alias} ON (")
     return _append(splice, condition).add(")")
 
 
@@ -303,7 +312,7 @@ def _append(splice: Splice, what: Part | str) -> Splice:
 
 def _add_guard(splice: Splice, clause: Clause, target: Target, alias: str, source: str) -> None:
     """Append the condition under which a clause applies, if no earlier one does."""
-    key, given = f"{alias}.{quote(target.key[0])}", f"{quote(source)}.{quote(SOURCE_MARK)}"
+    key, given = f"{alias}.{quote(target.identity[0])}", f"{quote(source)}.{quote(SOURCE_MARK)}"
     match = {
         Match.MATCHED: f"{key} IS NOT NULL AND {given} IS NOT NULL",
         Match.NOT_BY_TARGET: f"{key} IS NULL",

@@ -8,12 +8,14 @@ from __future__ import annotations
 import random
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from typing import TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError
@@ -21,8 +23,10 @@ from memwal.writing import Changes, FencedError, TableWriter, WriteReceipt
 from planner.bridge.plain_types import plain_type
 from planner.bridge.run_control import RunControl
 from planner.scans.settings import SessionSettings
+from planner.tables.state.numbered_table import ROW_NUMBER
+from planner.writes.base_writes import BaseWrite, move_to_base
 from planner.writes.dml.reading.key_rows import Rows
-from planner.writes.dml.reading.read_rows import ReadStep
+from planner.writes.dml.reading.read_rows import PlannedRows, ReadStep, collect_rows, combine_batches
 from planner.writes.dml.reading.rows_query import NO_COLUMNS, Returning
 from planner.writes.dml.statement.target import Target
 from planner.writes.dml.statement.text import SourceQuery, replace_message
@@ -297,11 +301,13 @@ class PreparedChange(PreparedRows):
         operation: "UPDATE", "DELETE" or "MERGE".
         rows: rows that the statement reads.
         compute: computes the changes from them.
+        by_batch: whether changes may be computed from a part of the rows at a time.
     """
 
     operation: str
     rows: Rows
     compute: Compute
+    by_batch: bool = False
 
     @property
     def source_queries(self) -> tuple[SourceQuery, ...]:
@@ -316,14 +322,18 @@ class PreparedChange(PreparedRows):
     @property
     def summary(self) -> str:
         """One line for EXPLAIN that describes the write."""
-        key = ", ".join(self.write_target.key)
-        return f"{self.operation.capitalize()}Exec: table={self.target}, key=[{key}], {self.rows.summary}"
+        identity = ", ".join(self.write_target.identity)
+        return (
+            f"{self.operation.capitalize()}Exec: table={self.target}, key=[{identity}], {self.rows.summary}"
+        )
 
     def execute(self, parameters: Sequence[pa.Scalar] = (), control: RunControl | None = None) -> WriteResult:
         """Read the rows, compute the changes and write them."""
         check_parameter_count(parameters, self.parameter_schema)
         self.write_target.check_schema_unchanged(self.sql)
         run_control = control or RunControl()
+        if not self.write_target.key:
+            return self._execute_numbered(parameters, run_control)
         outcome, receipt = read_and_write(
             self.write_target,
             self.rows.begin(parameters, run_control),
@@ -333,6 +343,57 @@ class PreparedChange(PreparedRows):
         )
         answer = self.returning.execute(outcome.returned_rows, parameters, run_control)
         return WriteResult(outcome.affected, answer, receipt.is_durable)
+
+    def _execute_numbered(self, parameters: Sequence[pa.Scalar], control: RunControl) -> WriteResult:
+        """Find rows by their numbers, and commit the change; again, if others changed them meanwhile."""
+        table = self.write_target.table
+        for attempt in range(ATTEMPTS):
+            try:
+                with BaseWrite.queue(table, control) if attempt else nullcontext():
+                    if attempt:
+                        _pause(attempt)
+                    if not self.write_target.is_plain:
+                        move_to_base(table, control)
+                    return self._try_numbered(parameters, control)
+            except FencedError as error:
+                if attempt == ATTEMPTS - 1:
+                    msg = f"{error}, {ATTEMPTS} times, and nothing was written: send the statement again"
+                    raise FencedError(msg) from error
+        raise AssertionError
+
+    def _try_numbered(self, parameters: Sequence[pa.Scalar], control: RunControl) -> WriteResult:
+        write = BaseWrite.begin(self.write_target.table, control)
+        self.write_target.check_version(write.base, self.sql)
+        affected, removed, returned = 0, list[np.ndarray](), [self.write_target.schema.empty_table()]
+
+        def compute_rows() -> Iterator[pa.Table]:
+            nonlocal affected
+            for rows in self._read_numbered(parameters, control):
+                control.check()
+                outcome = self.compute(rows, parameters, control)
+                affected += outcome.affected
+                if self.returning.query is not None:
+                    returned.append(outcome.returned_rows)
+                if outcome.changes is None:
+                    continue
+                if outcome.changes.deletes is not None:
+                    removed.append(outcome.changes.deletes.column(ROW_NUMBER).to_numpy())
+                if outcome.changes.upserts is not None:
+                    yield outcome.changes.upserts
+
+        write.write(compute_rows(), removed)
+        answer = self.returning.execute(pa.concat_tables(returned), parameters, control)
+        return WriteResult(affected, answer)
+
+    def _read_numbered(self, parameters: Sequence[pa.Scalar], control: RunControl) -> Iterator[pa.Table]:
+        """Yield the rows that the statement changes; all at once if they depend on one another."""
+        assert isinstance(self.rows, PlannedRows)  # noqa: S101 - without a key, none are looked up
+        batches = self.rows.read.execute(parameters, control)
+        with self.rows.read.query.relocate_errors():
+            if self.by_batch:
+                yield from combine_batches(batches)
+            else:
+                yield collect_rows(batches, self.target)
 
 
 def empty_outcome(target: Target) -> Outcome:

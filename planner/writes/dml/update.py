@@ -28,7 +28,7 @@ from planner.writes.dml.prepared_write import (
     empty_outcome,
 )
 from planner.writes.dml.reading.key_rows import Rows, plan_key_rows
-from planner.writes.dml.reading.read_rows import PlannedRows, find_repeated_key, format_key, keep_last_of_key
+from planner.writes.dml.reading.read_rows import PlannedRows, find_repeated_row, keep_last_of_key
 from planner.writes.dml.reading.rows_query import prepare_returning, read_returning
 from planner.writes.dml.statement.target import Target, find_target
 from planner.writes.dml.statement.text import ReadSession, Splice, WriteText, read_statement
@@ -59,19 +59,21 @@ def prepare_update(
     answer = read_returning(reader)
     reader.expect_end()
     target = find_target(session, parts)
-    target.check_key("UPDATE")
+    target.check_rewritable("UPDATE")
     name = alias or target.name
     found = read_assignments(statement, assignments, frozenset({name}))
     directly = Shortcut.LITERAL_VALUES in settings.shortcuts
     columns = prepare_set_columns(statement, target, found, directly=directly)
-    wanted = target.schema.names
+    wanted = target.read_schema.names
     rows = _find_rows(session, statement, target, name, wanted, columns, common_tables, others, condition)
     columns.check_types(rows.schema, _SET)
     answered = prepare_returning(statement, answer, target, alias, settings)
     types = (columns.parameter_types, rows.parameter_types, answered.parameter_types)
     schema = build_parameter_schema(statement.parameter_count, *types)
     compute = _build_update(target, columns, "FROM" if others else "")
-    return PreparedChange(sql, target, answered, schema, settings, "UPDATE", rows, compute)
+    # A default has one value for the statement.
+    by_batch = not (others or answer or columns.defaulted)
+    return PreparedChange(sql, target, answered, schema, settings, "UPDATE", rows, compute, by_batch)
 
 
 def prepare_delete(
@@ -94,15 +96,17 @@ def prepare_delete(
     answer = read_returning(reader)
     reader.expect_end()
     target = find_target(session, parts)
-    target.check_key("DELETE")
+    if answer:
+        target.check_rewritable("DELETE .. RETURNING")
     name = alias or target.name
-    wanted = target.schema.names if answer else target.place_columns
+    wanted = target.read_schema.names if answer else target.place_columns
     columns = SetColumns(target)
     rows = _find_rows(session, statement, target, name, wanted, columns, common_tables, others, condition)
     answered = prepare_returning(statement, answer, target, alias, settings)
     schema = build_parameter_schema(statement.parameter_count, rows.parameter_types, answered.parameter_types)
     compute = _build_delete(target, joined=bool(others), whole=bool(answer))
-    return PreparedChange(sql, target, answered, schema, settings, "DELETE", rows, compute)
+    by_batch = not (others or answer)
+    return PreparedChange(sql, target, answered, schema, settings, "DELETE", rows, compute, by_batch)
 
 
 def prepare_truncate(
@@ -152,14 +156,14 @@ def _find_rows(
         splice = Splice(statement).copy(common_tables).add(" SELECT ")
         splice.add(", ".join([f"{quote(name)}.{quote(one)}" for one in wanted]))
         columns.add_to(splice, _SET)
-        splice.add(f" FROM {quote(target.name)} AS {quote(name)}")
+        splice.add(f" FROM {quote(target.read_name)} AS {quote(name)}")
         if others:
             splice.add(", ").copy(others)
         if condition:
             splice.add(" WHERE (").copy(condition).add(")")
         return PlannedRows(target, strong.prepare(splice.build()))
 
-    if condition and not others and not common_tables:
+    if target.key and condition and not others and not common_tables:
         rows = plan_key_rows(strong, statement, target, name, condition, columns, _SET, wanted, plan)
         if rows is not None:
             return rows
@@ -173,7 +177,8 @@ def _build_update(target: Target, columns: SetColumns, joined: str) -> Compute:
         if joined:
             check_matched_once(target, rows, joined)
         new = columns.apply(rows, _SET, parameters, DefaultValues(target.defaults))
-        return Outcome(new.num_rows, Changes(new), new)
+        replaced = rows.select(target.identity) if not target.key else None
+        return Outcome(new.num_rows, Changes(new, replaced), new)
 
     return compute
 
@@ -182,12 +187,12 @@ def _build_delete(target: Target, *, joined: bool, whole: bool) -> Compute:
     def compute(rows: pa.Table, _parameters: Sequence[pa.Scalar], _control: RunControl) -> Outcome:
         if not rows.num_rows:
             return empty_outcome(target)
-        fields = [target.schema.field(name) for name in rows.column_names]
+        fields = [target.read_schema.field(name) for name in rows.column_names]
         columns = [assign(column, field) for column, field in zip(rows.columns, fields, strict=True)]
         old_rows = pa.table(columns, schema=pa.schema(fields))
         if joined:
-            old_rows = keep_last_of_key(old_rows, target.key)
-        returned = old_rows if whole else target.schema.empty_table()
+            old_rows = keep_last_of_key(old_rows, target.identity)
+        returned = old_rows.select(target.schema.names) if whole else target.schema.empty_table()
         changes = Changes(deletes=old_rows.select(list(target.place_columns)))
         return Outcome(old_rows.num_rows, changes, returned)
 
@@ -200,10 +205,10 @@ def check_matched_once(target: Target, rows: pa.Table, joined: str) -> None:
     Raises:
         InvalidInputError: a row is matched more than once; names its key.
     """
-    twice = find_repeated_key(rows, target.key)
+    twice = find_repeated_row(rows, target)
     if twice is not None:
         msg = (
-            f"the row of table {target.name!r} with {format_key(twice)} matches several rows of {joined}, so "
+            f"the row of table {target.name!r} with {twice} matches several rows of {joined}, so "
             "what it becomes is not clear, and nothing was written: make at most one row match"
         )
         raise InvalidInputError(msg)

@@ -142,7 +142,7 @@ def test_kill_is_an_update_too(watched: Watched, client: flight.FlightClient) ->
 @pytest.mark.parametrize("text", ["KILL", "KILL QUERY 7", "KILL QUERY ?", "KILL QUERY 'a' 'b'", "KILL 'a'"])
 def test_a_kill_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(InvalidInputError, match="KILL is written KILL QUERY '<query_id>'"):
-        parse_kill(text)
+        parse_kill(text, lambda *_: True)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_any_number_of_comments_may_precede_a_statement() -> None:
     assert first_word("/**/" * 10_000 + "SELECT 1") == "select"
     text = "/**/ -- first\n" * 1_000 + "KILL QUERY 'ab'" + " /**/" * 1_000
     assert first_word(text) == "kill"
-    assert parse_kill(text).query_id == "ab"
+    assert parse_kill(text, lambda *_: True).query_id == "ab"
 
 
 def test_everybody_sees_and_stops_their_own(lake: Path, tmp_path: Path) -> None:

@@ -49,6 +49,15 @@ public final class Connections implements Probes.Probe {
             });
             facts.rows("works on", () -> connection.createStatement().executeQuery("SELECT 1"));
         }
+        try (Connection connection = DriverManager.getConnection(arguments[0]);
+                Statement statement = connection.createStatement()) {
+            facts.of("SET", () -> {
+                boolean hasResult = statement.execute("SET consistency = 'flushed'");
+                return java.util.List.of(hasResult, statement.executeUpdate("SET extra_float_digits = 3"));
+            });
+            facts.rows("SHOW", () -> statement.executeQuery("SHOW consistency"));
+            facts.rows("who and where", () -> statement.executeQuery("SELECT current_user, current_schema()"));
+        }
         facts.of("reopened", () -> {
             int opened = 0;
             for (int time = 0; time < 5; time++) {

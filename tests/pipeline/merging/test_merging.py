@@ -1,6 +1,7 @@
 """What merging does to a table, and what it never does."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from pipeline.jobs.runners import Threads
 from pipeline.merging import MergePolicy, merge
 from pipeline.merging.winners import check_key
 from pipeline.snapshotting import snapshot
+from planner.engine import QueryEngine
+from planner.tables.state.catalog import Catalog
 from tests.support.gateways import EngineGateway
 from tests.support.merged import MergedTable
 from tests.support.tables import LsmTable, bucketed, key_field, unpartitioned
@@ -245,7 +248,7 @@ def test_a_table_without_mem_wal_is_refused(root: Path):
         merge(Lake.open(str(root)).table("plain"))
 
 
-def test_a_table_without_key_is_refused_and_stays_as_it_is(root: Path, writers: WriterProcess):
+def test_a_table_without_key_has_each_row_once(root: Path, writers: WriterProcess):
     schema = pa.schema([pa.field("a", pa.int64())])
     path = root / "log.lance"
     lance.write_dataset(schema.empty_table(), path).initialize_mem_wal()
@@ -254,11 +257,30 @@ def test_a_table_without_key_is_refused_and_stays_as_it_is(root: Path, writers: 
     writer.put([{"a": 1}, {"a": 1}])
     writer.close()
     version = table.dataset().version
-    with pytest.raises(
-        UnsupportedError, match="'log' has no primary key, so its generations can't be merged"
-    ):
-        merge(Lake.open(str(root)).table("log"))
-    assert table.dataset().version == version
+    moved = merge(Lake.open(str(root)).table("log"))
+    assert (moved.upserted, moved.generations, moved.left) == (2, 1, 0)
+    assert table.dataset().version == version + 1
+    assert table.dataset().to_table().to_pydict() == {"a": [1, 1]}
+    assert merge(Lake.open(str(root)).table("log")).batches == ()
+    engine = QueryEngine(Catalog.open(str(root)))
+    assert engine.execute("SELECT a FROM log").read_all().to_pydict() == {"a": [1, 1]}
+    engine.close()
+
+
+def test_merges_of_a_table_without_key_at_the_same_time_move_each_row_once(
+    root: Path, writers: WriterProcess
+):
+    path = root / "log.lance"
+    lance.write_dataset(pa.table({"a": pa.array([], pa.int64())}), path).initialize_mem_wal()
+    for number in range(3):
+        writer = writers.open(path, f"00000000-0000-4000-8000-00000000000{number}")
+        writer.put([{"a": number}, {"a": number}])
+        writer.close()
+    lake = Lake.open(str(root))
+    with ThreadPoolExecutor(3) as pool:
+        reports = list(pool.map(lambda _: merge(lake.table("log"), MergePolicy(batch_bytes=1)), range(3)))
+    assert sum(report.upserted for report in reports) == 6
+    assert sorted(lance.dataset(path).to_table()["a"].to_pylist()) == [0, 0, 1, 1, 2, 2]
 
 
 def test_a_key_that_can_t_be_compared_is_refused(root: Path):

@@ -303,20 +303,35 @@ DESCRIBE SELECT id FROM orders
 --
 DESCRIBE SELECT id FROM "orders#1" AS "orders"
 
-## tables of information_schema are completed, if DataFusion fills them in part
+## tables of information_schema and pg_catalog have leaves of their own
 SELECT table_name FROM information_schema.tables JOIN lance.information_schema.columns USING (table_name)
 --
 SELECT "tables"."table_name" AS "table_name" FROM "information_schema#tables" AS "tables" JOIN "information_schema#columns" AS "columns" USING (table_name)
 
-## the others are DataFusion's
-SELECT table_name, i.schema_name FROM information_schema.views, lance.information_schema.schemata AS i
+## tables of functions and settings are DataFusion's
+SELECT routine_name, i.name FROM information_schema.routines, lance.information_schema.df_settings AS i
 --
-SELECT table_name, i.schema_name FROM information_schema.views, information_schema."schemata" AS i
+SELECT routine_name, i.name FROM information_schema.routines, information_schema."df_settings" AS i
+
+## tables of pg_catalog are found without their schema
+SELECT pg_catalog.pg_class.relname, n.nspname FROM pg_catalog.pg_class JOIN pg_namespace n ON n.oid = pg_class.relnamespace
+--
+SELECT pg_class.relname, n.nspname FROM "pg_catalog#pg_class" AS "pg_class" JOIN "pg_catalog#pg_namespace" n ON n.oid = pg_class.relnamespace
+
+## words of PostgreSQL are said in those of DataFusion
+SELECT pg_catalog.format_type(a.atttypid, ?), a.attrelid::regclass, CAST(? AS regclass) AS r FROM pg_attribute a WHERE a.attname::name OPERATOR(pg_catalog.~) '^a' COLLATE pg_catalog.default
+--
+SELECT format_type_2(a.atttypid, CAST( $1  AS BIGINT)) AS "format_type", regclass_name_1(a.attrelid) AS "attrelid", to_regclass_1( $2  ) AS r FROM "pg_catalog#pg_attribute" a WHERE a.attname::VARCHAR ~ '^a'
 
 ## show tables
 SHOW TABLES
 --
-SHOW TABLES
+SELECT table_catalog, table_schema, table_name, table_type FROM "information_schema#tables" AS "tables" ORDER BY 2, 3
+
+## who asks is a constant
+SELECT current_user, upper(current_role) AS r FROM orders WHERE item <> session_user ORDER BY current_user
+--
+SELECT 'anonymous' AS "current_user", upper('anonymous') AS r FROM "orders#1" AS "orders" WHERE item <> 'anonymous' ORDER BY 'anonymous'
 
 ## a private name that a CTE has taken is not used
 WITH "orders#1" AS (SELECT 1 AS id) SELECT * FROM "orders#1", orders

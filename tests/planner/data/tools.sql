@@ -364,5 +364,5 @@ SELECT table_name FROM information_schema.tables WHERE table_schema = 'main' ORD
 ## information_schema: the columns
 SELECT column_name, ordinal_position FROM information_schema.columns WHERE table_schema = 'main' AND table_name = 'orders' ORDER BY ordinal_position LIMIT 2
 --
-('id', 0)
-('customer', 1)
+('id', 1)
+('customer', 2)

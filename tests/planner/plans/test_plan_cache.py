@@ -47,7 +47,7 @@ def test_settings_and_principals_have_plans_of_their_own(engine: QueryEngine) ->
     assert len(plans) == 4
 
 
-def test_what_lists_tables_is_planned_every_time(engine: QueryEngine, root: Path) -> None:
+def test_what_lists_tables_lists_those_of_its_run(engine: QueryEngine, root: Path) -> None:
     count = "SELECT count(*) AS n FROM information_schema.tables WHERE table_schema = 'main'"
     assert rows(engine, count) == [{"n": 2}]
     lance.write_dataset(pa.table({"id": [1]}), root / "more.lance")

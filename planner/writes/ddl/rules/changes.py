@@ -31,14 +31,13 @@ from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.table import Table
 from planner.writes.ddl.rules.constraints import build_constraints, read_constraint
 from planner.writes.ddl.rules.defaults import read_default, set_default
-from planner.writes.ddl.statement import Reader, check_column, commit_change
+from planner.writes.ddl.rules.primary_key import AddPrimaryKey
+from planner.writes.ddl.statement import FindRows, Reader, check_column, commit_change
 from planner.writes.ddl.types import ColumnType
 from planner.writes.dml.reading.read_rows import format_key
 
 logger = logging.getLogger(__name__)
 
-FindRows: TypeAlias = Callable[[str], pa.Table]
-"""Runs a query over the newest rows."""
 Metadata: TypeAlias = Mapping[str, str | None]
 
 
@@ -69,10 +68,14 @@ class Rule:
         """
         self._refuse_violations(table, find_rows)
         commit_change(table, self.what, self.commit)
-        if not self.violation or table.base().details is None:
+        if not self.violation:
             return
-        writer = table.writer()
         try:
+            if table.base().details is None:
+                # Rows that came between are found now; who commits from now on notices the rule.
+                self._refuse_violations(table, find_rows)
+                return
+            writer = table.writer()
             writer.flush()
             with writer.exclusive():
                 self._refuse_violations(table, find_rows)
@@ -270,15 +273,13 @@ RuleChange: TypeAlias = AddConstraint | DropConstraint | SetDefault | SetNotNull
 """A change of what rows must meet; the columns stay as they are."""
 
 
-def read_added_constraint(reader: Reader) -> AddConstraint:
-    """Read ``[CONSTRAINT name] CHECK .. | UNIQUE .. | FOREIGN KEY ..`` behind ADD."""
+def read_added_constraint(reader: Reader) -> AddConstraint | AddPrimaryKey:
+    """Read ``[CONSTRAINT name] PRIMARY KEY .. | CHECK .. | UNIQUE .. | FOREIGN KEY ..`` behind ADD."""
     name = reader.name("The name of a constraint") if reader.take("CONSTRAINT") else ""
-    if reader.word == "PRIMARY":
-        raise reader.unsupported_error(
-            "The key of a table is given when it is made: CREATE TABLE .. AS SELECT; it stands"
-        )
+    if reader.take("PRIMARY", "KEY"):
+        return AddPrimaryKey(tuple(column for column, _ in reader.read_name_list("A key column")))
     if reader.word not in ("CHECK", "UNIQUE", "FOREIGN"):
-        raise reader.unexpected_error("CHECK, UNIQUE or FOREIGN KEY is expected")
+        raise reader.unexpected_error("PRIMARY KEY, CHECK, UNIQUE or FOREIGN KEY is expected")
     return AddConstraint(read_constraint(reader, name))
 
 

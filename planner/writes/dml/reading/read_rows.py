@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -18,6 +18,23 @@ from planner.writes.dml.statement.text import SourceQuery
 MAX_COLLECTED_BYTES = 512 << 20
 """Limit on the rows that one statement changes at once."""
 PLACE = "place#"
+_PART_ROWS = 65_536
+_PART_BYTES = 32 << 20
+_SHOWN_COLUMNS = 4
+
+
+def combine_batches(batches: pa.RecordBatchReader) -> Iterator[pa.Table]:
+    """Combine the batches of a stream into tables of some size."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        held.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= _PART_ROWS or size >= _PART_BYTES:
+            yield pa.Table.from_batches(held)
+            held, rows, size = [], 0, 0
+    if held:
+        yield pa.Table.from_batches(held)
 
 
 def collect_rows(batches: pa.RecordBatchReader, table: str) -> pa.Table:
@@ -89,6 +106,8 @@ class PlannedRows:
     @property
     def summary(self) -> str:
         """Description for EXPLAIN."""
+        if not self.target.key:
+            return "one commit of the base table"
         return "regions that the conditions admit are claimed"
 
     def begin(self, parameters: Sequence[pa.Scalar], control: RunControl) -> ReadStep:
@@ -109,6 +128,30 @@ def find_repeated_key(rows: pa.Table, key: Sequence[str]) -> pa.Table | None:
     if counts.num_rows == rows.num_rows:
         return None
     return counts.filter(pc.greater(counts.column("count_all"), 1)).slice(0, 1).select(list(key))
+
+
+def find_repeated_row(rows: pa.Table, target: Target, prefix: str = "") -> str | None:
+    """Describe one row of the target that is there several times; return None if all differ.
+
+    Args:
+        rows: with the columns of the identity of the target.
+        target: table that is written.
+        prefix: prefix of the names of the target's columns.
+    """
+    named = [prefix + name for name in target.identity]
+    twice = find_repeated_key(rows, named)
+    if twice is None:
+        return None
+    shown = twice
+    if not target.key:
+        # The number of a row says nothing to people.
+        names = [
+            prefix + name
+            for name in target.schema.names[:_SHOWN_COLUMNS]
+            if prefix + name in rows.column_names
+        ]
+        shown = rows.filter(pc.equal(rows.column(named[0]), twice.column(0)[0])).select(names)
+    return format_key(shown.rename_columns([name.removeprefix(prefix) for name in shown.column_names]))
 
 
 def format_key(keys: pa.Table) -> str:

@@ -17,6 +17,7 @@ from memwal.errors import (
     UnsupportedError,
 )
 from memwal.rules import ColumnDefault
+from memwal.stored_fields import is_blob
 from planner.access.rights import Access, TableAccess
 from planner.access.visible_catalog import SYSTEM_SCHEMA, SecuredTable, unknown_table_error
 from planner.plans.errors import schema_changed_error
@@ -24,6 +25,7 @@ from planner.plans.query_planner import QueryPlanner
 from planner.sql.tokens import fold, quote
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.catalog import CATALOG, SCHEMA
+from planner.tables.state.numbered_table import ROW_NUMBER, name_numbered
 from planner.tables.state.table import Table
 from planner.writes.dml.statement.text import ReadSession
 
@@ -59,18 +61,41 @@ class Target:
 
     @cached_property
     def region_columns(self) -> tuple[str, ...]:
-        """Columns outside of the key that decide about the region of a row."""
+        """Columns outside of the key that decide about the region of a row that is changed.
+
+        None without a key: rows that are changed are in the base table.
+        """
         details = self.base.details
-        if details is None or not details.region_specs:
+        if not self.key or details is None or not details.region_specs:
             return ()
         sources = {source for field in details.region_specs[-1].fields for source in field.source_ids}
         names = [self.base.field_names[source] for source in sources if source in self.base.field_names]
         return tuple(name for name in self.schema.names if name in names and name not in self.key)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the table has no MemWAL: rows are appended to its base table."""
+        return self.base.details is None
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """Columns that tell rows apart while they are changed: the key, or without one the row's number."""
+        return self.key or (ROW_NUMBER,)
+
+    @property
+    def read_name(self) -> str:
+        """Name under which statements read the rows that they change."""
+        return self.name if self.key else name_numbered(self.name)
+
     @cached_property
     def place_columns(self) -> tuple[str, ...]:
-        """The key, and the other columns that decide about the region of a row."""
-        return (*self.key, *self.region_columns)
+        """The identity, and the other columns that decide about the region of a row."""
+        return (*self.identity, *self.region_columns)
+
+    @cached_property
+    def read_schema(self) -> pa.Schema:
+        """Columns of the rows that are changed, as they are read: those of the table and of the identity."""
+        return self.schema if self.key else self.schema.append(pa.field(ROW_NUMBER, pa.uint64()))
 
     def has_column(self, name: str) -> bool:
         """Whether the table has a column of that name."""
@@ -103,10 +128,24 @@ class Target:
         """
         if not self.key:
             msg = (
-                f"table {self.name!r} has no primary key, so {what} can't name the rows that it changes: "
-                "only INSERT is possible; make a table with PRIMARY KEY (..) and copy the rows"
+                f"table {self.name!r} has no primary key, so no row is in the way of another: leave {what} "
+                "out, or give the table a key, ALTER TABLE .. ADD PRIMARY KEY (..)"
             )
             raise PreconditionError(msg)
+
+    def check_rewritable(self, what: str) -> None:
+        """Check that rows of a table without a key can be written again as they are read.
+
+        Raises:
+            UnsupportedError: a column has blobs.
+        """
+        blobs = [] if self.key else [field.name for field in self.schema if is_blob(field)]
+        if blobs:
+            msg = (
+                f"{what} of table {self.name!r} is not offered, since it would write rows again without the "
+                f"blobs of column {blobs[0]!r}: use Lance for it, or DELETE, which leaves them alone"
+            )
+            raise UnsupportedError(msg)
 
     def check_schema_unchanged(self, sql: str) -> None:
         """Check that the table still has the columns that the statement was prepared for.
@@ -114,8 +153,15 @@ class Target:
         Raises:
             PreconditionError: the table was altered.
         """
-        newest = self.table.find_recent_base()
-        if newest is not self.base and not self.is_compatible(newest):
+        self.check_version(self.table.find_recent_base(), sql)
+
+    def check_version(self, base: BaseTable, sql: str) -> None:
+        """Check that a version has the columns that the statement was prepared for.
+
+        Raises:
+            PreconditionError: the table was altered.
+        """
+        if base is not self.base and not self.is_compatible(base):
             raise schema_changed_error(sql)
 
     def is_compatible(self, base: BaseTable) -> bool:
@@ -125,9 +171,11 @@ class Target:
             base.dataset.schema.equals(self.schema)
             and base.primary_key == self.key
             and base.defaults == self.defaults
-            and base.details is not None
-            and details is not None
-            and base.details.region_specs == details.region_specs
+            and (
+                base.details is details is None
+                if base.details is None or details is None
+                else base.details.region_specs == details.region_specs
+            )
         )
 
 
@@ -224,7 +272,7 @@ def find_target(session: ReadSession, parts: Sequence[str]) -> Target:
     base = table.find_recent_base()
     if catalog.writing is None:
         table.writer()  # raises the error that says why
-    if base.details is None:
+    if base.details is None and base.primary_key:
         msg = (
             f"table {name!r} has no MemWAL, so it takes no streaming writes: "
             f"ALTER TABLE {name} SET (memwal = true, region_by = '...') gives it one"

@@ -75,6 +75,10 @@ def test_a_gateway_has_the_workers_that_it_was_told(gateway: GatewayProcess, cur
         ("SELECT count(*) FROM orders WHERE amount IS NULL", [(100,)]),
         ("SELECT count(*) FROM orders AS a JOIN big_orders AS b ON a.id = b.id", [(180,)]),
         ("SELECT table_name FROM information_schema.tables WHERE table_name = 'typed'", [("typed",)]),
+        (
+            "SELECT oid::regclass, oid = 'typed'::regclass FROM pg_class WHERE relname = 'typed'",
+            [("typed", True)],
+        ),
         ("SELECT state FROM system.queries WHERE statement LIKE '%system.queries%' LIMIT 1", [("running",)]),
     ],
 )

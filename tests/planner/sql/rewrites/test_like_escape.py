@@ -37,7 +37,7 @@ def quoted(text: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("pattern", "mark", "expected"), PATTERNS)
-@pytest.mark.parametrize("parameter", [None, "?", "$1"])
+@pytest.mark.parametrize("parameter", [None, "?", "$1", "? || ''"])
 def test_a_pattern_means_what_its_escape_character_says(
     engine: QueryEngine, pattern: str, mark: str, expected: list[str], parameter: str | None
 ) -> None:
@@ -56,7 +56,23 @@ def test_the_case_may_be_ignored(engine: QueryEngine) -> None:
 
 
 @pytest.mark.parametrize(
-    "condition", ["t LIKE 'a' || 'b' ESCAPE '!'", "t LIKE 'a' ESCAPE 'xy'", "t LIKE 'a' ESCAPE '%'"]
+    "pattern",
+    [
+        "(replace(?, '!', '!!') || '!__')",
+        "(('a!' || replace(?, 'a', '_')) || 'b')",
+        "CAST(concat(?, '!', '_b') AS VARCHAR)",
+        "\"replace\"(concat(?, '!_x'), 'x', 'b')",
+        "concat(?, '!') || ('_' || lower('B'))",
+        "(SELECT max(? || '!_b') FROM texts WHERE t LIKE (t || '!!') ESCAPE '!' OR t LIKE t ESCAPE '|')",
+    ],
+)
+def test_a_pattern_may_be_computed(engine: QueryEngine, pattern: str) -> None:
+    sql = f"SELECT t FROM texts WHERE t LIKE {pattern} ESCAPE '!'"
+    assert engine.execute(sql, parameters=[pa.scalar("a")]).read_all().column("t").to_pylist() == ["a_b"]
+
+
+@pytest.mark.parametrize(
+    "condition", ["t LIKE 1 + 2 ESCAPE '!'", "t LIKE 'a' ESCAPE 'xy'", "t LIKE 'a' ESCAPE '%'"]
 )
 def test_what_can_not_be_translated_is_refused(engine: QueryEngine, condition: str) -> None:
     with pytest.raises(UnsupportedError, match="ESCAPE"):

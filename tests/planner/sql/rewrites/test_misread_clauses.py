@@ -17,6 +17,8 @@ from tests.planner.names import TABLES, bound, context_with
         ("SELECT id FROM orders SAMPLE 0.1", "Sampling is not offered"),
         ("SELECT id FROM orders FOR UPDATE", "Locking rows is not offered"),
         ("SELECT id FROM (SELECT id FROM orders FOR SHARE) o", "Locking rows is not offered"),
+        ("SELECT id FROM orders o FOR NO KEY UPDATE OF o", "Locking rows is not offered"),
+        ("SELECT id FROM orders FOR KEY SHARE", "Locking rows is not offered"),
         ("SELECT item, sum(qty) FROM orders GROUP BY item WITH ROLLUP", "GROUP BY ROLLUP (...)"),
         ("SELECT item, sum(qty) FROM orders GROUP BY item WITH CUBE", "CUBE (...)"),
         ("SELECT id FROM orders CONNECT BY PRIOR id = id", "use WITH RECURSIVE"),

@@ -70,8 +70,11 @@ def test_lances_own_writer_takes_the_table(sql: Sql, region_by: str) -> None:
 
 def test_a_table_without_memwal_or_key(sql: Sql) -> None:
     sql("CREATE TABLE plain (n INT) WITH (memwal = false)")
-    with pytest.raises(PreconditionError, match="ALTER TABLE plain SET"):
-        sql("INSERT INTO plain VALUES (1)")
+    assert sql("INSERT INTO plain VALUES (1), (2)") == 2
+    assert sql("DELETE FROM plain WHERE n = 1") == 1
+    sql("CREATE TABLE keyed (n INT PRIMARY KEY) WITH (memwal = false)")
+    with pytest.raises(PreconditionError, match="ALTER TABLE keyed SET"):
+        sql("INSERT INTO keyed VALUES (1)")
     sql("CREATE TABLE log (at TIMESTAMP, line TEXT) WITH (region_by = 'year(at)')")
     assert sql("INSERT INTO log VALUES ('2024-05-01', 'x'), ('2025-05-01', 'y'), ('2025-06-01', 'y')") == 3
     assert sql("SELECT line, count(*) FROM log GROUP BY line ORDER BY line") == [("x", 1), ("y", 2)]

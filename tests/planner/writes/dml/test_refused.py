@@ -14,6 +14,7 @@ from planner.tables.state.catalog import Catalog
 from tests.planner.writes.dml.lake import TABLES, Lake, open_lake
 from tests.planner.writes.dml.titled import Case, read_titled
 from tests.support.principals import ALL, Principal
+from tests.support.tables import key_field
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +25,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def lake(root: Path) -> Iterator[Lake]:
     made = open_lake(root)
-    lance.write_dataset(pa.table({"id": [1]}), str(root / "plain.lance"))
+    plain = pa.table({"id": [1]}, schema=pa.schema([key_field("id", pa.int64())]))
+    lance.write_dataset(plain, str(root / "plain.lance"))
     (root / "adults.view.sql").write_text("SELECT * FROM people WHERE age > 17")
     yield made
     made.engine.close()

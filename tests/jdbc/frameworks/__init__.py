@@ -1,0 +1,1 @@
+"""Frameworks of the JVM that speak to the gateway through the JDBC driver."""

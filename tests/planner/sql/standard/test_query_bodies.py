@@ -1,0 +1,15 @@
+"""Texts that end too early are read to their end; that they are no statements is said by who parses them."""
+
+import pytest
+
+from planner.sql.standard.spell_out import spell_out
+from planner.sql.tokens import tokenize
+
+
+@pytest.mark.parametrize("end", ["", " JOIN u USING (id", ' AS s ("Id"', " EXCEPT ALL (SELECT 1"])
+@pytest.mark.parametrize(
+    "begin", ["WITH x AS (SELECT 1", "WITH x (a", "WITH x AS (SELECT (1) SELECT 2", "WITH x AS (", "WITH x"]
+)
+def test_unclosed_brackets_are_left_as_they_are(begin: str, end: str) -> None:
+    text = begin + end
+    assert spell_out(tokenize(text)).sql == text
