@@ -3,7 +3,7 @@
 Lance commits and appends to paths. If another table takes a path between the version that a commit is based
 on and the commit, it makes a version of the other table, whose files are missing; and an entry of one table
 in the log of another can't be replayed. So whoever writes shares a lock, and whoever moves a directory takes
-it alone. It is the system's lock on the directory of versions, which ends with its process and leaves nothing.
+it alone. It is the system's lock on the directory of versions, which ends with its process.
 Object stores move no directories, and so need no lock.
 
 Whoever moves a table waits with a lock on the directory of the table itself, which writers pass on their way:
