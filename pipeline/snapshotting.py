@@ -20,7 +20,7 @@ from memwal.regions.manifest import RegionManifest, commit_manifest
 from memwal.regions.region_snapshots import decode_region_snapshots, encode_region_snapshots
 from memwal.regions.wal import find_last_wal_position, wal_entry_path
 from memwal.storage.files import Storage
-from pipeline.jobs.lake import LakeTable, RegionState, TableState
+from pipeline.jobs.lake import LakeTable, RegionState, TableState, keeps_in_place
 from pipeline.jobs.runners import Progress, Runner, ignore_progress
 
 
@@ -148,6 +148,7 @@ class SnapshotReport:
     is_current: bool = True
 
 
+@keeps_in_place
 def snapshot(
     table: LakeTable,
     policy: SnapshotPolicy | None = None,

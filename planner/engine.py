@@ -27,6 +27,7 @@ from planner.writes.ddl.alter import prepare_alter
 from planner.writes.ddl.create import prepare_create
 from planner.writes.ddl.drop import prepare_drop
 from planner.writes.ddl.maintenance import prepare_analyze, prepare_optimize
+from planner.writes.ddl.tables.comments import prepare_comment
 from planner.writes.dml.explain import PreparedExplain, analyze_error, split_explain
 from planner.writes.dml.insert import (
     PreparedInsert,
@@ -125,6 +126,7 @@ _FAMILIES: Mapping[str, Prepare] = MappingProxyType(
         "create": prepare_create,
         "drop": prepare_drop,
         "alter": prepare_alter,
+        "comment": prepare_comment,
         "optimize": prepare_optimize,
         "analyze": prepare_analyze,
     }

@@ -15,6 +15,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from memwal.base.comments import read_column_comment
 from memwal.errors import InvalidInputError
 
 # Numbers of XdbcDataType; the last four are JDBC's, for types that the protocol's list does not know.
@@ -234,7 +235,6 @@ _MAX_DESCRIBED = 1024
 _PREFIX = "ARROW:FLIGHT:SQL:"
 _NO_LENGTHS: Mapping[str, int] = MappingProxyType({})
 # In the order of preference.
-_REMARKS = (b"remarks", b"comment", b"description")
 
 # By digest: a plan itself may hold the rows of an INSERT, and most plans have the schemas of others.
 _described: dict[bytes, tuple[pa.Schema, pa.Schema, bytes]] = {}
@@ -315,14 +315,9 @@ def describe_table_schema(
 
 
 def read_remarks(schema: pa.Schema) -> dict[str, str]:
-    """Return column -> remark, for the columns whose stored metadata has one under a usual name."""
-    remarks = {}
-    for field in schema:
-        stored = {key.lower(): value for key, value in (field.metadata or {}).items()}
-        remark = next((stored[key] for key in _REMARKS if key in stored), None)
-        if remark is not None:
-            remarks[field.name] = remark.decode(errors="replace")
-    return remarks
+    """Return column -> remark, for the columns that have a comment."""
+    comments = {field.name: read_column_comment(field) for field in schema}
+    return {name: comment for name, comment in comments.items() if comment is not None}
 
 
 def _describe_type(data_type: pa.DataType) -> dict[str, str]:

@@ -29,6 +29,7 @@ from memwal.writing.observing import WriteObserver
 from planner.access.rights import Access
 from planner.tables.shared.cache import SharedCache
 from planner.tables.state.catalog import CACHE_BYTES, Catalog
+from planner.tables.state.scratch import sweep_scratch
 
 
 def open_catalog(
@@ -37,7 +38,7 @@ def open_catalog(
     cache_bytes: int = CACHE_BYTES,
     shared: SharedCache | None = None,
 ) -> Catalog:
-    """Open the root of a configuration.
+    """Open the root of a configuration; where it is written, remove what gateways that died have left.
 
     Args:
         config: all of it.
@@ -48,7 +49,7 @@ def open_catalog(
     Raises:
         LanceGatewayError: there is no such root, or storage did not serve it.
     """
-    return Catalog.open(
+    catalog = Catalog.open(
         config.root,
         config.storage_options,
         cache_bytes=cache_bytes,
@@ -56,6 +57,9 @@ def open_catalog(
         limits=read_storage_limits(config),
         shared=shared,
     )
+    if writing is not None:
+        sweep_scratch(catalog.storage)
+    return catalog
 
 
 def read_storage_limits(config: GatewayConfig) -> StorageLimits:

@@ -26,9 +26,9 @@ from planner.bridge.run_control import RunControl
 from planner.bridge.value_sizes import check_rows, split_batch
 from planner.engine import QueryEngine, WriteResult
 from planner.tables.state.catalog import CATALOG, SCHEMA
-from planner.writes.ddl.create_table import create_table
 from planner.writes.ddl.options import read_table_options
 from planner.writes.ddl.statement import check_may_create
+from planner.writes.ddl.tables.making import create_table
 from planner.writes.dml.ingest import PART_BYTES, prepare_ingest
 from planner.writes.dml.statement.target import check_may_write, check_writable, has_table
 from protos import flight_sql_pb2 as sql

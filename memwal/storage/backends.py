@@ -136,6 +136,14 @@ class S3Backend:
             keys = [self._key(path) for path in paths[first : first + KEYS_OF_A_DELETE]]
             run_write_request(paths[first], functools.partial(obstore.delete, self._store, keys))
 
+    def move(self, path: str, target: str) -> bool:
+        """Refuse: object stores have no directories."""
+        raise NotImplementedError(f"{path} can't become {target}: object stores move no directories")
+
+    def exchange(self, path: str, other: str) -> bool:  # noqa: ARG002 - same signature as local directories
+        """Return False: object stores have no directories."""
+        return False
+
     def delete_below(self, path: str, keep: frozenset[str]) -> None:
         """Delete all objects below a prefix, in batches."""
         kept = {self._key(one) for one in keep}

@@ -23,6 +23,7 @@ from memwal.storage.backends import (
     run_write_request,
     storage_error,
 )
+from memwal.storage.moving import exchange_directories, move_directory
 from memwal.storage.time_limits import DEFAULT_LIMITS, StorageLimits
 
 __all__ = ["Entry", "FileIdentity", "Storage"]
@@ -145,6 +146,14 @@ class LocalBackend:
         """Delete one file after the other."""
         for path in paths:
             self.delete(path)
+
+    def move(self, path: str, target: str) -> bool:
+        """Rename a directory."""
+        return move_directory(path, target)
+
+    def exchange(self, path: str, other: str) -> bool:
+        """Let two directories take each other's name."""
+        return exchange_directories(path, other)
 
     def delete_below(self, path: str, keep: frozenset[str]) -> None:
         """Delete the tree, leaves first."""
@@ -308,6 +317,33 @@ class Storage:
             UnavailableError: storage failed to answer; any of the files may be left.
         """
         self.backend.delete_below(self.root, frozenset(map(self._absolute, keep)))
+
+    @property
+    def can_move(self) -> bool:
+        """Whether directories can be moved: object stores have none, and would copy each file."""
+        return self.backend.scheme == "file"
+
+    def move_to(self, target: "Storage") -> bool:
+        """Move this directory in one step; return False if something else is at the new place.
+
+        Only where `can_move`.
+
+        Raises:
+            FileNotFoundError: this directory does not exist.
+            UnavailableError: the file system refuses it.
+        """
+        return self.backend.move(self.root, target.root)
+
+    def exchange_with(self, other: "Storage") -> bool:
+        """Let two directories take each other's place in one step; return False where that is not offered.
+
+        Only where `can_move`.
+
+        Raises:
+            FileNotFoundError: one of the directories does not exist.
+            UnavailableError: the file system refuses it.
+        """
+        return self.backend.exchange(self.root, other.root)
 
     def _absolute(self, path: str) -> str:
         return f"{self.root}/{path}" if path else self.root

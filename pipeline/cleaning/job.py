@@ -19,7 +19,7 @@ from pipeline.cleaning.versions import (
     read_past,
     remove_versions,
 )
-from pipeline.jobs.lake import LakeTable
+from pipeline.jobs.lake import LakeTable, keeps_in_place
 from pipeline.jobs.runners import Progress, Runner, Threads, ignore_progress
 
 Clock: TypeAlias = Callable[[], float]
@@ -29,6 +29,7 @@ NOW = "_gateway/clean/now"
 _ORDER = tuple(Kind)
 
 
+@keeps_in_place
 def clean(
     table: LakeTable,
     policy: CleanPolicy | None = None,
@@ -82,6 +83,7 @@ def find(
     return clean(table, policy, clock=clock).garbage
 
 
+@keeps_in_place
 def remove(
     table: LakeTable,
     garbage: Sequence[Garbage],

@@ -19,7 +19,7 @@ from memwal.errors import AlreadyExistsError, PreconditionError
 from pipeline.indexing.indexes import Fragment, TableIndexes, record_training
 from pipeline.indexing.optimising import catch_up
 from pipeline.indexing.spec import IndexSpec
-from pipeline.jobs.lake import LakeTable
+from pipeline.jobs.lake import LakeTable, keeps_in_place
 from pipeline.jobs.runners import Progress, Runner, Threads, ignore_progress
 
 _SAMPLE_RATE: Final = 256
@@ -102,6 +102,7 @@ class SegmentPart:
     arguments: Mapping[str, Any] = field(hash=False, repr=False)
 
 
+@keeps_in_place
 def build(
     table: LakeTable, spec: IndexSpec, *, runner: Runner | None = None, progress: Progress = ignore_progress
 ) -> BuildReport:

@@ -11,7 +11,7 @@ from pipeline.indexing.building import build_key_indexes
 from pipeline.indexing.indexes import IndexPolicy, TableIndexes, record_training
 from pipeline.indexing.optimising import OptimiseResult, catch_up, catch_up_error, describe_lag, optimise
 from pipeline.indexing.planning import Needs, Upkeep, find_needs, plan_catch_up, plan_gathering
-from pipeline.jobs.lake import LakeTable
+from pipeline.jobs.lake import LakeTable, keeps_in_place
 from pipeline.jobs.runners import Progress, Runner, Threads, ignore_progress
 
 
@@ -112,6 +112,7 @@ class IndexReport:
     built: tuple[str, ...] = ()
 
 
+@keeps_in_place
 def maintain(
     table: LakeTable,
     policy: IndexPolicy | None = None,

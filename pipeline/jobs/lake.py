@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import lance
 
 from memwal.base.index_details import MemWalIndexDetails, read_index_details
+from memwal.base.table_place import keep_in_place
 from memwal.creating import list_key_columns
 from memwal.errors import NotFoundError, PreconditionError, build_read_error, shorten_error
 from memwal.regions.generation_numbers import check_generations
@@ -22,6 +24,8 @@ from memwal.regions.manifest import (
 from memwal.storage.files import VERSIONS, Storage
 
 _SUFFIX = ".lance"
+Arguments = ParamSpec("Arguments")
+Outcome = TypeVar("Outcome")
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,19 @@ class LakeTable:
     def primary_key(self) -> tuple[str, ...]:
         """Return the key columns in key order; () without a primary key."""
         return list_key_columns(self.dataset().schema)
+
+
+def keeps_in_place(
+    job: Callable[Concatenate[LakeTable, Arguments], Outcome],
+) -> Callable[Concatenate[LakeTable, Arguments], Outcome]:
+    """Decorate a job whose first argument is the table that it commits to: nobody moves it meanwhile."""
+
+    @wraps(job)
+    def run(table: LakeTable, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Outcome:
+        with keep_in_place(table.storage):
+            return job(table, *args, **kwargs)
+
+    return run
 
 
 def _open_table(name: str, uri: str, options: Mapping[str, str]) -> LakeTable:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from memwal.creating import list_key_columns
 from memwal.errors import NotFoundError, UnavailableError
-from pipeline.jobs.lake import LakeTable, TableState
+from pipeline.jobs.lake import LakeTable, TableState, keeps_in_place
 from pipeline.jobs.runners import Progress, Runner, Threads, ignore_progress
 from pipeline.merging.batches import (
     Batch,
@@ -67,6 +67,7 @@ class MergeReport:
         return sum(batch.deleted for batch in self.batches)
 
 
+@keeps_in_place
 def merge(
     table: LakeTable,
     policy: MergePolicy | None = None,

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from memwal.base.comments import read_table_comment
 from memwal.base.index_details import MemWalIndexDetails, RegionSpec
 from memwal.errors import LanceGatewayError
 from memwal.regions.manifest import FlushedGeneration
@@ -33,7 +34,7 @@ _TEXTS = pa.list_(pa.string())
 
 def list_system_tables(catalog: Catalog) -> tuple[SystemTable, ...]:
     """Return the system tables that describe a catalog."""
-    kinds = (Tables, Columns, Constraints, Regions, Generations, Versions, Tags, Indexes, Writers)
+    kinds = (Tables, Views, Columns, Constraints, Regions, Generations, Versions, Tags, Indexes, Writers)
     return tuple(kind(catalog) for kind in kinds)
 
 
@@ -79,9 +80,30 @@ class Tables(OfTables):
                     len(manifest.unmerged_generations(details.newest_merged(manifest.region_id)))
                     for manifest in manifests
                 ),
-                "comment": _read_comment(base.dataset.schema),
+                "comment": read_table_comment(base.dataset),
             }
         yield row
+
+
+class Views:
+    """One row per view, with its comment.
+
+    Args:
+        catalog: tables and views.
+    """
+
+    name = "views"
+    schema = pa.schema([("view_name", pa.string()), ("comment", pa.string())])
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def read(self, access: Access) -> pa.Table:
+        """Return the views that a principal sees."""
+        names = VisibleCatalog(self._catalog, access).view_names()
+        views = ((name, self._catalog.view(name)) for name in names)
+        rows = [{"view_name": name, "comment": view.comment} for name, view in views if view is not None]
+        return pa.Table.from_pylist(rows, self.schema)
 
 
 class Regions(OfTables):
@@ -294,12 +316,6 @@ def _open_generation(table: Table, region_id: str, flushed: FlushedGeneration) -
 def _find_catchup(details: MemWalIndexDetails, region_id: str) -> Mapping[str, int]:
     """Return index -> newest merged generation of a region that the index covers."""
     return {index: details.newest_covered(index, region_id) for index in details.index_catchup}
-
-
-def _read_comment(schema: pa.Schema) -> str | None:
-    """Return what `CREATE TABLE .. COMMENT` wrote; None without."""
-    comment: bytes | None = (schema.metadata or {}).get(b"comment")
-    return None if comment is None else comment.decode(errors="replace")
 
 
 def _describe_spec(spec: RegionSpec, base: BaseTable) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from memwal.base.comments import read_column_comment
 from memwal.rules import IS_UUID, list_defaults, list_lengths
 from planner.access.visible_catalog import VisibleCatalog
 from planner.system.listing import OfTables
@@ -25,6 +26,7 @@ class Columns(OfTables):
             ("column_default", pa.string()),
             ("max_length", pa.int64()),
             ("is_uuid", pa.bool_()),
+            ("comment", pa.string()),
         ]
     )
 
@@ -39,6 +41,7 @@ class Columns(OfTables):
                 "column_default": None if default is None else default.expression,
                 "max_length": lengths.get(field.name),
                 "is_uuid": (field.metadata or {}).get(IS_UUID) == b"true",
+                "comment": read_column_comment(field),
             }
 
 

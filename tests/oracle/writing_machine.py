@@ -160,6 +160,42 @@ class WritingHistories(Histories):
         self._settle(subject, before, {})
         self.check(data)
 
+    # Names of tables
+
+    @rule(data=st.data())
+    def swap_names(self, data: Any) -> None:
+        """The tables exchange their names, as tools do that replace one, and exchange them again."""
+        first, second = self.subjects
+        for subject in self.subjects:
+            self._drop_fenced(subject)
+        before = [self._logs(subject) for subject in self.subjects]
+        self._swap(data)
+        for gateway in self.gateways:
+            assert _keys(gateway, first.table.name, second) == set(second.model.rows())
+            assert _keys(gateway, second.table.name, first) == set(first.model.rows())
+        self._swap(data)
+        for subject, logs in zip(self.subjects, before, strict=True):
+            self._settle(subject, logs, {})
+        self.check(data)
+
+    def _swap(self, data: Any) -> None:
+        first, second = (subject.table.name for subject in self.subjects)
+        for old, new in ((first, "aside"), (second, first), ("aside", second)):
+            data.draw(st.sampled_from(self.gateways)).write(f"ALTER TABLE {old} RENAME TO {new}")
+
+    @rule(data=st.data())
+    def replace_a_copy(self, data: Any) -> None:
+        """A table takes the place of another one, of which each gateway may hold regions."""
+        subject = data.draw(st.sampled_from(self.subjects))
+        gateway = data.draw(st.sampled_from(self.gateways))
+        key = ", ".join(f'"{name}"' for name in subject.table.key)
+        query = f"SELECT {key} FROM {subject.table.name}"
+        rows = set(subject.model.rows())
+        assert gateway.write(f"CREATE OR REPLACE TABLE copy (PRIMARY KEY ({key})) AS {query}") == len(rows)
+        for one in self.gateways:
+            assert _keys(one, "copy", subject) == rows
+        assert data.draw(st.sampled_from(self.gateways)).write("DELETE FROM copy") == len(rows)
+
     # Spark
 
     @rule(data=st.data())
@@ -275,6 +311,11 @@ class WritingHistories(Histories):
 
 def _target(subject: Subject) -> Target:
     return Target(subject.table.name, subject.model, subject.follows)
+
+
+def _keys(gateway: Gateway, table: str, subject: Subject) -> set[Any]:
+    key = ", ".join(f'"{name}"' for name in subject.table.key)
+    return set(rows_of(gateway.read(f"SELECT {key} FROM {table}")))
 
 
 def _by_name(subject: Subject, cells: Mapping[int, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ How: TypeAlias = Literal["before", "after"]
 """Whether a call fails before it does anything, or its answer is lost."""
 
 _READS = ("read", "exists", "identities", "list", "directories", "files")
-_WRITES = ("put", "put_if_absent", "delete", "delete_each", "delete_below")
+_WRITES = ("put", "put_if_absent", "delete", "delete_each", "delete_below", "move", "exchange")
 
 
 class FaultyBackend:

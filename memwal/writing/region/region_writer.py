@@ -10,9 +10,10 @@ from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import asdict
 
-from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
+from memwal.base.table_place import keep_in_place
+from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnavailableError
 from memwal.regions.wal import has_abandoned_rows, wal_entry_path
-from memwal.writing.changes import FencedError, NotOwnerError
+from memwal.writing.changes import FencedError, NotOwnerError, OutcomeUnknownError
 from memwal.writing.observing import Counters, RegionStats
 from memwal.writing.options import OwnershipPolicy, WriteOptions
 from memwal.writing.region.claim import Claim, OwnTail
@@ -271,7 +272,8 @@ class RegionWriter:
         while True:
             try:
                 self._in_flight = group[-1]
-                self._append(group, deadline)
+                with keep_in_place(group[0].table.storage):
+                    self._append(group, deadline)
             except InDoubtError as doubt:
                 if self._has_arrived(group, doubt, deadline):
                     break
@@ -284,6 +286,7 @@ class RegionWriter:
                 break
             finally:
                 self._in_flight = None
+        self._check_place(group)
         rows, nbytes = (
             sum([request.num_rows for request in group]),
             sum([request.nbytes for request in group]),
@@ -364,7 +367,8 @@ class RegionWriter:
         after = self.last_epoch if holder is not None else None
         # Who reads before it writes has to have the region; other rows can go to its owner.
         spares_owner = bool(group) and holder is None and self._options.ownership is OwnershipPolicy.FORWARD
-        claim = self.ownership.claim(deadline, after, spares_owner=spares_owner)
+        with keep_in_place(self._table().storage):
+            claim = self.ownership.claim(deadline, after, spares_owner=spares_owner)
         try:
             # After the claim: who adds a rule commits it before they claim all regions (ADR 43).
             claim.newest = self._table()
@@ -383,6 +387,7 @@ class RegionWriter:
         """Drop the claim, and return whether the append in doubt arrived."""
         self.counters.in_doubt += 1
         self._drop_claim(by_peer=doubt.by_peer, epoch=doubt.epoch)
+        self._check_place(group)
         is_forwarding = self._options.ownership is OwnershipPolicy.FORWARD
         try:
             return has_arrived(
@@ -397,8 +402,25 @@ class RegionWriter:
                 or (doubt.by_peer and is_forwarding),
             )
         except FencedError:
+            self._check_place(group)  # It may be the log of another table that was looked at.
             self.discarded.close_before(doubt.epoch + 1)  # A later claim took its position.
             raise
+
+    def _check_place(self, group: Sequence[Request]) -> None:
+        """Check after an append that the table is still where it was written.
+
+        It may have been renamed, replaced or dropped at that moment: then rows that were written before are
+        where it is now, and those that were written later are in no table (ADR 51).
+
+        Raises:
+            OutcomeUnknownError: it is not.
+        """
+        if not group[0].table.watch.is_same():
+            msg = (
+                f"{self.queue.name}: the table was renamed, replaced or dropped while rows were written; "
+                "whether it has them can't be told: look before you retry"
+            )
+            raise OutcomeUnknownError(msg)
 
     def _drop_claim(self, *, by_peer: bool, epoch: int) -> None:
         self.losses += 1
@@ -426,12 +448,22 @@ class RegionWriter:
             self._lost = lost
             raise
 
+    @staticmethod
+    def _flush_claim(claim: Claim) -> bool:
+        """Flush and release a claim; return False if another writer has it, or the table is gone."""
+        try:
+            with keep_in_place(claim.table.storage):
+                return claim.close()
+        except NotFoundError:
+            claim.abandon()
+            return False
+
     def _close_claim(self) -> bool:
         """Flush and release the region; return False if there was nothing to flush."""
         claim, self._claim = self._claim, None
         if claim is None or claim.is_lost:
             return False
-        if not claim.close():
+        if not self._flush_claim(claim):
             self._count_loss(claim.epoch)
             self._lost = claim
             return False

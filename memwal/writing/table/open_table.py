@@ -20,6 +20,7 @@ from memwal.base.index_details import (
 )
 from memwal.base.table_mark import mark_table, read_table_mark
 from memwal.creating.columns import TABLE_ID, list_key_columns, list_not_null_columns
+from memwal.creating.tables import table_exists
 from memwal.errors import InvalidInputError, NotFoundError, PreconditionError, UnavailableError
 from memwal.regions.region_ids import detect_bucket_hash
 from memwal.rules import RowRules, read_row_rules
@@ -141,8 +142,13 @@ class OpenTable:
         mark = read_table_mark(storage)
         for _ in range(_ATTEMPTS):
             began, directory = time.monotonic(), _identify_versions_directory(storage)
-            dataset = _open_newest_dataset(name, storage, session)
-            details = read_index_details(storage, dataset.version)
+            try:
+                dataset = _open_newest_dataset(name, storage, session)
+                details = read_index_details(storage, dataset.version)
+            except NotFoundError:
+                if not table_exists(storage):
+                    raise
+                continue  # Another table has just taken its place (ADR 51).
             if details is None:
                 raise _no_mem_wal_error(name)
             found = read_table_mark(storage)

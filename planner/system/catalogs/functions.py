@@ -11,6 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 from datafusion import ScalarUDF, SessionContext, udf
 
+from memwal.base.comments import read_column_comment
 from planner.sql.tokens import fold
 from planner.system.catalogs.fixed_settings import find_fixed_setting
 from planner.system.catalogs.pg_catalog import CLASS_OIDS, define_index, number_rule, number_schema
@@ -19,7 +20,6 @@ from planner.system.catalogs.relations import (
     Relation,
     Relations,
     quote_plainly,
-    read_column_comment,
 )
 from planner.system.catalogs.sql_types import find_type_oid, format_type
 from planner.tables.state.catalog import SCHEMA

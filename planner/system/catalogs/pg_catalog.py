@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from memwal.base.comments import read_column_comment
 from planner.system.catalogs.catalog_table import Rows, make_tables
 from planner.system.catalogs.columns import PG_COLUMNS
 from planner.system.catalogs.relations import (
@@ -21,7 +22,6 @@ from planner.system.catalogs.relations import (
     Rule,
     make_number,
     quote_plainly,
-    read_column_comment,
 )
 from planner.system.catalogs.sql_types import TYPES, PgType
 from planner.tables.state.catalog import CATALOG

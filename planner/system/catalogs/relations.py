@@ -16,6 +16,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from memwal.base.comments import read_table_comment
 from memwal.errors import LanceGatewayError
 from memwal.rules import Constraint, ConstraintKind, list_defaults
 from planner.access.visible_catalog import SYSTEM_SCHEMA, SecuredTable, VisibleCatalog
@@ -36,7 +37,6 @@ Raises:
 _Name = tuple[str, str, str]
 _FIRST_OID: Final = 16_384
 """PostgreSQL numbers its own objects below."""
-_NO_COMMENT: Final = b""
 _PLAIN_NAME: Final = re.compile("[a-z_][a-z0-9_]*")
 _LETTERS: Final[Mapping[ConstraintKind, str]] = MappingProxyType(
     {ConstraintKind.CHECK: "c", ConstraintKind.UNIQUE: "u", ConstraintKind.FOREIGN_KEY: "f"}
@@ -152,12 +152,6 @@ class Rule:
 def quote_plainly(name: str) -> str:
     """Return a name as an identifier, with quotes where it needs them."""
     return name if _PLAIN_NAME.fullmatch(name) else quote(name)
-
-
-def read_column_comment(field: pa.Field) -> str | None:
-    """Return the comment of a column; None without."""
-    comment: bytes = (field.metadata or {}).get(b"comment", _NO_COMMENT)
-    return comment.decode(errors="replace") or None
 
 
 class Relations:
@@ -288,9 +282,7 @@ def _describe_table(catalog: VisibleCatalog, table: SecuredTable) -> Relation:
             for index in base.indexes
             if index.columns and all(column in columns.names for column in index.columns)
         ]
-        comment = ((base.dataset.schema.metadata or {}).get(b"comment") or b"").decode(
-            errors="replace"
-        ) or None
+        comment = read_table_comment(base.dataset)
     writes = (
         table.access.is_unrestricted
         and catalog.access.can_write(table.name)

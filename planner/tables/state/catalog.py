@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import json
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
 
 import lance
 
@@ -20,6 +23,7 @@ from planner.tables.sources.decoded_columns import DecodedColumns
 from planner.tables.sources.keys import KeyPlaces
 from planner.tables.state.numbered_table import NumberedTable
 from planner.tables.state.past_tables import PastTables
+from planner.tables.state.scratch import Scratch
 from planner.tables.state.table import Table
 from planner.tables.state.table_state import create_session
 
@@ -30,6 +34,7 @@ TABLE_SUFFIX = ".lance"
 VIEW_SUFFIX = ".view.sql"
 MAX_NAME_BYTES = 255 - len(VIEW_SUFFIX)
 """File systems take no longer names, and a name has a suffix there."""
+_VIEW_COMMENT = "-- comment: "
 # Addresses of S3 are URLs to Lance, where these have a meaning of their own.
 _IN_URLS = frozenset("%?#")
 CACHE_BYTES = 512 << 20
@@ -39,6 +44,38 @@ _PRIVATE_COLUMNS_SHARE = 4
 """Where columns are shared, those that are not take one part in so many of a process's own cache."""
 READERS = 8
 """Threads that read regions and fragments; they mostly wait for storage or run outside the GIL."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A view, and its file: the SELECT, below a line with the comment if there is one.
+
+    Attributes:
+        select: its query.
+        comment: what it is for; None for nothing.
+    """
+
+    select: str
+    comment: str | None = None
+
+    def encode(self) -> bytes:
+        """Return the content of the file."""
+        line = f"{_VIEW_COMMENT}{json.dumps(self.comment, ensure_ascii=False)}\n" if self.comment else ""
+        return f"{line}{self.select}".encode()
+
+    @staticmethod
+    def decode(data: bytes) -> View:
+        """Read the content of a file.
+
+        Raises:
+            UnicodeDecodeError: it is not UTF-8 text.
+        """
+        text = data.decode()
+        first, _, select = text.partition("\n")
+        if first.startswith(_VIEW_COMMENT):
+            with suppress(ValueError):  # a line that somebody else wrote
+                return View(select, str(json.loads(first.removeprefix(_VIEW_COMMENT))))
+        return View(text)
 
 
 class Catalog:
@@ -73,6 +110,7 @@ class Catalog:
             index_cache_size_bytes=INDEX_CACHE_BYTES, metadata_cache_size_bytes=METADATA_CACHE_BYTES
         )
         self.past = PastTables()
+        self.scratch = Scratch(storage)
         self._tables: dict[str, Table] = {}
         self._numbered: dict[str, NumberedTable] = {}
         self._forgotten: set[str] = set()
@@ -142,6 +180,7 @@ class Catalog:
                 left[table.name] = regions
         self.executor.shutdown(wait=False, cancel_futures=True)
         self.shared.close()
+        self.scratch.close()
         return left
 
     def table_names(self) -> tuple[str, ...]:
@@ -235,25 +274,30 @@ class Catalog:
 
     def view_sql(self, name: str) -> str | None:
         """Return the SELECT of a view; None if there is no such view."""
+        view = self.view(name)
+        return None if view is None else view.select
+
+    def view(self, name: str) -> View | None:
+        """Return a view; None if there is none of that name."""
         if not _is_file_name(name):
             return None
         path = f"{name}{VIEW_SUFFIX}"
         try:
-            return self.storage.read(path).decode()
+            return View.decode(self.storage.read(path))
         except FileNotFoundError:
             return None
         except UnicodeDecodeError as error:
             msg = f"view {name!r}: {self.storage.locate(path)} is not UTF-8 text: {error}"
             raise CorruptDataError(msg) from error
 
-    def write_view(self, name: str, sql: str, *, replaces: bool) -> bool:
+    def write_view(self, name: str, view: View, *, replaces: bool) -> bool:
         """Write a view; return False if it exists and is not to be replaced.
 
         Raises:
             InvalidInputError: no view can have that name.
         """
         self.check_name(name)
-        path, data = f"{name}{VIEW_SUFFIX}", sql.encode()
+        path, data = f"{name}{VIEW_SUFFIX}", view.encode()
         if not replaces:
             return self.storage.put_if_absent(path, data)
         self.storage.put(path, data)

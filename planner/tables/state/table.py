@@ -13,7 +13,8 @@ from typing import Any
 
 from execnodes.storage.data_files import Place
 from memwal.base.table_mark import read_table_mark
-from memwal.errors import PreconditionError
+from memwal.creating import table_exists
+from memwal.errors import NotFoundError, PreconditionError
 from memwal.regions.manifest import FlushedGeneration, RegionManifest
 from memwal.regions.wal import WalEntry
 from memwal.storage.files import VERSIONS, FileIdentity, Storage
@@ -29,6 +30,8 @@ from planner.tables.state.described_snapshot import DescribedSnapshots
 from planner.tables.state.log_reader import LogReader, OwnTails
 from planner.tables.state.snapshots import Snapshots
 from planner.tables.state.table_state import TableState
+
+_ATTEMPTS = 8
 
 
 class Table:
@@ -376,6 +379,24 @@ class NewestBase:
         return self._mark is not None and read_table_mark(self._storage) == self._mark
 
     def _open_newest(self, before: BaseTable | None) -> BaseTable:
+        """Open the newest version, of one table: another one may take its place meanwhile (ADR 51).
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        for _ in range(_ATTEMPTS):
+            try:
+                opened = self._open_once(before)
+            except NotFoundError:
+                if not table_exists(self._storage):
+                    raise
+                continue
+            if opened.manifest is None or opened.manifest.is_there(self._storage):
+                return opened
+            before = opened
+        return self._open_once(before)
+
+    def _open_once(self, before: BaseTable | None) -> BaseTable:
         """Open the newest version; start with empty state if the table was recreated."""
         started = time.monotonic()
         state, expected = self.state, None

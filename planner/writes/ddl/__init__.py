@@ -3,5 +3,6 @@
 - `statement`: the reader of these statements, prepared definitions, checks of rights, and commits.
 - `types`, `options`: types of columns; options of tables and indexes.
 - `create` dispatches by the second word to `create_table`, views and `indexes`; `drop` likewise.
+- `tables`: what happens to a table as a whole.
 - `alter`: ALTER TABLE. `maintenance`: OPTIMIZE and ANALYZE.
 """

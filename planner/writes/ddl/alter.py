@@ -1,4 +1,4 @@
-"""``ALTER TABLE t ..``: enable a MemWAL; add, drop, rename and retype columns; rules, see `rules.changes`.
+"""``ALTER TABLE t ..``: columns are added, dropped, renamed and retyped; see `rules.changes` for rules.
 
 Lance and this gateway match columns by field id, so open writers, generations and log entries stay valid.
 `memwal.creating.fields` ensures that no id is used twice.
@@ -28,9 +28,6 @@ from planner.sql.dialects.translate import NATIVE
 from planner.sql.tokens import quote
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.table import Table
-from planner.writes.ddl.enable_mem_wal import EnableMemWal, read_set
-from planner.writes.ddl.indexes import check_column
-from planner.writes.ddl.key_indexes import SetKeyIndex
 from planner.writes.ddl.rules.changes import (
     RuleChange,
     SetLength,
@@ -41,7 +38,17 @@ from planner.writes.ddl.rules.changes import (
 from planner.writes.ddl.rules.columns import read_column
 from planner.writes.ddl.rules.constraints import is_constraint
 from planner.writes.ddl.rules.primary_key import AddPrimaryKey
-from planner.writes.ddl.statement import DONE, FindRows, PreparedDefinition, Reader, commit_change
+from planner.writes.ddl.statement import (
+    DONE,
+    FindRows,
+    PreparedDefinition,
+    Reader,
+    check_column,
+    commit_change,
+)
+from planner.writes.ddl.tables.enable_mem_wal import EnableMemWal, read_set
+from planner.writes.ddl.tables.key_indexes import SetKeyIndex
+from planner.writes.ddl.tables.renaming import prepare_rename
 from planner.writes.ddl.types import ColumnType, read_column_type
 from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.statement.target import check_may_write, check_writable
@@ -254,11 +261,6 @@ def read_drop(reader: Reader) -> Change:
 
 def read_rename(reader: Reader) -> Change:
     """Read ``RENAME [COLUMN] name TO name``."""
-    if reader.take("TO"):
-        raise reader.unsupported_error(
-            "Tables can't be renamed, since object stores move no directories: CREATE TABLE .. AS SELECT, "
-            "then DROP; the name stands"
-        )
     reader.take("COLUMN")
     name = reader.name("The name of a column")
     reader.expect("TO")
@@ -346,12 +348,18 @@ def prepare_alter(
     """
     reader = Reader.of(sql, "ALTER")
     what = reader.choose("what is altered", "TABLE", "VIEW", "INDEX")
-    if what != "TABLE":
+    if what == "INDEX":
         raise reader.unsupported_error(
-            f"ALTER {what} is not offered: drop it and make it anew; its name stands"
+            "ALTER INDEX is not offered: drop it and make it anew; its name stands"
         )
     if_exists = reader.take("IF", "EXISTS")
-    name = reader.table()
+    name = reader.table("a table" if what == "TABLE" else "a view")
+    if reader.take("RENAME", "TO"):
+        return prepare_rename(engine, reader, access, name, what=what, if_exists=if_exists)
+    if what == "VIEW":
+        raise reader.unsupported_error(
+            "A view can only be renamed: CREATE OR REPLACE VIEW gives it another SELECT; its name ends"
+        )
     change = _FORMS[reader.choose("what is to be done", *_FORMS)](reader)
     if reader.word == ",":
         raise reader.unsupported_error("One change at a time: a second one follows")

@@ -14,6 +14,7 @@ from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
 from planner.sql.dialects.translate import NATIVE
 from planner.sql.tokens import quote
+from planner.tables.state.catalog import View
 from planner.writes.ddl.create_table import prepare_create_table
 from planner.writes.ddl.indexes import prepare_create_index
 from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, check_may_create
@@ -88,6 +89,10 @@ def prepare_create_view(
     if skips and replaces:
         raise reader.error("OR REPLACE and IF NOT EXISTS exclude each other; the name stands")
     name = reader.table("a view")
+    comment = None
+    if reader.take("COMMENT"):
+        reader.take("=")
+        comment = reader.string("a comment")
     if reader.word == "(":
         raise reader.unsupported_error(
             "Names of columns are not offered here: use AS in the SELECT; they stand"
@@ -113,7 +118,7 @@ def prepare_create_view(
             msg = f"{name!r} is a table: DROP TABLE it first, or choose another name"
             raise AlreadyExistsError(msg)
         check()
-        if not catalog.write_view(name, select, replaces=replaces) and not skips:
+        if not catalog.write_view(name, View(select, comment), replaces=replaces) and not skips:
             msg = f"view {name!r} exists already: use OR REPLACE to replace it"
             raise AlreadyExistsError(msg)
         return DONE

@@ -2,193 +2,27 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import pyarrow as pa
-from lance.fragment import FragmentMetadata
 
-from memwal.creating import (
-    build_stored_schema,
-    create_dataset,
-    delete_table,
-    list_key_columns,
-    list_not_null_columns,
-    table_exists,
-    write_fragments,
-)
-from memwal.creating.key_index import (
-    check_key_index,
-    encode_key_index,
-    list_default_columns,
-    list_wanted_columns,
-)
-from memwal.errors import AlreadyExistsError, InvalidInputError, LanceGatewayError, UnavailableError
-from memwal.rules import Constraint, RowRules, build_row_rules
-from memwal.storage.files import Storage
+from memwal.creating import build_stored_schema, list_key_columns, list_not_null_columns
+from memwal.creating.key_index import check_key_index, list_default_columns, list_wanted_columns
+from memwal.errors import InvalidInputError
+from memwal.rules import Constraint
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
 from planner.sql.references import QUERY_STARTS
 from planner.sql.tokens import quote
-from planner.tables.state.catalog import Catalog
-from planner.writes.ddl.key_indexes import build_key_indexes
 from planner.writes.ddl.options import format_region_spec, read_table_options
 from planner.writes.ddl.rules.columns import COMMENT, ColumnDefinition, read_column
 from planner.writes.ddl.rules.constraints import build_constraints, is_constraint, read_constraint
 from planner.writes.ddl.statement import PreparedDefinition, Reader, check_may_create
+from planner.writes.ddl.tables.making import Mode, create_table
 from planner.writes.dml.prepared_write import WriteResult
-from planner.writes.dml.reading.read_rows import find_repeated_key, format_key, select_distinct_keys
-
-logger = logging.getLogger(__name__)
-
-Mode = Literal["fail", "skip", "replace"]
-_NO_OPTIONS: Mapping[str, str] = {}
-
-
-def create_table(
-    catalog: Catalog,
-    name: str,
-    schema: pa.Schema,
-    primary_key: Sequence[str] = (),
-    *,
-    options: Mapping[str, str] = _NO_OPTIONS,
-    constraints: Sequence[Constraint] = (),
-    mode: Mode = "fail",
-    rows: Callable[[], Iterator[pa.RecordBatch]] | None = None,
-) -> bool:
-    """Create a table in one atomic step; of several concurrent calls the first creates it.
-
-    A table that is replaced is dropped first. Readers may find no table in between, but never a mixture.
-
-    Args:
-        catalog: catalog of the table.
-        name: name in the catalog; must not be that of a view.
-        schema: names and types; columns that are not nullable are NOT NULL.
-        primary_key: columns in key order; () for none, or for the option of that name.
-        options: see `planner.writes.ddl.options.TABLE_OPTIONS`.
-        constraints: named constraints; they fit the columns.
-        mode: what to do if the table exists: "fail", "skip" or "replace".
-        rows: yields the first rows, with columns of `schema` by position; the table is created with them. Not
-            called if no table is created.
-
-    Returns:
-        Whether this call created the table.
-
-    Raises:
-        AlreadyExistsError: a table or view of that name exists.
-        LanceGatewayError: the columns, key or options are invalid.
-    """
-    parsed = read_table_options(options)
-    if primary_key and parsed.primary_key is not None and tuple(primary_key) != parsed.primary_key:
-        msg = f"the primary key is given twice: ({', '.join(primary_key)}) and {options['primary_key']!r}"
-        raise InvalidInputError(msg)
-    key = tuple(primary_key) or parsed.primary_key or ()
-    declared = build_stored_schema(schema, key)
-    check_key_index(parsed.key_index or (), key)
-    storage = catalog.locate_table(name)
-    if catalog.view_sql(name) is not None:
-        msg = f"{name!r} is a view: DROP VIEW it first, or choose another name"
-        raise AlreadyExistsError(msg)
-    exists = table_exists(storage)
-    if exists and mode != "replace":
-        return _skip_existing(name, mode)
-    # A rehearsal finds errors before anything is written or dropped.
-    config: dict[str, str | None] = {one.key: one.encode() for one in constraints}
-    if parsed.key_index is not None:
-        config |= encode_key_index(parsed.key_index)
-    create_dataset(storage, declared, options=parsed.mem_wal, config=config, rehearse=True)
-    fragments: list[FragmentMetadata] = []
-    if rows is not None:
-        rules = build_row_rules(name, declared, constraints)
-        fragments = _write_rows(storage, rows(), declared, key, rules)
-    if exists:
-        catalog.forget(name)
-        delete_table(storage, keep=_list_files(fragments))
-    if not create_dataset(storage, declared, fragments, parsed.mem_wal, config=config):
-        _discard(storage, fragments)
-        return _skip_existing(name, mode)
-    catalog.forget(name)
-    if fragments:
-        _index_key(catalog, name)
-    return True
-
-
-def _index_key(catalog: Catalog, name: str) -> None:
-    """Build the indexes of the key of a table that was created with rows; the table is there without, too."""
-    try:
-        build_key_indexes(catalog.table(name))
-    except LanceGatewayError as error:
-        logger.warning("table %r was created without an index on its key: %s", name, error)
-
-
-def _skip_existing(name: str, mode: Mode) -> bool:
-    if mode == "skip":
-        return False
-    msg = f"table {name!r} exists already: use IF NOT EXISTS to leave it, or OR REPLACE to drop it first"
-    raise AlreadyExistsError(msg)
-
-
-def _list_files(fragments: Sequence[FragmentMetadata]) -> list[str]:
-    return [f"data/{file.path}" for fragment in fragments for file in fragment.files]
-
-
-def _discard(storage: Storage, fragments: Sequence[FragmentMetadata]) -> None:
-    for path in _list_files(fragments):
-        storage.delete(path)
-
-
-def _write_rows(
-    storage: Storage, rows: Iterator[pa.RecordBatch], schema: pa.Schema, key: Sequence[str], rules: RowRules
-) -> list[FragmentMetadata]:
-    """Write the data files of the first rows.
-
-    Raises:
-        InvalidInputError: a row violates a rule, a NOT NULL column has a NULL, or two rows have the same key.
-    """
-    keys: list[pa.Table] = []
-    failures: list[Exception] = []
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        try:
-            yield from convert_batches()
-        except Exception as error:
-            # Lance would wrap the error.
-            failures.append(error)
-            raise
-
-    def convert_batches() -> Iterator[pa.RecordBatch]:
-        for batch in rows:
-            columns = [
-                column if column.type.equals(field.type) else column.cast(field.type)
-                for column, field in zip(batch.columns, schema, strict=True)
-            ]
-            for name in list_not_null_columns(schema):
-                if columns[schema.get_field_index(name)].null_count:
-                    msg = f"column {name!r} is NOT NULL, and a row has NULL there"
-                    raise InvalidInputError(msg)
-            kept = pa.record_batch(columns, schema=schema)
-            rules.check(pa.Table.from_batches([kept]))
-            if key:
-                keys.append(pa.Table.from_batches([kept.select(list(key))]))
-            yield kept
-        every = pa.concat_tables(keys) if keys else None
-        twice = None if every is None else find_repeated_key(every, key)
-        if every is not None and twice is not None:
-            count = every.num_rows - select_distinct_keys(every, key).num_rows
-            msg = f"{count} row(s) have the key of another one, such as {format_key(twice)}"
-            raise InvalidInputError(msg)
-
-    try:
-        return write_fragments(storage, pa.RecordBatchReader.from_batches(schema, batches()))
-    except (OSError, ValueError) as error:
-        if failures:
-            raise failures[0] from None
-        msg = f"rows can't be written below {storage.uri}: {error}"
-        raise UnavailableError(msg) from error
 
 
 @dataclass

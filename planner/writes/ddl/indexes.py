@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
 
+from memwal.creating.index_groups import INDEX_GROUP, encode_index_group, list_index_groups
 from memwal.creating.index_types import FULL_TEXT, INDEX_TYPES, IndexType
 from memwal.errors import (
     AlreadyExistsError,
@@ -23,13 +25,16 @@ from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.tables.sources.base_table import BaseTable
-from planner.writes.ddl.key_indexes import give_up_key_index
+from planner.tables.state.table import Table
 from planner.writes.ddl.options import check_option_names, parse_value
-from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, commit_change
+from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, check_column, commit_change
+from planner.writes.ddl.tables.key_indexes import give_up_key_index
 from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.statement.target import check_may_write, check_writable
 
 _TYPES: Final = MappingProxyType({**INDEX_TYPES, FULL_TEXT: INDEX_TYPES["INVERTED"]})
+_OF_SEVERAL_COLUMNS: Final = frozenset({"BTREE", "BITMAP", "ZONEMAP", "BLOOMFILTER"})
+"""Types of which one index for each column finds what one of several columns would."""
 _BITS: Final = frozenset({4, 8})
 
 
@@ -108,44 +113,79 @@ def prepare_create_index(
     if reader.take("USING"):
         kind = reader.choose("a type of index", *_TYPES)
     columns = [column for column, _ in reader.read_name_list("A column")]
-    if len(columns) > 1:
-        raise reader.unsupported_error("An index has one column; the list of columns ends")
     if kind == "BTREE" and reader.take("USING"):
         kind = reader.choose("a type of index", *_TYPES)
     options = reader.options() if reader.take("WITH") else {}
     reader.expect_end()
-    column = columns[0]
+    if len(columns) > 1 and (kind not in _OF_SEVERAL_COLUMNS or len(set(columns)) < len(columns)):
+        msg = (
+            f"an index of type {kind} is of one column, and this one would be of {', '.join(columns)}: make "
+            "one for each"
+        )
+        raise UnsupportedError(msg)
     check_may_write(engine, table_name, access)
     check_writable(engine, table_name)
     base = engine.catalog.table(table_name).base()
-    check_column(base, column)
-    index_name = name or f"{column}_idx"
-    call = read_index_options(kind, base.schema.field(column), options)
+    for column in columns:
+        check_column(base, column)
+    index_name = name or f"{'_'.join(columns)}_idx"
+    calls = {column: read_index_options(kind, base.schema.field(column), options) for column in columns}
 
     def create(_control: RunControl | None) -> WriteResult:
         check_may_write(engine, table_name, access)
         table = engine.catalog.table(table_name)
-        if index_name in list_index_names(table.base()) and not replaces:
+        if _has_index(table.base(), index_name) and not replaces:
             if skips:
                 return DONE
             msg = f"table {table_name!r} has an index {index_name!r} already: use IF NOT EXISTS"
             raise AlreadyExistsError(msg)
-        if call.kind.is_vector and not table.base().dataset.count_rows():
+        if calls[columns[0]].kind.is_vector and not table.base().dataset.count_rows():
             msg = (
                 f"an index of type {kind} is trained on rows of the base table, and table {table_name!r} has "
                 "none there yet: merge its generations first"
             )
             raise PreconditionError(msg)
-        commit_change(
-            table,
-            f"make index {index_name!r}",
-            lambda dataset: call.build(dataset, column, index_name, replaces),
-        )
+        if len(columns) == 1:
+            _build_index(table, calls[columns[0]], columns[0], index_name, replaces=replaces)
+        else:
+            _build_group(table, calls, index_name, replaces=replaces)
         # Open writers don't maintain the index; those opened after the flush do.
         table.writer().flush()
         return DONE
 
     return PreparedDefinition(reader.text.sql, create, table_name)
+
+
+def _build_index(table: Table, call: IndexCall, column: str, name: str, *, replaces: bool) -> None:
+    commit_change(table, f"make index {name!r}", lambda dataset: call.build(dataset, column, name, replaces))
+
+
+def _build_group(table: Table, calls: Mapping[str, IndexCall], name: str, *, replaces: bool) -> None:
+    """Build an index for each column, but for those that have one of this type; safe to repeat."""
+    base = table.base()
+    known = list_index_groups(base.dataset).get(name, ())
+    others = [index for index in base.indexes if index.name not in known]
+    indexed = {(column, index.type.upper()) for index in others for column in index.columns}
+    names = {
+        column: f"{name}_{column}"
+        for column, call in calls.items()
+        if (column, call.kind.name) not in indexed
+    }
+    if replaces and known:
+        _drop_index(table, name)
+    # First: whoever dies below leaves an index that is built by another attempt.
+    entry = dict(encode_index_group(name, tuple(names.values())))
+    commit_change(table, f"record index {name!r}", lambda dataset: dataset.update_config(entry))
+    for column, one in names.items():
+        if replaces or one not in list_index_names(table.base()):
+            _build_index(table, calls[column], column, one, replaces=replaces)
+
+
+def _has_index(base: BaseTable, name: str) -> bool:
+    """Return whether a table has an index of that name, whole also where it is one for each column."""
+    names = list_index_names(base)
+    group = list_index_groups(base.dataset).get(name)
+    return name in names or (group is not None and set(group) <= set(names))
 
 
 def prepare_drop_index(
@@ -165,7 +205,7 @@ def prepare_drop_index(
         owners = [table_name] if table_name is not None else _find_tables_with_index(engine, access, name)
         if table_name is not None:
             check_may_write(engine, table_name, access)
-            if name not in list_index_names(engine.catalog.table(table_name).base()):
+            if not _knows_index(engine.catalog.table(table_name).base(), name):
                 owners = []
         if len(owners) > 1:
             msg = f"tables {', '.join(sorted(owners))} all have an index {name!r}: DROP INDEX {name} ON one"
@@ -184,21 +224,41 @@ def prepare_drop_index(
         owner = find()
         if owner is None:
             return DONE
-        table = engine.catalog.table(owner)
-        details = table.base().details
-        if details is not None and name in details.maintained_indexes:
-            msg = (
-                f"table {owner!r} names index {name!r} as one that its writers maintain, so they look for "
-                "it: it can't be dropped"
-            )
-            raise PreconditionError(msg)
-        table.writer().flush()
-        # Before the index is gone: upkeep must not build it again.
-        give_up_key_index(table, name)
-        commit_change(table, f"drop index {name!r}", lambda dataset: dataset.drop_index(name))
+        _drop_index(engine.catalog.table(owner), name)
         return DONE
 
     return PreparedDefinition(reader.text.sql, drop, target)
+
+
+def _drop_index(table: Table, name: str) -> None:
+    """Drop an index, or all that were made for its columns; safe to repeat."""
+    base = table.base()
+    present = list_index_names(base)
+    group = list_index_groups(base.dataset).get(name)
+    names = [name] if name in present or group is None else [one for one in group if one in present]
+    for one in names:
+        if base.details is not None and one in base.details.maintained_indexes:
+            msg = (
+                f"table {table.name!r} names index {one!r} as one that its writers maintain, so they look "
+                "for it: it can't be dropped"
+            )
+            raise PreconditionError(msg)
+    table.writer().flush()
+    for one in names:
+        # Before the index is gone: upkeep must not build it again.
+        give_up_key_index(table, one)
+        commit_change(table, f"drop index {one!r}", partial(_drop_from, name=one))
+    if group is not None:
+        key = INDEX_GROUP + name
+        commit_change(table, f"forget index {name!r}", lambda dataset: dataset.delete_config_keys([key]))
+
+
+def _drop_from(dataset: Any, name: str) -> None:  # noqa: ANN401 - lance types
+    dataset.drop_index(name)
+
+
+def _knows_index(base: BaseTable, name: str) -> bool:
+    return name in list_index_names(base) or name in list_index_groups(base.dataset)
 
 
 def list_index_names(base: BaseTable) -> tuple[str, ...]:
@@ -206,25 +266,12 @@ def list_index_names(base: BaseTable) -> tuple[str, ...]:
     return tuple(index.name for index in base.indexes)
 
 
-def check_column(base: BaseTable, column: str) -> None:
-    """Check that a table has a column.
-
-    Raises:
-        NotFoundError: it has not; suggests similar names.
-    """
-    if column not in base.schema.names:
-        close = get_close_matches(column, base.schema.names, n=3)
-        hint = f"did you mean {' or '.join(close)}?" if close else f"it has {', '.join(base.schema.names)}"
-        msg = f"table {base.name!r} has no column {column!r}: {hint}"
-        raise NotFoundError(msg)
-
-
 def _find_tables_with_index(engine: QueryPlanner, access: Access, name: str) -> list[str]:
     tables = []
     visible = engine.visible_catalog(access)
     for table in visible.table_names():
         try:
-            if name in list_index_names(visible.table(table).base):
+            if _knows_index(visible.table(table).base, name):
                 tables.append(table)
         except LanceGatewayError:
             continue  # A table that can't be read does not fail the others.
@@ -234,7 +281,8 @@ def _find_tables_with_index(engine: QueryPlanner, access: Access, name: str) -> 
 def _unknown_index_error(engine: QueryPlanner, name: str, table: str | None) -> NotFoundError:
     if table is None:
         return NotFoundError(f"no table has an index {name!r}")
-    names = list_index_names(engine.catalog.table(table).base())
+    base = engine.catalog.table(table).base()
+    names = (*list_index_names(base), *list_index_groups(base.dataset))
     close = get_close_matches(name, names, n=1)
     hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(names) or 'none'}"
     return NotFoundError(f"table {table!r} has no index {name!r}: {hint}")

@@ -14,8 +14,8 @@ from planner.scans.settings import SessionSettings
 from planner.sql.tokens import quote
 from planner.tables.state.table import Table
 from planner.writes.ddl.indexes import list_index_names
-from planner.writes.ddl.key_indexes import build_key_indexes
 from planner.writes.ddl.statement import PreparedDefinition, Reader, commit_change
+from planner.writes.ddl.tables.key_indexes import build_key_indexes
 from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.statement.target import check_may_write, check_writable
 

@@ -10,13 +10,15 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from memwal.base import versions
+from memwal.base.table_place import keep_in_place
 from memwal.base.versions import Outcome
-from memwal.errors import InvalidInputError, PermissionDeniedError
+from memwal.errors import InvalidInputError, NotFoundError, PermissionDeniedError
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.sql.statement_reader import StatementReader
 from planner.sql.tokens import QUOTED, STRING, tokenize
+from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.table import Table
 from planner.writes.dml.prepared_write import PreparedWrite, WriteResult
 from planner.writes.dml.statement.target import check_writable, resolve_table_name
@@ -136,6 +138,19 @@ def check_may_create(engine: QueryPlanner, name: str, access: Access) -> None:
     check_writable(engine, name)
 
 
+def check_column(base: BaseTable, column: str) -> None:
+    """Check that a table has a column.
+
+    Raises:
+        NotFoundError: it has not; suggests similar names.
+    """
+    if column not in base.schema.names:
+        close = get_close_matches(column, base.schema.names, n=3)
+        hint = f"did you mean {' or '.join(close)}?" if close else f"it has {', '.join(base.schema.names)}"
+        msg = f"table {base.name!r} has no column {column!r}: {hint}"
+        raise NotFoundError(msg)
+
+
 def commit_change(table: Table, what: str, change: Callable[[Any], Outcome]) -> Outcome:
     """Commit a change to the newest version of a base table, and retry it if another commit came first.
 
@@ -150,8 +165,9 @@ def commit_change(table: Table, what: str, change: Callable[[Any], Outcome]) -> 
     """
 
     def attempt() -> Outcome:
-        dataset = table.base().dataset
-        outcome = change(dataset.checkout_version(dataset.latest_version))
+        with keep_in_place(table.storage):
+            dataset = table.base().dataset
+            outcome = change(dataset.checkout_version(dataset.latest_version))
         table.base()  # So the next statement sees the change, even if versions are rarely checked.
         return outcome
 

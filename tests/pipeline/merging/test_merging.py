@@ -1,17 +1,23 @@
 """What merging does to a table, and what it never does."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import NotFoundError, PreconditionError, UnsupportedError
+from memwal.base import table_place
+from memwal.errors import NotFoundError, PreconditionError, UnavailableError, UnsupportedError
+from pipeline.cleaning import clean
+from pipeline.indexing import maintain
 from pipeline.jobs.lake import Lake, LakeTable, TableState
 from pipeline.jobs.runners import Threads
 from pipeline.merging import MergePolicy, merge
 from pipeline.merging.winners import check_key
+from pipeline.snapshotting import snapshot
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
 from tests.support.gateways import EngineGateway
@@ -41,6 +47,35 @@ def test_the_base_table_has_the_newest_rows_and_the_progress(kept: MergedTable):
     kept.check()
     assert (report.table, report.regions, report.generations, report.left) == ("t", 3, 6, 0)
     assert (report.upserted, report.deleted, len(report.batches)) == (9, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "job",
+    [merge, maintain, snapshot, partial(clean, delete=True)],
+    ids=["merge", "maintain", "snapshot", "clean"],
+)
+def test_nobody_moves_a_table_while_a_job_works_on_it(
+    kept: MergedTable, monkeypatch: pytest.MonkeyPatch, job: Callable[[LakeTable], object]
+):
+    """Another table that takes its place would get what the job commits."""
+    kept.put(row(1, "new"))
+    kept.flush()
+    reads: list[bool] = []
+    monkeypatch.setattr(table_place, "_WAIT_SECONDS", 0.0)
+    find_dataset = LakeTable.dataset
+
+    def read(table: LakeTable, version: int | str | None = None) -> object:
+        with pytest.raises(UnavailableError, match="merged"), table_place.reserve_place(table.storage):
+            pass
+        reads.append(True)
+        return find_dataset(table, version)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LakeTable, "dataset", read)
+        job(kept.lake_table)
+    assert reads
+    with table_place.reserve_place(kept.lake_table.storage):
+        pass
 
 
 def test_a_second_merge_finds_nothing(kept: MergedTable):

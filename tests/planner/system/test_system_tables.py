@@ -25,6 +25,7 @@ NAMES = [
     "tables",
     "tags",
     "versions",
+    "views",
     "writers",
 ]
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.int64())])

@@ -29,11 +29,10 @@ from memwal.rules import (
 from planner.sql.tokens import quote
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.table import Table
-from planner.writes.ddl.indexes import check_column
 from planner.writes.ddl.rules.constraints import build_constraints, read_constraint
 from planner.writes.ddl.rules.defaults import read_default, set_default
 from planner.writes.ddl.rules.primary_key import AddPrimaryKey
-from planner.writes.ddl.statement import FindRows, Reader, commit_change
+from planner.writes.ddl.statement import FindRows, Reader, check_column, commit_change
 from planner.writes.ddl.types import ColumnType
 from planner.writes.dml.reading.read_rows import format_key
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 import lance
 import pyarrow as pa
 
+from memwal.base.table_place import keep_in_place
 from memwal.base.versions import ATTEMPTS, commit_next
 from memwal.creating import declare_key
 from memwal.creating.fields import replace_fields
 from memwal.errors import AlreadyExistsError, PreconditionError, UnavailableError
 from planner.sql.tokens import quote
 from planner.tables.state.table import Table
-from planner.writes.ddl.indexes import check_column
-from planner.writes.ddl.statement import FindRows
+from planner.writes.ddl.statement import FindRows, check_column
 from planner.writes.dml.reading.read_rows import format_key
 
 _COUNT = "rows#"
@@ -68,7 +68,9 @@ class AddPrimaryKey:
             if table.base() is not base:
                 continue  # The rows may have been read in a later version.
             schema = replace_fields(base.dataset, declare_key(base.dataset.schema, self.columns))
-            if commit_next(table.storage, base.version, lance.LanceOperation.Project(schema)):
+            with keep_in_place(table.storage):
+                is_committed = commit_next(table.storage, base.version, lance.LanceOperation.Project(schema))
+            if is_committed:
                 table.base()
                 return
         msg = (

@@ -37,6 +37,8 @@ CHANGES = (
     "CREATE INDEX ON {t} (text)",
     "ALTER TABLE {t} ADD COLUMN more BIGINT",
     "ALTER TABLE {t} SET (memwal = true)",
+    "ALTER TABLE {t} RENAME TO other",
+    "COMMENT ON TABLE {t} IS 'other'",
     "DROP TABLE {t}",
     "DROP TABLE IF EXISTS {t}",
     "OPTIMIZE {t}",

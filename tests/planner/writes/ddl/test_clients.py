@@ -9,7 +9,7 @@ import pyarrow.fs
 import pytest
 from pyarrow import flight
 
-from memwal.errors import AlreadyExistsError, NotFoundError
+from memwal.errors import AlreadyExistsError, NotFoundError, UnsupportedError
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
 from protos import flight_sql_pb2 as sql
@@ -72,8 +72,11 @@ def test_tables_come_and_go_on_s3(s3_location: tuple[str, dict[str, str]], tmp_p
     first("CREATE TABLE u (PRIMARY KEY (id)) AS SELECT * FROM t")
     first("CREATE OR REPLACE TABLE u (PRIMARY KEY (id)) AS SELECT * FROM u WHERE id < 10")
     assert first("SELECT id, n FROM u ORDER BY id") == [(1, None), (2, None)]
-    first("CREATE VIEW v AS SELECT count(*) AS n FROM u")
+    first("CREATE VIEW w AS SELECT count(*) AS n FROM u")
+    first("ALTER VIEW w RENAME TO v")
     assert second("SELECT n FROM v") == [(2,)]
+    with pytest.raises(UnsupportedError, match="object stores move no directories"):
+        first("ALTER TABLE t RENAME TO t2")
     for statement in ("DROP VIEW v", "DROP TABLE u", "DROP TABLE t"):
         first(statement)
     assert first.engine.catalog.names() == ()

@@ -9,7 +9,7 @@ import pytest
 
 from memwal.creating import list_key_columns
 from memwal.errors import AlreadyExistsError, InvalidInputError, LanceGatewayError
-from planner.writes.ddl.create_table import create_table
+from planner.writes.ddl.tables.making import create_table
 
 Sql = Any
 SERIES = "SELECT value AS id, concat('n', value) AS name FROM generate_series(1, {}) AS s(value)"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memwal.errors import NotFoundError, UnavailableError
+from memwal.errors import UnavailableError
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
 from tests.planner.writes.ddl.conftest import EAGER, Gateway
@@ -37,10 +37,7 @@ def check_create(sql: Sql, again: Sql) -> None:
 
 def check_replaced(sql: Sql, again: Sql) -> None:
     for gateway in (sql, again):
-        try:
-            assert gateway("SELECT * FROM t ORDER BY id") in (OLD, NEW)
-        except NotFoundError:
-            assert gateway("SELECT table_name FROM system.tables") == []
+        assert gateway("SELECT * FROM t ORDER BY id") in (OLD, NEW)
     sql(REPLACE)
     assert sql("SELECT * FROM t ORDER BY id") == again("SELECT * FROM t ORDER BY id") == NEW
     sql("INSERT INTO t VALUES (2, 'newer')")
@@ -56,6 +53,16 @@ def check_dropped(sql: Sql, again: Sql) -> None:
     assert sql("SELECT * FROM t ORDER BY id") == OLD
 
 
+def check_renamed(sql: Sql, again: Sql) -> None:
+    (name,) = (name for (name,) in sql("SELECT table_name FROM system.tables"))
+    assert again("SELECT table_name FROM system.tables") == [(name,)]
+    assert sql(f"SELECT * FROM {name} ORDER BY id") == again(f"SELECT * FROM {name} ORDER BY id") == OLD
+    if name == "t":
+        sql("ALTER TABLE t RENAME TO u")
+    again("INSERT INTO u VALUES (4, 'new')")
+    assert sql("SELECT * FROM u ORDER BY id") == again("SELECT * FROM u ORDER BY id") == [*OLD, (4, "new")]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["before", "after"])
 @pytest.mark.parametrize(
@@ -64,6 +71,7 @@ def check_dropped(sql: Sql, again: Sql) -> None:
         pytest.param(MAKE.format(""), check_create, id="create"),
         pytest.param(REPLACE, check_replaced, id="replace"),
         pytest.param("DROP TABLE t", check_dropped, id="drop"),
+        pytest.param("ALTER TABLE t RENAME TO u", check_renamed, id="rename"),
     ],
 )
 def test_any_call_may_fail(root: Path, statement: str, check: Callable[[Sql, Sql], None], how: How) -> None:

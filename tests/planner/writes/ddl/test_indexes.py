@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from memwal.errors import AlreadyExistsError, InvalidInputError
+from memwal.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from tests.support import manifests
 from tests.support.merging import merge_generations
 
@@ -179,3 +179,31 @@ def test_changes_of_two_gateways_race_and_each_is_done(
         one.name for one in filled.engine.catalog.table("t").base().indexes
     }
     assert other("SELECT count(*) FROM t") == [(ROWS + 20,)]
+
+
+def test_an_index_over_several_columns_is_one_for_each_and_goes_as_one(filled: Sql) -> None:
+    indexes = "SELECT index_name, type, columns FROM system.indexes WHERE table_name = 't' ORDER BY 1"
+    query = "SELECT count(*) FROM t WHERE n = 3 AND name = 'word5'"
+    before = filled(query)
+    filled("CREATE INDEX id_idx ON t (id)")
+    filled("CREATE INDEX both ON t (n, name, id)")
+    made = [("both_n", "BTree", ["n"]), ("both_name", "BTree", ["name"]), ("id_idx", "BTree", ["id"])]
+    assert filled(indexes) == made  # the key had one already
+    assert filled(query) == before
+    with pytest.raises(AlreadyExistsError, match="'both' already"):
+        filled("CREATE INDEX both ON t (n, name)")
+    filled("CREATE INDEX IF NOT EXISTS both ON t (n, name)")
+    filled("CREATE INDEX ON t USING BITMAP (n, name)")
+    assert [name for name, _, _ in filled(indexes)][:2] == ["both_n", "both_name"]
+    filled("DROP INDEX n_name_idx")
+    # As one that was cut short left it.
+    filled("DROP INDEX both_n ON t")
+    filled("CREATE INDEX both ON t (n, name)")
+    assert filled(indexes) == made
+    filled("CREATE OR REPLACE INDEX both ON t USING BITMAP (n, id)")
+    assert filled(indexes) == [("both_id", "Bitmap", ["id"]), ("both_n", "Bitmap", ["n"]), made[2]]
+    filled("DROP INDEX both")
+    assert filled(indexes) == made[2:]
+    filled("DROP INDEX IF EXISTS both ON t")
+    with pytest.raises(NotFoundError):
+        filled("DROP INDEX both")

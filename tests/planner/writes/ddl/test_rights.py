@@ -17,6 +17,7 @@ STATEMENTS = (
     "DROP INDEX n_idx ON t",
     "DROP TABLE t",
     "DROP TABLE IF EXISTS t",
+    "ALTER TABLE t RENAME TO u",
     "OPTIMIZE t",
     "ANALYZE t",
 )
@@ -102,3 +103,17 @@ def test_who_may_write_may_define(lake: Sql) -> None:
     lake("DROP VIEW v", OWNER)
     lake("DROP TABLE t", OWNER)
     lake("CREATE TABLE t (n INT)", OWNER)
+
+
+def test_a_renamed_table_is_seen_by_those_who_have_a_grant_for_its_new_name(lake: Sql) -> None:
+    lake("INSERT INTO t VALUES (1)")
+    mover = Principal({"t": ALL, "u": ALL}, writes=frozenset({"t", "u"}))
+    with pytest.raises(PermissionDeniedError, match="may not make a table or view 'v'"):
+        lake("ALTER TABLE t RENAME TO v", mover)
+    lake("ALTER TABLE t RENAME TO u", mover)
+    assert lake("SELECT * FROM u", BLIND) == [(1,)]
+    with pytest.raises(NotFoundError):
+        lake("SELECT * FROM t", READER)
+    lake("CREATE VIEW v AS SELECT 1 AS n")
+    with pytest.raises(PermissionDeniedError):
+        lake("ALTER VIEW v RENAME TO w", OWNER)

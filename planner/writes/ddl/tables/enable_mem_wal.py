@@ -15,9 +15,9 @@ from memwal.errors import AlreadyExistsError, InvalidInputError, PreconditionErr
 from memwal.quantities import parse_truth
 from memwal.regions.manifest import list_regions
 from planner.tables.state.table import Table
-from planner.writes.ddl.key_indexes import SetKeyIndex
 from planner.writes.ddl.options import parse_key_index, parse_value, read_table_options
 from planner.writes.ddl.statement import Reader, commit_change
+from planner.writes.ddl.tables.key_indexes import SetKeyIndex
 
 DISCARD_REGIONS: Final = "discard_regions"
 
