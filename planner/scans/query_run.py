@@ -113,7 +113,12 @@ class QueryRun:
         return scan
 
     def table(self, shared: Table) -> Table:
-        """Return a table of the catalog as this run reads it; see `planner.scans.run_tables`."""
+        """Return a table of the catalog as this run reads it.
+
+        In a transaction that is its snapshot with its own rows; see also `planner.scans.run_tables`.
+        """
+        if self.control.transaction is not None:
+            shared = self.control.transaction.table(shared)
         return shared if self._tables is None else self._tables.table(shared)
 
     def take_snapshot(self, table: Table) -> TableSnapshot:
