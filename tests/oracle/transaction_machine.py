@@ -8,9 +8,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from memwal.errors import ConflictError
-from planner.bridge.run_control import RunControl
-from planner.engine import PreparedQuery
-from planner.writes.transactions import Transaction
 from tests.oracle import queries
 from tests.oracle.answers import Oracle
 from tests.oracle.changes import CHANGES, Change, Target
@@ -18,12 +15,11 @@ from tests.oracle.jobs import MERGES
 from tests.oracle.model import Cells, Key, TableModel
 from tests.oracle.subject import Subject
 from tests.oracle.writing_machine import WritingHistories
-from tests.support.gateways import EngineGateway
+from tests.support.gateways import EngineGateway, EngineTransaction
 from tests.support.results import assert_same_rows
 
 BLIND = frozenset({"insert values", "insert parameters", "insert many", "insert query"})
 """Changes that don't depend on the rows of their keys."""
-_MAX_BYTES = 64 << 20
 
 
 class _Seen:
@@ -66,20 +62,20 @@ class TransactionHistories(WritingHistories):
     def transact(self, data: Any) -> None:
         gateway = data.draw(st.sampled_from(self.gateways))
         assert isinstance(gateway, EngineGateway)
-        transaction = Transaction(gateway.engine, _MAX_BYTES)
+        transaction = EngineTransaction(gateway)
         seen = [_Seen(subject) for subject in self.subjects]
-        self._ask(data, gateway, transaction, seen)
+        self._ask(data, transaction, seen)
         for _ in range(data.draw(st.integers(1, 4), label="steps of the transaction")):
             step = data.draw(st.sampled_from(("change", "change", "change", "others", "merge", "flush")))
             if step == "change":
-                self._change_in(data, gateway, transaction, seen)
+                self._change_in(data, transaction, seen)
             elif step == "others":
                 self._change(data)
             elif step == "merge":
                 self._run_job(data, MERGES[data.draw(st.sampled_from(sorted(MERGES)))])
             else:
                 self.gateway_flushes(data)
-            self._ask(data, gateway, transaction, seen)
+            self._ask(data, transaction, seen)
         self._end(transaction, seen, commits=data.draw(st.integers(0, 3), label="rolls back if 0") > 0)
         self.check(data)
 
@@ -88,34 +84,28 @@ class TransactionHistories(WritingHistories):
         """There are many other steps."""
         self.transact(data)
 
-    def _change_in(
-        self, data: Any, gateway: EngineGateway, transaction: Transaction, seen: list[_Seen]
-    ) -> None:
+    def _change_in(self, data: Any, transaction: EngineTransaction, seen: list[_Seen]) -> None:
         one, other = data.draw(st.permutations(seen))
         kind = data.draw(st.sampled_from(sorted(set(self.changes) - {"ingest"})))
         drawn = CHANGES[kind](data.draw, one.target, other.target)
-        prepared = gateway.engine.prepare_statement(drawn.sql, gateway.settings)
-        assert not isinstance(prepared, PreparedQuery)
-        control = RunControl()
-        control.transaction = transaction
-        with transaction.statement():
-            if drawn.many is None:
-                affected = prepared.execute(drawn.parameters, control).affected
-            else:
-                affected = prepared.execute_many(drawn.many, control).affected
+        if drawn.many is None:
+            affected = transaction.write(drawn.sql, drawn.parameters)
+        else:
+            affected = transaction.write_many(drawn.sql, drawn.many)
         assert affected == drawn.affected, f"{drawn.sql} affected {affected} rows, not {drawn.affected}"
         one.change(drawn, is_blind=kind in BLIND)
 
-    def _ask(self, data: Any, gateway: EngineGateway, transaction: Transaction, seen: list[_Seen]) -> None:
+    def _ask(self, data: Any, transaction: EngineTransaction, seen: list[_Seen]) -> None:
         """Read both tables whole, and ask one drawn query."""
         expected = {one.subject.table.name: one.model.table() for one in seen}
         for name, table in expected.items():
-            answer = _run(gateway, transaction, queries.Query(f"SELECT * FROM {name}"))
+            answer = transaction.read(f"SELECT * FROM {name}")
             assert_same_rows(answer, table, context=f"all of {name}, in the transaction")
         drawn = queries.query(data.draw, [one.subject.shape() for one in seen])
-        Oracle(expected).check(drawn, _run(gateway, transaction, drawn), "in the transaction")
+        answer = transaction.read(drawn.sql, drawn.parameters)
+        Oracle(expected).check(drawn, answer, "in the transaction")
 
-    def _end(self, transaction: Transaction, seen: list[_Seen], *, commits: bool) -> None:
+    def _end(self, transaction: EngineTransaction, seen: list[_Seen], *, commits: bool) -> None:
         for subject in self.subjects:
             self._drop_fenced(subject)
         before = [self._logs(subject) for subject in self.subjects]
@@ -129,10 +119,3 @@ class TransactionHistories(WritingHistories):
                 transaction.commit()
         for subject, logs, one in zip(self.subjects, before, seen, strict=True):
             self._settle(subject, logs, one.changed if is_written else {})
-
-
-def _run(gateway: EngineGateway, transaction: Transaction, query: queries.Query) -> Any:
-    control = RunControl()
-    control.transaction = transaction
-    prepared = gateway.engine.prepare(query.sql, gateway.settings)
-    return prepared.execute(query.parameters, control=control).read_all()
