@@ -226,7 +226,7 @@ class Updates:
             LanceGatewayError: see `PreparedWrite.execute`; or it was stopped before it began.
         """
         query = Query((statement_id or new_statement_id()).hex(), statement, settings, call)
-        query.target = target
+        query.target = target or None
         queries = self._streams.queries
         with queries.run(query):
             result = queries.work(query, partial(_run_step, step, query))

@@ -92,14 +92,21 @@ class TransactionCommand(PreparedWrite):
 
     Attributes:
         run: does what it says.
+        changes: names of the tables that it writes.
     """
 
     sql: str
     run: Callable[[RunControl], None]
+    changes: Sequence[str] = ()
     parameter_schema: pa.Schema = dataclasses.field(default_factory=lambda: pa.schema([]))
 
     is_transactional = True
     changes_something = False
+
+    @property
+    def target(self) -> str:
+        """Names of the tables that COMMIT writes."""
+        return ", ".join(self.changes)
 
     def execute(
         self,
@@ -150,7 +157,10 @@ class TransactionCommands:
         if text.verb is Verb.SET:
             return TransactionCommand(statement, lambda _: _set(call, is_read_only=text.is_read_only))
         commits = text.verb is Verb.COMMIT
-        return TransactionCommand(statement, lambda control: self._end(call, control, commits=commits))
+        changes = call.transaction.changed_tables if commits and call.transaction is not None else ()
+        return TransactionCommand(
+            statement, lambda control: self._end(call, control, commits=commits), changes
+        )
 
     def _begin(self, call: Call, *, is_read_only: bool | None) -> None:
         transaction = call.transaction
@@ -203,7 +213,7 @@ def _check_may_commit(transaction: Transaction, call: Call, control: RunControl)
         PermissionDeniedError: it would change something, and the session of the call is read-only.
         LanceGatewayError: the statement was stopped.
     """
-    if transaction.has_changes:
+    if transaction.changed_tables:
         call.check_may_change("COMMIT")
         control.begin_writing()
 
@@ -255,7 +265,7 @@ class TransactionActions:
             _, transaction = self._transactions.find(request.transaction_id, call.identity.name, call.peer)
             self._updates.run(
                 "COMMIT",
-                "",
+                ", ".join(transaction.changed_tables),
                 call.settings,
                 call,
                 lambda query: self._commit(request, transaction, call, query.control),

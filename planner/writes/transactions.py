@@ -116,9 +116,9 @@ class Transaction:
         return not (self._read or self._written)
 
     @property
-    def has_changes(self) -> bool:
-        """Whether COMMIT would write something."""
-        return any(one.changes for one in self._written.values())
+    def changed_tables(self) -> Sequence[str]:
+        """Names of the tables that COMMIT would write to."""
+        return sorted(name for name, one in list(self._written.items()) if one.changes)
 
     def set_read_only(self, is_read_only: bool) -> None:  # noqa: FBT001 - a mode of SQL
         """Choose whether it may write.

@@ -70,6 +70,8 @@ from planner.writes.dml.values.long_values import LongInsert
 logger = logging.getLogger(__name__)
 
 _MAX_SNAPSHOTS = 64
+# Each holds what its transaction has written.
+_MAX_TRANSACTION_TABLES = 8
 _FIRST_TO_DIE = "500"
 _FIRST_STATEMENT = "SELECT value % 7 AS k, sum(value) AS n FROM generate_series(1, 9) GROUP BY 1 ORDER BY k"
 
@@ -129,7 +131,7 @@ class Worker:
         self._snapshots: LRUCache[SnapshotDescription, object] = LRUCache(_MAX_SNAPSHOTS)
         """Snapshots whose parts are being read."""
         self._transaction_tables: LRUCache[tuple[bytes, SnapshotDescription], TransactionTable] = LRUCache(
-            _MAX_SNAPSHOTS
+            _MAX_TRANSACTION_TABLES
         )
         """Tables as transactions saw them last."""
         self._requests = itertools.count()
