@@ -266,10 +266,6 @@ class Sessions:
         # Without a cookie there is nothing to forget, and drivers close whatever they opened.
         return flight_pb2.CloseSessionResult(status=flight_pb2.CloseSessionResult.CLOSED).SerializeToString()
 
-    def open(self, call: Call) -> None:
-        """Begin a session for a call that names none: the answer sets its cookie."""
-        self._keep(call, DEFAULTS)
-
     def _keep(self, call: Call, settings: SessionSettings) -> None:
         if call.session_id is not None:
             session = self._sessions.get(call.session_id)

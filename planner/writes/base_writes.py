@@ -54,14 +54,14 @@ class BaseWrite:
         """Begin an attempt with the newest version.
 
         Raises:
-            UnsupportedError: the statement is part of a transaction, which can't be part of a commit of Lance.
+            UnsupportedError: the statement is part of a transaction, which can't take a commit back.
             LanceGatewayError: the statement was stopped, or the version can't be read.
         """
         if control.transaction is not None:
             msg = (
-                f"the statement would commit to the base table of {table.name!r} at once, which has no MemWAL or no "
-                "primary key, and a transaction could not take that back: COMMIT or ROLLBACK first, and execute "
-                "it outside of a transaction"
+                f"table {table.name!r} has no MemWAL or no primary key, so the statement would commit at once, "
+                "and a transaction could not take that back: COMMIT or ROLLBACK first, and execute it outside "
+                "of a transaction"
             )
             raise UnsupportedError(msg)
         control.check()
