@@ -59,9 +59,9 @@ class BaseWrite:
         """
         if control.transaction is not None:
             msg = (
-                f"table {table.name!r} has no MemWAL or no primary key, so the statement would commit at once, "
-                "and a transaction could not take that back: COMMIT or ROLLBACK first, and execute it outside "
-                "of a transaction"
+                f"table {table.name!r} has no MemWAL or no primary key, so the statement would commit at "
+                "once, and a transaction could not take that back: COMMIT or ROLLBACK first, and execute it "
+                "outside of a transaction"
             )
             raise UnsupportedError(msg)
         control.check()

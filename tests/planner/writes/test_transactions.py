@@ -149,6 +149,18 @@ def test_a_table_without_a_key_takes_rows(gateway: EngineGateway, transaction: E
     assert sorted(rows(gateway, "SELECT text FROM log")) == [("a",), ("b",)]
 
 
+@pytest.mark.parametrize("change", ["UPDATE log SET text = 'b'", "DELETE FROM log"])
+def test_what_commits_to_a_base_table_is_refused(
+    gateway: EngineGateway, transaction: EngineTransaction, change: str
+) -> None:
+    gateway.write("DROP TABLE IF EXISTS log")
+    gateway.write("CREATE TABLE log (text VARCHAR)")
+    gateway.write("INSERT INTO log VALUES ('a')")
+    with pytest.raises(UnsupportedError, match="outside of a transaction"):
+        transaction.write(change)
+    assert rows(gateway, "SELECT text FROM log") == [("a",)]
+
+
 def test_a_statement_that_fails_in_a_later_part_leaves_nothing(
     gateway: EngineGateway, transaction: EngineTransaction
 ) -> None:
