@@ -24,18 +24,26 @@ from gateway.metadata.tables import Metadata
 from gateway.observability.system_tables import SystemQueries, SystemSessions
 from gateway.peers.forwarding import ForwardedRows
 from gateway.peers.peer_identity import NO_ACCESS, PEER
-from gateway.protocol.commands import Action, Call, Command, Exchange, Family, Ticket, Transactions, Upload
+from gateway.protocol.commands import Action, Call, Command, Exchange, Family, Ticket, Upload
 from gateway.protocol.errors import find_status, translate_error
 from gateway.protocol.identity import ANONYMOUS
 from gateway.protocol.limits import Limits
-from gateway.protocol.open_uploads import OpenUploads, Peer, UploadWatch, parse_peer
+from gateway.protocol.open_uploads import (
+    OpenUploads,
+    Peer,
+    UploadWatch,
+    list_connected_peers,
+    parse_peer,
+)
 from gateway.protocol.places import Places
 from gateway.protocol.wire import decode, unpack
 from gateway.sessions import DEFAULTS, Sessions
 from gateway.statements.ingest import Ingestion
+from gateway.statements.open_transactions import OpenTransactions
 from gateway.statements.prepared_statements import PreparedStatements
 from gateway.statements.session.statements import SessionStatements
 from gateway.statements.statements import Statements
+from gateway.statements.transactions import TransactionActions, TransactionCommands, join_transaction
 from memwal.errors import (
     InvalidInputError,
     LanceGatewayError,
@@ -66,6 +74,7 @@ class GatewayServer(flight.FlightServerBase):
     Attributes:
         queries: the statements that run and ran.
         sessions: of the clients.
+        transactions: that are open.
         prepared: statements that are kept for clients.
     """
 
@@ -91,7 +100,14 @@ class GatewayServer(flight.FlightServerBase):
         engine.add_system_tables(SystemQueries(self.queries, conceal), SystemSessions(self.sessions))
         self._on_call_finished = on_call_finished
         streams = Streams(self.queries, on_call_finished, conceal)
-        preparation = Preparation(engine, self.queries, SessionStatements(self.sessions).readers)
+        self.transactions = OpenTransactions(
+            engine, limits, self.queries.has_transaction, lambda: list_connected_peers(self.port)
+        )
+        self.sessions.on_closed = self.transactions.end_session
+        commands = TransactionCommands(self.transactions, self.sessions.open)
+        preparation = Preparation(
+            engine, self.queries, SessionStatements(self.sessions).readers, commands.read
+        )
         endpoints = Endpoints(preparation, streams)
         updates = Updates(streams)
         self.prepared = PreparedStatements(preparation, streams, endpoints, updates)
@@ -104,9 +120,13 @@ class GatewayServer(flight.FlightServerBase):
             Metadata(engine, streams),
             Keys(engine, streams),
             XdbcTypes(streams),
-            SqlInfo(streams, writes=engine.catalog.writing is not None),
+            SqlInfo(
+                streams,
+                writes=engine.catalog.writing is not None,
+                transaction_seconds=limits.transaction_idle_seconds,
+            ),
             self.sessions,
-            Transactions(),
+            TransactionActions(self.transactions, updates),
             Cancellation(self.queries),
         ]
         if forwarded is not None:
@@ -135,6 +155,7 @@ class GatewayServer(flight.FlightServerBase):
         """Refuse new calls and return when the running ones have ended."""
         super().shutdown()
         self._watch.close()
+        self.transactions.close()
         self.queries.close()
 
     def get_flight_info(
@@ -187,7 +208,7 @@ class GatewayServer(flight.FlightServerBase):
 
     def _plan(self, call: Call, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
         command, message = self._commands.find(_read_command(descriptor))
-        planned = command.plan(message, call)
+        planned = command.plan(message, self._join(message, call))
         # No location: a client comes back the way it came, whatever this host is called from there.
         expires_at = None if planned.expires_at is None else pa.scalar(planned.expires_at)
         endpoints = [
@@ -197,11 +218,11 @@ class GatewayServer(flight.FlightServerBase):
 
     def _schema(self, call: Call, descriptor: flight.FlightDescriptor) -> flight.SchemaResult:
         command, message = self._commands.find(_read_command(descriptor))
-        return flight.SchemaResult(command.schema(message, call))
+        return flight.SchemaResult(command.schema(message, self._join(message, call)))
 
     def _stream(self, call: Call, ticket: flight.Ticket) -> flight.FlightDataStream:
         entry, message = self._tickets.find(ticket.ticket)
-        return entry.stream(message, call)
+        return entry.stream(message, self._join(message, call))
 
     def _accept(
         self,
@@ -216,7 +237,7 @@ class GatewayServer(flight.FlightServerBase):
             return
         if call.identity == PEER:
             raise PermissionDeniedError("other gateways may forward rows, and nothing else")
-        answer = upload.accept(message, reader, call)
+        answer = upload.accept(message, reader, self._join(message, call))
         if answer is not None:
             writer.write(answer)
 
@@ -229,9 +250,11 @@ class GatewayServer(flight.FlightServerBase):
         body, what = action.body.to_pybytes(), f"the body of {action.type}"
         _check_size(body, what, self._max_message_bytes)
         request = decode(entry.message, body, what) if entry.is_bare else _unpack(entry.message, body, what)
-        _refuse_transaction(request)
-        result = entry.run(request, call)
+        result = entry.run(request, self._join(request, call))
         return iter(() if result is None else (result,))
+
+    def _join(self, message: Message, call: Call) -> Call:
+        return join_transaction(self.transactions, message, call)
 
     def _serve(
         self,
@@ -350,7 +373,6 @@ class _Registry(Generic[Entry]):
         except (DecodeError, KeyError):
             error = self._refusal(data)
             raise (error if self._unknown is None else self._unknown(str(error))) from None
-        _refuse_transaction(message)
         return entry, message
 
     def _refusal(self, data: bytes) -> LanceGatewayError:
@@ -366,16 +388,6 @@ class _Registry(Generic[Entry]):
             return InvalidInputError(f"{self._what} is empty; it must be a Flight SQL message packed in Any")
         handled = ", ".join(sorted(self._by_type))
         return UnsupportedError(f"the gateway does not answer {self._what} {name}; it answers {handled}")
-
-
-def _refuse_transaction(request: Message) -> None:
-    """Refuse a request that names a transaction."""
-    field = request.DESCRIPTOR.fields_by_name.get("transaction_id")
-    if field is not None and field.has_presence and request.HasField("transaction_id"):
-        raise UnsupportedError(
-            f"{request.DESCRIPTOR.name} names a transaction, and the gateway has none: each statement stands "
-            "alone; connect with autocommit, and send no transaction_id"
-        )
 
 
 def _check_size(data: bytes, what: str, max_bytes: int) -> None:

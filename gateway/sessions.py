@@ -153,6 +153,8 @@ class Sessions:
     """The sessions of a server and the actions SetSessionOptions, GetSessionOptions and CloseSession."""
 
     def __init__(self, limits: Limits) -> None:
+        self.on_closed: Callable[[str], None] = lambda _: None
+        """Is told of each session that its client closes."""
         self._sessions: ExpiringCache[str, Session] = ExpiringCache(
             limits.max_sessions, limits.session_idle_seconds
         )
@@ -258,7 +260,8 @@ class Sessions:
 
     def _close(self, _request: flight_pb2.CloseSessionRequest, call: Call) -> bytes:
         if call.session_id is not None:
-            self._sessions.pop(call.session_id)
+            if self._sessions.pop(call.session_id) is not None:
+                self.on_closed(call.session_id)
             call.add_header("set-cookie", f"{COOKIE}=; Max-Age=0")
         # Without a cookie there is nothing to forget, and drivers close whatever they opened.
         return flight_pb2.CloseSessionResult(status=flight_pb2.CloseSessionResult.CLOSED).SerializeToString()

@@ -88,6 +88,12 @@ class PreconditionError(LanceGatewayError):
     status: ClassVar[str] = "FAILED_PRECONDITION"
 
 
+class ConflictError(LanceGatewayError):
+    """Others changed what a transaction has read and wants to change; nothing of it was written."""
+
+    status: ClassVar[str] = "ABORTED"
+
+
 class AlreadyExistsError(LanceGatewayError):
     """The object to create already exists."""
 

@@ -20,10 +20,12 @@ from sqlalchemy_lance_gateway.cursors import GatewayCursor
 from sqlalchemy_lance_gateway.defining import NAME, GatewayDdlCompiler
 from sqlalchemy_lance_gateway.reflecting import DEFAULT_SCHEMA, ReflectingDialect
 
-_NO_TRANSACTIONS: Final = (
-    "the gateway has no transactions: each statement stands alone, and what it writes stays; "
-    "there is nothing that {what} could return to"
-)
+_AUTOCOMMIT: Final = "AUTOCOMMIT"
+_TRANSACTIONS: Final = "REPEATABLE READ"
+_AUTOCOMMIT_OPTION: Final = "adbc.connection.autocommit"
+_REFUSED: Final = "the gateway has no {what}: roll the whole transaction back, or make several of it"
+_COMMITTING: Final = "sqlalchemy_lance_gateway_committing"
+"""Marks errors of COMMIT."""
 
 
 class GatewayContext(DefaultExecutionContext):
@@ -35,11 +37,18 @@ class GatewayContext(DefaultExecutionContext):
         return GatewayCursor(cursor)
 
 
+def _commits_each(dbapi_connection: Any) -> bool:
+    """Return whether the driver commits each statement of a connection."""
+    autocommit = dbapi_connection.adbc_connection.get_option(_AUTOCOMMIT_OPTION)
+    return bool(autocommit == "true")
+
+
 class LanceGatewayDialect(ReflectingDialect):
     """`lance_gateway://user:password@host:port`.
 
-    Every statement is committed when it returns. `Connection.begin()`, `commit()` and `rollback()` send
-    nothing, and `rollback()` takes nothing back.
+    By default every statement is committed when it returns: `Connection.begin()`, `commit()` and `rollback()`
+    send nothing, and `rollback()` takes nothing back. With `isolation_level="REPEATABLE READ"` there are
+    transactions.
     """
 
     name = NAME
@@ -99,31 +108,40 @@ class LanceGatewayDialect(ReflectingDialect):
         return build_arguments(url, tls=self.tls)
 
     def get_isolation_level_values(self, dbapi_connection: Any) -> Sequence[IsolationLevel]:
-        """Return the only level that there is."""
-        return ["AUTOCOMMIT"]
+        """Return the levels that there are."""
+        return [_AUTOCOMMIT, _TRANSACTIONS]
 
     def get_isolation_level(self, dbapi_connection: Any) -> IsolationLevel:
-        """Return the only level that there is."""
-        return "AUTOCOMMIT"
+        """Return the level of a connection."""
+        return _AUTOCOMMIT if _commits_each(dbapi_connection) else _TRANSACTIONS
 
     def get_default_isolation_level(self, dbapi_conn: Any) -> IsolationLevel:
-        """Return the only level that there is."""
-        return "AUTOCOMMIT"
+        """Return the level of connections for which none is chosen."""
+        return _AUTOCOMMIT
 
     def set_isolation_level(self, dbapi_connection: Any, level: IsolationLevel) -> None:
-        """Do nothing: SQLAlchemy has checked that it is the only level."""
-
-    def reset_isolation_level(self, dbapi_conn: Any) -> None:
-        """Do nothing."""
+        """Begin or end transactions; SQLAlchemy has checked that there is such a level."""
+        dbapi_connection.adbc_connection.set_autocommit(level == _AUTOCOMMIT)
 
     def do_begin(self, dbapi_connection: Any) -> None:
-        """Send nothing."""
+        """Send nothing: the driver has begun a transaction when the last one ended."""
 
     def do_commit(self, dbapi_connection: Any) -> None:
-        """Send nothing: what was written is committed."""
+        """Commit; send nothing where each statement is committed when it returns."""
+        if _commits_each(dbapi_connection):
+            return
+        # By the statement, since the driver's own call makes its connection unusable if it fails.
+        with dbapi_connection.cursor() as cursor:
+            try:
+                cursor.execute("COMMIT")
+            except dbapi.Error as error:
+                setattr(error, _COMMITTING, True)
+                raise
 
     def do_rollback(self, dbapi_connection: Any) -> None:
-        """Send nothing, and take nothing back."""
+        """Roll back; send nothing, and take nothing back, where each statement is committed."""
+        if not _commits_each(dbapi_connection):
+            dbapi_connection.adbc_connection.rollback()
 
     def do_savepoint(self, connection: Connection, name: str) -> NoReturn:
         """Refuse what would seem to protect.
@@ -131,7 +149,7 @@ class LanceGatewayDialect(ReflectingDialect):
         Raises:
             sqlalchemy.exc.InvalidRequestError: always.
         """
-        raise sa.exc.InvalidRequestError(_NO_TRANSACTIONS.format(what="a savepoint"))
+        raise sa.exc.InvalidRequestError(_REFUSED.format(what="savepoints"))
 
     def do_begin_twophase(self, connection: Connection, xid: Any) -> NoReturn:
         """Refuse what would seem to protect.
@@ -139,14 +157,22 @@ class LanceGatewayDialect(ReflectingDialect):
         Raises:
             sqlalchemy.exc.InvalidRequestError: always.
         """
-        raise sa.exc.InvalidRequestError(_NO_TRANSACTIONS.format(what="a transaction in two phases"))
+        raise sa.exc.InvalidRequestError(_REFUSED.format(what="transactions in two phases"))
 
     def is_disconnect(self, e: Exception, connection: Any, cursor: Any) -> bool:
-        """Return whether a new connection may help: the gateway is away, or a login has expired."""
-        return isinstance(e, dbapi.Error) and e.status_code in {
-            AdbcStatusCode.IO,
-            AdbcStatusCode.UNAUTHENTICATED,
-        }
+        """Return whether a new connection may help: the gateway is away, or a login has expired.
+
+        Where others came first, COMMIT fails with the status of a gateway that is away.
+        """
+        return (
+            not getattr(e, _COMMITTING, False)
+            and isinstance(e, dbapi.Error)
+            and e.status_code
+            in {
+                AdbcStatusCode.IO,
+                AdbcStatusCode.UNAUTHENTICATED,
+            }
+        )
 
     def _get_server_version_info(self, connection: Connection) -> tuple[int, ...]:
         driver: Any = connection.connection.dbapi_connection

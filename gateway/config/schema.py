@@ -183,6 +183,24 @@ class LimitsSection(Section):
     max_prepared_statements: int = Field(
         default=4096, ge=1, description="Prepared statements remembered; the one unused longest leaves first."
     )
+    max_transactions: int = Field(
+        default=10_000, ge=1, description="Transactions that are open at a time; more are refused."
+    )
+    max_user_transactions: int = Field(default=5_000, ge=1, description="The same, of one user.")
+    max_transaction_bytes: Size = Field(
+        default=64 << 20,
+        gt=0,
+        description="Rows and keys that one transaction keeps until COMMIT. It takes up to four times as "
+        "much memory.",
+    )
+    max_open_transaction_bytes: Size = Field(
+        default=512 << 20, gt=0, description="The same, of all open transactions together."
+    )
+    transaction_idle: Seconds = Field(
+        default=600.0,
+        gt=0,
+        description="Idle time after which a transaction that has read or written something is rolled back.",
+    )
     max_waiting_uploads: int = Field(
         default=512,
         ge=1,

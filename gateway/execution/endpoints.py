@@ -96,10 +96,13 @@ class Endpoints:
             parameters: one column for each parameter.
 
         Returns:
-            None where one part is wanted, or the statement is executed several times, or it is no plain scan.
+            None where one part is wanted, the call is part of a transaction, the statement is executed
+            several times, or it is no plain scan.
         """
         wanted = call.settings.endpoints
-        if wanted < 2 or (parameters is not None and parameters.num_rows != 1):
+        if wanted < 2 or call.transaction is not None:
+            return None  # Other gateways don't know what a transaction sees.
+        if parameters is not None and parameters.num_rows != 1:
             return None
         (values,) = iterate_rows(parameters)
         offer = self._streams.queries.read(sql, call, lambda: plan.parts(wanted, values, call.settings))

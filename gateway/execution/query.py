@@ -91,6 +91,7 @@ class Query:
         self.bytes = 0
         self.error: str | None = None
         self.control = RunControl()
+        self.control.transaction = call.transaction
         self.reads: tuple[TableRead, ...] = ()
         self.scans: tuple[RunningScan, ...] = ()
         self.deadline: float | None = None

@@ -21,7 +21,6 @@ from gateway.protocol.errors import QueryCancelledError, QueryTimeoutError
 from gateway.protocol.limits import Limits
 from memwal.errors import LanceGatewayError, NotFoundError, PreconditionError, UnavailableError
 from planner.engine import (
-    PreparedExplain,
     PreparedQuery,
     PreparedWrite,
     QueryEngine,
@@ -92,6 +91,10 @@ class Queries:
         """Return the statements that wait or run, oldest first."""
         with self._lock:
             return tuple(self._active.values())
+
+    def has_transaction(self, transaction: object) -> bool:
+        """Return whether a statement of a transaction waits or runs."""
+        return any(query.control.transaction is transaction for query in self.list_active())
 
     def list_finished(self) -> tuple[Query, ...]:
         """Return the statements in the history, newest first."""
@@ -353,6 +356,7 @@ class Preparation:
         engine: prepares them.
         queries: the statements of the server.
         own: first word in lower case -> what reads statements of the gateway's own that begin with it.
+        read_command: reads statements about transactions, for a call; returns None for others.
     """
 
     def __init__(
@@ -360,6 +364,7 @@ class Preparation:
         engine: QueryEngine,
         queries: Queries,
         own: Mapping[str, ReadOwnStatement] = MappingProxyType({}),
+        read_command: Callable[[str, Call], PreparedWrite | None] = lambda _sql, _call: None,
     ) -> None:
         self._engine = engine
         self._queries = queries
@@ -367,6 +372,7 @@ class Preparation:
             "kill": lambda sql, _call: parse_kill(sql, queries.cancel),
             **own,
         }
+        self._read_command = read_command
 
     def prepare(
         self,
@@ -393,7 +399,7 @@ class Preparation:
         changes = (
             plan.changes
             if isinstance(plan, OwnStatement)
-            else not isinstance(plan, PreparedQuery | PreparedExplain)
+            else isinstance(plan, PreparedWrite) and plan.changes_something
         )
         if changes:
             call.check_may_change(sql)
@@ -411,6 +417,9 @@ class Preparation:
         kept = engine.find_kept(sql, settings, access, promised, bound)
         if kept is not None:
             return kept
+        command = self._read_command(sql, call)
+        if command is not None:
+            return command
         read = self._own.get(first_word(sql))
         own = None if read is None else read(sql, call)
         if own is not None:

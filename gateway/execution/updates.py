@@ -159,6 +159,8 @@ def execute_write(write: PreparedWrite, parts: Iterator[pa.Table] | None, contro
         parts: rows, in order; None where it has no parameters. One part if rows are returned.
         control: may stop it between two parts.
     """
+    if control.transaction is not None and not write.is_transactional:
+        control.transaction.commit_before()
     with describe_panics(write.sql):
         if parts is None:
             return write.execute((), control)
@@ -176,10 +178,18 @@ def execute_write(write: PreparedWrite, parts: Iterator[pa.Table] | None, contro
                 is_durable &= result.is_durable
                 returned = result.rows
         except LanceGatewayError as error:
-            if done:
+            if done and control.transaction is None:
                 error.args = (f"{error}; the {done} rows of parameters before these were executed",)
             raise
         return WriteResult(affected, returned, is_durable)
+
+
+def _run_step(step: Callable[[Query], WriteResult], query: Query) -> WriteResult:
+    """Run a step; one that fails in a transaction leaves nothing there."""
+    if query.control.transaction is None:
+        return step(query)
+    with query.control.transaction.statement():
+        return step(query)
 
 
 class Updates:
@@ -216,10 +226,10 @@ class Updates:
             LanceGatewayError: see `PreparedWrite.execute`; or it was stopped before it began.
         """
         query = Query((statement_id or new_statement_id()).hex(), statement, settings, call)
-        query.target = target
+        query.target = target or None
         queries = self._streams.queries
         with queries.run(query):
-            result = queries.work(query, partial(step, query))
+            result = queries.work(query, partial(_run_step, step, query))
             query.affected = None if result.affected < 0 else result.affected
         if not result.is_durable:
             call.add_header(DURABLE_HEADER, "false")

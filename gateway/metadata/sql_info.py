@@ -6,6 +6,7 @@ have a value: drivers stumble over codes they do not know. A code without a valu
 since newer drivers ask for newer codes along with the ones that they need.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from types import MappingProxyType
@@ -115,7 +116,7 @@ _BOOL_VALUES: Mapping[int, bool] = {
     sql.FLIGHT_SQL_SERVER_SQL: True,
     sql.FLIGHT_SQL_SERVER_SUBSTRAIT: True,
     sql.FLIGHT_SQL_SERVER_CANCEL: True,
-    sql.FLIGHT_SQL_SERVER_INGEST_TRANSACTIONS_SUPPORTED: False,
+    sql.FLIGHT_SQL_SERVER_INGEST_TRANSACTIONS_SUPPORTED: True,
     sql.SQL_DDL_CATALOG: False,
     sql.SQL_DDL_SCHEMA: False,
     sql.SQL_ALL_TABLES_ARE_SELECTABLE: True,
@@ -133,8 +134,8 @@ _BOOL_VALUES: Mapping[int, bool] = {
     sql.SQL_STORED_PROCEDURES_SUPPORTED: False,
     sql.SQL_CORRELATED_SUBQUERIES_SUPPORTED: True,
     sql.SQL_MAX_ROW_SIZE_INCLUDES_BLOBS: True,
-    sql.SQL_TRANSACTIONS_SUPPORTED: False,
-    sql.SQL_DATA_DEFINITION_CAUSES_TRANSACTION_COMMIT: False,
+    sql.SQL_TRANSACTIONS_SUPPORTED: True,
+    sql.SQL_DATA_DEFINITION_CAUSES_TRANSACTION_COMMIT: True,
     sql.SQL_DATA_DEFINITIONS_IN_TRANSACTIONS_IGNORED: False,
     sql.SQL_SAVEPOINTS_SUPPORTED: False,
     sql.SQL_NAMED_PARAMETERS_SUPPORTED: False,
@@ -147,12 +148,11 @@ _BIGINT_VALUES: Mapping[int, int] = {
     sql.SQL_IDENTIFIER_CASE: 3,  # folded to lower case
     sql.SQL_QUOTED_IDENTIFIER_CASE: 0,  # kept as written, for which the protocol has no better word
     sql.SQL_NULL_ORDERING: 0,  # NULL sorts above every value
-    sql.SQL_DEFAULT_TRANSACTION_ISOLATION: 0,  # there are no transactions
+    sql.SQL_DEFAULT_TRANSACTION_ISOLATION: 3,  # repeatable read
 }
 _BITMASK_VALUES: Mapping[int, int] = {
-    sql.FLIGHT_SQL_SERVER_TRANSACTION: 0,
+    sql.FLIGHT_SQL_SERVER_TRANSACTION: 1,  # transactions without savepoints
     sql.FLIGHT_SQL_SERVER_STATEMENT_TIMEOUT: int(IDLE_SECONDS * 1000),
-    sql.FLIGHT_SQL_SERVER_TRANSACTION_TIMEOUT: 0,
     sql.SQL_SUPPORTED_GROUP_BY: _combine_bits(0, 1),  # columns unrelated to and beyond the select list
     sql.SQL_SUPPORTED_GRAMMAR: _combine_bits(0, 1),  # minimum and core
     sql.SQL_ANSI92_SUPPORTED_LEVEL: _combine_bits(0),  # entry
@@ -162,7 +162,7 @@ _BITMASK_VALUES: Mapping[int, int] = {
     sql.SQL_SUPPORTED_POSITIONED_COMMANDS: 0,
     sql.SQL_SUPPORTED_SUBQUERIES: _combine_bits(0, 1, 2, 3),  # in comparisons, EXISTS, IN, quantified
     sql.SQL_SUPPORTED_UNIONS: _combine_bits(0, 1),  # UNION and UNION ALL
-    sql.SQL_SUPPORTED_TRANSACTIONS_ISOLATION_LEVELS: _combine_bits(0),  # none
+    sql.SQL_SUPPORTED_TRANSACTIONS_ISOLATION_LEVELS: _combine_bits(0, 1, 2, 3),  # none to repeatable read
     sql.SQL_SUPPORTED_RESULT_SET_TYPES: _combine_bits(0, 1),  # unspecified and forward only
     sql.SQL_SUPPORTED_CONCURRENCIES_FOR_RESULT_SET_UNSPECIFIED: _combine_bits(1),  # read only
     sql.SQL_SUPPORTED_CONCURRENCIES_FOR_RESULT_SET_FORWARD_ONLY: _combine_bits(1),
@@ -177,6 +177,15 @@ _STRINGS_VALUES: Mapping[int, tuple[str, ...]] = {
     sql.SQL_DATETIME_FUNCTIONS: DATETIME_FUNCTIONS,
 }
 _MAP_VALUES: Mapping[int, Mapping[int, tuple[int, ...]]] = {sql.SQL_SUPPORTS_CONVERT: _CONVERSIONS}
+
+
+_NO_COMMIT_FLAGS: Mapping[int, bool] = {
+    sql.SQL_TRANSACTIONS_SUPPORTED: False,
+    sql.SQL_DATA_DEFINITION_CAUSES_TRANSACTION_COMMIT: False,
+}
+_NO_COMMIT_LEVEL: Mapping[int, int] = {sql.SQL_DEFAULT_TRANSACTION_ISOLATION: 0}
+_NO_COMMIT_LEVELS: Mapping[int, int] = {sql.SQL_SUPPORTED_TRANSACTIONS_ISOLATION_LEVELS: _combine_bits(0)}
+_MAX_INT32 = 2**31 - 1
 
 
 def _read_versions() -> Mapping[int, str]:
@@ -197,17 +206,27 @@ def _describe_writing(*, writes: bool) -> Mapping[int, bool]:
     }
 
 
-def collect_values(*, writes: bool) -> Mapping[int, tuple[int, Value]]:
+def collect_values(
+    *, writes: bool, transaction_seconds: float = 0.0, sends_commit: bool = True
+) -> Mapping[int, tuple[int, Value]]:
     """Return code -> (position of the union's child, value), ordered by code.
 
     Args:
         writes: whether the gateway takes statements that change something.
+        transaction_seconds: how long a transaction may be idle.
+        sends_commit: whether the client's driver sends COMMIT where its user commits. Tools rely on that
+            where transactions are said to be supported; BEGIN and COMMIT work all the same.
     """
+    milliseconds = min(int(transaction_seconds * 1000), _MAX_INT32)
     by_kind: tuple[Mapping[int, Value], ...] = (
         {**_STRING_VALUES, **_read_versions()},
-        {**_BOOL_VALUES, **_describe_writing(writes=writes)},
-        _BIGINT_VALUES,
-        _BITMASK_VALUES,
+        {**_BOOL_VALUES, **_describe_writing(writes=writes), **({} if sends_commit else _NO_COMMIT_FLAGS)},
+        {**_BIGINT_VALUES, **({} if sends_commit else _NO_COMMIT_LEVEL)},
+        {
+            **_BITMASK_VALUES,
+            sql.FLIGHT_SQL_SERVER_TRANSACTION_TIMEOUT: milliseconds,
+            **({} if sends_commit else _NO_COMMIT_LEVELS),
+        },
         _STRINGS_VALUES,
         _MAP_VALUES,
     )
@@ -241,12 +260,21 @@ class SqlInfo:
     Args:
         streams: sends results.
         writes: whether the gateway takes statements that change something.
+        transaction_seconds: how long a transaction may be idle.
     """
 
-    def __init__(self, streams: Streams, *, writes: bool) -> None:
+    def __init__(self, streams: Streams, *, writes: bool, transaction_seconds: float) -> None:
         self._streams = streams
-        self._values = collect_values(writes=writes)
-        self._values_of_readers = collect_values(writes=False)
+        # Whether the session only reads, whether the driver is JDBC's -> the values.
+        self._values = {
+            (reads, is_jdbc): collect_values(
+                writes=writes and not reads,
+                transaction_seconds=transaction_seconds,
+                # JDBC's driver does nothing where its user commits or rolls back.
+                sends_commit=not is_jdbc,
+            )
+            for reads, is_jdbc in itertools.product((False, True), repeat=2)
+        }
 
     def list_handlers(self) -> Sequence[Handler]:
         """Return the handlers of this family."""
@@ -259,5 +287,5 @@ class SqlInfo:
         return PlannedStream(SCHEMA, pack(command))
 
     def _stream(self, command: sql.CommandGetSqlInfo, call: Call) -> flight.FlightDataStream:
-        values = self._values_of_readers if call.settings.read_only else self._values
+        values = self._values[call.settings.read_only, call.settings.type_set == "jdbc"]
         return self._streams.send_listing(build_sql_info(tuple(command.info), values))

@@ -191,7 +191,8 @@ def shorten_session_id(session_id: str | None) -> str | None:
 class WriteAudit(QueryObserver):
     """Logs every statement that writes, when it has ended in any way.
 
-    Neither the statement nor the text of an error is part of the line: both may hold values of rows.
+    Neither the statement nor the text of an error is part of the line: both may hold values of rows. What a
+    statement wrote in a transaction is there when its COMMIT, which has a line of its own, has finished.
     """
 
     def on_finished(self, query: Query) -> None:
@@ -200,8 +201,9 @@ class WriteAudit(QueryObserver):
             return
         succeeded = query.state is QueryState.FINISHED
         audit_logger.info(
-            "write %s: user %r, table %r, rows %s",
+            "write %s%s: user %r, table %r, rows %s",
             query.state.value,
+            " in a transaction" if query.control.transaction is not None else "",
             query.user,
             query.target,
             "unknown" if query.affected is None else query.affected,
@@ -212,6 +214,7 @@ class WriteAudit(QueryObserver):
                 "session": shorten_session_id(query.session_id),
                 "table": query.target,
                 "rows_affected": query.affected,
+                "in_transaction": query.control.transaction is not None,
                 "state": query.state.value,
                 "succeeded": succeeded,
                 "duration_seconds": round(query.run_seconds, 6),

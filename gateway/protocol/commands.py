@@ -5,8 +5,7 @@ A family lists one handler for each type of message that it answers; the server 
 A ticket carries the statement and the settings of the session that asked, so it means the same whichever
 connection redeems it, and whichever gateway over the same root. The rights of the user who redeems it apply.
 
-Requests for transactions and savepoints are refused: each statement reads its own snapshot, and its writes
-are visible when it returns.
+A ticket that was made in a transaction is redeemed in it, and so by the same gateway alone.
 """
 
 import os
@@ -23,12 +22,12 @@ from pyarrow import flight
 from gateway.protocol.identity import Identity
 from gateway.protocol.open_uploads import OpenUpload
 from gateway.protocol.wire import decode
-from memwal.errors import InvalidInputError, PermissionDeniedError, UnsupportedError
+from memwal.errors import InvalidInputError, PermissionDeniedError
 from planner.access.rights import Access
 from planner.engine import SessionSettings
 from planner.scans.settings import ALL_SHORTCUTS, ClientTypes, exclude_shortcuts
 from planner.tables.sources.snapshot import Consistency
-from protos import flight_sql_pb2 as sql
+from planner.writes.transactions import Transaction
 from protos import gateway_pb2 as own
 
 # Most sessions choose nothing, or what others chose.
@@ -38,8 +37,8 @@ _MAX_BYTES = 1024
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def encode_settings(settings: SessionSettings) -> bytes:
-    """Return the message that stands for `settings`, serialized."""
+def encode_settings(settings: SessionSettings, transaction_id: bytes = b"") -> bytes:
+    """Return the message that stands for `settings` and a transaction, serialized; b"" for no transaction."""
     message = own.SessionSettings(
         catalog=settings.catalog,
         schema=settings.schema,
@@ -53,6 +52,7 @@ def encode_settings(settings: SessionSettings) -> bytes:
         relaxed_writes=not settings.durable_writes,
         read_only=settings.read_only,
         shortcuts_off=sorted(ALL_SHORTCUTS - settings.shortcuts),
+        transaction_id=transaction_id,
     )
     return message.SerializeToString()
 
@@ -83,6 +83,18 @@ def decode_settings(data: bytes) -> SessionSettings:
     )
 
 
+@lru_cache(maxsize=_REMEMBERED)
+def decode_transaction_id(data: bytes) -> bytes:
+    """Return the transaction of a serialized message of settings; b"" for none.
+
+    Raises:
+        InvalidInputError: there is no such message.
+    """
+    if len(data) > _MAX_BYTES:
+        raise InvalidInputError(f"the settings of the ticket have {len(data)} bytes: send it back unchanged")
+    return decode(own.SessionSettings, data, "the settings of the ticket").transaction_id
+
+
 STATEMENT_ID_BYTES = 16
 new_statement_id = partial(os.urandom, STATEMENT_ID_BYTES)
 """Return an id of one execution of a statement: 16 random bytes."""
@@ -109,6 +121,9 @@ class Call:
         is_cancelled: whether the client has cancelled the call or gone away; only while the call is served.
         upload: the stream that the client sends; None where it sends none.
         chosen: the options that headers of the call choose, in place of the session.
+        transaction: that the call is part of; None where each statement stands alone.
+        transaction_id: by which the call, or what it brings back, names the transaction; b"" if that is
+            the session's.
     """
 
     peer: str
@@ -120,6 +135,8 @@ class Call:
     is_cancelled: Callable[[], bool]
     upload: OpenUpload | None = None
     chosen: frozenset[str] = frozenset()
+    transaction: Transaction | None = None
+    transaction_id: bytes = b""
 
     def check_may_change(self, statement: str) -> None:
         """Check that the session of the call takes statements that change something.
@@ -216,29 +233,3 @@ class Family(Protocol):
 
     def list_handlers(self) -> Sequence[Handler]:
         """Return one handler per message type; no other family handles that type."""
-
-
-_ACTIONS: tuple[tuple[str, type[Message], str], ...] = (
-    ("BeginTransaction", sql.ActionBeginTransactionRequest, "transaction"),
-    ("EndTransaction", sql.ActionEndTransactionRequest, "transaction"),
-    ("BeginSavepoint", sql.ActionBeginSavepointRequest, "savepoint"),
-    ("EndSavepoint", sql.ActionEndSavepointRequest, "savepoint"),
-)
-
-
-class Transactions:
-    """The four actions about transactions, refused."""
-
-    def list_handlers(self) -> Sequence[Handler]:
-        """Return the handlers of this family."""
-        return tuple(_refusal(name, message, what) for name, message, what in _ACTIONS)
-
-
-def _refusal(name: str, message: type[Message], what: str) -> Action[Message]:
-    def run(_request: Message, _call: Call) -> bytes | None:
-        raise UnsupportedError(
-            f"{name}: the gateway has no {what}s: each statement stands alone, and what it writes stays; "
-            "connect with autocommit"
-        )
-
-    return Action(name, f"Refused: there are no {what}s.", message, run)

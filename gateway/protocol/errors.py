@@ -55,7 +55,7 @@ def _create_flight_error(status: str, base: type[Exception]) -> type[Exception]:
 
 # gRPC status -> the exception that pyarrow sends under it. Some have no way through pyarrow: a failed
 # precondition and what exists already are sent as INVALID_ARGUMENT (do not retry), lost data and exhausted
-# resources as INTERNAL.
+# resources as INTERNAL, and transactions that lost a race as UNAVAILABLE (begin again).
 _ANSWERS: Mapping[str, type[Exception]] = MappingProxyType(
     {
         "INVALID_ARGUMENT": _create_client_error("INVALID_ARGUMENT", ValueError),
@@ -64,6 +64,7 @@ _ANSWERS: Mapping[str, type[Exception]] = MappingProxyType(
         "NOT_FOUND": _create_client_error("NOT_FOUND", KeyError),
         "UNIMPLEMENTED": _create_client_error("UNIMPLEMENTED", NotImplementedError),
         "UNAVAILABLE": _create_flight_error("UNAVAILABLE", flight.FlightUnavailableError),
+        "ABORTED": _create_flight_error("ABORTED", flight.FlightUnavailableError),
         "UNAUTHENTICATED": _create_flight_error("UNAUTHENTICATED", flight.FlightUnauthenticatedError),
         "PERMISSION_DENIED": _create_flight_error("PERMISSION_DENIED", flight.FlightUnauthorizedError),
         "DEADLINE_EXCEEDED": _create_flight_error("DEADLINE_EXCEEDED", flight.FlightTimedOutError),

@@ -118,6 +118,11 @@ class Limits:
     max_sessions: int = 10_000
     session_idle_seconds: float = 12 * 3600.0
     max_prepared_statements: int = 4096
+    max_transactions: int = 10_000
+    max_user_transactions: int = 5_000
+    max_transaction_bytes: int = 64 << 20
+    max_open_transaction_bytes: int = 512 << 20
+    transaction_idle_seconds: float = 600.0
     max_waiting_uploads: int = 512
     max_user_waiting_uploads: int = 256
     upload_timeout_seconds: float = 300.0

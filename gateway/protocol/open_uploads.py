@@ -1,4 +1,4 @@
-"""The streams that clients send: how many wait for their client, and for how long.
+"""The streams and connections of clients: how many wait for their client, for how long, and who is there.
 
 Flight gives each open stream a thread, from its first header on, and tells the gateway nothing of a stream
 until its first message has come. pyarrow sets no option of gRPC (neither the number of streams nor of threads
@@ -222,6 +222,23 @@ def parse_peer(text: str) -> Peer | None:
     if kind not in {"ipv4", "ipv6"} or not port.isdecimal():
         return None
     return _normalise(host.replace("%5B", "").replace("%5D", "").strip("[]")), int(port)
+
+
+def list_connected_peers(port: int) -> set[Peer] | None:
+    """Return where the clients of a server are whose connections are open; None where that can't be told.
+
+    Args:
+        port: that the server listens on.
+    """
+    if not hasattr(socket, "TCP_INFO"):
+        return None
+    peers = set()
+    for connection in _iterate_connections(port):
+        # The one that listens has no peer.
+        with connection, suppress(OSError):
+            host, remote_port = connection.getpeername()[:2]
+            peers.add((_normalise(host), remote_port))
+    return peers
 
 
 def close_quiet_connections(port: int, seconds: float, busy: Collection[Peer]) -> list[Peer]:

@@ -140,6 +140,8 @@ class Ingestion:
             batches = decode_batches(
                 query.relay_each(read_batches(reader, call, query)), schema, self._limits
             )
+            if creates and query.control.transaction is not None:
+                query.control.transaction.commit_before()
             if creates and target.mode != "skip":
                 return self._create_filled(target, schema, batches, query.control)
             if creates:

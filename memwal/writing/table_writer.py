@@ -185,6 +185,15 @@ class TableWriter:
             return ()
         return tuple(sorted(set(self._open_table().route(rows).region_ids)))
 
+    def split(self, changes: Changes) -> Mapping[str, Part]:
+        """Return the rows and keys of each region, checked as for a write; create missing regions.
+
+        Raises:
+            LanceGatewayError: they can't be written.
+        """
+        self._check_open()
+        return self._split_changes(changes)[1]
+
     def get_tails(self, region_ids: Iterable[str]) -> Mapping[str, OwnTail]:
         """Return the unflushed rows in memory by region id; regions of other owners are left out.
 

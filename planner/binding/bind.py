@@ -374,8 +374,10 @@ _OFFERED = (
     "there are SELECT, WITH, VALUES, EXPLAIN [ANALYZE], DESCRIBE, SHOW, SET, RESET, USE, and "
     "INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE, ALTER, DROP, OPTIMIZE, ANALYZE, KILL QUERY"
 )
-_WRITES = re.compile("INSERT|UPDATE|DELETE|MERGE|CREATE|DROP|ALTER|TRUNCATE|OPTIMIZE|REPLACE")
-_TRANSACTIONS = re.compile("BEGIN|START|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|ABORT|END")
+_NO_QUERIES = re.compile(
+    "INSERT|UPDATE|DELETE|MERGE|CREATE|DROP|ALTER|TRUNCATE|OPTIMIZE|REPLACE"
+    "|BEGIN|START|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|ABORT|END"
+)
 _SHOWN = frozenset({"COLUMNS", "FUNCTIONS"})
 
 
@@ -403,12 +405,7 @@ def _classify_statement(text: SqlText) -> tuple[StatementKind, int | None]:
         return StatementKind.DESCRIBE, 1 if words[1] in QUERY_STARTS else None
     if word == "SHOW" and words[1] in _SHOWN:
         return StatementKind.SHOW, None
-    if _WRITES.fullmatch(word):
+    if _NO_QUERIES.fullmatch(word):
         raise UnsupportedError(f"{word} is no query, and a query is expected here: SELECT, WITH or VALUES")
-    if _TRANSACTIONS.fullmatch(word):
-        raise UnsupportedError(
-            f"{word}: there are no transactions: each statement stands alone, and what it writes stays; "
-            "connect with autocommit"
-        )
     shown = " ".join(token.text for token in text.tokens[: 2 if word == "SHOW" else 1])
     raise UnsupportedError(f"The statement {shown!r} is not offered; {_OFFERED}")

@@ -210,7 +210,9 @@ class PreparedQuery(DividedQuery):
         searches = any(reference.search is not None for reference in self._bound.references)
         # Conditions pushed into a search decide which rows are ranked, so pushdown changes its result.
         pushdown = pushdown and (searches or Shortcut.PUSHDOWN in task.settings.shortcuts)
-        if pushdown and Shortcut.KEPT_PLANS in task.settings.shortcuts and task.settings == self._settings:
+        # What was planned outside of a transaction reads other rows.
+        is_kept = Shortcut.KEPT_PLANS in task.settings.shortcuts and task.settings == self._settings
+        if pushdown and is_kept and task.control.transaction is None:
             # Other threads may pop at the same time.
             with contextlib.suppress(IndexError):
                 planned_at, frame, run = self._planned.pop()

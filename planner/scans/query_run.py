@@ -113,7 +113,20 @@ class QueryRun:
         return scan
 
     def table(self, shared: Table) -> Table:
-        """Return a table of the catalog as this run reads it; see `planner.scans.run_tables`."""
+        """Return a table of the catalog as this run reads it.
+
+        In a transaction that is its snapshot with its own rows; see also `planner.scans.run_tables`.
+
+        Raises:
+            LanceGatewayError: the transaction can't read it; also kept as the run's `failure`.
+        """
+        if self.control.transaction is not None:
+            try:
+                shared = self.control.transaction.table(shared)
+            except LanceGatewayError as error:
+                # DataFusion asks for the table, and would say so in words of its own.
+                self.failure = self.failure or error
+                raise
         return shared if self._tables is None else self._tables.table(shared)
 
     def take_snapshot(self, table: Table) -> TableSnapshot:

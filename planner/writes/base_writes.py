@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from execnodes import LanceScanExec, TaskContext
-from memwal.errors import PreconditionError
+from memwal.errors import PreconditionError, UnsupportedError
 from memwal.regions.manifest import FlushedGeneration
 from memwal.writing import (
     BaseChange,
@@ -51,7 +51,19 @@ class BaseWrite:
 
     @staticmethod
     def begin(table: Table, control: RunControl) -> BaseWrite:
-        """Begin an attempt with the newest version."""
+        """Begin an attempt with the newest version.
+
+        Raises:
+            UnsupportedError: the statement is part of a transaction, which can't take a commit back.
+            LanceGatewayError: the statement was stopped, or the version can't be read.
+        """
+        if control.transaction is not None:
+            msg = (
+                f"table {table.name!r} has no MemWAL or no primary key, so the statement would commit at "
+                "once, and a transaction could not take that back: COMMIT or ROLLBACK first, and execute it "
+                "outside of a transaction"
+            )
+            raise UnsupportedError(msg)
         control.check()
         return BaseWrite(table, table.base(), control)
 

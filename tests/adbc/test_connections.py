@@ -4,7 +4,6 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-import adbc_driver_flightsql.dbapi as flightsql
 import adbc_driver_manager
 import pytest
 from adbc_driver_flightsql import ConnectionOptions
@@ -33,20 +32,6 @@ def test_a_connection_with_autocommit_needs_no_warning(own: Any) -> None:
     # In autocommit there is nothing to commit, and callers may do so out of habit.
     own.commit()
     own.rollback()
-
-
-def test_a_plain_connection_warns_that_there_are_no_transactions(uri: str) -> None:
-    with pytest.warns(Warning, match="Cannot disable autocommit"):
-        connection = flightsql.connect(uri)
-    with connection, connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM orders")
-        assert cursor.fetchone() == (1000,)
-        connection.commit()
-
-
-def test_a_transaction_cannot_be_asked_for(own: Any) -> None:
-    with pytest.raises(adbc_driver_manager.NotSupportedError, match="does not report transaction support"):
-        own.adbc_connection.set_autocommit(False)
 
 
 def test_session_options_are_read_and_changed(own: Any) -> None:

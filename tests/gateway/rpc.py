@@ -10,6 +10,8 @@ from pyarrow import flight
 from protos import flight_sql_pb2 as sql
 
 M = TypeVar("M", bound=Message)
+COMMIT = sql.ActionEndTransactionRequest.END_TRANSACTION_COMMIT
+ROLLBACK = sql.ActionEndTransactionRequest.END_TRANSACTION_ROLLBACK
 
 
 def packed(message: Message) -> bytes:
@@ -86,3 +88,15 @@ def update(client: flight.FlightClient, text: str) -> int:
 def schema_of(message: bytes) -> pa.Schema:
     """Reads an encapsulated IPC schema message."""
     return pa.ipc.read_schema(pa.py_buffer(message))
+
+
+def begin(client: flight.FlightClient) -> bytes:
+    """Begins a transaction and returns its id."""
+    (body,) = act(client, "BeginTransaction", packed(sql.ActionBeginTransactionRequest()))
+    return unpacked(sql.ActionBeginTransactionResult, body).transaction_id
+
+
+def end(client: flight.FlightClient, transaction: bytes, action: int) -> None:
+    """Ends a transaction by an action, such as COMMIT."""
+    request = sql.ActionEndTransactionRequest(transaction_id=transaction, action=action)  # type: ignore[arg-type]
+    assert act(client, "EndTransaction", packed(request)) == []

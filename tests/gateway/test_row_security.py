@@ -378,3 +378,22 @@ def test_system_tables_tell_users_of_themselves(ask: Ask):
     assert ask("olga", "SELECT regions FROM system.tables WHERE table_name = 'orders'") == [(2,)]
     assert ask("anna", "SELECT * FROM system.regions WHERE table_name = 'orders'") == []
     assert ask("anna", "SELECT * FROM system.generations WHERE table_name = 'orders'") == []
+
+
+def test_a_transaction_shows_no_more_and_is_no_other_users(
+    wire: Callable[[str], flight.FlightClient],
+) -> None:
+    anna, olga = wire("anna"), wire("olga")
+    whole = rpc.query(anna, "SELECT * FROM orders ORDER BY 1")
+    transaction = rpc.begin(anna)
+    command = sql.CommandStatementQuery(query="SELECT * FROM orders ORDER BY 1", transaction_id=transaction)
+    for _ in range(2):
+        assert rpc.fetch(anna, command) == whole
+    with pytest.raises(KeyError, match="is not known"):
+        rpc.fetch(olga, command)
+    with pytest.raises(KeyError, match="is not known"):
+        rpc.end(olga, transaction, rpc.COMMIT)
+    change = sql.CommandStatementUpdate(query="DELETE FROM orders", transaction_id=transaction)
+    with pytest.raises(flight.FlightUnauthorizedError):
+        rpc.put(anna, change)
+    rpc.end(anna, transaction, rpc.ROLLBACK)

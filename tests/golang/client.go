@@ -118,7 +118,13 @@ func statements(ctx context.Context, cl *flightsql.Client) {
 		})
 	})
 	tell("PollFlightInfo", func() (any, error) { return cl.ExecutePoll(ctx, "SELECT 1", nil) })
-	tell("BeginTransaction", func() (any, error) { return cl.BeginTransaction(ctx) })
+	tell("BeginSavepoint", func() (any, error) {
+		begun, err := cl.BeginTransaction(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return begun.BeginSavepoint(ctx, "s")
+	})
 }
 
 func sessions(ctx context.Context, cl *flightsql.Client) {

@@ -101,8 +101,6 @@ func database(ctx context.Context, dsn string) error {
 		defer cancel()
 		return rows(limited, db, endless)
 	})
-	tell("transaction", func() (any, error) { return db.BeginTx(ctx, nil) })
-
 	change("CREATE TABLE", "CREATE TABLE go_notes (id BIGINT PRIMARY KEY, text VARCHAR, score DOUBLE)")
 	change("INSERT", "INSERT INTO go_notes VALUES (1, 'a', 1), (2, 'b', 2)")
 	change("bound INSERT", "INSERT INTO go_notes VALUES (?, ?, ?)", 3, "c", 3.5)
@@ -111,6 +109,23 @@ func database(ctx context.Context, dsn string) error {
 	change("INSERT of NULL as key", "INSERT INTO go_notes VALUES (NULL, 'x', 1)")
 	ask("what they left", "SELECT * FROM go_notes ORDER BY id")
 	ask("RETURNING", "INSERT INTO go_notes VALUES (4, 'd', 4) RETURNING id")
+	transaction := func(fact string, end func(*sql.Tx) error) {
+		tell(fact, func() (any, error) {
+			begun, err := db.BeginTx(ctx, nil)
+			if err != nil {
+				return nil, err
+			}
+			if _, err := begun.ExecContext(ctx, "INSERT INTO go_notes VALUES (?, 't', 0)", 9); err != nil {
+				return nil, err
+			}
+			if err := end(begun); err != nil {
+				return nil, err
+			}
+			return rows(ctx, db, "SELECT id FROM go_notes WHERE id = 9")
+		})
+	}
+	transaction("a transaction that is rolled back", (*sql.Tx).Rollback)
+	transaction("a transaction that is committed", (*sql.Tx).Commit)
 	change("DROP TABLE", "DROP TABLE go_notes")
 	tell("a pool of connections", func() (any, error) {
 		answers := make(chan error)

@@ -183,7 +183,7 @@ def test_rows_are_ingested_and_updates_executed(client: Facts) -> None:
     assert client.failure("update that is refused").kind == "NotFound"
 
 
-@pytest.mark.parametrize("name", ["PollFlightInfo", "BeginTransaction"])
+@pytest.mark.parametrize("name", ["PollFlightInfo", "BeginSavepoint"])
 def test_what_there_is_not_is_unimplemented(client: Facts, name: str) -> None:
     assert client.failure(name).kind == "Unimplemented"
 
@@ -240,6 +240,11 @@ def test_parameters_of_the_address_are_session_options(program: Callable[..., Fa
     assert "consistency 'eventual' is unknown" in refused.text
 
 
+def test_the_database_has_transactions(database: Facts) -> None:
+    assert database["a transaction that is rolled back"] == []
+    assert database["a transaction that is committed"] == [[9]]
+
+
 @pytest.mark.parametrize(
     ("name", "status", "said"),
     [
@@ -248,7 +253,6 @@ def test_parameters_of_the_address_are_session_options(program: Callable[..., Fa
         ("unknown table", "NotFound", "did you mean 'orders'"),
         ("fails while it is read", "InvalidArgument", "Divide by zero"),
         ("out of time", "DeadlineExceeded", "deadline exceeded"),
-        ("transaction", "Unimplemented", "no transactions"),
         ("INSERT of NULL as key", "InvalidArgument", "column 'id' of row 1 is NULL"),
     ],
 )

@@ -110,8 +110,18 @@ def test_null_is_stored_in_every_type(facts: Facts) -> None:
     assert set(stored.values()) == {1}
 
 
-def test_there_is_nothing_but_autocommit(facts: Facts) -> None:
+def test_statements_make_transactions(facts: Facts) -> None:
+    assert [facts[name] for name in ("BEGIN", "UPDATE in the transaction", "ROLLBACK")] == [0, 1, False]
+    assert facts["seen in the transaction"] == [["changed"]]
+    assert facts["seen by others"] == facts["after ROLLBACK"] == []
+    assert facts["others after COMMIT"] == [["once more"]]
+    assert "no transaction is open" in facts.failure("COMMIT of nothing").text
+
+
+def test_the_driver_has_nothing_but_autocommit_and_tools_are_told_so(facts: Facts) -> None:
+    """What `setAutoCommit(false)` and `rollback()` do stays in the driver."""
     assert [facts[name] for name in ("autocommit", "transactions")] == [True, False]
+    assert facts["after rollback()"] == []
     assert facts["setAutoCommit(true)"] == "done"
 
 

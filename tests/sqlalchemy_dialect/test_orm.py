@@ -110,5 +110,5 @@ def test_a_rollback_forgets_objects_and_takes_no_row_back(session: Session) -> N
     session.rollback()
     assert session.scalars(sa.select(Customer.name)).all() == ["stays"]
     session.begin_nested()
-    with pytest.raises(sa.exc.InvalidRequestError, match="the gateway has no transactions"):
+    with pytest.raises(sa.exc.InvalidRequestError, match="the gateway has no savepoints"):
         session.execute(sa.select(Customer))

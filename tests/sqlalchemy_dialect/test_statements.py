@@ -239,11 +239,44 @@ def test_nothing_is_sent_for_transactions(
     assert not [word for word in ("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT") if word in sent(gateway, word)]
     # There is nothing that takes a statement back.
     assert 6 in ids(connection, people)
-    with pytest.raises(sa.exc.InvalidRequestError, match="the gateway has no transactions"):
+    with pytest.raises(sa.exc.InvalidRequestError, match="the gateway has no savepoints"):
         connection.begin_nested()
     assert connection.get_isolation_level() == "AUTOCOMMIT"
-    with pytest.raises(sa.exc.ArgumentError, match="AUTOCOMMIT"):
+    with pytest.raises(sa.exc.ArgumentError, match="AUTOCOMMIT, REPEATABLE READ"):
         connection.engine.execution_options(isolation_level="SERIALIZABLE").connect()
+
+
+def test_transactions_are_chosen_by_their_level(connection: sa.Connection, people: sa.Table) -> None:
+    with connection.engine.execution_options(isolation_level="REPEATABLE READ").connect() as other:
+        assert other.get_isolation_level() == "REPEATABLE READ"
+        before = ids(other, people)
+        other.execute(people.insert(), [{"id": 60}, {"id": 61}])
+        assert ids(other, people) == [*before, 60, 61]
+        assert ids(connection, people) == before
+        other.rollback()
+        assert ids(other, people) == before
+        other.execute(people.insert().values(id=62))
+        other.commit()
+        assert ids(connection, people) == [*before, 62]
+    # It is back in the pool, for those who choose nothing.
+    with connection.engine.connect() as another:
+        assert another.get_isolation_level() == "AUTOCOMMIT"
+
+
+def test_a_commit_that_comes_too_late_fails_and_its_connection_goes_on(
+    connection: sa.Connection, people: sa.Table
+) -> None:
+    change = people.update().where(people.c.id == 1)
+    with connection.engine.execution_options(isolation_level="REPEATABLE READ").connect() as other:
+        other.execute(change.values(name="mine"))
+        connection.execute(change.values(name="theirs"))
+        with pytest.raises(sa.exc.OperationalError, match="begin it again") as caught:
+            other.commit()
+        assert not caught.value.connection_invalidated
+        other.rollback()
+        other.execute(change.values(name="mine"))
+        other.commit()
+    assert connection.scalar(sa.select(people.c.name).where(people.c.id == 1)) == "mine"
 
 
 def test_errors_are_those_of_sqlalchemy(connection: sa.Connection, people: sa.Table) -> None:

@@ -1,7 +1,7 @@
 """Gateways for tests of writing: an engine in this process, or a server over ADBC."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +11,12 @@ import pyarrow as pa
 
 from memwal.errors import UnavailableError
 from memwal.writing import FencedError, NotOwnerError, WriteOptions
-from planner.engine import PreparedQuery, QueryEngine, SessionSettings
+from planner.bridge.run_control import RunControl
+from planner.engine import PreparedQuery, PreparedWrite, QueryEngine, SessionSettings
 from planner.scans.settings import parse_shortcuts
 from planner.tables.sources.snapshot import Consistency
 from planner.tables.state.catalog import Catalog
+from planner.writes.transactions import Transaction
 from tests.support.servers import GatewayProcess, open_connection
 
 EAGER = WriteOptions(hold_ms=0)
@@ -89,6 +91,41 @@ class EngineGateway:
 
     def close(self) -> None:
         self.engine.close()
+
+
+class EngineTransaction:
+    """A transaction of an engine in this process."""
+
+    def __init__(self, gateway: EngineGateway, max_bytes: int = 64 << 20) -> None:
+        self._gateway = gateway
+        self._transaction = Transaction(gateway.engine, max_bytes)
+        self.roll_back = self._transaction.roll_back
+        self.commit = self._transaction.commit
+
+    def write(self, sql: str, parameters: Sequence[Any] = ()) -> int:
+        """Run a statement that writes; return the number of affected rows."""
+        values = tuple(map(_encode_scalar, parameters))
+        return self._write(sql, lambda prepared, control: prepared.execute(values, control).affected)
+
+    def write_many(self, sql: str, rows: pa.Table) -> int:
+        """Run it once for each row of parameters."""
+        return self._write(sql, lambda prepared, control: prepared.execute_many(rows, control).affected)
+
+    def read(self, sql: str, parameters: tuple[pa.Scalar, ...] = ()) -> pa.Table:
+        """Run a query."""
+        prepared = self._gateway.engine.prepare(sql, self._gateway.settings)
+        return prepared.execute(parameters, control=self._control()).read_all()
+
+    def _write(self, sql: str, execute: Callable[[PreparedWrite, RunControl], int]) -> int:
+        prepared = self._gateway.engine.prepare_statement(sql, self._gateway.settings)
+        assert not isinstance(prepared, PreparedQuery), sql
+        with self._transaction.statement():
+            return execute(prepared, self._control())
+
+    def _control(self) -> RunControl:
+        control = RunControl()
+        control.transaction = self._transaction
+        return control
 
 
 class ServedGateway:

@@ -27,6 +27,7 @@ from planner.binding.substrait import Bound
 from planner.bridge.run_control import TableRead
 from planner.plans.scan_parts import ScanPart
 from planner.scans.settings import SessionSettings
+from planner.tables.state.transaction_table import DescribedTable
 
 
 class WorkerFailedError(Exception):
@@ -120,12 +121,14 @@ class RunRequest:
         settings: of the run; None where they are those of the statement.
         written_at: table -> when the front process wrote rows of it last, in seconds of the monotonic clock.
         is_measured: whether the exec nodes are measured.
+        transaction: table -> what the transaction that the run is part of sees; None outside of one.
     """
 
     parameters: tuple[pa.Array, ...]
     settings: SessionSettings | None
     written_at: Mapping[str, float]
     is_measured: bool = False
+    transaction: Mapping[str, DescribedTable] | None = None
 
 
 @dataclass(frozen=True)

@@ -162,7 +162,12 @@ class RemoteQuery(PreparedQuery):
         values = tuple(pa.repeat(value, 1) for value in task.parameters)
         is_measured = task.control.metrics is not None
         settings = None if task.settings == self._settings else task.settings
-        return RunRequest(values, settings, self._settle(task.catalog), is_measured)
+        transaction = task.control.transaction
+        described = None
+        if transaction is not None:
+            tables = [task.catalog.table(name).table for name in sorted(_find_tables(self._bound))]
+            described = transaction.describe(tables)
+        return RunRequest(values, settings, self._settle(task.catalog), is_measured, described)
 
     def _settle(self, catalog: VisibleCatalog) -> Mapping[str, float]:
         """Wait until workers read what was acknowledged here; return when tables were written last."""

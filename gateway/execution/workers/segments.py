@@ -190,7 +190,9 @@ class SegmentReader:
     def read(
         self, stored: StoredBatch, take_descriptor: Callable[[], int], schema: pa.Schema
     ) -> pa.RecordBatch:
-        """Return a batch without copying it; its segment is free again when nobody refers to it.
+        """Return a batch; its segment is free again when nobody refers to it.
+
+        It is not copied, unless half of all segments are in use: by somebody who collects batches.
 
         Args:
             stored: where it is.
@@ -199,10 +201,19 @@ class SegmentReader:
         """
         memory = self._find(stored, take_descriptor)
         view = memoryview(memory)[_HEADER_BYTES : _HEADER_BYTES + stored.length]
-        weakref.finalize(view, _release, memory).atexit = False
-        source = pa.BufferReader(pa.py_buffer(view))
+        if self._count_bytes_in_use() > _MAX_BYTES // 2:
+            # Whoever collects rows would wait for the worker, and the worker for a free segment.
+            source = pa.BufferReader(bytes(view))
+            view.release()
+            _release(memory)
+        else:
+            weakref.finalize(view, _release, memory).atexit = False
+            source = pa.BufferReader(pa.py_buffer(view))
         pa.ipc.read_message(source)  # the schema, which is known
         return pa.ipc.read_record_batch(pa.ipc.read_message(source), schema)
+
+    def _count_bytes_in_use(self) -> int:
+        return sum(len(memory) for memory in list(self._memory.values()) if memory[0] == _IN_USE)
 
     def _find(self, stored: StoredBatch, take_descriptor: Callable[[], int]) -> mmap.mmap:
         self.forget(stored.dropped)

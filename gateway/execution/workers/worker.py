@@ -63,11 +63,15 @@ from planner.tables.shared.cache import SharedCache
 from planner.tables.shared.recent_reads import RecentReads
 from planner.tables.sources.snapshot import SnapshotDescription
 from planner.tables.state.catalog import Catalog
+from planner.tables.state.table import Table
+from planner.tables.state.transaction_table import DescribedTable, TransactionTable, decode_own_rows
 from planner.writes.dml.values.long_values import LongInsert
 
 logger = logging.getLogger(__name__)
 
 _MAX_SNAPSHOTS = 64
+# Each holds what its transaction has written.
+_MAX_TRANSACTION_TABLES = 8
 _FIRST_TO_DIE = "500"
 _FIRST_STATEMENT = "SELECT value % 7 AS k, sum(value) AS n FROM generate_series(1, 9) GROUP BY 1 ORDER BY k"
 
@@ -126,6 +130,10 @@ class Worker:
         self._queries: LRUCache[int, PreparedQuery] = LRUCache(MAX_PLANS)
         self._snapshots: LRUCache[SnapshotDescription, object] = LRUCache(_MAX_SNAPSHOTS)
         """Snapshots whose parts are being read."""
+        self._transaction_tables: LRUCache[tuple[bytes, SnapshotDescription], TransactionTable] = LRUCache(
+            _MAX_TRANSACTION_TABLES
+        )
+        """Tables as transactions saw them last."""
         self._requests = itertools.count()
         self._awaited: dict[int, Future[pa.Table]] = {}
 
@@ -201,6 +209,28 @@ class Worker:
         with self._lock:
             self._snapshots[description] = snapshot
 
+    def open_transaction_table(self, shared: Table, described: DescribedTable) -> TransactionTable:
+        """Return a table as a transaction sees it.
+
+        Raises:
+            LanceGatewayError: its snapshot can't be opened.
+        """
+        key = (described.number, described.snapshot)
+        with self._lock:
+            table = self._transaction_tables.get(key)
+        if table is None:
+            opened = TransactionTable.open_described(shared, described.snapshot)
+            with self._lock:
+                table = self._transaction_tables.setdefault(key, opened)
+        base = table.base()
+        table.show_rows(
+            {
+                region_id: [decode_own_rows(base, data) for data in tables]
+                for region_id, tables in described.rows.items()
+            }
+        )
+        return table
+
     def read_write(self, request: ReadWrite) -> LongInsert | None:
         """Check a long statement that writes.
 
@@ -224,6 +254,27 @@ class Worker:
             )
         with describe_panics(bound.sql):
             return PreparedQuery(self._frames, bound, settings, visible)
+
+
+class _DescribedTransaction:
+    """A transaction for one run, in what the front process says of it."""
+
+    def __init__(self, worker: Worker, tables: Mapping[str, DescribedTable]) -> None:
+        self._worker = worker
+        self._described = tables
+        self._lock = threading.Lock()
+        self._opened: dict[str, TransactionTable] = {}
+
+    def table(self, shared: Table) -> Table:
+        """Return a table of the catalog as the transaction sees it."""
+        if shared.described_time:
+            return shared
+        with self._lock:
+            found = self._opened.get(shared.name)
+            if found is None:
+                described = self._described[shared.name]
+                found = self._opened[shared.name] = self._worker.open_transaction_table(shared, described)
+            return found
 
 
 class _Conversation:
@@ -300,6 +351,8 @@ class _Conversation:
         self._worker.note_writes(run.written_at)
         parameters = [array[0] for array in run.parameters]
         control.metrics = MetricsSet() if run.is_measured else None
+        if run.transaction is not None:
+            control.transaction = _DescribedTransaction(self._worker, run.transaction)
         control.check()
         if isinstance(request, FindRegions):
             return query.find_matching_regions(request.table, parameters, request.settings, control)

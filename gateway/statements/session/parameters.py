@@ -312,7 +312,7 @@ def _list_fixed() -> tuple[Parameter, ...]:
             "autocommit",
             "true|1",
             value="on",
-            refusal="there are no transactions: what a statement writes stays",
+            refusal="transactions begin with BEGIN: outside of them, what a statement writes stays",
             description="What a statement writes stays.",
         ),
         *(

@@ -35,11 +35,12 @@ def read_set(sql: str) -> tuple[Assignment, ...]:
     reader.expect("SET")
     if reader.is_at("TRANSACTION") or reader.is_at("SESSION", "CHARACTERISTICS"):
         raise UnsupportedError(
-            "SET TRANSACTION: there are no transactions: each statement reads one snapshot, and what it "
-            "writes stays; connect with autocommit"
+            "SET SESSION CHARACTERISTICS: sessions have no modes of transactions: name them behind BEGIN"
         )
     if reader.is_at("LOCAL"):
-        raise UnsupportedError("SET LOCAL: there are no transactions: write SET, which lasts for the session")
+        raise UnsupportedError(
+            "SET LOCAL: options are not part of a transaction: write SET, which lasts for the session"
+        )
     if not (
         reader.is_at("SESSION", "AUTHORIZATION") or reader.words[1:3] in {("SESSION", "="), ("SESSION", "TO")}
     ):

@@ -94,6 +94,16 @@ class TailRows:
                 if not self._entries or entry.position > self._entries[-1].position:
                     self._append_rows(entry.position, entry.generation, self._read_rows(entry, base))
 
+    def append_own(self, rows: pa.Table) -> None:
+        """Append rows that are in no log, as one entry behind the others.
+
+        Args:
+            rows: the table's columns and `_tombstone`.
+        """
+        with self._lock:
+            position = self._entries[-1].position + 1 if self._entries else 1
+            self._append_rows(position, None, rows)
+
     def tail(self) -> Tail | None:
         """Return the tail with all current rows; the same object until more are appended."""
         with self._lock:

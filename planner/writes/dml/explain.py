@@ -28,6 +28,9 @@ class PreparedExplain(PreparedWrite):
     settings: SessionSettings
     access: Access
 
+    is_transactional = True
+    changes_something = False
+
     @property
     def schema(self) -> pa.Schema:
         """Schema of the result of EXPLAIN."""

@@ -18,7 +18,7 @@ from planner.bridge.value_sizes import MAX_MEASURED, split_batch
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
 from planner.writes.base_writes import BaseWrite
-from planner.writes.dml.prepared_write import WriteResult, retry_if_fenced
+from planner.writes.dml.prepared_write import WriteResult, retry_if_fenced, write_rows
 from planner.writes.dml.statement.target import Target, find_target
 from planner.writes.dml.statement.text import ReadSession, replace_message
 from planner.writes.dml.values.assignment import check_assignable, check_required_columns, fill_batch
@@ -65,6 +65,11 @@ def write_parts(write: Write, parts: Iterator[pa.Table], control: RunControl) ->
     Raises:
         LanceGatewayError: writing failed; the message says what had been written before.
     """
+    if control.transaction is not None:
+        kept = _WrittenParts()
+        for rows in parts:
+            kept.add(write(rows))
+        return kept.receipt  # A statement that fails is taken back whole, so there is no progress to tell.
     first = next(parts, None)
     if first is None:
         return WriteReceipt()
@@ -164,11 +169,10 @@ class PreparedIngest:
         """
         if self.write_target.is_plain:
             return self._append(batches, control)
-        writer, durable = self.write_target.table.writer(), self.settings.durable_writes
+        durable = self.settings.durable_writes
 
         def write_once(rows: pa.Table) -> WriteReceipt:
-            control.begin_writing()
-            return writer.write(Changes(rows), durable=durable)
+            return write_rows(self.write_target, Changes(rows), control, durable=durable)
 
         def write(rows: pa.Table) -> WriteReceipt:
             return retry_if_fenced(lambda: write_once(rows), self.target)

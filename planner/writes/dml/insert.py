@@ -30,6 +30,7 @@ from planner.writes.dml.prepared_write import (
     build_parameter_schema,
     check_parameter_count,
     retry_if_fenced,
+    write_rows,
 )
 from planner.writes.dml.reading.rows_query import prepare_returning, read_returning
 from planner.writes.dml.statement.target import Target, find_target
@@ -237,8 +238,8 @@ class PreparedInsert(PreparedRows):
         """Write one part of the rows."""
         if self.conflict.is_lookup_required:
             return self.conflict.write_rows(rows, parameters, control)
-        control.begin_writing()
-        receipt = self.write_target.table.writer().write(Changes(rows), durable=self.settings.durable_writes)
+        durable = self.settings.durable_writes
+        receipt = write_rows(self.write_target, Changes(rows), control, durable=durable)
         return Outcome(rows.num_rows, None, rows), receipt
 
     def _read_rows(

@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -64,6 +64,11 @@ class PreparedWrite(ABC):
 
     sql: str
     parameter_schema: pa.Schema
+
+    is_transactional: ClassVar[bool] = False
+    """Whether it can be part of a transaction; others commit the one that they are sent in."""
+    changes_something: ClassVar[bool] = True
+    """Whether read-only sessions refuse it."""
 
     @property
     def target(self) -> str:
@@ -188,6 +193,11 @@ def read_and_write(
         FencedError: every attempt was fenced by another writer; nothing was written.
         LanceGatewayError: reading, computing or writing failed.
     """
+    if control.transaction is not None:
+        outcome = compute(step.rows())
+        if outcome.changes is None:
+            return outcome, WriteReceipt({}, durable)
+        return outcome, write_rows(target, outcome.changes, control, durable=durable, reads_first=True)
     writer = target.table.writer()
     held_ids: set[str] = set()
 
@@ -209,6 +219,29 @@ def read_and_write(
     while (result := retry_if_fenced(attempt, target.name)) is None:
         pass
     return result
+
+
+def write_rows(
+    target: Target, changes: Changes, control: RunControl, *, durable: bool, reads_first: bool = False
+) -> WriteReceipt:
+    """Write changes, or keep them in the transaction that the execution is part of.
+
+    Args:
+        target: table.
+        changes: of any number of regions.
+        control: cancels the execution before it writes.
+        durable: whether acknowledged rows must survive the end of this process.
+        reads_first: whether they were computed from rows of the same keys, which a transaction has read.
+
+    Raises:
+        LanceGatewayError: as `TableWriter.write`.
+    """
+    if control.transaction is None:
+        control.begin_writing()
+        return target.table.writer().write(changes, durable=durable)
+    control.check()
+    kept: WriteReceipt = control.transaction.write(target, changes, reads_first=reads_first)
+    return kept
 
 
 def _find_regions(target: Target, writer: TableWriter, changes: Changes) -> set[str]:
@@ -240,6 +273,8 @@ class PreparedRows(PreparedWrite):
     returning: Returning
     parameter_schema: pa.Schema
     settings: SessionSettings
+
+    is_transactional = True
 
     @property
     def target(self) -> str:

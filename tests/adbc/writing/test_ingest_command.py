@@ -59,12 +59,6 @@ def test_commands_that_contradict_themselves(
     assert_clean(str(caught.value))
 
 
-def test_an_ingestion_of_a_transaction_is_refused(uri: str, table: str) -> None:
-    definition = Options(if_not_exist=CREATE, if_exists=APPEND)
-    with pytest.raises(NotImplementedError, match="autocommit"):
-        ingest(uri, ROWS, table=table, table_definition_options=definition, transaction_id=b"1")
-
-
 def test_an_ingestion_is_a_statement_like_any_other(cursor: Any, table: str) -> None:
     cursor.adbc_ingest(table, ROWS, mode="create")
     cursor.execute(

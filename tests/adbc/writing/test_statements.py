@@ -94,17 +94,6 @@ def test_an_error_is_clear_and_writes_nothing(cursor: Any, notes: str) -> None:
     assert rows(cursor, notes) == []
 
 
-def test_without_autocommit_the_driver_warns_and_commits_nevertheless(
-    uri: str, cursor: Any, notes: str
-) -> None:
-    with pytest.warns(Warning, match="autocommit"):
-        connection = flightsql.connect(uri)
-    with connection, connection.cursor() as other:
-        other.execute(f"INSERT INTO {notes} VALUES (1, 'a', 1)")
-        connection.rollback()
-    assert len(rows(cursor, notes)) == 1
-
-
 def test_a_session_may_choose_not_to_wait_for_storage(adbc: Any, cursor: Any, notes: str) -> None:
     option = f"{ConnectionOptions.OPTION_BOOL_SESSION_OPTION_PREFIX.value}durable_writes"
     adbc.adbc_connection.set_options(**{option: "false"})

@@ -160,13 +160,23 @@ def test_each_write_is_one_line_without_its_values(
         rpc.query(client, f"SELECT * FROM {TABLE}")
         with pytest.raises(Exception, match="swordfish"):
             rpc.query(client, f"INSERT INTO {TABLE} SELECT CAST('swordfish' AS BIGINT), text FROM {TABLE}")
+        transaction = rpc.begin(client)
+        deletion = f"DELETE FROM {TABLE} WHERE text = 'swordfish'"
+        rpc.put(client, sql.CommandStatementUpdate(query=deletion, transaction_id=transaction))
+        rpc.end(client, transaction, rpc.COMMIT)
     watched.server.shutdown()
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     audited = [line for line in lines if line["logger"] == "gateway.audit"]
     assert [
         (line["user"], line["table"], line.get("rows_affected"), line["state"], line["succeeded"])
         for line in audited
-    ] == [("anonymous", TABLE, 2, "finished", True), ("anonymous", TABLE, None, "failed", False)]
+    ] == [
+        ("anonymous", TABLE, 2, "finished", True),
+        ("anonymous", TABLE, None, "failed", False),
+        ("anonymous", TABLE, 2, "finished", True),
+        ("anonymous", TABLE, None, "finished", True),
+    ]
+    assert [line["in_transaction"] for line in audited] == [False, False, True, False]
     assert all(len(line["query_id"]) == 32 and line["peer"] for line in audited)
     assert "swordfish" not in json.dumps(audited)
 

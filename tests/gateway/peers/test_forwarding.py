@@ -19,6 +19,9 @@ from gateway.peers.peer_identity import PeerToken, Trust
 from memwal.errors import InvalidInputError
 from memwal.writing import Changes, NotOwnerError, OutcomeUnknownError, OwnershipPolicy
 from memwal.writing.options import UnreachableError
+from planner.bridge.run_control import RunControl
+from planner.engine import PreparedWrite
+from planner.writes.transactions import Transaction
 from protos import flight_sql_pb2 as sql
 from protos import forwarding_pb2 as wire
 from protos.flight_sql import pack
@@ -72,6 +75,22 @@ class TestTheOwnerWrites:
         assert first.write(f"INSERT INTO {TABLE} VALUES {values}") == 100
         assert first.ids() == second.ids() == list(range(100))
         assert epochs(root) == [1, 1, 1, 1]
+
+    def test_rows_that_a_transaction_kept(self, root: Path, opened: Open) -> None:
+        make_table(root)
+        owner, other = owning(opened()), opened()
+        transaction = Transaction(other.engine, 1 << 20)
+        control = RunControl()
+        control.transaction = transaction
+        for number in (1, 2):
+            write = other.engine.prepare_statement(f"INSERT INTO {TABLE} VALUES ({number}, 'kept')")
+            assert isinstance(write, PreparedWrite)
+            write.execute((), control)
+        assert owner.ids() == other.ids() == [0]
+        transaction.commit()
+        assert owner.ids() == other.ids() == [0, 1, 2]
+        # Both in one request, and so in one entry of the log.
+        assert (other.stats[0].forwards, owner.stats[0].rows, epochs(root)) == (1, 3, [1])
 
     @pytest.mark.slow
     def test_rows_and_keys_in_one_request(self, root: Path, opened: Open) -> None:

@@ -20,6 +20,7 @@ import java.util.List;
 public final class Writing implements Probes.Probe {
     private Facts facts;
     private Connection connection;
+    private String url;
     private String notes;
     private String typed;
     private long next = 1000;
@@ -33,6 +34,7 @@ public final class Writing implements Probes.Probe {
     @Override
     public void run(Facts facts, String[] arguments) throws Exception {
         this.facts = facts;
+        url = arguments[0];
         notes = arguments[1];
         typed = arguments[2];
         try (Connection opened = DriverManager.getConnection(arguments[0])) {
@@ -193,7 +195,34 @@ public final class Writing implements Probes.Probe {
     private void transactions() throws Exception {
         facts.value("autocommit", connection.getAutoCommit());
         facts.value("transactions", connection.getMetaData().supportsTransactions());
-        facts.step("setAutoCommit(true)", () -> connection.setAutoCommit(true));
+        String row = "SELECT text FROM " + notes + " WHERE id = 90000";
+        try (Statement statement = connection.createStatement();
+                Connection others = DriverManager.getConnection(url);
+                Statement other = others.createStatement();
+                PreparedStatement prepared =
+                        connection.prepareStatement("UPDATE " + notes + " SET text = ? WHERE id = 90000")) {
+            facts.of("BEGIN", () -> statement.executeUpdate("BEGIN"));
+            statement.executeUpdate("INSERT INTO " + notes + " (id, text) VALUES (90000, 'kept')");
+            prepared.setString(1, "changed");
+            facts.of("UPDATE in the transaction", prepared::executeUpdate);
+            facts.rows("seen in the transaction", () -> statement.executeQuery(row));
+            facts.rows("seen by others", () -> other.executeQuery(row));
+            facts.of("ROLLBACK", () -> statement.execute("ROLLBACK"));
+            facts.rows("after ROLLBACK", () -> statement.executeQuery(row));
+            statement.execute("START TRANSACTION");
+            statement.executeUpdate("INSERT INTO " + notes + " (id, text) VALUES (90000, 'again')");
+            statement.executeUpdate("UPDATE " + notes + " SET text = 'once more' WHERE id = 90000");
+            statement.execute("COMMIT");
+            facts.rows("others after COMMIT", () -> other.executeQuery(row));
+            facts.of("COMMIT of nothing", () -> statement.execute("COMMIT"));
+
+            // Which the driver does not tell the gateway.
+            connection.setAutoCommit(false);
+            statement.executeUpdate("DELETE FROM " + notes + " WHERE id = 90000");
+            connection.rollback();
+            facts.rows("after rollback()", () -> other.executeQuery(row));
+            facts.step("setAutoCommit(true)", () -> connection.setAutoCommit(true));
+        }
     }
 
     /** How often each statement was executed, by the gateway's own account. */

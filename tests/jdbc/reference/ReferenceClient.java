@@ -72,7 +72,18 @@ public final class ReferenceClient {
             FlightEndpoint endpoint = client.execute("SELECT 1").getEndpoints().get(0);
             return client.renewFlightEndpoint(new RenewFlightEndpointRequest(endpoint));
         });
-        tell("BeginTransaction", client::beginTransaction);
+        tell("a statement in a transaction", () -> {
+            FlightSqlClient.Transaction transaction = client.beginTransaction();
+            String rows = read(client.execute("SELECT id FROM orders", transaction), null).toString();
+            client.commit(transaction);
+            return rows;
+        });
+        tell("a statement behind its transaction", () -> {
+            FlightSqlClient.Transaction transaction = client.beginTransaction();
+            client.rollback(transaction);
+            return client.execute("SELECT 1", transaction);
+        });
+        tell("BeginSavepoint", () -> client.beginSavepoint(client.beginTransaction(), "s"));
         tell("SetSessionOptions", () -> {
             var options = Map.of(
                     "consistency", SessionOptionValueFactory.makeSessionOptionValue("flushed"),

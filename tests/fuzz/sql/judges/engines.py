@@ -13,7 +13,9 @@ import pyarrow.compute as pc
 from datafusion import DataFrame, SessionConfig, SessionContext
 
 from planner.access.rights import FULL_ACCESS, Access
+from planner.bridge.run_control import RunControl
 from planner.engine import QueryEngine, SessionSettings
+from planner.writes.transactions import Transaction
 from tests.fuzz.sql.grammar.blocks import is_beyond_datafusion
 from tests.fuzz.sql.grammar.kinds import kind_of
 from tests.fuzz.sql.grammar.tree import AbstainError, Node, Reader, quoted, render
@@ -64,13 +66,14 @@ class Engine(Protocol):
 
 @dataclass
 class GatewayEngine:
-    """A query engine of the gateway, with settings and rights."""
+    """A query engine of the gateway, with settings and rights, perhaps in a transaction."""
 
     engine: QueryEngine
     settings: SessionSettings = PLAIN
     access: Access = FULL_ACCESS
     name: str = "gateway"
     reader: Reader = Reader.GATEWAY
+    transaction: Transaction | None = None
 
     def answer(self, node: Node) -> pa.Table:
         text, parameters = render(node, self.reader)
@@ -78,8 +81,11 @@ class GatewayEngine:
 
     def answer_text(self, text: str, parameters: Sequence[pa.Scalar] = ()) -> pa.Table:
         """The rows of a statement that is text already."""
+        control = RunControl()
+        control.transaction = self.transaction
         try:
-            reader = self.engine.prepare(text, self.settings, self.access).execute(parameters)
+            prepared = self.engine.prepare(text, self.settings, self.access)
+            reader = prepared.execute(parameters, control=control)
             return held(reader.schema, reader)
         except Refused:
             raise

@@ -4,9 +4,12 @@ import random
 from dataclasses import dataclass, replace
 
 from planner.access.rights import FULL_ACCESS, Access
-from planner.engine import QueryEngine, SessionSettings
+from planner.bridge.run_control import RunControl
+from planner.engine import PreparedWrite, QueryEngine, SessionSettings
 from planner.scans.settings import NO_SHORTCUTS, Shortcut
+from planner.writes.transactions import Transaction
 from tests.fuzz.sql.grammar.queries import Queries
+from tests.fuzz.sql.grammar.tree import quoted
 from tests.fuzz.sql.judges.engines import Engine, GatewayEngine, References
 from tests.fuzz.sql.judges.verdicts import Court, Tally
 from tests.fuzz.sql.lake.access import Rights
@@ -65,7 +68,28 @@ class World:
             return (gateway.with_settings("shortcuts, some", SessionSettings(shortcuts=some)),)
         if chance < 0.24:
             return (replace(gateway, engine=self.engines[1], name="another gateway"),)
+        if chance < 0.29:
+            return self._in_transaction(rng, gateway)
         return ()
+
+    def _in_transaction(self, rng: random.Random, gateway: GatewayEngine) -> tuple[GatewayEngine, ...]:
+        """The same in a transaction that has written some rows as they are."""
+        specs = [one.spec for one in self.lake.tables.values() if one.spec.is_written]
+        if not specs:
+            return ()
+        spec = rng.choice(specs)
+        transaction = Transaction(gateway.engine, 1 << 30)
+        control = RunControl()
+        control.transaction = transaction
+        name, key = quoted(spec.name), quoted(spec.shape.key[0])
+        limit = rng.choice((0, 1, 5, 1000))
+        write = gateway.engine.prepare_statement(
+            f"INSERT INTO {name} SELECT * FROM {name} ORDER BY {key} LIMIT {limit}"
+        )
+        assert isinstance(write, PreparedWrite)
+        with transaction.statement():
+            write.execute((), control)
+        return (replace(gateway, name="in a transaction", transaction=transaction),)
 
     def everybody(self) -> tuple[Engine, ...]:
         """Whoever answers, for a report."""

@@ -68,15 +68,6 @@ def test_a_query_is_no_update(client: flight.FlightClient, text: str) -> None:
         rpc.update(client, text)
 
 
-def test_an_update_of_a_transaction_is_refused(client: flight.FlightClient, notes: str) -> None:
-    text = f"INSERT INTO {notes} (id) VALUES (1)"
-    with pytest.raises(NotImplementedError, match="autocommit"):
-        rpc.put(client, sql.CommandStatementUpdate(query=text, transaction_id=b"1"))
-    with pytest.raises(NotImplementedError, match="autocommit"):
-        rpc.info(client, sql.CommandStatementQuery(query=text, transaction_id=b"1"))
-    assert count(client, notes) == 0
-
-
 class _Headers(flight.ClientMiddlewareFactory):
     """Remembers what a server sends back."""
 

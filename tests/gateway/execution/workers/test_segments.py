@@ -36,6 +36,19 @@ def test_a_batch_that_nobody_wants_frees_its_segment() -> None:
     assert (again.segment, descriptor) == (stored.segment, None)
 
 
+def test_whoever_keeps_all_batches_keeps_no_worker_waiting() -> None:
+    def fail() -> None:
+        raise AssertionError("the worker waits for a segment")
+
+    writer, reader = SegmentWriter(KeptBytes()), SegmentReader()
+    small = BATCH.slice(0, 10_000)
+    kept = []
+    for _ in range(100):
+        stored, descriptor = writer.write(small, small.schema.serialize().size, fail)
+        kept.append(reader.read(stored, lambda found=descriptor: found or -1, small.schema))
+    assert all(batch.equals(small) for batch in kept)
+
+
 def test_channels_share_what_they_may_keep() -> None:
     def write(writer: SegmentWriter) -> int:
         stored, descriptor = writer.write(BATCH, BATCH.schema.serialize().size, lambda: None)

@@ -1,0 +1,301 @@
+"""Transactions on the wire: the actions of Flight SQL, and the statements BEGIN, COMMIT and ROLLBACK.
+
+A transaction of BeginTransaction has an id, which statements name; handles and tickets that are made in it
+name it, too. A transaction of the statement BEGIN is the session's: it takes all statements of the session
+that name no other, so the client must send the session's cookie back.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import pyarrow as pa
+from google.protobuf.message import DecodeError, Message
+
+from gateway.execution.updates import Updates
+from gateway.protocol.commands import Action, Call, Handler, decode_transaction_id
+from gateway.statements.open_transactions import OpenTransactions
+from gateway.statements.transaction_text import NO_SAVEPOINTS, Verb, parse_transaction_text
+from memwal.errors import InvalidInputError, NotFoundError, PreconditionError, UnsupportedError
+from planner.bridge.run_control import RunControl
+from planner.engine import PreparedWrite, WriteResult
+from planner.writes.transactions import Transaction
+from protos import flight_sql_pb2 as sql
+from protos import gateway_pb2 as own
+from protos.flight_sql import pack
+
+_DONE = WriteResult(-1)
+
+
+def _read_named(message: Any) -> bytes:  # noqa: ANN401 - has the field
+    return bytes(message.transaction_id)
+
+
+def _read_handle(kind: type[Any], data: bytes) -> bytes:
+    try:
+        settings = kind.FromString(data).settings
+    except DecodeError:
+        return b""  # which its handler says
+    return decode_transaction_id(settings)
+
+
+# Type of a message that runs or prepares a statement -> what reads the id of its transaction; b"" for none.
+_READERS: Mapping[type[Message], Callable[[Any], bytes]] = MappingProxyType(
+    {
+        sql.CommandStatementQuery: _read_named,
+        sql.CommandStatementUpdate: _read_named,
+        sql.CommandStatementSubstraitPlan: _read_named,
+        sql.CommandStatementIngest: _read_named,
+        sql.ActionCreatePreparedStatementRequest: _read_named,
+        sql.ActionCreatePreparedSubstraitPlanRequest: _read_named,
+        sql.CommandPreparedStatementQuery: lambda message: _read_handle(
+            own.PreparedHandle, message.prepared_statement_handle
+        ),
+        sql.CommandPreparedStatementUpdate: lambda message: _read_handle(
+            own.PreparedHandle, message.prepared_statement_handle
+        ),
+        sql.TicketStatementQuery: lambda message: _read_handle(own.StatementHandle, message.statement_handle),
+        own.PreparedTicket: lambda message: decode_transaction_id(message.settings),
+        own.PlanTicket: lambda message: decode_transaction_id(message.settings),
+    }
+)
+
+
+_PREPARED = (sql.CommandPreparedStatementQuery, sql.CommandPreparedStatementUpdate)
+
+
+def join_transaction(transactions: OpenTransactions, message: Message, call: Call) -> Call:
+    """Return the call with the transaction that its message, or its session, is part of.
+
+    Raises:
+        NotFoundError: the message names one that is not known.
+    """
+    read = _READERS.get(type(message))
+    if read is None:
+        return call
+    transaction_id = read(message)
+    if transaction_id:
+        follows = isinstance(message, _PREPARED)
+        transaction_id, transaction = transactions.find(
+            transaction_id, call.identity.name, call.peer, follows=follows
+        )
+        return dataclasses.replace(call, transaction=transaction, transaction_id=transaction_id)
+    found = transactions.find_of_session(call.session_id, call.identity.name, call.peer)
+    return call if found is None else dataclasses.replace(call, transaction=found)
+
+
+@dataclass(frozen=True, eq=False)
+class TransactionCommand(PreparedWrite):
+    """A statement about the transaction of a call.
+
+    Attributes:
+        run: does what it says.
+        changes: names of the tables that it writes.
+    """
+
+    sql: str
+    run: Callable[[RunControl], None]
+    changes: Sequence[str] = ()
+    parameter_schema: pa.Schema = dataclasses.field(default_factory=lambda: pa.schema([]))
+
+    is_transactional = True
+    changes_something = False
+
+    @property
+    def target(self) -> str:
+        """Names of the tables that COMMIT writes."""
+        return ", ".join(self.changes)
+
+    def execute(
+        self,
+        parameters: Sequence[pa.Scalar] = (),  # noqa: ARG002 - it has none
+        control: RunControl | None = None,
+    ) -> WriteResult:
+        """See `PreparedWrite.execute`."""
+        self.run(control or RunControl())
+        return _DONE
+
+    def execute_many(
+        self,
+        parameters: pa.Table,
+        control: RunControl | None = None,  # noqa: ARG002 - it does nothing
+    ) -> WriteResult:
+        """See `PreparedWrite.execute_many`."""
+        raise InvalidInputError(f"{self.sql!r} takes no parameters, and {parameters.num_rows} rows are bound")
+
+
+class TransactionCommands:
+    """Reads the statements about transactions.
+
+    Args:
+        transactions: of the server.
+        open_session: sends the cookie of a session to a client that has none.
+    """
+
+    def __init__(self, transactions: OpenTransactions, open_session: Callable[[Call], None]) -> None:
+        self._transactions = transactions
+        self._open_session = open_session
+
+    def read(self, statement: str, call: Call) -> TransactionCommand | None:
+        """Return the command of a statement, for a call; None for all others.
+
+        Raises:
+            LanceGatewayError: it can't be read, or asks for what is not offered.
+        """
+        text = parse_transaction_text(statement)
+        if text is None:
+            return None
+        if text.is_read_only is False:
+            call.check_may_change(statement)
+        if text.verb is Verb.BEGIN:
+            if call.session_id is None and not call.transaction_id:
+                # Drivers prepare a statement first, and send the cookie along when they execute it.
+                self._open_session(call)
+            return TransactionCommand(statement, lambda _: self._begin(call, is_read_only=text.is_read_only))
+        if text.verb is Verb.SET:
+            return TransactionCommand(statement, lambda _: _set(call, is_read_only=text.is_read_only))
+        commits = text.verb is Verb.COMMIT
+        changes = call.transaction.changed_tables if commits and call.transaction is not None else ()
+        return TransactionCommand(
+            statement, lambda control: self._end(call, control, commits=commits), changes
+        )
+
+    def _begin(self, call: Call, *, is_read_only: bool | None) -> None:
+        transaction = call.transaction
+        if call.transaction_id:
+            # Drivers begin one before each statement that might be the first.
+            if transaction is None or not transaction.is_fresh:
+                raise PreconditionError("a transaction is open: COMMIT or ROLLBACK it before BEGIN")
+        elif call.session_id is None:
+            raise PreconditionError(
+                "BEGIN needs a session, whose cookie tells the transaction of later statements, and this "
+                "call has none: send cookies back (ADBC: adbc.flight.sql.rpc.with_cookie_middleware=true) "
+                "and BEGIN again, or use the driver's own transactions (ADBC: autocommit=False)"
+            )
+        else:
+            _, transaction = self._transactions.begin(call.identity.name, call.peer, call.session_id)
+        if is_read_only is not None:
+            transaction.set_read_only(is_read_only)
+
+    def _end(self, call: Call, control: RunControl, *, commits: bool) -> None:
+        transaction = call.transaction
+        if transaction is None:
+            if commits:
+                raise PreconditionError(
+                    "no transaction is open in this session, so there is nothing to COMMIT: each statement "
+                    "outside of one is committed when it returns"
+                )
+            return
+        if commits:
+            _check_may_commit(transaction, call, control)
+        if call.transaction_id:
+            # The driver goes on with the same id.
+            transaction.go_on(commits=commits)
+            return
+        if call.session_id is not None:
+            self._transactions.forget_of_session(call.session_id)
+        _finish(transaction, commits=commits)
+
+
+def _set(call: Call, *, is_read_only: bool | None) -> None:
+    if call.transaction is None:
+        raise PreconditionError("no transaction is open: SET TRANSACTION comes behind BEGIN")
+    if is_read_only is not None:
+        call.transaction.set_read_only(is_read_only)
+
+
+def _check_may_commit(transaction: Transaction, call: Call, control: RunControl) -> None:
+    """Check that COMMIT may write, before the transaction is forgotten.
+
+    Raises:
+        PermissionDeniedError: it would change something, and the session of the call is read-only.
+        LanceGatewayError: the statement was stopped.
+    """
+    if transaction.changed_tables:
+        call.check_may_change("COMMIT")
+        control.begin_writing()
+
+
+def _finish(transaction: Transaction, *, commits: bool) -> None:
+    if commits:
+        transaction.commit()
+    else:
+        transaction.roll_back()
+
+
+class TransactionActions:
+    """The four actions about transactions; those about savepoints are refused.
+
+    Args:
+        transactions: of the server.
+        updates: runs COMMIT like a statement.
+    """
+
+    def __init__(self, transactions: OpenTransactions, updates: Updates) -> None:
+        self._transactions = transactions
+        self._updates = updates
+
+    def list_handlers(self) -> Sequence[Handler]:
+        """Return the handlers of this family."""
+        return (
+            Action(
+                "BeginTransaction",
+                "Begin a transaction and return its id.",
+                sql.ActionBeginTransactionRequest,
+                self._begin,
+            ),
+            Action(
+                "EndTransaction",
+                "Commit a transaction, or roll it back.",
+                sql.ActionEndTransactionRequest,
+                self._end,
+            ),
+            Action("BeginSavepoint", "Refused.", sql.ActionBeginSavepointRequest, _refuse_savepoint),
+            Action("EndSavepoint", "Refused.", sql.ActionEndSavepointRequest, _refuse_savepoint),
+        )
+
+    def _begin(self, _request: sql.ActionBeginTransactionRequest, call: Call) -> bytes:
+        transaction_id, _ = self._transactions.begin(call.identity.name, call.peer)
+        return pack(sql.ActionBeginTransactionResult(transaction_id=transaction_id))
+
+    def _end(self, request: sql.ActionEndTransactionRequest, call: Call) -> None:
+        if request.action == sql.ActionEndTransactionRequest.END_TRANSACTION_COMMIT:
+            _, transaction = self._transactions.find(request.transaction_id, call.identity.name, call.peer)
+            self._updates.run(
+                "COMMIT",
+                ", ".join(transaction.changed_tables),
+                call.settings,
+                call,
+                lambda query: self._commit(request, transaction, call, query.control),
+            )
+        elif request.action == sql.ActionEndTransactionRequest.END_TRANSACTION_ROLLBACK:
+            try:
+                _, transaction = self._transactions.find(
+                    request.transaction_id, call.identity.name, call.peer
+                )
+            except NotFoundError:
+                return  # Nothing is left of it, which is what the client wants.
+            self._transactions.forget(request.transaction_id, call.peer)
+            transaction.roll_back()
+        else:
+            raise InvalidInputError(
+                f"EndTransaction has the action {request.action}: choose commit or rollback"
+            )
+
+    def _commit(
+        self,
+        request: sql.ActionEndTransactionRequest,
+        transaction: Transaction,
+        call: Call,
+        control: RunControl,
+    ) -> WriteResult:
+        _check_may_commit(transaction, call, control)
+        self._transactions.forget(request.transaction_id, call.peer)
+        transaction.commit()
+        return _DONE
+
+
+def _refuse_savepoint(_request: Message, _call: Call) -> bytes | None:
+    raise UnsupportedError(NO_SAVEPOINTS)
