@@ -131,7 +131,7 @@ class QueryRun:
     def _take_snapshot(self, table: Table) -> TableSnapshot:
         scans = [scan for scan in self.scans if scan.table is table]
         for _ in range(SNAPSHOT_ATTEMPTS):
-            needed = dict.fromkeys(region_id for scan in scans for region_id in scan.needed_regions)
+            needed = dict.fromkeys(region_id for scan in self.scans for region_id in scan.list_regions(table))
             taken = table.take_snapshot(needed, self.settings.consistency, self.settings.max_staleness_ms)
             elsewhere = [scan for scan in scans if scan.base.place != taken.base.place]
             if not elsewhere:
@@ -272,6 +272,10 @@ class TableScan:
         """Ids of the regions that are read, and of those that may supersede their rows."""
         return list_needed_regions(self.base, self.pruning)
 
+    def list_regions(self, table: Table) -> tuple[str, ...]:
+        """Return the ids of the regions of a table that the scan needs."""
+        return self.needed_regions if table is self.table else ()
+
     def move_to(self, base: BaseTable) -> None:
         """Read a table that was recreated after planning, which may have other regions.
 
@@ -375,6 +379,11 @@ class TableScan:
                 self.table.columns,
                 self.table.places,
             )
+        return self._plan_rows(snapshot, columns)
+
+    def _plan_rows(self, snapshot: TableSnapshot, columns: tuple[str, ...]) -> ExecNode:
+        """Plan the tree that reads the kept regions."""
+        division = self.run.division
         return plan_scan(
             snapshot,
             self.kept_regions if division is None else division.scanned_regions,
