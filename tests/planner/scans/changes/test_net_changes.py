@@ -1,6 +1,7 @@
 """`lance_changes` between two states: applied to the older one, the changes give the newer one."""
 
 import random
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,7 +55,8 @@ class History:
     state: State
     flushed: State
     noted: list[tuple[str, State]] = field(default_factory=list)
-    token: str = "1"
+    token: str = ""
+    version: int = 0
 
     def put(self, keys: list[int], value: int) -> None:
         self.table.put({"id": key, "v": value, "s": f"s{value}"} for key in keys)
@@ -89,9 +91,13 @@ class History:
         assert len({change["_position"] for change in changes}) <= 1
         if changes:
             self.token = repr(changes[0]["_position"])
-        self.noted.append((self.token, dict(self.state)))
-        if self.state == self.flushed:
-            self.noted.append((str(self.table.dataset().version), dict(self.state)))
+            self.noted.append((self.token, dict(self.state)))
+        version = self.table.dataset().version
+        if version > self.version:  # It was committed just now.
+            self.noted.append((str(version), dict(self.flushed)))
+            self.version = version
+        now = pa.scalar(time.time_ns() // 1000, pa.timestamp("us")).as_py()
+        self.noted.append((f"TIMESTAMP '{now}'", dict(self.flushed)))
 
     def changes(self, since: str, until: str | None = None, where: str = "") -> list[dict[str, Any]]:
         end = "" if until is None else f", until => {until}"
@@ -111,13 +117,13 @@ def history(root: Path, writers: WriterProcess, open_engine: Callable[[Path], Qu
 @pytest.mark.parametrize("seed", [1, 2])
 def test_changes_between_any_two_noted_states_lead_from_one_to_the_other(history: History, seed: int) -> None:
     rng = random.Random(seed)
-    history.token = str(history.table.dataset().version)
-    history.noted.append((history.token, dict(history.state)))
+    history.version = history.table.dataset().version
+    history.token = str(history.version)
     for number in range(1, 9):
         history.put(rng.sample(range(KEYS), 5), number)
         history.delete(rng.sample(range(KEYS), 3))
         history.note()
-        if number % 3:
+        if number % 4:
             history.flush()
             history.note()
         if number % 2:
@@ -127,7 +133,7 @@ def test_changes_between_any_two_noted_states_lead_from_one_to_the_other(history
             history.table.dataset().optimize.compact_files()
             history.note()
     for at, (since, before) in enumerate(history.noted):
-        for until, after in [*history.noted[at::3], ("", history.state)]:
+        for until, after in [rng.choice(history.noted[at:]), ("", history.state)]:
             changes = history.changes(since, until or None)
             assert apply(before, changes, ["id", "v", "s"]) == after, (since, until)
         key = rng.randrange(KEYS)
