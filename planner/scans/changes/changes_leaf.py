@@ -16,6 +16,7 @@ from planner.scans.changes import POSITION
 from planner.scans.changes.changed_rows import plan_changed_rows
 from planner.scans.query_run import QueryRun, TableScan
 from planner.scans.table_leaf import TableLeaf
+from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.snapshot import TableSnapshot
 from planner.tables.state.noted_tables import write_token
 from planner.tables.state.table import Table
@@ -107,6 +108,9 @@ class _ChangesScan(TableScan):
     def _prune_by_plan(self, pruned: Pruning) -> Pruning:
         """Return the regions as they are: a plan may say more of one state than of the other."""
         return pruned
+
+    def _find_keys(self, base: BaseTable) -> None:  # noqa: ARG002
+        """Return None: a lookup would look for keys among all rows, and not only among those that changed."""
 
     def _plan_rows(self, snapshot: TableSnapshot, columns: tuple[str, ...]) -> ExecNode:
         return plan_changed_rows(
