@@ -207,29 +207,15 @@ def _check_keys(
 
 def _map_columns(older: ComparedTable, newer: ComparedTable) -> dict[str, str | None]:
     """Return the name that each column of the newer state had in the older one; None if it was not there."""
-    names = older.visible_fields
-    found: dict[str, str | None] = {}
-    for number, name in newer.visible_fields.items():
-        before = names.get(number)
-        if before is not None:
-            old, new = older.visible_schema.field(before).type, newer.visible_schema.field(name).type
-            # Lance gives the id of a dropped column without values to the next one.
-            before = before if _are_comparable(old, new) else None
-        found[name] = before
-    return found
-
-
-def _are_comparable(old: pa.DataType, new: pa.DataType) -> bool:
-    kinds = (_is_number, _is_text, pa.types.is_temporal)
-    return bool(old.equals(new)) or any(kind(old) and kind(new) for kind in kinds)
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    names, before = older.visible_fields, older.visible_schema
+    found = {name: names.get(number) for number, name in newer.visible_fields.items()}
+    # A changed type has a new id, and Lance gives the id of a dropped column without values to the next one.
+    return {
+        name: old
+        if old is not None and before.field(old).type.equals(newer.visible_schema.field(name).type)
+        else None
+        for name, old in found.items()
+    }
 
 
 def _read_old(name: str | None) -> str:

@@ -15,6 +15,7 @@ from planner.predicates.pruning import Pruning
 from planner.scans.changes import POSITION
 from planner.scans.changes.changed_rows import plan_changed_rows
 from planner.scans.query_run import QueryRun, TableScan
+from planner.scans.settings import Shortcut
 from planner.scans.table_leaf import TableLeaf
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.snapshot import TableSnapshot
@@ -109,10 +110,12 @@ class _ChangesScan(TableScan):
         """Return the regions as they are: a plan may say more of one state than of the other."""
         return pruned
 
-    def _find_keys(self, base: BaseTable) -> None:  # noqa: ARG002
+    def _find_keys(self, base: BaseTable) -> None:
         """Return None: a lookup would look for keys among all rows, and not only among those that changed."""
 
     def _plan_rows(self, snapshot: TableSnapshot, columns: tuple[str, ...]) -> ExecNode:
+        if Shortcut.SHARED_ROWS not in self.run.settings.shortcuts:
+            return super()._plan_rows(snapshot, columns)
         return plan_changed_rows(
             snapshot,
             self.run.take_snapshot(self._other),

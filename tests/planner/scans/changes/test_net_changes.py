@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import lance
 import pyarrow as pa
 import pytest
 
 from planner.engine import QueryEngine
 from tests.support import manifests
 from tests.support.merging import merge_generations
-from tests.support.results import rows_of
 from tests.support.tables import LsmTable, bucketed, key_field
 from tests.support.writer_process import WriterProcess
 
