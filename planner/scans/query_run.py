@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from execnodes import ExecNode, KeySet, MeasuredNode, MetricsSet, SecurityBarrierExec, TaskContext
 from execnodes.node import coalesce_batches
-from memwal.errors import LanceGatewayError, UnavailableError, is_panic
+from memwal.errors import LanceGatewayError, PreconditionError, UnavailableError, is_panic
 from planner.access.table_policy import PolicedRows, TablePolicy
 from planner.access.visible_catalog import SecuredTable
 from planner.bridge.run_control import RunControl, TableRead
@@ -35,7 +35,7 @@ from planner.scans.scan_plan import (
     plan_scan,
 )
 from planner.scans.settings import SessionSettings, Shortcut
-from planner.tables.sources.base_table import BaseTable, build_scan_error
+from planner.tables.sources.base_table import BaseTable, FilesVanishedError, build_scan_error
 from planner.tables.sources.decoded_columns import DecodedColumns
 from planner.tables.sources.generations import GenerationVanishedError
 from planner.tables.sources.snapshot import SnapshotGoneError, TableSnapshot
@@ -131,7 +131,7 @@ class QueryRun:
     def _take_snapshot(self, table: Table) -> TableSnapshot:
         scans = [scan for scan in self.scans if scan.table is table]
         for _ in range(SNAPSHOT_ATTEMPTS):
-            needed = dict.fromkeys(region_id for scan in self.scans for region_id in scan.list_regions(table))
+            needed = dict.fromkeys(region_id for scan in scans for region_id in scan.needed_regions)
             taken = table.take_snapshot(needed, self.settings.consistency, self.settings.max_staleness_ms)
             elsewhere = [scan for scan in scans if scan.base.place != taken.base.place]
             if not elsewhere:
@@ -272,10 +272,6 @@ class TableScan:
         """Ids of the regions that are read, and of those that may supersede their rows."""
         return list_needed_regions(self.base, self.pruning)
 
-    def list_regions(self, table: Table) -> tuple[str, ...]:
-        """Return the ids of the regions of a table that the scan needs."""
-        return self.needed_regions if table is self.table else ()
-
     def move_to(self, base: BaseTable) -> None:
         """Read a table that was recreated after planning, which may have other regions.
 
@@ -339,6 +335,12 @@ class TableScan:
         if division is not None and isinstance(error, GenerationVanishedError):
             version = division.snapshot.base.version
             return SnapshotGoneError(self.table.name, version, "fresh rows were merged and cleaned up")
+        if isinstance(error, FilesVanishedError | GenerationVanishedError) and self.table.described_time:
+            # The newest state is read again; a past one that is gone stays gone.
+            error = PreconditionError(
+                f"table {self.table.name!r} {self.table.described_time}: files of this state were cleaned up "
+                "(system.versions lists the versions that are left)"
+            )
         return error if self.policy is None else conceal_error(error, self.table.name)
 
     def _plan(self) -> ExecNode:

@@ -98,14 +98,6 @@ class _ChangesScan(TableScan):
         super().__init__(run, table.table, base, table.policy(base), stored, expression, None, partitions)
         self._other = run.table(other)
 
-    def list_regions(self, table: Table) -> tuple[str, ...]:
-        """Return all regions of both states: a row is left out only if both are known to show it."""
-        if table is self.table:
-            return self.pruning.regions.region_ids
-        if table is self._other:
-            return table.assignments(table.base(), self.run.settings.consistency).region_ids
-        return ()
-
     def _prune_by_plan(self, pruned: Pruning) -> Pruning:
         """Return the regions as they are: a plan may say more of one state than of the other."""
         return pruned

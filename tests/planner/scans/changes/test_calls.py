@@ -244,6 +244,34 @@ def test_columns_are_those_of_the_newer_state_whatever_their_names_were(
     assert before.schema.names[:3] == ["id", "v", "w"]
 
 
+def test_a_fragment_that_got_values_of_a_new_column_has_changed(
+    root: Path, open_engine: Callable[[Path], QueryEngine]
+) -> None:
+    schema = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.int64())])
+    dataset = lance.write_dataset(pa.table([[0, 1], [None, 1]], schema=schema), root / "t.lance")
+    dataset.add_columns({"doubled": "v * 2"})
+    sql = "SELECT id, _change, doubled FROM lance_changes('t', since => 1)"
+    assert read(open_engine(root), sql) == [(1, "update_after", 2), (1, "update_before", None)]
+
+
+def test_an_open_state_whose_files_were_cleaned_up(
+    small: LsmTable, open_engine: Callable[[Path], QueryEngine]
+) -> None:
+    engine = open_engine(small.path.parent)
+    version = small.dataset().version
+    sql = f"SELECT count(*) FROM lance_changes('t', since => {version})"
+    assert read(engine, sql) == [(0,)]
+    rows = pa.Table.from_pylist(
+        [{"id": key, "v": -1, "w": "z"} for key in range(4)], schema=small.dataset().schema
+    )
+    upsert = small.dataset().merge_insert(["id"]).when_matched_update_all()
+    upsert.when_not_matched_insert_all().execute(rows)
+    assert read(engine, sql) == [(8,)]
+    small.dataset().cleanup_old_versions(retain_versions=1)
+    with pytest.raises(PreconditionError, match="files of this state were cleaned up"):
+        read(engine, sql)
+
+
 def test_a_token_ends_with_what_was_cleaned_up(
     small: LsmTable, open_engine: Callable[[Path], QueryEngine]
 ) -> None:
