@@ -19,12 +19,10 @@ from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
 from planner.access.visible_catalog import SYSTEM_SCHEMA
 from planner.binding.bound_statement import (
     BoundStatement,
-    ComparedState,
     StatementKind,
-    StateRole,
     VectorsStatement,
 )
-from planner.binding.changes import CHANGES, find_states, read_changes_call, render_changes
+from planner.binding.changes import CHANGES, read_changes_call, write_changes
 from planner.binding.distance_operators import SPLIT_OPERATORS, find_vector_names
 from planner.binding.key_query import find_key_query
 from planner.binding.names import Meaning, NameResolver, StatementNames, ViewTrail
@@ -327,21 +325,9 @@ class _Binder:
         call = read_changes_call(text, site)
         reason = f"{CHANGES} reads tables, and {call.table!r} is none; it"
         table = self._resolve_named(call.table, site, text, trail, reason)
-        older, newer = find_states(table, call, self.names.resolver)
-        references = [
-            (call.since, ComparedState(StateRole.ROWS, call.until)),
-            (call.until, ComparedState(StateRole.ROWS, call.since)),
-            (call.until, ComparedState(StateRole.POSITION, call.since)),
-        ]
-        private = [
-            self.names.add_reference(table, as_of=as_of, compared=compared) for as_of, compared in references
-        ]
         alias = "" if site.has_alias else f" AS {quote(site.name)}"
-        return [
-            Piece(
-                render_changes(table, older, newer, private) + alias, text.start(site.first), verbatim=False
-            )
-        ]
+        query = write_changes(table, call, self.names)
+        return [Piece(query + alias, text.start(site.first), verbatim=False)]
 
     def _resolve_named(
         self, name: str, site: FunctionSite, text: SqlText, trail: ViewTrail, reason: str

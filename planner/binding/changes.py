@@ -22,6 +22,8 @@ from typing import Final, Protocol, runtime_checkable
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError, UnsupportedError
+from planner.binding.bound_statement import ComparedState, StateRole
+from planner.binding.names import StatementNames
 from planner.scans.changes import ADDED, CHANGE, CHANGED_AT, POSITION
 from planner.sql.as_of import AsOf, read_state
 from planner.sql.references import FunctionSite
@@ -130,13 +132,29 @@ def _read_mode(text: SqlText, at: int) -> int:
     return at + 1
 
 
-def find_states(table: str, call: ChangesCall, resolver: object) -> tuple[ComparedTable, ComparedTable]:
-    """Return the older and the newer state of a call.
+def write_changes(table: str, call: ChangesCall, names: StatementNames) -> str:
+    """Return the query that a call stands for, and add the states that it reads to the references.
 
     Args:
         table: name in the catalog.
         call: names the states.
-        resolver: of the statement's names.
+        names: of the statement.
+
+    Raises:
+        LanceGatewayError: the table has no such state, or the states can't be compared.
+    """
+    older, newer = _find_states(table, call, names.resolver)
+    references = (
+        (call.since, ComparedState(StateRole.ROWS, call.until)),
+        (call.until, ComparedState(StateRole.ROWS, call.since)),
+        (call.until, ComparedState(StateRole.POSITION, call.since)),
+    )
+    private = [names.add_reference(table, as_of=as_of, compared=one) for as_of, one in references]
+    return _render(table, older, newer, private)
+
+
+def _find_states(table: str, call: ChangesCall, resolver: object) -> tuple[ComparedTable, ComparedTable]:
+    """Return the older and the newer state of a call.
 
     Raises:
         LanceGatewayError: the table has no such state.
@@ -154,7 +172,7 @@ def find_states(table: str, call: ChangesCall, resolver: object) -> tuple[Compar
     return older, newer
 
 
-def render_changes(table: str, older: ComparedTable, newer: ComparedTable, names: Sequence[str]) -> str:
+def _render(table: str, older: ComparedTable, newer: ComparedTable, names: Sequence[str]) -> str:
     """Return the query that gives the changes between two states.
 
     Args:
