@@ -145,6 +145,7 @@ class SecuredTable:
         return base is other_base or (
             base.place == other_base.place
             and base.schema.equals(other_base.schema)
+            and base.field_names == other_base.field_names
             and base.primary_key == other_base.primary_key
         )
 

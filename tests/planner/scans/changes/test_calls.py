@@ -244,6 +244,18 @@ def test_columns_are_those_of_the_newer_state_whatever_their_names_were(
     assert before.schema.names[:3] == ["id", "v", "w"]
 
 
+def test_a_column_that_took_the_name_of_another_is_another(
+    small: LsmTable, open_engine: Callable[[Path], QueryEngine]
+) -> None:
+    engine = open_engine(small.path.parent)
+    small.put([{"id": 1, "v": 7, "w": "y"}])
+    sql = "SELECT _change, v, w FROM lance_changes('t', since => 2)"
+    assert read(engine, sql) == [("update_after", 7, "y"), ("update_before", 1, "x")]
+    small.dataset().drop_columns(["w"])
+    small.dataset().add_columns(pa.schema([pa.field("w", pa.string())]))
+    assert read(engine, sql) == [("update_after", 7, None), ("update_before", 1, None)]
+
+
 def test_a_fragment_that_got_values_of_a_new_column_has_changed(
     root: Path, open_engine: Callable[[Path], QueryEngine]
 ) -> None:
