@@ -37,6 +37,19 @@ class RowRange:
 
 
 @dataclass(frozen=True, eq=False)
+class SelectedRows:
+    """Some rows of one fragment.
+
+    Attributes:
+        fragment_id: as Lance numbers it.
+        places: ascending, counted among the rows that are not deleted.
+    """
+
+    fragment_id: int
+    places: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
 class LanceScanExec(ScanExec):
     """Reads columns of the rows of a Lance dataset that pass a filter.
 
@@ -52,6 +65,7 @@ class LanceScanExec(ScanExec):
         locator: may know where these keys are; if not, Lance finds them.
         row_ranges: parts of further fragments to read, one group per partition; () for none.
         sought: key columns by which Lance finds these keys; () for all of the key.
+        selected: rows of further fragments, whatever the mask shows, one group per partition; () for none.
     """
 
     source: LanceSource
@@ -65,6 +79,7 @@ class LanceScanExec(ScanExec):
     locator: KeyLocator | None = None
     row_ranges: tuple[tuple[RowRange, ...], ...] = ()
     sought: tuple[str, ...] = ()
+    selected: tuple[tuple[SelectedRows, ...], ...] = ()
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.columns if name not in self.source.schema.names]
@@ -83,14 +98,33 @@ class LanceScanExec(ScanExec):
         """Return source, projection, filter and fragments."""
         fragments = {part.fragment_id for group in self.row_ranges for part in group}
         fragments.update(fragment_id for group in self.fragment_groups for fragment_id in group)
+        fragments.update(part.fragment_id for group in self.selected for part in group)
         return self.format_description(self.source.label, f"fragments={len(fragments)}")
 
     def rows(self, mask: RowMask, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """Read the partition's fragments, from the cache or by one scan, then its row ranges."""
+        """Read the partition's fragments, from the cache or by one scan, then parts of others."""
         if group := self.fragment_groups[partition]:
             yield from self._read_fragments(mask, group, context)
         for part in self.row_ranges[partition] if self.row_ranges else ():
             yield from self._read_range(mask, part, context)
+        for rows in self.selected[partition] if self.selected else ():
+            yield from self._take_selected(rows, context)
+
+    def _take_selected(self, rows: SelectedRows, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        """Take rows by their places; the filter is applied afterwards."""
+        context.check()
+        needed = self._add_filter_columns(self.row_filter)
+        stored, schema = self._list_stored_names(needed), self._build_schema(needed)
+        if stored:
+            fragment = self.source.fragments.get(rows.fragment_id)
+            taken: pa.Table = fragment.handle.take(rows.places.tolist(), columns=stored)
+            batches = taken.to_batches()
+        else:
+            batches = [rows_without_columns(len(rows.places))]
+        for scanned in batches:
+            batch = self._finish_batch(scanned, schema, self.row_filter, context)
+            if batch.num_rows:
+                yield batch
 
     def _read_fragments(
         self, mask: RowMask, group: tuple[int, ...], context: TaskContext

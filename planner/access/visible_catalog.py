@@ -20,6 +20,7 @@ from planner.sql.as_of import AsOf
 from planner.sql.tokens import fold
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.catalog import Catalog
+from planner.tables.state.noted_tables import find_state
 from planner.tables.state.numbered_table import split_numbered
 from planner.tables.state.past_tables import check_past_access
 from planner.tables.state.table import Table
@@ -119,6 +120,12 @@ class SecuredTable:
         return pa.schema(fields if has_key else [field.remove_metadata() for field in fields])
 
     @property
+    def visible_fields(self) -> Mapping[int, str]:
+        """Return field id -> name of the visible columns."""
+        visible = self.visible_schema.names
+        return {number: name for number, name in self.base.field_names.items() if name in visible}
+
+    @property
     def required_columns(self) -> frozenset[str]:
         """Return the NOT NULL columns; none if a policy restricts the table."""
         if not self.access.is_unrestricted:
@@ -138,6 +145,7 @@ class SecuredTable:
         return base is other_base or (
             base.place == other_base.place
             and base.schema.equals(other_base.schema)
+            and base.field_names == other_base.field_names
             and base.primary_key == other_base.primary_key
         )
 
@@ -251,7 +259,7 @@ class VisibleCatalog:
         if access is None or table is None:
             raise unknown_table_error(name, self.names())
         if as_of is not None:
-            past = self._catalog.past.find(table, as_of)
+            past = find_state(self._catalog.past, table, as_of)
             if not access.is_unrestricted:
                 check_past_access(table.base(), past.base())
             table = past

@@ -22,6 +22,7 @@ from planner.binding.bound_statement import (
     StatementKind,
     VectorsStatement,
 )
+from planner.binding.changes import CHANGES, read_changes_call, write_changes
 from planner.binding.distance_operators import SPLIT_OPERATORS, find_vector_names
 from planner.binding.key_query import find_key_query
 from planner.binding.names import Meaning, NameResolver, StatementNames, ViewTrail
@@ -210,8 +211,10 @@ class _Binder:
         edits: list[Edit] = []
         views = self._views
         searches: list[tuple[FunctionSite, SearchFunction]] = []
+        changes: list[FunctionSite] = []
         if references.functions:
             references, searches = exclude_subqueries(references)
+            changes = [call for call in references.functions if call.name == CHANGES]
         for site in references.tables:
             pieces = self._rewrite_table(site, text, trail)
             if pieces is not None:
@@ -221,6 +224,9 @@ class _Binder:
             pieces = self._rewrite_search(call, function, text, trail)
             calls.append((tokens[call.first].start, tokens[call.closing].end + 1))
             edits.append(Edit(*calls[-1], pieces))
+        for call in changes:
+            calls.append((tokens[call.first].start, tokens[call.closing].end + 1))
+            edits.append(Edit(*calls[-1], self._rewrite_changes(call, text, trail)))
         edits.extend(_respell_names(references, text))
         if references.chains:
             edits.extend(names.shorten_columns(references, text))
@@ -232,7 +238,7 @@ class _Binder:
             find_instants=lambda: names.find_instant_columns() if self._views == views else {},
             find_vectors=lambda: find_vector_names(text, names.find_vector_columns()),
             keep_vector=self._keep_vector,
-            replaced=[(call.first, call.closing) for call, _ in searches],
+            replaced=[(call.first, call.closing) for call in (*(call for call, _ in searches), *changes)],
             distances=self.distances,
         )
         for rewrite in REWRITES:
@@ -308,18 +314,36 @@ class _Binder:
                 msg = f"{function.value}: in its subquery, which is a statement of its own: {error}"
                 raise type(error)(msg) from error
             vectors = VectorsStatement(bound, ordinals)
-        is_whole = self.names.resolver.find(call.table) is not None
-        parts = (call.table,) if is_whole else tuple(call.table.split("."))
+        reason = f"{function.value} searches tables, and {call.table!r} is none (views have no indexes); it"
+        table = self._resolve_named(call.table, site, text, trail, reason)
+        alias = "" if site.has_alias else f" AS {quote(site.name)}"
+        private = self.names.add_reference(table, replace(call, table=table), vectors)
+        return [Piece(quote(private) + alias, text.start(site.first), verbatim=False)]
+
+    def _rewrite_changes(self, site: FunctionSite, text: SqlText, trail: ViewTrail) -> list[Piece | Slot]:
+        """Return the pieces that replace a call of `lance_changes`: a query over two states."""
+        call = read_changes_call(text, site)
+        reason = f"{CHANGES} reads tables, and {call.table!r} is none; it"
+        table = self._resolve_named(call.table, site, text, trail, reason)
+        alias = "" if site.has_alias else f" AS {quote(site.name)}"
+        query = write_changes(table, call, self.names)
+        return [Piece(query + alias, text.start(site.first), verbatim=False)]
+
+    def _resolve_named(
+        self, name: str, site: FunctionSite, text: SqlText, trail: ViewTrail, reason: str
+    ) -> str:
+        """Return the name in the catalog of a table that the first argument of a call names.
+
+        Raises:
+            LanceGatewayError: there is none; the message says so, or `reason` for views and system tables.
+        """
+        is_whole = self.names.resolver.find(name) is not None
+        parts = (name,) if is_whole else tuple(name.split("."))
         site_of_table = TableSite(site.opening + 1, site.opening + 1, parts, has_alias=True)
         meaning = self.names.resolve(site_of_table, text, trail)
         if meaning is None or meaning.table is None:
-            message = (
-                f"{function.value} searches tables, and {call.table!r} is none (views have no indexes); it"
-            )
-            raise text.error(site.opening + 1, message)
-        alias = "" if site.has_alias else f" AS {quote(site.name)}"
-        private = self.names.add_reference(meaning.name, replace(call, table=meaning.name), vectors)
-        return [Piece(quote(private) + alias, text.start(site.first), verbatim=False)]
+            raise text.error(site.opening + 1, reason)
+        return meaning.name
 
     def _expand_view(
         self, view: Meaning, origin: int, trail: ViewTrail, *, alias: bool
@@ -349,7 +373,11 @@ def _refuse_dangerous(text: SqlText, words: frozenset[str]) -> None:
 def _respell_names(references: References, text: SqlText) -> Iterator[Edit]:
     """Yield edits that rename common table expressions, and spell table functions as DataFusion does."""
     names = list(references.renamed.items())
-    names += [(call.first, call.name) for call in references.functions if not find_search_function(call.name)]
+    names += [
+        (call.first, call.name)
+        for call in references.functions
+        if call.name != CHANGES and not find_search_function(call.name)
+    ]
     for index, name in names:
         token = text.tokens[index]
         spelling = quote(name) if index in references.renamed else name

@@ -42,6 +42,26 @@ class StatementKind(Enum):
     SHOW = "show"
 
 
+class StateRole(Enum):
+    """What a table reference stands for in the query of `lance_changes`."""
+
+    ROWS = "rows"
+    POSITION = "position"
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedState:
+    """That a table reference stands for one of two states that are compared.
+
+    Attributes:
+        role: its rows, without stored rows that the other state shows, or its token.
+        other: the other state; None for the newest one.
+    """
+
+    role: StateRole
+    other: AsOf | None
+
+
 @dataclass(frozen=True, slots=True)
 class TableReference:
     """One reference to a base table.
@@ -52,6 +72,7 @@ class TableReference:
         search: the search call that reads the table; None for the table itself.
         vectors: the subquery among the arguments of the search call.
         as_of: the past version; None for the newest one.
+        compared: how it is compared with another state; None for the table by itself.
     """
 
     private_name: str
@@ -59,6 +80,7 @@ class TableReference:
     search: SearchCall | None = None
     vectors: VectorsStatement | None = None
     as_of: AsOf | None = None
+    compared: ComparedState | None = None
 
 
 @dataclass(frozen=True, slots=True)

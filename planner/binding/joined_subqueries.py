@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
+from planner.binding.changes import CHANGES
 from planner.binding.names import NameResolver
 from planner.sql.search_call import SearchFunction
 from planner.sql.standard.spell_out import spell_out
@@ -29,8 +30,8 @@ from planner.sql.tokens import SqlText, number_parameters, tokenize
 _PREFIXES: Final = frozenset(
     {"EXPLAIN", "ANALYZE", "VERBOSE", "FORMAT", "TREE", "INDENT", "DESCRIBE", "DESC"}
 )
-_SEARCHES: Final = frozenset(function.value.upper() for function in SearchFunction)
-"""Their columns are not known here: statements with searches stay as they are."""
+_SEARCHES: Final = frozenset({CHANGES.upper(), *(function.value.upper() for function in SearchFunction)})
+"""Their columns are not known here: statements with these functions stay as they are."""
 _STARTS: Final = frozenset({"SELECT", "WITH"})
 _ENDS: Final = frozenset({"OFFSET", "LIMIT", "FETCH", "HAVING"})
 _BEFORE_RELATIONS: Final = frozenset({"FROM", "JOIN", ",", "AS", ""})

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError
 from planner.access.visible_catalog import SYSTEM_SCHEMA, unknown_table_error
-from planner.binding.bound_statement import TableReference, VectorsStatement
+from planner.binding.bound_statement import ComparedState, TableReference, VectorsStatement
 from planner.bridge.distance_functions import is_vector_type
 from planner.sql.as_of import AsOf
 from planner.sql.dialects.names import KnownNames, NamedTable
@@ -203,6 +203,7 @@ class StatementNames:
         search: SearchCall | None = None,
         vectors: VectorsStatement | None = None,
         as_of: AsOf | None = None,
+        compared: ComparedState | None = None,
     ) -> str:
         """Add a reference to a table, or to the result of a search, and return its private name.
 
@@ -214,7 +215,7 @@ class StatementNames:
         while f"{stem}#{number}" in self.common_tables:
             number += 1
         self._counts[stem] = number
-        self.references.append(TableReference(f"{stem}#{number}", table, search, vectors, as_of))
+        self.references.append(TableReference(f"{stem}#{number}", table, search, vectors, as_of, compared))
         return f"{stem}#{number}"
 
     def table_schema(self, table: str, as_of: AsOf | None) -> pa.Schema:

@@ -18,6 +18,7 @@ from planner.binding.bind import bind
 from planner.binding.bound_statement import (
     BoundStatement,
     StatementKind,
+    StateRole,
     TableReference,
     check_vectors,
     read_query_vectors,
@@ -37,6 +38,7 @@ from planner.plans.forms.planned_frame import PlannedFrame, number_names, plan_u
 from planner.plans.leaves.catalog_leaf import CatalogLeafTable
 from planner.plans.leaves.system_leaf import SystemLeaf, list_tables_and_views, make_system_leaves
 from planner.plans.resident_tables import NO_RESIDENTS, RESIDENT_ROWS, Residents
+from planner.scans.changes.changes_leaf import ChangesLeaf, PositionLeaf
 from planner.scans.query_run import QueryRun
 from planner.scans.settings import Shortcut
 from planner.scans.table_leaf import DeclaredLeaf, TableLeaf
@@ -296,6 +298,11 @@ class Frames:
             call = self._run_vector_subquery(reference, run, parameters, catalog)
             return build_search_leaf(run, call, parameters, catalog)
         named = (reference.table, reference.as_of)
+        compared = reference.compared
+        if compared is not None:
+            leaf = PositionLeaf if compared.role is StateRole.POSITION else ChangesLeaf
+            other = catalog.table(reference.table, compared.other)
+            return leaf(run, catalog.table(*named), other, self.partitions, reference.private_name)
         # EXPLAIN prints the number of fragments of a leaf instead of its name: it distinguishes tables.
         marker = 0
         if bound.kind is not StatementKind.QUERY:

@@ -108,7 +108,7 @@ def may_have_residents(
         and run.division is None
         and bound.kind in _KINDS
         and not (bound.system_tables or bound.distances or bound.lists_tables)
-        and all(reference.search is None for reference in bound.references)
+        and all(one.search is None and one.compared is None for one in bound.references)
     )
 
 

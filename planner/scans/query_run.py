@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from execnodes import ExecNode, KeySet, MeasuredNode, MetricsSet, SecurityBarrierExec, TaskContext
 from execnodes.node import coalesce_batches
-from memwal.errors import LanceGatewayError, UnavailableError, is_panic
+from memwal.errors import LanceGatewayError, PreconditionError, UnavailableError, is_panic
 from planner.access.table_policy import PolicedRows, TablePolicy
 from planner.access.visible_catalog import SecuredTable
 from planner.bridge.run_control import RunControl, TableRead
@@ -35,7 +35,7 @@ from planner.scans.scan_plan import (
     plan_scan,
 )
 from planner.scans.settings import SessionSettings, Shortcut
-from planner.tables.sources.base_table import BaseTable, build_scan_error
+from planner.tables.sources.base_table import BaseTable, FilesVanishedError, build_scan_error
 from planner.tables.sources.decoded_columns import DecodedColumns
 from planner.tables.sources.generations import GenerationVanishedError
 from planner.tables.sources.snapshot import SnapshotGoneError, TableSnapshot
@@ -348,6 +348,12 @@ class TableScan:
         if division is not None and isinstance(error, GenerationVanishedError):
             version = division.snapshot.base.version
             return SnapshotGoneError(self.table.name, version, "fresh rows were merged and cleaned up")
+        if isinstance(error, FilesVanishedError | GenerationVanishedError) and self.table.described_time:
+            # The newest state is read again; a past one that is gone stays gone.
+            error = PreconditionError(
+                f"table {self.table.name!r} {self.table.described_time}: files of this state were cleaned up "
+                "(system.versions lists the versions that are left)"
+            )
         return error if self.policy is None else conceal_error(error, self.table.name)
 
     def _plan(self) -> ExecNode:
@@ -388,6 +394,11 @@ class TableScan:
                 self.table.columns,
                 self.table.places,
             )
+        return self._plan_rows(snapshot, columns)
+
+    def _plan_rows(self, snapshot: TableSnapshot, columns: tuple[str, ...]) -> ExecNode:
+        """Plan the tree that reads the kept regions."""
+        division = self.run.division
         return plan_scan(
             snapshot,
             self.kept_regions if division is None else division.scanned_regions,

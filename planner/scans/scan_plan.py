@@ -378,7 +378,7 @@ def plan_scan(
     types = [base.schema.field(name).type for name in projected]
     # Lance filters the base table: it has statistics and indexes.
     keep_base = row_filter is None and column_cache.fits(types, base.physical_rows)
-    whole, parts, homes = _group_by_source(placed)
+    whole, parts, homes = group_by_source(placed)
     scans: list[ExecNode] = [
         LanceScanExec(
             source,
@@ -405,7 +405,7 @@ def plan_scan(
     return DeduplicateExec(UnionExec(tuple(scans)), tuple(found))
 
 
-def _group_by_source(
+def group_by_source(
     placed: Sequence[Partition],
 ) -> tuple[Mapping[str, list[list[int]]], Mapping[str, list[list[RowRange]]], Mapping[str, int]]:
     """Return whole fragments and row ranges by source and partition, and a partition per source."""

@@ -69,6 +69,8 @@ class Shortcut(StrEnum):
     """Postings, lengths and masks of searches are kept. Off: they are computed for each search."""
     NEAREST_ORDER = "nearest_order"
     """`ORDER BY` a distance with `LIMIT` is read as a search. Off: all rows are sorted."""
+    SHARED_ROWS = "shared_rows"
+    """Stored rows that two states show are not compared by `lance_changes`. Off: both are read whole."""
     LITERAL_VALUES = "literal_values"
     """Literals of VALUES, and of SET in an UPDATE, are read without DataFusion. Off: DataFusion reads those
     that it reads alike: whole numbers, texts, bytes, true and false."""

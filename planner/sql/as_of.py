@@ -1,9 +1,12 @@
-"""Reads AS OF behind a table name: the past version of the table.
+"""Reads AS OF behind a table name, and states of a table among the arguments of a call.
 
 FOR VERSION AS OF 12                    FOR SYSTEM_VERSION AS OF 12         VERSION AS OF 12
 FOR VERSION AS OF 'release'             (a tag)
 FOR TIMESTAMP AS OF '2026-05-01 12:00'  FOR SYSTEM_TIME AS OF TIMESTAMP '2026-05-01'
 TIMESTAMP AS OF now() - INTERVAL '1 hour'
+
+lance_changes('orders', since => 12, until => 'release')
+lance_changes('orders', since => TIMESTAMP '2026-05-01 12:00')
 """
 
 from __future__ import annotations
@@ -24,34 +27,38 @@ _MOMENTS = frozenset({"TIMESTAMP", "SYSTEM_TIME"})
 _TYPED = frozenset({"TIMESTAMP", "TIMESTAMPTZ", "DATE"})
 _OPENING = {"(": ")", "[": "]", "{": "}"}
 _QUERIES = frozenset({"SELECT", "FROM", "WITH", "VALUES"})
+TOKEN_START = "lance-changes:"  # noqa: S105 - no secret
+"""Tokens of states begin so; the names of tags have no colon."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_VERSION = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class AsOf:
-    """A version, a tag, or a moment: exactly one of them.
+    """A version, a tag, a moment, or a token: exactly one of them.
 
     Attributes:
         version: of the base table.
         tag: that names a version.
         moment: microseconds since 1970, UTC.
         expression: SQL that gives a moment when it is evaluated.
+        token: of a state that the gateway named (see `planner.tables.state.noted_tables`).
     """
 
     version: int | None = None
     tag: str | None = None
     moment: int | None = None
     expression: str | None = None
+    token: str | None = None
 
     def __post_init__(self) -> None:
-        values = (self.version, self.tag, self.moment, self.expression)
+        values = (self.version, self.tag, self.moment, self.expression, self.token)
         if sum(value is not None for value in values) != 1:
             msg = f"the past of a table is a version, a tag or a moment, and not {values}"
             raise InvalidInputError(msg)
 
     def evaluate_moment(self) -> int | None:
-        """Return the moment in microseconds since 1970; None for a version or a tag.
+        """Return the moment in microseconds since 1970; None for a version, a tag or a token.
 
         Raises:
             InvalidInputError: the value of the expression is no moment.
@@ -86,6 +93,28 @@ def read_as_of(text: SqlText, i: int) -> tuple[AsOf, int] | None:
     if words[start] in {"$", "?"}:
         raise text.error(start, f"{kind} AS OF takes a constant, and no parameter; one stands")
     return _read_version(text, start) if kind in _VERSIONS else _read_moment(text, start)
+
+
+def read_state(text: SqlText, i: int) -> tuple[AsOf, int]:
+    """Read a state of a table: a version, a tag, a token, or a moment.
+
+    A text is a tag or a token; moments are written as TIMESTAMP '2026-05-01 12:00', a call, or in brackets.
+
+    Args:
+        text: the statement.
+        i: index of its first token.
+
+    Returns:
+        The state, and the index behind it.
+
+    Raises:
+        InvalidInputError: there is no state; the message has the place.
+    """
+    if text.words[i] in {"$", "?"}:
+        raise text.error(i, "A state of a table is a constant: write it into the text; a parameter stands")
+    if text.words[i] == STRING and text.tokens[i].text.startswith(TOKEN_START):
+        return AsOf(token=text.tokens[i].text), i + 1
+    return _read_version(text, i) if text.words[i] in {STRING, "0"} else _read_moment(text, i)
 
 
 def format_moment(moment: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -263,12 +263,16 @@ class _VersionList:
 
 
 class PastTables:
-    """Past tables that are open. Thread-safe."""
+    """Past tables that are open. Thread-safe.
+
+    Attributes:
+        columns: keeps decoded columns of all of them.
+    """
 
     def __init__(self) -> None:
-        self._columns = DecodedColumns(COLUMN_BYTES)
+        self.columns = DecodedColumns(COLUMN_BYTES)
         self._lock = threading.Lock()
-        self._open: LRUCache[_PastTableName, PastTable] = LRUCache(OPEN_TABLES)
+        self._open: LRUCache[Hashable, PastTable] = LRUCache(OPEN_TABLES)
         self._bases: LRUCache[BaseVersion, BaseTable] = LRUCache(OPEN_TABLES)
         self._version_lists: LRUCache[str, _VersionList] = LRUCache(OPEN_TABLES)
 
@@ -330,14 +334,21 @@ class PastTables:
 
     def _open_version(self, table: Table, newest: BaseTable, version: int, moment: int | None) -> PastTable:
         """Open a version, with the generations flushed by a moment; None is the moment of its commit."""
-        key = _PastTableName(BaseVersion(newest.place, version), moment)
+
+        def open_past() -> PastTable:
+            base = self._base(newest, version)
+            committed = to_microseconds(base.dataset.get_version()["timestamp"].astimezone())
+            return PastTable(table, base, committed if moment is None else moment, self.columns)
+
+        return self.keep(_PastTableName(BaseVersion(newest.place, version), moment), open_past)
+
+    def keep(self, key: Hashable, open_past: Callable[[], PastTable]) -> PastTable:
+        """Return the open table of a key, or open it."""
         with self._lock:
             known = self._open.get(key)
         if known is not None:
             return known
-        base = self._base(newest, version)
-        committed = to_microseconds(base.dataset.get_version()["timestamp"].astimezone())
-        past = PastTable(table, base, committed if moment is None else moment, self._columns)
+        past = open_past()
         with self._lock:
             return self._open.setdefault(key, past)
 

@@ -176,8 +176,10 @@ ELSEWHERE = {
     Shortcut.WRITE_LOOKUPS,
     Shortcut.RESIDENT_TABLES,
     Shortcut.JOIN_KEYS,
+    Shortcut.SHARED_ROWS,
 }
-"""Shortcuts that other tests are about: of this module, and `tests/planner/plans/test_resident_tables.py`."""
+"""Shortcuts that other tests are about: of this module, `tests/planner/plans/test_resident_tables.py`, and
+`tests/planner/scans/changes/test_calls.py`."""
 
 
 def test_every_shortcut_has_a_test():

@@ -1,0 +1,9 @@
+"""Two states of a table, each without the stored rows that both have: what `lance_changes` compares."""
+
+from typing import Final
+
+CHANGE: Final = "_change"
+POSITION: Final = "_position"
+CHANGED_AT: Final = "_changed_at"
+ADDED: Final = (CHANGE, POSITION, CHANGED_AT)
+"""Columns that the changes of a table have behind its own."""
