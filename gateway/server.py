@@ -95,7 +95,10 @@ class GatewayServer(flight.FlightServerBase):
         self._max_message_bytes = max_bytes = limits.max_message_bytes
         self._security = security or Security()
         self.queries = Queries(limits, observers, is_remote=engine.is_remote)
-        self.sessions = Sessions(limits)
+        self.sessions = Sessions(
+            limits,
+            lambda schema, call: engine.visible_catalog(call.access).has_schema(schema),
+        )
         self._conceal = conceal = Places(engine.storage).conceal
         engine.add_system_tables(SystemQueries(self.queries, conceal), SystemSessions(self.sessions))
         self._on_call_finished = on_call_finished

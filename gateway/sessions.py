@@ -22,6 +22,8 @@ from typing import Any
 from gateway.protocol.commands import Action, Call, Handler
 from gateway.protocol.limits import ExpiringCache, Limits
 from memwal.errors import InvalidInputError, NotFoundError, PreconditionError
+from memwal.storage.table_names import MAIN_SCHEMA
+from planner.access.visible_catalog import unknown_schema_error
 from planner.engine import SessionSettings
 from planner.scans.settings import Shortcuts, format_shortcuts, parse_shortcuts
 from protos import flight_pb2
@@ -150,9 +152,19 @@ class Session:
 
 
 class Sessions:
-    """The sessions of a server and the actions SetSessionOptions, GetSessionOptions and CloseSession."""
+    """The sessions of a server and the actions SetSessionOptions, GetSessionOptions and CloseSession.
 
-    def __init__(self, limits: Limits) -> None:
+    Args:
+        limits: of their number and idle time.
+        has_schema: returns whether a schema exists for the caller; the option `schema` takes no other.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        has_schema: Callable[[str, Call], bool] = lambda schema, _: schema == MAIN_SCHEMA,
+    ) -> None:
+        self._has_schema = has_schema
         self.on_closed: Callable[[str], None] = lambda _: None
         """Is told of each session that its client closes."""
         self._sessions: ExpiringCache[str, Session] = ExpiringCache(
@@ -197,12 +209,23 @@ class Sessions:
 
         Raises:
             PreconditionError: the call has no session.
+            NotFoundError: the schema of the settings does not exist for the caller.
         """
         session = None if call.session_id is None else self._sessions.get(call.session_id)
         if call.session_id is None or session is None:
             raise PreconditionError(NO_SESSION)
+        self.check_schema(settings, session.settings, call)
         notes = {**session.notes, **notes}
         self._sessions.replace(call.session_id, dataclasses.replace(session, settings=settings, notes=notes))
+
+    def check_schema(self, new: SessionSettings, old: SessionSettings, call: Call) -> None:
+        """Check that the schema of new settings exists for the caller, unless it was that of the old ones.
+
+        Raises:
+            NotFoundError: it does not.
+        """
+        if new.schema != old.schema and not self._has_schema(new.schema, call):
+            raise unknown_schema_error(new.schema)
 
     def list_handlers(self) -> Sequence[Handler]:
         """Return the handlers of this family."""
@@ -239,8 +262,10 @@ class Sessions:
                 result.errors[name].value = flight_pb2.SetSessionOptionsResult.INVALID_NAME
                 continue
             try:
-                settings = _change_option(settings, name, value)
-            except InvalidInputError:
+                changed = _change_option(settings, name, value)
+                self.check_schema(changed, settings, call)
+                settings = changed
+            except (InvalidInputError, NotFoundError):
                 result.errors[name].value = flight_pb2.SetSessionOptionsResult.INVALID_VALUE
         self._keep(call, settings)
         return result.SerializeToString()

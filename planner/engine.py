@@ -162,7 +162,7 @@ def prepare_write(
     if family is None:
         return None
     if settings.dialect != NATIVE and is_dml(word, sql):
-        text = translate_dml(sql, settings.dialect, engine.visible_catalog(access))
+        text = translate_dml(sql, settings.dialect, engine.visible_catalog(access), settings.schema)
         return None if text is None else family(engine, text, replace(settings, dialect=NATIVE), access)
     return family(engine, sql, settings, access)
 

@@ -180,7 +180,8 @@ class LanceGatewayDialect(ReflectingDialect):
         return tuple(int(number) for number in re.findall(r"\d+", version))
 
     def _get_default_schema_name(self, connection: Connection) -> str:
-        return DEFAULT_SCHEMA
+        driver: Any = connection.connection.dbapi_connection
+        return str(driver.adbc_current_db_schema)
 
 
 class LanceGatewayTlsDialect(LanceGatewayDialect):

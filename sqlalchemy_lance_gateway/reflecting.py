@@ -37,15 +37,20 @@ _REMARKS: Final = b"ARROW:FLIGHT:SQL:REMARKS"
 _INDEX_TYPES: Final[Mapping[str, str]] = MappingProxyType({"LABELLIST": "LABEL_LIST"})
 
 _COLUMNS: Final = sa.text(
-    "SELECT column_name, column_default, is_uuid FROM system.columns WHERE table_name = :name"
+    "SELECT column_name, column_default, is_uuid FROM system.columns "
+    "WHERE table_schema = :schema AND table_name = :name"
 )
 _CONSTRAINTS: Final = sa.text(
-    "SELECT constraint_name, constraint_type, columns, expression, referenced_table, referenced_columns "
-    "FROM system.constraints WHERE table_name = :name ORDER BY constraint_name"
+    "SELECT constraint_name, constraint_type, columns, expression, referenced_schema, referenced_table, "
+    "referenced_columns "
+    "FROM system.constraints WHERE table_schema = :schema AND table_name = :name ORDER BY constraint_name"
 )
-_COMMENT: Final = sa.text("SELECT comment FROM system.tables WHERE table_name = :name")
+_COMMENT: Final = sa.text(
+    "SELECT comment FROM system.tables WHERE table_schema = :schema AND table_name = :name"
+)
 _INDEXES: Final = sa.text(
-    "SELECT index_name, type, columns FROM system.indexes WHERE table_name = :name ORDER BY index_name"
+    "SELECT index_name, type, columns FROM system.indexes "
+    "WHERE table_schema = :schema AND table_name = :name ORDER BY index_name"
 )
 
 
@@ -86,8 +91,7 @@ class ReflectingDialect(DefaultDialect):
         """Return the columns of a table or view."""
         arrow = self._read_schema(connection, table_name, schema, **kw)
         declared = {
-            row.column_name: row
-            for row in (connection.execute(_COLUMNS, {"name": table_name}) if _has_rules(schema) else ())
+            row.column_name: row for row in connection.execute(_COLUMNS, self._name(table_name, schema))
         }
         columns: list[ReflectedColumn] = []
         for field in arrow:
@@ -124,7 +128,7 @@ class ReflectingDialect(DefaultDialect):
             {
                 "name": row.constraint_name,
                 "constrained_columns": list(row.columns),
-                "referred_schema": schema,
+                "referred_schema": self._name_schema(row.referenced_schema, schema),
                 "referred_table": row.referenced_table,
                 "referred_columns": list(row.referenced_columns),
                 "options": {},
@@ -161,8 +165,6 @@ class ReflectingDialect(DefaultDialect):
     ) -> list[ReflectedIndex]:
         """Return the indexes of a table, each with its type as `lancegateway_using`."""
         self._read_schema(connection, table_name, schema, **kw)
-        if not _has_rules(schema):
-            return []
         return [
             {
                 "name": row.index_name,
@@ -170,7 +172,7 @@ class ReflectingDialect(DefaultDialect):
                 "unique": False,
                 "dialect_options": {f"{NAME}_using": _INDEX_TYPES.get(row.type.upper(), row.type.upper())},
             }
-            for row in connection.execute(_INDEXES, {"name": table_name})
+            for row in connection.execute(_INDEXES, self._name(table_name, schema))
         ]
 
     @reflection.cache
@@ -179,15 +181,14 @@ class ReflectingDialect(DefaultDialect):
     ) -> ReflectedTableComment:
         """Return what `CREATE TABLE .. COMMENT` wrote."""
         self._read_schema(connection, table_name, schema, **kw)
-        known = _has_rules(schema)
-        return {"text": connection.scalar(_COMMENT, {"name": table_name}) if known else None}
+        return {"text": connection.scalar(_COMMENT, self._name(table_name, schema))}
 
     @reflection.cache
     def _list_constraints(
         self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any
     ) -> list[sa.Row[Any]]:
         self._read_schema(connection, table_name, schema, **kw)
-        return list(connection.execute(_CONSTRAINTS, {"name": table_name})) if _has_rules(schema) else []
+        return list(connection.execute(_CONSTRAINTS, self._name(table_name, schema)))
 
     @reflection.cache
     def _read_schema(
@@ -201,18 +202,30 @@ class ReflectingDialect(DefaultDialect):
         try:
             # The driver takes the name as it stands, and the schema as a pattern.
             return _driver(connection).adbc_get_table_schema(
-                table_name, db_schema_filter=_escape(schema or DEFAULT_SCHEMA)
+                table_name, db_schema_filter=_escape(schema or self._default_schema)
             )
         except dbapi.Error as error:
             if error.status_code == AdbcStatusCode.NOT_FOUND:
                 raise sa.exc.NoSuchTableError(table_name) from None
             raise
 
+    @property
+    def _default_schema(self) -> str:
+        return self.default_schema_name or DEFAULT_SCHEMA
+
+    def _name(self, table_name: str, schema: str | None) -> dict[str, str]:
+        """Return the parameters that name a table in statements about system tables."""
+        return {"schema": schema or self._default_schema, "name": table_name}
+
+    def _name_schema(self, named: str, schema: str | None) -> str | None:
+        """Return a schema as a table of another one names it: None where both leave theirs out."""
+        return None if schema is None and named == self._default_schema else named
+
     def _list_names(self, connection: Connection, schema: str | None, kinds: tuple[str, ...]) -> list[str]:
         objects = self._list_objects(
             connection,
             "tables",
-            db_schema_filter=_escape(schema or DEFAULT_SCHEMA),
+            db_schema_filter=_escape(schema or self._default_schema),
             table_types_filter=list(kinds),
         )
         return sorted(
@@ -231,11 +244,6 @@ class ReflectingDialect(DefaultDialect):
 
 def _driver(connection: Connection) -> Any:
     return connection.connection.dbapi_connection
-
-
-def _has_rules(schema: str | None) -> bool:
-    """Return whether tables of a schema have defaults, constraints and indexes."""
-    return schema in {None, DEFAULT_SCHEMA}
 
 
 def _escape(name: str) -> str:

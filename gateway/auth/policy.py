@@ -5,6 +5,7 @@
 grants = [
   { tables = ["orders", "sales_*"], rows = "region = 'EU'", masks = { email = "'***'" }, hidden = ["ssn"] },
   { tables = ["tasks"], rows = "owner = {user}", write = true },
+  { tables = ["archive.*"] },
 ]
 
 [roles.operator]
@@ -14,6 +15,7 @@ admin = true
 alice = ["analyst"]
 ```
 
+A name without a schema is that of a table of `main`, and so is a pattern: `*` shows nothing of other schemas.
 Without a grant, nothing is seen. A user with several grants for a table (of one role, or of several) sees
 every row that one of them shows; and of each row, what the most generous of those that show this row shows:
 the column itself before a mask, the mask of the first grant in the file before another, and any mask before
@@ -22,6 +24,7 @@ nothing.
 
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from types import MappingProxyType
@@ -34,6 +37,7 @@ from gateway.auth.files import Strict, read_toml
 from gateway.auth.policy_expressions import Expression
 from gateway.protocol.identity import Identity, check_name
 from memwal.errors import InvalidInputError, LanceGatewayError
+from memwal.storage.table_names import TableName
 from planner.access.rights import TableAccess
 from planner.access.visible_catalog import check_table_access, check_view_access
 from planner.sql.tokens import quote
@@ -64,11 +68,52 @@ _UserName = Annotated[str, BeforeValidator(_parse_name)]
 _NonEmpty = Annotated[str, Field(min_length=1)]
 
 
+@dataclass(frozen=True, slots=True)
+class TablePattern:
+    """A pattern for the names of tables, with one for the names of their schemas."""
+
+    schema: str
+    table: str
+
+    @staticmethod
+    def parse(text: str) -> "TablePattern":
+        """Read a pattern, whose parts are divided as those of names are.
+
+        Raises:
+            InvalidInputError: it has more parts than a name.
+        """
+        name = TableName.parse(text)
+        return TablePattern(name.schema, name.table)
+
+    def matches(self, name: TableName) -> bool:
+        """Return whether a table has such a name."""
+        return fnmatchcase(name.schema, self.schema) and fnmatchcase(name.table, self.table)
+
+    def matches_all(self, schema: str) -> bool:
+        """Return whether all tables that a schema has or will have have such names."""
+        return fnmatchcase(schema, self.schema) and not self.table.strip("*")
+
+
+def _parse_pattern(text: object) -> object:
+    if not isinstance(text, str):
+        return text
+    if not text:
+        raise ValueError("a pattern is empty: name tables, such as 'orders', 'sales.*' or '*'")
+    try:
+        return TablePattern.parse(text)
+    except InvalidInputError as error:
+        raise ValueError(str(error)) from None
+
+
+_Pattern = Annotated[TablePattern, BeforeValidator(_parse_pattern)]
+
+
 class Grant(Strict):
     """Rights of a role on some tables.
 
     Args:
-        tables: names of tables and views, as patterns with `*`, `?` and `[...]`.
+        tables: names of tables and views, as patterns with `*`, `?` and `[...]`. `sales.*` is all of the
+            schema `sales`; a pattern without a schema is for the schema `main`.
         read: whether rows may be read.
         write: whether rows may be written.
         rows: the condition on rows that are seen; without one, all.
@@ -78,7 +123,7 @@ class Grant(Strict):
 
     model_config = ConfigDict(**{**Strict.model_config, "arbitrary_types_allowed": True})
 
-    tables: Annotated[tuple[_NonEmpty, ...], Field(min_length=1)]
+    tables: Annotated[tuple[_Pattern, ...], Field(min_length=1)]
     read: bool = True
     write: bool = False
     rows: _Expression | None = None
@@ -100,7 +145,12 @@ class Grant(Strict):
 
     def covers(self, table: str) -> bool:
         """Return whether the grant applies to a table."""
-        return any(fnmatchcase(table, pattern) for pattern in self.tables)
+        name = TableName.parse(table)
+        return any(pattern.matches(name) for pattern in self.tables)
+
+    def covers_schema(self, schema: str) -> bool:
+        """Return whether the grant applies to all tables that a schema has or will have."""
+        return any(pattern.matches_all(schema) for pattern in self.tables)
 
 
 class Role(Strict):
@@ -152,6 +202,13 @@ class PolicyAccess:
     def can_write(self, table: str) -> bool:
         """Return whether the principal may write rows of a table."""
         return any(grant.write and grant.covers(table) for grant in self._grants)
+
+    def covers_schema(self, schema: str, *, to_write: bool = False) -> bool:
+        """Return whether the principal sees, or may write, all tables that a schema has or will have."""
+        return any(
+            (grant.write if to_write else grant.read) and grant.covers_schema(schema)
+            for grant in self._grants
+        )
 
     def _resolve(self, table: str) -> TableAccess | None:
         grants = [grant for grant in self._grants if grant.read and grant.covers(table)]

@@ -14,15 +14,12 @@ from pyarrow import flight
 
 from gateway.protocol.wire import decode
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnavailableError
+from memwal.storage.table_names import MAIN_SCHEMA, TableName, split_name
 from protos import flight_pb2
 from protos import flight_sql_pb2 as sql
 from protos.flight_sql import FlightSqlConnection, build_bearer_header, format_error, read_tls_files
 
 T = TypeVar("T")
-
-# The planner knows these names, too; but a client need not wait for the planner's libraries.
-_SCHEMA = "main"
-SYSTEM_SCHEMAS = ("information_schema", "system")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,20 +152,29 @@ class GatewayClient:
         """Return the tables and views: catalog_name, db_schema_name, table_name, table_type."""
         return self._fetch(sql.CommandGetTables(table_types=table_types)).read_all()
 
-    def read_schema(self, table: str, db_schema: str = _SCHEMA) -> pa.Schema:
+    def resolve_name(self, table: str) -> TableName:
+        """Return the name of a table; without a schema it is in that of the session.
+
+        Raises:
+            InvalidInputError: the text is no name.
+        """
+        is_whole = len(split_name(table)) > 1
+        return TableName.parse(table, MAIN_SCHEMA if is_whole else self.get_options()["schema"])
+
+    def read_schema(self, table: TableName) -> pa.Schema:
         """Return the columns of a table or view.
 
         Raises:
-            NotFoundError: there is none of that name in that schema.
+            NotFoundError: there is none of that name.
         """
         command = sql.CommandGetTables(
-            db_schema_filter_pattern=_escape_pattern(db_schema),
-            table_name_filter_pattern=_escape_pattern(table),
+            db_schema_filter_pattern=_escape_pattern(table.schema),
+            table_name_filter_pattern=_escape_pattern(table.table),
             include_schema=True,
         )
         tables = self._fetch(command).read_all()
         if tables.num_rows == 0:
-            names = ", ".join(self.list_tables("TABLE", "VIEW").column("table_name").to_pylist())
+            names = ", ".join(list_names(self.list_tables("TABLE", "VIEW")))
             raise NotFoundError(f"table or view {table!r} does not exist; there are: {names or 'none'}")
         return pa.ipc.read_schema(tables.column("table_schema")[0].as_buffer())
 
@@ -290,6 +296,12 @@ class _Cookies(flight.ClientMiddleware):
                 self._cookies[name] = value
             else:
                 self._cookies.pop(name, None)
+
+
+def list_names(tables: pa.Table) -> list[TableName]:
+    """Return the names of listed tables."""
+    schemas, names = (tables.column(column).to_pylist() for column in ("db_schema_name", "table_name"))
+    return list(map(TableName, names, schemas))
 
 
 def _escape_pattern(name: str) -> str:

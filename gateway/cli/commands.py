@@ -50,7 +50,7 @@ ConfigFile: TypeAlias = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="TOML file; LANCE_GATEWAY_CONFIG may name it.")
 ]
 Root: TypeAlias = Annotated[
-    str | None, typer.Option(help="Directory or s3://bucket/prefix with <name>.lance tables.")
+    str | None, typer.Option(help="Directory, or prefix in s3://, gs:// or az://, of <name>.lance tables.")
 ]
 Sets: TypeAlias = Annotated[
     list[str] | None,

@@ -19,7 +19,7 @@ from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from pyarrow import flight
 
-from gateway.cli.client import SYSTEM_SCHEMAS, GatewayClient, ResultReader
+from gateway.cli.client import GatewayClient, ResultReader, list_names
 from gateway.cli.render import Format, write
 from memwal.errors import InvalidInputError, LanceGatewayError
 from protos.flight_sql import format_error
@@ -197,21 +197,17 @@ def _switch_timing(shell: Shell) -> None:
 
 def _list_tables(shell: Shell, *kinds: str) -> None:
     rows = shell.client.list_tables(*(kinds or ("TABLE", "VIEW")))
-    shell.show(pa.table({"name": rows.column("table_name"), "type": rows.column("table_type")}))
+    names = pa.array(list_names(rows), pa.string())
+    shell.show(pa.table({"name": names, "type": rows.column("table_type")}))
 
 
 def _list_system_tables(shell: Shell) -> None:
-    rows = shell.client.list_tables("SYSTEM TABLE").to_pylist()
-    names = [f"{row['db_schema_name']}.{row['table_name']}" for row in rows]
-    shell.show(pa.table({"name": names}))
+    names = list_names(shell.client.list_tables("SYSTEM TABLE"))
+    shell.show(pa.table({"name": pa.array(names, pa.string())}))
 
 
 def _describe(shell: Shell, table: str) -> None:
-    db_schema, _, name = table.partition(".")
-    if db_schema in SYSTEM_SCHEMAS:
-        schema = shell.client.read_schema(name, db_schema)
-    else:
-        schema = shell.client.read_schema(table)
+    schema = shell.client.read_schema(shell.client.resolve_name(table))
     types = [str(column.type) for column in schema]
     nullable = ["yes" if column.nullable else "no" for column in schema]
     shell.show(pa.table({"column": schema.names, "type": types, "nullable": nullable}))

@@ -390,7 +390,9 @@ class GatewayConfig(BaseSettings):
         enable_decoding=True,
     )
 
-    root: str = Field(min_length=1, description="Directory or s3://bucket/prefix of <name>.lance tables.")
+    root: str = Field(
+        min_length=1, description="Directory, or prefix in s3://, gs:// or az://, of <name>.lance tables."
+    )
     storage_options: dict[str, str] = Field(
         default_factory=dict, repr=False, description="Options of the object store, as Lance names them."
     )

@@ -11,11 +11,11 @@ from google.protobuf.message import Message
 from gateway.execution.streams import Streams
 from gateway.metadata.listings import Listing, Listings, Row, is_named, parse_schema
 from gateway.protocol.commands import Call
-from memwal.errors import LanceGatewayError, NotFoundError
+from memwal.errors import LanceGatewayError
 from memwal.rules import Constraint, ConstraintKind
+from memwal.storage.table_names import CATALOG, TableName
 from planner.access.visible_catalog import VisibleCatalog
 from planner.engine import QueryEngine
-from planner.tables.state.catalog import CATALOG, SCHEMA
 from protos import flight_sql_pb2 as sql
 
 logger = logging.getLogger(__name__)
@@ -49,33 +49,30 @@ class Keys(Listings):
         )
 
     def _list_primary_keys(self, command: sql.CommandGetPrimaryKeys, call: Call) -> list[Row]:
-        if not _is_main(command):
+        if not is_named(command, "catalog", CATALOG):
             return []
-        try:
-            key = self._engine.visible_catalog(call.access).table(command.table).primary_key
-        except NotFoundError:
-            return []
+        catalog = self._engine.visible_catalog(call.access)
         return [
-            (CATALOG, SCHEMA, command.table, column, None, place) for place, column in enumerate(key, start=1)
+            (CATALOG, name.schema, name.table, column, None, place)
+            for name in _list_named(command, catalog)
+            for place, column in enumerate(_read_primary_key(catalog, name), start=1)
         ]
 
     def _list_exported_keys(self, command: sql.CommandGetExportedKeys, call: Call) -> list[Row]:
-        if not _is_main(command):
-            return []
-        return self._list_foreign_keys(call, lambda _, key: key.referenced_table == command.table)
+        return self._list_foreign_keys(call, lambda _, referenced: _is_meant(command, "", referenced))
 
     def _list_imported_keys(self, command: sql.CommandGetImportedKeys, call: Call) -> list[Row]:
-        if not _is_main(command):
-            return []
-        return self._list_foreign_keys(call, lambda table, _: table == command.table)
+        return self._list_foreign_keys(call, lambda table, _: _is_meant(command, "", table))
 
     def _list_cross_reference(self, command: sql.CommandGetCrossReference, call: Call) -> list[Row]:
-        if not (_is_main(command, "pk_") and _is_main(command, "fk_")):
-            return []
-        tables = command.fk_table, command.pk_table
-        return self._list_foreign_keys(call, lambda table, key: (table, key.referenced_table) == tables)
+        return self._list_foreign_keys(
+            call,
+            lambda table, referenced: (
+                _is_meant(command, "fk_", table) and _is_meant(command, "pk_", referenced)
+            ),
+        )
 
-    def _list_foreign_keys(self, call: Call, wanted: Callable[[str, Constraint], bool]) -> list[Row]:
+    def _list_foreign_keys(self, call: Call, wanted: Callable[[TableName, TableName], bool]) -> list[Row]:
         """Return the columns of foreign keys, in the order of their tables, names and places."""
         catalog = self._engine.visible_catalog(call.access)
         rows: list[Row] = []
@@ -87,24 +84,46 @@ class Keys(Listings):
                 logger.warning("the foreign keys of table %r are not listed: %s", name, error)
                 continue
             for one in constraints:
-                if one.kind is ConstraintKind.FOREIGN_KEY and wanted(name, one):
-                    rows.extend(_describe(catalog, name, one))
+                if one.kind is not ConstraintKind.FOREIGN_KEY:
+                    continue
+                referenced = TableName.parse(one.referenced_table)
+                if wanted(name, referenced):
+                    rows.extend(_describe(catalog, name, one, referenced))
         return rows
 
 
-def _is_main(command: Message, prefix: str = "") -> bool:
-    return is_named(command, f"{prefix}catalog", CATALOG) and is_named(command, f"{prefix}db_schema", SCHEMA)
+def _is_meant(command: Message, prefix: str, name: TableName) -> bool:
+    """Return whether a command names a table; a command without a schema means that of any schema."""
+    return (
+        is_named(command, f"{prefix}catalog", CATALOG)
+        and is_named(command, f"{prefix}db_schema", name.schema)
+        and getattr(command, f"{prefix}table") == name.table
+    )
 
 
-def _describe(catalog: VisibleCatalog, table: str, key: Constraint) -> Iterator[Row]:
+def _list_named(command: sql.CommandGetPrimaryKeys, catalog: VisibleCatalog) -> Iterator[TableName]:
+    """Yield the tables that a command names: one, or, without a schema, that of each schema."""
+    schemas = [command.db_schema] if command.HasField("db_schema") else catalog.schema_names()
+    return (TableName(command.table, schema) for schema in schemas)
+
+
+def _read_primary_key(catalog: VisibleCatalog, name: TableName) -> tuple[str, ...]:
+    """Return the key columns of a table, in key order; () if there is no such table."""
+    table = catalog.find(name)
+    return () if table is None else table.primary_key
+
+
+def _describe(
+    catalog: VisibleCatalog, table: TableName, key: Constraint, referenced: TableName
+) -> Iterator[Row]:
     """Yield a row for each column of a foreign key, if the caller sees the table that it refers to."""
-    referenced = catalog.find(key.referenced_table)
-    if referenced is None:
+    found = catalog.find(referenced)
+    if found is None:
         return
-    columns = key.referenced_columns or referenced.primary_key
+    columns = key.referenced_columns or found.primary_key
     for place, (own, other) in enumerate(zip(key.columns, columns, strict=False), start=1):
         yield (
-            *(CATALOG, SCHEMA, key.referenced_table, other),
-            *(CATALOG, SCHEMA, table, own),
+            *(CATALOG, referenced.schema, referenced.table, other),
+            *(CATALOG, table.schema, table.table, own),
             *(place, key.name, None, _NO_ACTION, _NO_ACTION),
         )

@@ -18,8 +18,8 @@ from pyarrow import flight
 from gateway.execution.streams import Streams
 from gateway.protocol.commands import Call, Command, Handler, PlannedStream, Ticket
 from gateway.statements.prepared_statements import IDLE_SECONDS
+from memwal.storage.schemas import MAX_NAME_BYTES
 from planner.binding.substrait import substrait_version
-from planner.tables.state.catalog import MAX_NAME_BYTES
 from protos import flight_sql_pb2 as sql
 from protos.flight_sql import pack
 

@@ -18,13 +18,12 @@ from gateway.protocol.commands import Call
 from gateway.protocol.sql_types import describe_table_schema, read_remarks
 from memwal.errors import LanceGatewayError
 from memwal.rules import list_lengths
+from memwal.storage.table_names import CATALOG, TableName
 from planner.access.visible_catalog import SYSTEM_SCHEMA, VisibleCatalog
 from planner.bridge.plain_types import TypeSet, plain_schema
 from planner.engine import QueryEngine
-from planner.sql.tokens import quote
 from planner.system.catalogs.relations import INFORMATION_SCHEMA
 from planner.system.catalogs.tables import list_own_tables
-from planner.tables.state.catalog import CATALOG, SCHEMA
 from protos import flight_sql_pb2 as sql
 
 logger = logging.getLogger(__name__)
@@ -97,10 +96,11 @@ class Metadata(Listings):
     ) -> list[str]:
         if not is_named(command, "catalog", CATALOG):
             return []
-        names = [INFORMATION_SCHEMA, SCHEMA]
-        if self._engine.visible_catalog(call.access).system_tables():
+        catalog = self._engine.visible_catalog(call.access)
+        names = [INFORMATION_SCHEMA, *catalog.schema_names()]
+        if catalog.system_tables():
             names.append(SYSTEM_SCHEMA)
-        return [name for name in names if is_matched(command, "db_schema_filter_pattern", name)]
+        return [name for name in sorted(names) if is_matched(command, "db_schema_filter_pattern", name)]
 
     def _list_relations(self, db_schema: str, call: Call) -> Iterator[_Relation]:
         if db_schema == INFORMATION_SCHEMA:
@@ -114,17 +114,17 @@ class Metadata(Listings):
                     name, SYSTEM_TABLE, partial(_return_schema, catalog.system_table(name).schema)
                 )
             return
-        for name in catalog.table_names():
+        for name in catalog.table_names(db_schema):
             yield _Relation(
-                name,
+                name.table,
                 TABLE,
                 partial(self._read_table_schema, catalog, name),
                 partial(self._is_writable, catalog, name, call),
             )
-        for name in catalog.view_names():
-            yield _Relation(name, VIEW, partial(self._read_view_schema, name, call))
+        for name in catalog.view_names(db_schema):
+            yield _Relation(name.table, VIEW, partial(self._read_view_schema, name, call))
 
-    def _read_table_schema(self, catalog: VisibleCatalog, name: str) -> pa.Schema:
+    def _read_table_schema(self, catalog: VisibleCatalog, name: TableName) -> pa.Schema:
         """Return the declared columns: NOT NULL even where Lance's own schema allows NULL."""
         table = catalog.table(name)
         required = table.required_columns
@@ -135,7 +135,7 @@ class Metadata(Listings):
             ]
         )
 
-    def _is_writable(self, catalog: VisibleCatalog, name: str, call: Call) -> bool:
+    def _is_writable(self, catalog: VisibleCatalog, name: TableName, call: Call) -> bool:
         """Return whether the caller may change rows of a table."""
         if self._engine.catalog.writing is None or call.settings.read_only:
             return False
@@ -144,8 +144,8 @@ class Metadata(Listings):
         table = catalog.table(name)
         return table.access.is_unrestricted and table.base.details is not None
 
-    def _read_view_schema(self, name: str, call: Call) -> pa.Schema:
-        return self._engine.prepare(f"SELECT * FROM {quote(name)}", access=call.access).schema  # noqa: S608 - quoted
+    def _read_view_schema(self, name: TableName, call: Call) -> pa.Schema:
+        return self._engine.prepare(f"SELECT * FROM {name.sql}", access=call.access).schema  # noqa: S608 - quoted
 
 
 def _encode_schema(db_schema: str, relation: _Relation, types: TypeSet) -> bytes:

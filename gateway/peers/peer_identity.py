@@ -125,5 +125,9 @@ class NoAccess:
         """Return False."""
         return False
 
+    def covers_schema(self, schema: str, *, to_write: bool = False) -> bool:  # noqa: ARG002 - every schema alike
+        """Return False."""
+        return False
+
 
 NO_ACCESS: Access = NoAccess()

@@ -12,10 +12,12 @@ from collections.abc import Iterable, Mapping
 from urllib.parse import quote
 
 from memwal.storage.files import Storage
+from memwal.storage.object_stores import SCHEMES
 
 # Options and environment variables whose values are nobody's business.
 _SECRET = re.compile(r"(?i)key|secret|token|password|credential|endpoint")
-_ENVIRONMENT = re.compile(r"AWS_\w*(KEY|SECRET|TOKEN)\w*")
+_ENVIRONMENT = re.compile(r"(AWS|AZURE|GOOGLE)_\w*(KEY|SECRET|TOKEN)\w*")
+_HOSTS = ("amazonaws.com", "storage.googleapis.com", "blob.core.windows.net")
 # Shorter ones would be found in any text.
 _MIN_SECRET_CHARACTERS = 6
 # Lance and DataFusion end messages with the line that raised them.
@@ -42,10 +44,11 @@ class Places:
         secrets += [value for name, value in variables.items() if _ENVIRONMENT.fullmatch(name)]
         if bucket:
             # Requests that failed are quoted with their address.
-            hosts = "|".join(_spell(part) for part in (bucket, "amazonaws.com", *_list_endpoints(root)))
+            hosts = "|".join(_spell(part) for part in (bucket, *_HOSTS, *_list_endpoints(root)))
             # Where the host may stand is bounded, since messages quote what clients send.
             self._replace(rf"(?<![\w/:.])https?://{_PART}{{0,200}}(?:{hosts}){_REST}", "the object store")
-            self._replace_root([f"s3://{root.root}", f"s3+ddb://{root.root}"], root.root[len(bucket) :])
+            roots = [f"{scheme}://{root.root}" for scheme in (*SCHEMES, "s3+ddb")]
+            self._replace_root(roots, root.root[len(bucket) :])
         else:
             # What a link leads to is what some libraries name.
             paths = dict.fromkeys((root.root, os.path.realpath(root.root)))
@@ -80,9 +83,8 @@ class Places:
         # Object stores write keys, which have no slash in front. Only before a table they are surely that.
         keys = tuple(key.strip("/") for key in keys if key.strip("/"))
         if keys:
-            self._replace(
-                rf"(?<![\w/.%-])(?:{'|'.join(map(_spell, keys))})/+(?=[^\s/]+\.(?:lance|view)\b)", ""
-            )
+            spellings = "|".join(map(_spell, keys))
+            self._replace(rf"(?<![\w/.%-])(?:{spellings})/+(?=(?:[^\s/]+/)?[^\s/]+\.(?:lance|view)\b)", "")
 
 
 def _list_endpoints(root: Storage) -> list[str]:

@@ -21,11 +21,12 @@ from gateway.protocol.commands import Call, Handler, Upload
 from gateway.protocol.limits import Limits
 from memwal.creating import list_key_columns
 from memwal.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedError
+from memwal.storage.table_names import CATALOG, MAIN_SCHEMA, TableName
+from planner.access.visible_catalog import SYSTEM_SCHEMAS
 from planner.bridge.plain_types import conform, plain_type
 from planner.bridge.run_control import RunControl
 from planner.bridge.value_sizes import check_rows, split_batch
 from planner.engine import QueryEngine, WriteResult
-from planner.tables.state.catalog import CATALOG, SCHEMA
 from planner.writes.ddl.options import read_table_options
 from planner.writes.ddl.statement import check_may_create
 from planner.writes.ddl.tables.making import create_table
@@ -53,19 +54,19 @@ class Target:
     """The target table of an ingestion.
 
     Args:
-        table: its name.
+        table: its name in the catalog.
         makes: whether a table is made where there is none.
         mode: what becomes of one that is there.
         options: of a table that is made; see CREATE TABLE.
     """
 
-    table: str
+    table: TableName
     makes: bool
     mode: _Mode
     options: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not self.table:
+        if not self.table.table:
             raise InvalidInputError("the ingestion names no table")
         if not self.makes and self.mode == "fail":
             raise InvalidInputError(
@@ -75,16 +76,21 @@ class Target:
     @property
     def statement(self) -> str:
         """Text of the ingestion in `system.queries`."""
-        name = self.table.replace('"', '""')
-        return f'INGEST INTO "{name}"'
+        name = self.table.table.replace('"', '""')
+        shown = f'"{name}"' if self.table.schema == MAIN_SCHEMA else self.table.sql
+        return f"INGEST INTO {shown}"
 
 
-def read_target(command: sql.CommandStatementIngest) -> Target:
+def read_target(command: sql.CommandStatementIngest, schema: str) -> Target:
     """Return the target of an ingestion command.
+
+    Args:
+        command: the command.
+        schema: of targets without one.
 
     Raises:
         InvalidInputError: the command contradicts itself, or has an option that does not exist.
-        NotFoundError: there is no such catalog or schema.
+        NotFoundError: there is no such catalog, or its schema has system tables.
         UnsupportedError: the table is to be a temporary one.
     """
     if command.temporary:
@@ -92,9 +98,10 @@ def read_target(command: sql.CommandStatementIngest) -> Target:
             f"table {command.table!r} cannot be temporary, since the gateway has none that end with a "
             "session: ingest into a table, and drop it"
         )
-    for what, value, expected in (("catalog", command.catalog, CATALOG), ("schema", command.schema, SCHEMA)):
-        if value not in ("", expected):
-            raise NotFoundError(f"{what} {value!r} takes no tables: there is {expected!r}")
+    if command.catalog not in ("", CATALOG):
+        raise NotFoundError(f"catalog {command.catalog!r} takes no tables: there is {CATALOG!r}")
+    if (command.schema or schema) in SYSTEM_SCHEMAS:
+        raise NotFoundError(f"schema {command.schema or schema!r} takes no tables: choose another schema")
     if command.options:
         read_table_options(command.options)
     definition = command.table_definition_options
@@ -108,7 +115,7 @@ def read_target(command: sql.CommandStatementIngest) -> Target:
             "one that is not (create or fail)"
         )
     return Target(
-        command.table,
+        TableName(command.table, command.schema or schema),
         definition.if_not_exist == _Options.TABLE_NOT_EXIST_OPTION_CREATE,
         mode,
         dict(command.options),
@@ -130,7 +137,7 @@ class Ingestion:
     def _accept(
         self, command: sql.CommandStatementIngest, reader: flight.MetadataRecordBatchReader, call: Call
     ) -> bytes:
-        target = read_target(command)
+        target = read_target(command, call.settings.schema)
         call.check_may_change(target.statement)
         received = read_schema(reader, call)
 

@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Final
 
 from memwal.errors import CorruptDataError
+from memwal.storage.table_names import MAIN_SCHEMA, TableName
 
 CONSTRAINT: Final = "lance-gateway.constraint."
 """Prefix of the keys in a table's configuration; the constraint's name follows."""
@@ -37,7 +38,7 @@ class Constraint:
         columns: columns of UNIQUE and FOREIGN KEY in their order; columns that a CHECK reads.
         expression: condition of a CHECK, in DataFusion's SQL; true or NULL for every row.
         enforced: whether writers refuse rows that violate it.
-        referenced_table: table of a FOREIGN KEY.
+        referenced_table: table of a FOREIGN KEY, as the text of a `TableName`.
         referenced_columns: columns of that table; () for its primary key.
     """
 
@@ -64,7 +65,7 @@ class Constraint:
         if self.kind is ConstraintKind.UNIQUE:
             return f"UNIQUE ({names}){ending}"
         others = f" ({', '.join(map(_quote, self.referenced_columns))})" if self.referenced_columns else ""
-        return f"FOREIGN KEY ({names}) REFERENCES {_quote(self.referenced_table)}{others}{ending}"
+        return f"FOREIGN KEY ({names}) REFERENCES {_quote_table(self.referenced_table)}{others}{ending}"
 
     def encode(self) -> str:
         """Return the value in the table's configuration."""
@@ -81,6 +82,12 @@ class Constraint:
 
 def _quote(name: str) -> str:
     return name if name.isidentifier() and name == name.lower() else '"' + name.replace('"', '""') + '"'
+
+
+def _quote_table(text: str) -> str:
+    name = TableName.parse(text)
+    parts = (name.table,) if name.schema == MAIN_SCHEMA else (name.schema, name.table)
+    return ".".join(map(_quote, parts))
 
 
 def list_constraints(table: str, config: Mapping[str, str]) -> tuple[Constraint, ...]:

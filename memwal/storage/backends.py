@@ -1,18 +1,16 @@
-"""The S3 backend of `memwal.storage.files.Storage`, and the identity of files."""
+"""The object stores of `memwal.storage.files.Storage`, and the identity of files."""
 
-import functools
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
-from obstore.store import ObjectStore, S3Store
+from obstore.store import ObjectStore
 
 from memwal.errors import UnavailableError
+from memwal.storage.object_stores import open_object_store
 from memwal.storage.time_limits import DEFAULT_LIMITS, StorageLimits
 
 if TYPE_CHECKING:
@@ -20,9 +18,6 @@ if TYPE_CHECKING:
 
 REQUESTS_IN_PARALLEL: Final = 16
 KEYS_OF_A_DELETE: Final = 1000
-_MAX_RETRIES: Final = 10
-# So that the first answer after an outage is not waited for.
-_MAX_BACKOFF_SECONDS: Final = 1.0
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -59,18 +54,25 @@ class FileIdentity(NamedTuple):
     tag: int | str
 
 
-class S3Backend:
-    """The keys of one bucket."""
+class ObjectBackend:
+    """The objects of one bucket or container.
 
-    scheme = "s3"
+    Args:
+        scheme: that of its URIs; one of `memwal.storage.object_stores.SCHEMES`.
+        bucket: its name.
+        options: storage options as pylance takes them.
+        limits: of requests.
+    """
+
     identity_seconds = 1.0
     """How long an identity is taken for the file's own before it is asked for again."""
 
     def __init__(
-        self, bucket: str, options: Mapping[str, str], limits: StorageLimits = DEFAULT_LIMITS
+        self, scheme: str, bucket: str, options: Mapping[str, str], limits: StorageLimits = DEFAULT_LIMITS
     ) -> None:
+        self.scheme = scheme
         self._bucket = bucket
-        self._store = _open_object_store(bucket, options, limits)
+        self._store = open_object_store(scheme, bucket, options, limits)
         # Two pools: a call made through the one may wait for probes made through the other.
         self._probes = ThreadPoolExecutor(REQUESTS_IN_PARALLEL, thread_name_prefix=f"probe-{bucket}")
         self._calls = ThreadPoolExecutor(REQUESTS_IN_PARALLEL, thread_name_prefix=f"calls-{bucket}")
@@ -127,14 +129,14 @@ class S3Backend:
         return create(self._store, self._key(path), data, path)
 
     def delete(self, path: str) -> None:
-        """Delete an object; S3 does not report whether it existed."""
-        run_write_request(path, lambda: obstore.delete(self._store, self._key(path)))
+        """Delete an object; S3 does not report whether it existed, other services do."""
+        self._delete_keys(path, [self._key(path)])
 
     def delete_each(self, paths: Sequence[str]) -> None:
-        """Delete objects, a thousand per request."""
+        """Delete objects, a thousand per request where the service takes that."""
         for first in range(0, len(paths), KEYS_OF_A_DELETE):
             keys = [self._key(path) for path in paths[first : first + KEYS_OF_A_DELETE]]
-            run_write_request(paths[first], functools.partial(obstore.delete, self._store, keys))
+            self._delete_keys(paths[first], keys)
 
     def move(self, path: str, target: str) -> bool:
         """Refuse: object stores have no directories."""
@@ -150,7 +152,17 @@ class S3Backend:
         for listed in run_request(path, lambda: list(obstore.list(self._store, self._key(path)))):
             keys = [one["path"] for one in listed if one["path"] not in kept]
             if keys:
-                run_write_request(path, functools.partial(obstore.delete, self._store, keys))
+                self._delete_keys(path, keys)
+
+    def _delete_keys(self, path: str, keys: Sequence[str]) -> None:
+        try:
+            run_request(path, lambda: obstore.delete(self._store, keys[0] if len(keys) == 1 else [*keys]))
+        except FileNotFoundError as error:
+            if self.scheme == "s3":  # It is the bucket that is absent.
+                raise storage_error(path, error) from error
+            # Others may be left.
+            for key in keys if len(keys) > 1 else ():
+                self._delete_keys(path, [key])
 
     def _identity(self, path: str) -> FileIdentity | None:
         found = self._head(path)
@@ -212,48 +224,3 @@ def storage_error(path: str, error: Exception) -> UnavailableError:
 def _written(found: "ObjectMeta") -> int:
     """Return when an object was written, in nanoseconds since 1970."""
     return int(found["last_modified"].timestamp() * 1_000_000_000)
-
-
-def _open_object_store(bucket: str, options: Mapping[str, str], limits: StorageLimits) -> S3Store:
-    limited = limits.complete(options)
-    settings: dict[str, str | None] = {
-        "endpoint": _find_option(options, "endpoint", "endpoint_url"),
-        "access_key_id": _find_option(options, "access_key_id"),
-        "secret_access_key": _find_option(options, "secret_access_key"),
-        "token": _find_option(options, "session_token", "token"),
-        "region": _find_option(options, "region", "default_region"),
-    }
-    return S3Store(
-        bucket,
-        config={key: value for key, value in settings.items() if value is not None},  # type: ignore[arg-type]
-        virtual_hosted_style_request=_is_set(options, "virtual_hosted_style_request"),
-        skip_signature=_is_set(options, "skip_signature"),
-        client_options={
-            "allow_http": _is_set(options, "allow_http"),
-            "connect_timeout": _find_option(limited, "connect_timeout") or "",
-            "read_timeout": _find_option(limited, "read_timeout") or "",
-            "timeout": _find_option(limited, "timeout") or "",
-        },
-        retry_config={
-            "max_retries": int(_find_option(options, "client_max_retries") or _MAX_RETRIES),
-            "backoff": {"max_backoff": timedelta(seconds=_MAX_BACKOFF_SECONDS)},
-            # A retry begins no later, and takes no longer than a request may.
-            "retry_timeout": timedelta(seconds=limits.total_seconds - limits.request_seconds),
-        },
-    )
-
-
-def _find_option(options: Mapping[str, str], *names: str) -> str | None:
-    """Return the first of these options, with or without "aws_", or else an environment variable."""
-    spellings = [spelling for name in names for spelling in (f"aws_{name}", name)]
-    given = {key.lower(): value for key, value in options.items()}
-    for spelling in spellings:
-        if spelling in given:
-            return given[spelling]
-    return next(
-        (os.environ[f"AWS_{name.upper()}"] for name in names if f"AWS_{name.upper()}" in os.environ), None
-    )
-
-
-def _is_set(options: Mapping[str, str], name: str) -> bool:
-    return (_find_option(options, name) or "").lower() in ("1", "true", "yes")

@@ -1,4 +1,4 @@
-"""One interface over local directories and S3, with atomic and conditional writes."""
+"""One interface over local directories and object stores, with atomic and conditional writes."""
 
 import contextlib
 import os
@@ -17,13 +17,14 @@ from memwal.storage.backends import (
     Entry,
     FileIdentity,
     Item,
-    S3Backend,
+    ObjectBackend,
     create,
     run_request,
     run_write_request,
     storage_error,
 )
 from memwal.storage.moving import exchange_directories, move_directory
+from memwal.storage.object_stores import SCHEMES
 from memwal.storage.time_limits import DEFAULT_LIMITS, StorageLimits
 
 __all__ = ["Entry", "FileIdentity", "Storage"]
@@ -72,8 +73,8 @@ class LocalBackend:
         try:
             with open(path, "rb") as file:  # noqa: PTH123 - text stays text
                 return file.read()
-        except FileNotFoundError:
-            raise
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise FileNotFoundError(str(error)) from error
         except OSError as error:
             raise storage_error(path, error) from error
 
@@ -95,7 +96,7 @@ class LocalBackend:
         try:
             with os.scandir(path) as found:
                 entries = [entry for one in found if (entry := _build_entry(one)) is not None]
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return ()
         except OSError as error:
             raise storage_error(path, error) from error
@@ -106,7 +107,7 @@ class LocalBackend:
         try:
             with os.scandir(path) as found:
                 return tuple([entry.name for entry in found if entry.is_dir()])
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return ()
         except OSError as error:
             raise storage_error(path, error) from error
@@ -169,13 +170,14 @@ class LocalBackend:
 
 @dataclass(frozen=True)
 class Storage:
-    """A directory (a table, or a part of one) on a local disk or on S3.
+    """A directory (a table, or a part of one) on a local disk or in an object store.
 
     Two storages are equal when they name the same directory with the same options. Whatever asks storage
     raises an UnavailableError where it fails to answer.
 
     Attributes:
-        uri: what pylance takes: an absolute path, `s3://bucket/key` or `s3+ddb://bucket/key?ddbTableName=name`.
+        uri: what pylance takes: an absolute path, `s3://bucket/key`, `gs://bucket/key`,
+            `az://container/key` or `s3+ddb://bucket/key?ddbTableName=name`.
         options: storage options as pylance takes them (`aws_endpoint`, `aws_region`, `allow_http`, ...).
         committed_by: what names the DynamoDB table that decides which commits to a base table count, as in
             the URI behind its `?`; empty where files alone decide.
@@ -184,7 +186,7 @@ class Storage:
     uri: str
     options: Mapping[str, str] = field(hash=False)
     root: str = field(repr=False)
-    backend: LocalBackend | S3Backend = field(repr=False, compare=False)
+    backend: LocalBackend | ObjectBackend = field(repr=False, compare=False)
     committed_by: str = field(default="", repr=False)
 
     @staticmethod
@@ -200,7 +202,6 @@ class Storage:
 
         Raises:
             InvalidInputError: the URI is empty, or names no bucket or no DynamoDB table.
-            UnsupportedError: the URI's scheme is neither a local path, `file`, `s3` nor `s3+ddb`.
         """
         if not uri:
             msg = "A table location is empty: give a directory or s3://bucket/path"
@@ -210,16 +211,17 @@ class Storage:
         if "://" not in uri or parts.scheme == "file":
             path = os.path.abspath(uri if "://" not in uri else unquote(parts.path))  # noqa: PTH100 - text stays text
             return Storage(path, kept, path, LocalBackend())
-        if parts.scheme == "s3":
-            return _open_s3(uri, uri.removeprefix("s3://"), kept, limits, committed_by="")
+        if parts.scheme in SCHEMES:
+            return _open_objects(parts.scheme, uri, uri.partition("://")[2], kept, limits)
         if parts.scheme == "s3+ddb":
             place, _, committed_by = uri.removeprefix("s3+ddb://").rpartition("?")
             if not any(table for table in parse_qs(committed_by).get("ddbTableName", ())):
                 msg = f"{uri} names no DynamoDB table: write s3+ddb://bucket/path?ddbTableName=name"
                 raise InvalidInputError(msg)
-            return _open_s3(uri, place, kept, limits, committed_by)
+            return _open_objects("s3", uri, place, kept, limits, committed_by)
         msg = (
-            f"{uri}: storage of kind {parts.scheme!r} is not supported; use a local path, s3:// or s3+ddb://"
+            f"{uri}: storage of kind {parts.scheme!r} is not supported; use a local path, s3://, gs://, "
+            "az:// or s3+ddb://"
         )
         raise UnsupportedError(msg)
 
@@ -372,17 +374,23 @@ def find_last_in_sequence(table: Storage, path: Callable[[int], str], after: int
         last, batch = last + batch, min(batch * 2, _WIDEST_PROBE)
 
 
-def _open_s3(
-    uri: str, place: str, options: Mapping[str, str], limits: StorageLimits, committed_by: str
+def _open_objects(
+    scheme: str,
+    uri: str,
+    place: str,
+    options: Mapping[str, str],
+    limits: StorageLimits,
+    committed_by: str = "",
 ) -> Storage:
     # The text behind the bucket is the key as it stands: '#' and '?' have no meaning there.
     bucket, _, key = place.partition("/")
     if not bucket:
-        msg = f"{uri} names no bucket: write s3://bucket/path"
+        msg = f"{uri} names no bucket: write {scheme}://bucket/path"
         raise InvalidInputError(msg)
     root = "/".join([bucket, *(part for part in key.split("/") if part)])
-    uri = f"s3+ddb://{root}?{committed_by}" if committed_by else f"s3://{root}"
-    return Storage(uri, limits.complete(options), root, S3Backend(bucket, options, limits), committed_by)
+    uri = f"s3+ddb://{root}?{committed_by}" if committed_by else f"{scheme}://{root}"
+    backend = ObjectBackend(scheme, bucket, options, limits)
+    return Storage(uri, limits.complete(options), root, backend, committed_by)
 
 
 def _check_path_part(part: str) -> str:

@@ -89,13 +89,15 @@ Tables: TypeAlias = Annotated[
 Root: TypeAlias = Annotated[
     str,
     typer.Option(
-        envvar="LANCE_GATEWAY_ROOT", help="Directory or s3://bucket/prefix with <name>.lance tables."
+        envvar="LANCE_GATEWAY_ROOT",
+        help="Directory, or prefix in s3://, gs:// or az://, of <name>.lance tables.",
     ),
 ]
 RootOrFile: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--root", help="Directory or s3://bucket/prefix with <name>.lance tables; the file may name it."
+        "--root",
+        help="Directory, or prefix in s3://, gs:// or az://, of <name>.lance tables; the file may name it.",
     ),
 ]
 ConfigFile: TypeAlias = Annotated[

@@ -22,8 +22,9 @@ from memwal.regions.manifest import (
     read_latest_manifests,
 )
 from memwal.storage.files import VERSIONS, Storage
+from memwal.storage.schemas import Schemas
+from memwal.storage.table_names import MAIN_SCHEMA, TABLE_SUFFIX, TableName
 
-_SUFFIX = ".lance"
 Arguments = ParamSpec("Arguments")
 Outcome = TypeVar("Outcome")
 
@@ -32,14 +33,14 @@ Outcome = TypeVar("Outcome")
 class LakeTable:
     """A table; can be sent to other processes, which open it again by `uri` and `options`."""
 
-    name: str
+    name: TableName
     storage: Storage
 
     @staticmethod
     def at(uri: str, options: Mapping[str, str] | None = None) -> LakeTable:
-        """Return the table in a directory."""
+        """Return the table in a directory, with the name that it has without a schema."""
         storage = Storage.open(uri, options)
-        return LakeTable(storage.root.rsplit("/", 1)[-1].removesuffix(_SUFFIX), storage)
+        return LakeTable(TableName(storage.root.rsplit("/", 1)[-1].removesuffix(TABLE_SUFFIX)), storage)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle without connections."""
@@ -97,13 +98,16 @@ def keeps_in_place(
     return run
 
 
-def _open_table(name: str, uri: str, options: Mapping[str, str]) -> LakeTable:
+def _open_table(name: TableName, uri: str, options: Mapping[str, str]) -> LakeTable:
     return LakeTable(name, Storage.open(uri, options))
 
 
 @dataclass(frozen=True)
 class Lake:
-    """A root directory by lance-namespace's convention: ``<name>.lance`` is a table."""
+    """A root directory by lance-namespace's convention: ``<name>.lance`` is a table.
+
+    Tables of other schemas than `main` are in a directory with the name of the schema.
+    """
 
     storage: Storage
 
@@ -117,14 +121,15 @@ class Lake:
         storage = Storage.open(root, options)
         if not storage.exists("")[0] and not storage.list():
             raise NotFoundError(
-                f"root {root!r} does not exist: give a directory (or s3:// prefix) of <name>.lance tables"
+                f"root {root!r} does not exist: give a directory or bucket prefix of <name>.lance tables"
             )
         return Lake(storage)
 
-    def table_names(self) -> tuple[str, ...]:
-        """Return the names of all tables, sorted."""
-        names = (name for name in self.storage.directories() if name.endswith(_SUFFIX))
-        return tuple(sorted(name.removesuffix(_SUFFIX) for name in names))
+    def table_names(self) -> tuple[TableName, ...]:
+        """Return the names of the tables of all schemas, sorted."""
+        schemas = (MAIN_SCHEMA, *Schemas(self.storage).names())
+        found = self.storage.each(self._list_names, schemas)
+        return tuple(sorted(name for names in found for name in names))
 
     def tables(self, names: Iterable[str] = ()) -> tuple[LakeTable, ...]:
         """Return tables by name; all tables without names.
@@ -140,13 +145,19 @@ class Lake:
         Raises:
             NotFoundError: the table does not exist; suggests similar names.
         """
-        if "/" not in name and name not in {"", ".", ".."}:
-            storage = self.storage.child(f"{name}{_SUFFIX}")
+        parsed, schemas = TableName.parse(name), Schemas(self.storage)
+        if schemas.is_usable(parsed.table) and schemas.may_exist(parsed.schema):
+            storage = self.storage.child(parsed.directory)
             if storage.directories(VERSIONS) or storage.list(VERSIONS):
-                return LakeTable(name, storage)
+                return LakeTable(parsed, storage)
         close = difflib.get_close_matches(name, self.table_names(), n=3)
         hint = f": did you mean {' or '.join(map(repr, close))}?" if close else ""
-        raise NotFoundError(f"there is no table {name!r} in {self.storage.uri}{hint}")
+        raise NotFoundError(f"there is no table {parsed!r} in {self.storage.uri}{hint}")
+
+    def _list_names(self, schema: str) -> list[TableName]:
+        directories = self.storage.directories("" if schema == MAIN_SCHEMA else schema)
+        names = (name.removesuffix(TABLE_SUFFIX) for name in directories if name.endswith(TABLE_SUFFIX))
+        return [TableName(name, schema) for name in names]
 
 
 class NoMemWalError(PreconditionError):

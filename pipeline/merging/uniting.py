@@ -24,6 +24,7 @@ from memwal.errors import PreconditionError, UnavailableError
 from memwal.regions.manifest import FlushedGeneration, RegionManifest, commit_manifest, read_latest_manifest
 from memwal.regions.region_ids import find_duplicate_regions, is_drained
 from memwal.regions.wal import has_unflushed_rows, read_wal_entry
+from memwal.storage.table_names import TableName
 from memwal.stored_fields import read_dataset_fields, read_entry_fields
 from memwal.writing import OpenTable, WriteOptions
 from memwal.writing.changes import SealedError
@@ -123,7 +124,7 @@ def _seal(opened: OpenTable, region_id: str) -> RegionManifest:
             )
         return found
     claim = open_claim(opened, region_id, WriteOptions())
-    table = LakeTable(opened.name, opened.storage)
+    table = LakeTable(TableName.parse(opened.name), opened.storage)
     _release(claim, table)
     found = _read_claimed_manifest(table, claim)
     sealed = replace(found, version=found.version + 1, sealed=True)

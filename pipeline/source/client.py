@@ -26,6 +26,7 @@ from memwal.errors import (
     UnavailableError,
     UnsupportedError,
 )
+from memwal.storage.table_names import TableName
 from pipeline.source.options import Login, Options
 from protos import flight_pb2
 from protos import flight_sql_pb2 as sql
@@ -161,13 +162,13 @@ class Gateway:
         (row,) = self._rows(sql.CommandGetSqlInfo(info=[code])).to_pylist()
         return str(row["value"])
 
-    def primary_key(self, table: str) -> tuple[str, ...]:
+    def primary_key(self, table: TableName) -> tuple[str, ...]:
         """Return the columns of a table's primary key, in key order.
 
         Raises:
             NotFoundError: the table does not exist.
         """
-        rows = self._rows(sql.CommandGetPrimaryKeys(table=table)).to_pylist()
+        rows = self._rows(sql.CommandGetPrimaryKeys(table=table.table, db_schema=table.schema)).to_pylist()
         return tuple(row["column_name"] for row in sorted(rows, key=lambda row: row["key_sequence"]))
 
     def prepare(self, statement: str) -> Prepared:
@@ -247,7 +248,7 @@ class Gateway:
         (endpoint, *_) = self.endpoints(statement, 1)
         return self.read(endpoint)
 
-    def append(self, table: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+    def append(self, table: TableName, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
         """Append rows to an existing table.
 
         Returns:
@@ -260,7 +261,9 @@ class Gateway:
             if_not_exist=sql.CommandStatementIngest.TableDefinitionOptions.TABLE_NOT_EXIST_OPTION_FAIL,
             if_exists=sql.CommandStatementIngest.TableDefinitionOptions.TABLE_EXISTS_OPTION_APPEND,
         )
-        command = sql.CommandStatementIngest(table_definition_options=definition, table=table)
+        command = sql.CommandStatementIngest(
+            table_definition_options=definition, table=table.table, schema=table.schema
+        )
         with self._translate_errors(f"writing to table {table!r}"):
             answer = self._connection.update(command, self._options(), schema, batches)
         if answer is None:

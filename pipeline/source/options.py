@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias, cast
 
 from memwal.errors import InvalidInputError
+from memwal.storage.table_names import split_name
 
 Mode: TypeAlias = Literal["gateway", "direct"]
 MODES: tuple[Mode, ...] = ("gateway", "direct")
@@ -108,7 +109,7 @@ class Options:
     Attributes:
         urls: gateways over one root; the first that answers plans, and parts are spread over all.
         login: to each of them.
-        table: name of a table or view; None where there is a query.
+        table: name of a table or view, with its schema or without; None where there is a query.
         query: a statement that only reads; None where there is a table.
         columns: that are read, in this order; empty for all.
         endpoints: into how many partitions a scan is divided, at most.
@@ -285,7 +286,6 @@ def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
     return value
 
 
-_QUALIFIED = re.compile(r"(lance\.)?(main|system|information_schema)\.(?P<name>.+)", re.DOTALL)
 # What can stand in brackets as a table; comments and brackets may come before it.
 _IN_BRACKETS = re.compile(
     r"(?:\s|--[^\n]*\n|/\*.*?\*/|\()*(select|with|values|table)\b", re.IGNORECASE | re.DOTALL
@@ -295,14 +295,6 @@ _IN_BRACKETS = re.compile(
 def quote_name(name: str) -> str:
     """A name as the gateway's SQL spells it."""
     return '"' + name.replace('"', '""') + '"'
-
-
-def table_reference(name: str) -> str:
-    """A table's name in SQL; the schemas that a gateway has may stand before it."""
-    found = _QUALIFIED.fullmatch(name)
-    if found is None:
-        return quote_name(name)
-    return f"{name[: found.start('name')]}{quote_name(found['name'])}"
 
 
 def is_wrapped(options: Options) -> bool:
@@ -336,7 +328,7 @@ def build_select(options: Options, columns: Sequence[str], conditions: Sequence[
         # A comment may end the query.
         source = f"(\n{_plain(options.query)}\n) AS q"
     else:
-        source = table_reference(options.table or "")
+        source = ".".join(map(quote_name, split_name(options.table or "")))
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     return f"SELECT {chosen} FROM {source}{where}"  # noqa: S608 - names are quoted
 

@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructField, StructType
 
 from memwal.errors import InvalidInputError, PreconditionError, UnsupportedError
+from memwal.storage.table_names import TableName
 from pipeline.source.client import Gateway, call_first_available, raise_first
 from pipeline.source.options import Options, build_select
 from pipeline.source.types import cast, check_given
@@ -38,7 +39,7 @@ class Target:
     """
 
     options: Options
-    table: str
+    table: TableName
     schema: pa.Schema
 
     @staticmethod
@@ -53,7 +54,7 @@ class Target:
         """
         if options.table is None:
             raise InvalidInputError("option table says where rows go, and is not given")
-        table = options.table
+        table = TableName.parse(options.table)
         if overwrite:
             raise UnsupportedError(
                 f"table {table!r} can't be overwritten by a job, whose tasks write while others read: "

@@ -45,7 +45,10 @@ UNRESTRICTED = TableAccess()
 
 
 class Access(Protocol):
-    """The rights of one principal; compared by identity, so equal rights must be the same object."""
+    """The rights of one principal; compared by identity, so equal rights must be the same object.
+
+    Names of tables are `TableName`s; plain texts are read as `TableName.parse` does.
+    """
 
     @property
     def user(self) -> str:
@@ -61,6 +64,9 @@ class Access(Protocol):
     def can_write(self, table: str) -> bool:
         """Return whether the principal may write rows of a table, and create, alter and drop it."""
 
+    def covers_schema(self, schema: str, *, to_write: bool = False) -> bool:
+        """Return whether the principal sees, or may write, all tables that a schema has or will have."""
+
 
 @dataclass(frozen=True, eq=False)
 class FullAccess:
@@ -74,6 +80,10 @@ class FullAccess:
         return UNRESTRICTED
 
     def can_write(self, table: str) -> bool:  # noqa: ARG002 - every table alike
+        """Return True."""
+        return True
+
+    def covers_schema(self, schema: str, *, to_write: bool = False) -> bool:  # noqa: ARG002 - every schema alike
         """Return True."""
         return True
 

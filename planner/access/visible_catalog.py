@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from memwal.errors import InvalidInputError, NotFoundError, PreconditionError
 from memwal.rules import drop_default
+from memwal.storage.table_names import MAIN_SCHEMA, TableName
 from planner.access.rights import UNRESTRICTED, Access, FullAccess, TableAccess
 from planner.access.table_policy import TablePolicy, plan_policy, policy_mismatch_error
 from planner.sql.as_of import AsOf
@@ -26,6 +27,8 @@ from planner.tables.state.past_tables import check_past_access
 from planner.tables.state.table import Table
 
 SYSTEM_SCHEMA = "system"
+SYSTEM_SCHEMAS = frozenset({SYSTEM_SCHEMA, "information_schema"})
+"""Schemas of tables that are only read."""
 
 MOMENT = pa.timestamp("us", "UTC")
 """Type of timestamps in system tables."""
@@ -66,7 +69,7 @@ class SecuredTable:
     access: TableAccess
 
     @property
-    def name(self) -> str:
+    def name(self) -> TableName:
         """Return the name in the catalog."""
         return self.table.name
 
@@ -203,17 +206,27 @@ class VisibleCatalog:
         """Return a new catalog for the same principal, which finds all tables again."""
         return VisibleCatalog(self._catalog, self.access, self._system)
 
-    def table_names(self) -> tuple[str, ...]:
-        """Return the names of tables with a grant, sorted."""
-        return self._filter_granted(self._catalog.table_names())
+    def table_names(self, schema: str | None = None) -> tuple[TableName, ...]:
+        """Return the names of tables with a grant, of a schema or of all, sorted."""
+        return self._filter_granted(self._catalog.table_names(schema))
 
-    def view_names(self) -> tuple[str, ...]:
+    def view_names(self, schema: str | None = None) -> tuple[TableName, ...]:
         """Return the names of views with a grant, sorted; the tables that they read are checked later."""
-        return self._filter_granted(self._catalog.view_names())
+        return self._filter_granted(self._catalog.view_names(schema))
 
-    def names(self) -> tuple[str, ...]:
-        """Return the names of tables and views with a grant, sorted."""
-        return self._filter_granted(self._catalog.names())
+    def names(self, schema: str | None = None) -> tuple[TableName, ...]:
+        """Return the names of tables and views with a grant, of a schema or of all, sorted."""
+        return self._filter_granted(self._catalog.names(schema))
+
+    def schema_names(self) -> tuple[str, ...]:
+        """Return the names of schemas that exist for the principal, sorted; `main` always does."""
+        return tuple(filter(self._sees_schema, self._catalog.schema_names()))
+
+    def has_schema(self, schema: str) -> bool:
+        """Return whether a schema, or one of system tables, exists for the principal."""
+        return schema in SYSTEM_SCHEMAS or (
+            self._catalog.schemas.exists(schema) and self._sees_schema(schema)
+        )
 
     def has_table(self, name: str) -> bool:
         """Return whether a table of that name exists for the principal, readable or not."""
@@ -257,7 +270,7 @@ class VisibleCatalog:
         except NotFoundError:  # the message would list tables without a grant
             table = None
         if access is None or table is None:
-            raise unknown_table_error(name, self.names())
+            raise unknown_name_error(name, self)
         if as_of is not None:
             past = find_state(self._catalog.past, table, as_of)
             if not access.is_unrestricted:
@@ -348,8 +361,16 @@ class VisibleCatalog:
         plain, is_numbered = split_numbered(name)
         return self._catalog.number_rows(plain) if is_numbered else self._catalog.table(plain)
 
-    def _filter_granted(self, names: Sequence[str]) -> tuple[str, ...]:
+    def _filter_granted(self, names: Sequence[TableName]) -> tuple[TableName, ...]:
         return tuple(name for name in names if self._find_access(name) is not None)
+
+    def _sees_schema(self, schema: str) -> bool:
+        return (
+            schema == MAIN_SCHEMA
+            or self.access.covers_schema(schema)
+            or self.access.covers_schema(schema, to_write=True)
+            or bool(self.names(schema))
+        )
 
     def _find_access(self, name: str) -> TableAccess | None:
         if type(self.access) is FullAccess:
@@ -372,6 +393,31 @@ def check_view_access(name: str, access: TableAccess) -> None:
             "an administrator must restrict the tables that the view reads"
         )
         raise PreconditionError(msg)
+
+
+class SchemaNames(Protocol):
+    """The tables and views of one schema or of all."""
+
+    def names(self, schema: str | None = None) -> Sequence[TableName]:
+        """Return the names of tables and views."""
+
+    def has_schema(self, schema: str) -> bool:
+        """Return whether a schema exists."""
+
+
+def unknown_name_error(name: str, known: SchemaNames) -> NotFoundError:
+    """Return the error for a table, or its schema, that does not exist."""
+    parsed = TableName.parse(name)
+    if not known.has_schema(parsed.schema):
+        return unknown_schema_error(parsed.schema)
+    return unknown_table_error(parsed, known.names(parsed.schema))
+
+
+def unknown_schema_error(schema: str) -> NotFoundError:
+    """Return the error for a schema that does not exist for the principal."""
+    return NotFoundError(
+        f"Schema {schema!r} does not exist: CREATE SCHEMA makes one, and tables without one are in 'main'"
+    )
 
 
 def unknown_table_error(name: str, names: Sequence[str]) -> NotFoundError:

@@ -12,10 +12,11 @@ changed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
+from memwal.storage.table_names import CATALOG, MAIN_SCHEMA, TableName, split_name
 from planner.access.visible_catalog import SYSTEM_SCHEMA
 from planner.binding.bound_statement import (
     BoundStatement,
@@ -63,24 +64,17 @@ from planner.sql.tokens import (
     tokenize,
 )
 from planner.system.catalogs.functions import OWN_NAMES
-from planner.system.catalogs.relations import INFORMATION_SCHEMA
 
 
 def bind(
-    sql: str,
-    resolver: NameResolver,
-    *,
-    catalog: str = "lance",
-    schema: str = "main",
-    user: str = "anonymous",
+    sql: str, resolver: NameResolver, *, schema: str = MAIN_SCHEMA, user: str = "anonymous"
 ) -> BoundStatement:
     """Resolve the names of one statement.
 
     Args:
         sql: one statement; a trailing semicolon is allowed.
         resolver: resolves table names.
-        catalog: the catalog that qualified names may have.
-        schema: the schema that qualified names may have.
+        schema: of names without one.
         user: who asks.
 
     Raises:
@@ -89,7 +83,7 @@ def bind(
         NotFoundError: a table, schema or catalog does not exist.
         UnsupportedError: the statement is not supported.
     """
-    asker = Asker(user, catalog, schema)
+    asker = Asker(user, CATALOG, schema)
     binder = _Binder(resolver, asker)
     text = binder.spell_out(tokenize(sql))
     grows = text.has_any(SIZE_WORDS)
@@ -143,7 +137,7 @@ class _Binder:
     """The state of one call of `bind`."""
 
     def __init__(self, resolver: NameResolver, asker: Asker) -> None:
-        self.names = StatementNames(resolver, asker.catalog, asker.schema)
+        self.names = StatementNames(resolver, asker.schema)
         self._asker = asker
         self.base_site: tuple[TableSite, NamedTable] | None = None
         """The last base table in the text of the statement, views excluded."""
@@ -185,17 +179,22 @@ class _Binder:
         if meaning.leaf:
             return [Piece(f"DESCRIBE {quote(meaning.leaf)}", origin, verbatim=False)]
         pieces: list[Piece | Slot] = [Piece("DESCRIBE SELECT * FROM ", origin, verbatim=False)]
-        return pieces + self._expand_view(meaning, origin, ViewTrail(), alias=True)
+        return pieces + self._expand_view(meaning, origin, ViewTrail(), meaning.name.table)
 
     def show(self, text: SqlText) -> list[Piece | Slot]:
-        """Return SHOW COLUMNS and SHOW FUNCTIONS unchanged; a table that they name must exist."""
+        """Return SHOW COLUMNS, with the whole name of a table that must exist, and SHOW FUNCTIONS."""
         if text.words[1] == "COLUMNS" and text.words[2] in {"FROM", "IN"}:
-            self.names.resolve(_read_whole_name(text, 3), text, ViewTrail())
+            site = _read_whole_name(text, 3)
+            meaning = self.names.resolve(site, text, ViewTrail())
+            if meaning is not None:
+                # Without a schema, DataFusion would show columns of tables of that name in all schemas.
+                return [Piece(f"SHOW COLUMNS FROM {meaning.name.sql}", 0, verbatim=False)]
         return [Piece(text.sql, 0, verbatim=True)]
 
     def _rewrite(self, text: SqlText, start: int, trail: ViewTrail) -> list[Piece | Slot]:
         """Edit one text; pieces of a view's text have their origin where the statement names the view."""
         names, tokens = self.names, text.tokens
+        schema = trail.schema or names.schema
         split_operators = (operator for operator in SPLIT_OPERATORS if operator in text.sql)
         nested = (NESTED,) if text.words.count("SELECT") > 1 else ()
         words = frozenset(text.words).union(map(str.upper, text.names.values()), split_operators, nested)
@@ -215,8 +214,9 @@ class _Binder:
         if references.functions:
             references, searches = exclude_subqueries(references)
             changes = [call for call in references.functions if call.name == CHANGES]
+        aliases = names.find_aliases(references, text, schema)
         for site in references.tables:
-            pieces = self._rewrite_table(site, text, trail)
+            pieces = self._rewrite_table(site, text, trail, aliases)
             if pieces is not None:
                 edits.append(Edit(tokens[site.first].start, tokens[site.last].end + 1, pieces))
         calls: list[tuple[int, int]] = []
@@ -229,10 +229,10 @@ class _Binder:
             edits.append(Edit(*calls[-1], self._rewrite_changes(call, text, trail)))
         edits.extend(_respell_names(references, text))
         if references.chains:
-            edits.extend(names.shorten_columns(references, text))
+            edits.extend(names.shorten_columns(references, text, schema, aliases))
         rewrite_names = Names(
             relations=references.aliases,
-            find_names_among=lambda tokens: names.find_names_among(references, tokens),
+            find_names_among=lambda tokens: names.find_names_among(references, tokens, schema),
             find_number_columns=names.find_number_columns,
             # A column of a view may have the name of another one, of a table.
             find_instants=lambda: names.find_instant_columns() if self._views == views else {},
@@ -263,7 +263,9 @@ class _Binder:
 
     # Tables
 
-    def _rewrite_table(self, site: TableSite, text: SqlText, trail: ViewTrail) -> list[Piece | Slot] | None:
+    def _rewrite_table(
+        self, site: TableSite, text: SqlText, trail: ViewTrail, aliases: Mapping[TableName, str]
+    ) -> list[Piece | Slot] | None:
         """Return the pieces that replace a table name; None leaves it unchanged."""
         origin = text.tokens[site.first].start
         if site.common_table is not None:
@@ -275,24 +277,26 @@ class _Binder:
         meaning = self.names.resolve(site, text, trail)
         if meaning is None:
             self._refuse_as_of(site, text, "a system table")
+            schema = site.parts[-2] if len(site.parts) > 1 else trail.schema or self.names.schema
             # DataFusion has its system tables in a catalog of another name.
-            if len(site.parts) == 2 or site.parts[-2] == SYSTEM_SCHEMA:
+            if len(site.parts) == 2 or (len(site.parts) > 2 and schema == SYSTEM_SCHEMA):
                 return None
-            return [Piece(f"{INFORMATION_SCHEMA}.{quote(site.parts[-1])}", origin, verbatim=False)]
+            return [Piece(f"{schema}.{quote(site.parts[-1])}", origin, verbatim=False)]
         if meaning.leaf:
             self._refuse_as_of(site, text, "a system table")
-            alias = "" if site.has_alias else f" AS {quote(site.parts[-1])}"
-            return [Piece(quote(meaning.leaf) + alias, origin, verbatim=False)]
+            shown = "" if site.has_alias else f" AS {quote(aliases.get(meaning.name, meaning.name.table))}"
+            return [Piece(quote(meaning.leaf) + shown, origin, verbatim=False)]
         if meaning.table is None:
             self._refuse_as_of(site, text, "a view (what it reads may say AS OF itself)")
-            return self._expand_view(meaning, origin, trail, alias=not site.has_alias)
+            own = aliases.get(meaning.name, meaning.name.table)
+            return self._expand_view(meaning, origin, trail, None if site.has_alias else own)
         if not trail.names:
             self.base_site = site, meaning.table
         if site.as_of is not None:
             self.names.table_schema(meaning.name, site.as_of)  # raises if there is no such version
         private = self.names.add_reference(meaning.name, as_of=site.as_of)
-        alias = "" if site.has_alias else f" AS {quote(site.parts[-1])}"
-        return [Piece(f'"{private}"{alias}', origin, verbatim=False)]
+        shown = "" if site.has_alias else f" AS {quote(aliases.get(meaning.name, meaning.name.table))}"
+        return [Piece(f'"{private}"{shown}', origin, verbatim=False)]
 
     def _refuse_as_of(self, site: TableSite, text: SqlText, kind: str) -> None:
         if site.as_of is not None:
@@ -309,7 +313,7 @@ class _Binder:
             sql, ordinals = render_subquery(text, call.subquery, slots)
             try:
                 asker, resolver = self._asker, self.names.resolver
-                bound = bind(sql, resolver, catalog=asker.catalog, schema=asker.schema, user=asker.user)
+                bound = bind(sql, resolver, schema=asker.schema, user=asker.user)
             except LanceGatewayError as error:
                 msg = f"{function.value}: in its subquery, which is a statement of its own: {error}"
                 raise type(error)(msg) from error
@@ -331,22 +335,28 @@ class _Binder:
 
     def _resolve_named(
         self, name: str, site: FunctionSite, text: SqlText, trail: ViewTrail, reason: str
-    ) -> str:
+    ) -> TableName:
         """Return the name in the catalog of a table that the first argument of a call names.
 
         Raises:
             LanceGatewayError: there is none; the message says so, or `reason` for views and system tables.
         """
-        is_whole = self.names.resolver.find(name) is not None
-        parts = (name,) if is_whole else tuple(name.split("."))
+        parts = self._divide_name(name, trail.schema or self.names.schema)
         site_of_table = TableSite(site.opening + 1, site.opening + 1, parts, has_alias=True)
         meaning = self.names.resolve(site_of_table, text, trail)
         if meaning is None or meaning.table is None:
             raise text.error(site.opening + 1, reason)
         return meaning.name
 
+    def _divide_name(self, text: str, schema: str) -> tuple[str, ...]:
+        """Return the parts of a name in a text, which may be that of a table with dots in its own name."""
+        parts, find = split_name(text), self.names.resolver.find
+        if len(parts) == 1 or find(TableName(parts[-1], parts[-2])) is not None:
+            return parts
+        return parts if find(TableName(text, schema)) is None else (text,)
+
     def _expand_view(
-        self, view: Meaning, origin: int, trail: ViewTrail, *, alias: bool
+        self, view: Meaning, origin: int, trail: ViewTrail, alias: str | None
     ) -> list[Piece | Slot]:
         """Return a view as a derived table."""
         self._views += 1
@@ -358,7 +368,7 @@ class _Binder:
             if isinstance(piece, Piece)
         ]
         # The line break ends a comment at the end of the view's text.
-        after = "\n)" + (f" AS {quote(view.name)}" if alias else "")
+        after = "\n)" + ("" if alias is None else f" AS {quote(alias)}")
         return [Piece("(", origin, verbatim=False), *body, Piece(after, origin, verbatim=False)]
 
 

@@ -12,6 +12,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError
+from memwal.storage.table_names import TableName
 from memwal.transforms.determinism import has_unstable_call
 from planner.binding.key_query import KeyQuery
 from planner.bridge.distance_functions import is_vector_type
@@ -76,7 +77,7 @@ class TableReference:
     """
 
     private_name: str
-    table: str
+    table: TableName
     search: SearchCall | None = None
     vectors: VectorsStatement | None = None
     as_of: AsOf | None = None

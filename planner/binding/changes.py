@@ -22,6 +22,7 @@ from typing import Final, Protocol, runtime_checkable
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError, UnsupportedError
+from memwal.storage.table_names import TableName
 from planner.binding.bound_statement import ComparedState, StateRole
 from planner.binding.names import StatementNames
 from planner.scans.changes import ADDED, CHANGE, CHANGED_AT, POSITION
@@ -132,7 +133,7 @@ def _read_mode(text: SqlText, at: int) -> int:
     return at + 1
 
 
-def write_changes(table: str, call: ChangesCall, names: StatementNames) -> str:
+def write_changes(table: TableName, call: ChangesCall, names: StatementNames) -> str:
     """Return the query that a call stands for, and add the states that it reads to the references.
 
     Args:
@@ -153,7 +154,9 @@ def write_changes(table: str, call: ChangesCall, names: StatementNames) -> str:
     return _render(table, older, newer, private)
 
 
-def _find_states(table: str, call: ChangesCall, resolver: object) -> tuple[ComparedTable, ComparedTable]:
+def _find_states(
+    table: TableName, call: ChangesCall, resolver: object
+) -> tuple[ComparedTable, ComparedTable]:
     """Return the older and the newer state of a call.
 
     Raises:
@@ -172,7 +175,7 @@ def _find_states(table: str, call: ChangesCall, resolver: object) -> tuple[Compa
     return older, newer
 
 
-def _render(table: str, older: ComparedTable, newer: ComparedTable, names: Sequence[str]) -> str:
+def _render(table: TableName, older: ComparedTable, newer: ComparedTable, names: Sequence[str]) -> str:
     """Return the query that gives the changes between two states.
 
     Args:
@@ -213,7 +216,7 @@ def _render(table: str, older: ComparedTable, newer: ComparedTable, names: Seque
 
 
 def _check_keys(
-    table: str, older: ComparedTable, key: tuple[str, ...], before: dict[str, str | None]
+    table: TableName, older: ComparedTable, key: tuple[str, ...], before: dict[str, str | None]
 ) -> None:
     if not key:
         msg = f"{CHANGES}: rows are compared by their primary key, and table {table!r} shows none"

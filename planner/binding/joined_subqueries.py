@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
+from memwal.storage.table_names import MAIN_SCHEMA
 from planner.binding.changes import CHANGES
 from planner.binding.names import NameResolver
 from planner.sql.search_call import SearchFunction
@@ -37,12 +38,13 @@ _ENDS: Final = frozenset({"OFFSET", "LIMIT", "FETCH", "HAVING"})
 _BEFORE_RELATIONS: Final = frozenset({"FROM", "JOIN", ",", "AS", ""})
 
 
-def join_mistaken(sql: str, resolver: NameResolver) -> JoinedStatement | None:
+def join_mistaken(sql: str, resolver: NameResolver, schema: str = MAIN_SCHEMA) -> JoinedStatement | None:
     """Return a statement that DataFusion would answer wrongly with joins; None if there is nothing to change.
 
     Args:
         sql: a statement.
         resolver: of the names in it.
+        schema: of names without one.
 
     Raises:
         UnsupportedError: it can't be written so; the text tells why.
@@ -56,7 +58,7 @@ def join_mistaken(sql: str, resolver: NameResolver) -> JoinedStatement | None:
     is_mistaken = "LATERAL" in text.words
     try:
         before, query = _divide(spell_out(text))
-        statement = read_statement(parse_query(query), resolver)
+        statement = read_statement(parse_query(query), resolver, schema)
         is_mistaken = has_mistaken_subqueries(statement)
         return _join(before, statement) if is_mistaken else None
     except RewritingError as error:
@@ -70,12 +72,13 @@ def join_mistaken(sql: str, resolver: NameResolver) -> JoinedStatement | None:
     return None
 
 
-def join_unplanned(sql: str, resolver: NameResolver) -> JoinedStatement:
+def join_unplanned(sql: str, resolver: NameResolver, schema: str = MAIN_SCHEMA) -> JoinedStatement:
     """Return a statement that DataFusion refuses with joins.
 
     Args:
         sql: a statement.
         resolver: of the names in it.
+        schema: of names without one.
 
     Raises:
         RewritingError: it can't be written so; the text tells why.
@@ -83,7 +86,7 @@ def join_unplanned(sql: str, resolver: NameResolver) -> JoinedStatement:
     """
     try:
         before, query = _divide(spell_out(tokenize(sql)))
-        return _join(before, read_statement(parse_query(query), resolver))
+        return _join(before, read_statement(parse_query(query), resolver, schema))
     except RecursionError:
         msg = "it is nested too deeply"
         raise RewritingError(msg) from None

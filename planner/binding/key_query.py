@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot.tokenizer_core import TokenType
 
+from memwal.storage.table_names import TableName
 from planner.sql.references import TableSite
 from planner.sql.tokens import SqlText
 
@@ -33,7 +34,7 @@ class KeyQuery:
             0. Only a key of one column has several values (IN).
     """
 
-    table: str
+    table: TableName
     columns: tuple[tuple[str, str], ...]
     constants: tuple[tuple[str, tuple[pa.Scalar | int, ...]], ...]
 
@@ -100,7 +101,7 @@ def find_key_query(
     text: SqlText,
     site: TableSite,
     *,
-    table: str,
+    table: TableName,
     columns: Sequence[str],
     primary_key: tuple[str, ...],
     slots: Mapping[int, int],
@@ -115,7 +116,7 @@ def find_key_query(
         primary_key: its key columns.
         slots: token index -> ordinal of each parameter.
     """
-    reader = _Reader(text, site, table, columns, slots)
+    reader = _Reader(text, site, columns, slots)
     if text.words[0] != "SELECT" or len(set(columns)) < len(columns):
         return None
     selected = reader.read_select_list()
@@ -145,7 +146,7 @@ class _Reader:
     """Reads the statement from left to right; None and False mean that it is no point lookup."""
 
     def __init__(
-        self, text: SqlText, site: TableSite, table: str, columns: Sequence[str], slots: Mapping[int, int]
+        self, text: SqlText, site: TableSite, columns: Sequence[str], slots: Mapping[int, int]
     ) -> None:
         self.at = 1
         self._text = text
@@ -153,7 +154,7 @@ class _Reader:
         self._words = text.words
         self._columns = columns
         self._slots = slots
-        self._qualifiers: set[tuple[str, ...]] = {(), (table,), site.parts, site.parts[-2:]}
+        self._qualifiers: set[tuple[str, ...]] = {(), site.parts[-1:], site.parts, site.parts[-2:]}
         self._site = site
 
     def take(self, word: str) -> bool:

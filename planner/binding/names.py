@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Protocol, runtime_checkable
@@ -11,17 +11,19 @@ from typing import Protocol, runtime_checkable
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError
-from planner.access.visible_catalog import SYSTEM_SCHEMA, unknown_table_error
+from memwal.storage.table_names import CATALOG, TableName
+from planner.access.visible_catalog import SYSTEM_SCHEMA, unknown_name_error
 from planner.binding.bound_statement import ComparedState, TableReference, VectorsStatement
 from planner.bridge.distance_functions import is_vector_type
 from planner.sql.as_of import AsOf
 from planner.sql.dialects.names import KnownNames, NamedTable
 from planner.sql.references import QUERY_STARTS, References, TableSite
 from planner.sql.search_call import SearchCall
-from planner.sql.tokens import Edit, SqlText, fold, tokenize
+from planner.sql.tokens import Edit, SqlText, fold, quote, tokenize
 from planner.system.catalogs.information_schema import DATAFUSION_TABLES
 from planner.system.catalogs.relations import INFORMATION_SCHEMA, PG_CATALOG
 from planner.system.catalogs.tables import CATALOG_TABLES, name_leaf
+from planner.tables.state.numbered_table import split_numbered
 
 _NOT_PLAIN = re.compile("[^a-z0-9_]")
 _MAX_VIEWS = 64
@@ -30,8 +32,11 @@ _MAX_VIEWS = 64
 class NameResolver(KnownNames, Protocol):
     """Resolves names, which are exact: the binder folds unquoted names to lower case."""
 
-    def view_sql(self, name: str) -> str | None:
+    def view_sql(self, name: TableName) -> str | None:
         """Return the SELECT statement of a view; None if there is no view of this name."""
+
+    def has_schema(self, schema: str) -> bool:
+        """Return whether a schema exists."""
 
     def system_tables(self) -> tuple[str, ...]:
         """Return the names of tables of the schema `system`."""
@@ -41,7 +46,7 @@ class NameResolver(KnownNames, Protocol):
 class PastResolver(Protocol):
     """A `NameResolver` with past versions of tables."""
 
-    def table(self, name: str, as_of: AsOf | None = None) -> NamedTable:
+    def table(self, name: TableName, as_of: AsOf | None = None) -> NamedTable:
         """Return a past version of a base table."""
 
 
@@ -64,7 +69,7 @@ class Meaning:
         leaf: name in the text for DataFusion of a table of information_schema or pg_catalog; "" for others.
     """
 
-    name: str
+    name: TableName
     table: NamedTable | None
     view: str = ""
     leaf: str = ""
@@ -78,9 +83,14 @@ class ViewTrail:
     ->  SELECT * FROM (SELECT * FROM "orders#1" AS "orders" WHERE ...) AS r
     """
 
-    names: tuple[str, ...] = ()
+    names: tuple[TableName, ...] = ()
 
-    def enter(self, name: str) -> ViewTrail:
+    @property
+    def schema(self) -> str | None:
+        """The schema of the innermost view, in which names without one are; None outside of views."""
+        return self.names[-1].schema if self.names else None
+
+    def enter(self, name: TableName) -> ViewTrail:
         """Return the trail inside one more view.
 
         Raises:
@@ -123,20 +133,18 @@ class StatementNames:
         system_tables: tables of the schema `system` that it names.
         catalog_tables: names in the text for DataFusion of tables of information_schema and pg_catalog.
         common_tables: names of its common table expressions.
-        catalog: the catalog that qualified names may have.
-        schema: the schema that qualified names may have.
+        schema: of names without one, outside of views.
 
     Args:
         resolver: resolves table names.
     """
 
-    def __init__(self, resolver: NameResolver, catalog: str, schema: str) -> None:
+    def __init__(self, resolver: NameResolver, schema: str) -> None:
         self.references: list[TableReference] = []
         self.system_tables: set[str] = set()
         self.catalog_tables: set[str] = set()
         self.common_tables: set[str] = set()
         self.resolver = resolver
-        self.catalog = catalog
         self.schema = schema
         self._counts: dict[str, int] = {}
 
@@ -147,47 +155,70 @@ class StatementNames:
             LanceGatewayError: the name does not exist; the message names the view in which it stands.
         """
         try:
-            return self._resolve(site, text)
+            return self._resolve(site, text, trail.schema or self.schema)
         except LanceGatewayError as error:
             if trail.names:
                 raise type(error)(f"View {trail.names[-1]!r}: {error}") from error
             raise
 
-    def _resolve(self, site: TableSite, text: SqlText) -> Meaning | None:
+    def _resolve(self, site: TableSite, text: SqlText, schema: str) -> Meaning | None:
         *qualifiers, name = site.parts
         if len(qualifiers) > 2:
             message = "A table's name has at most three parts (catalog.schema.table)"
             raise text.error(site.first, f"{message}; {'.'.join(site.parts)!r} stands")
-        if len(qualifiers) == 2 and qualifiers[0] != self.catalog:
-            raise NotFoundError(f"Catalog {qualifiers[0]!r} does not exist; the only one is {self.catalog!r}")
-        if qualifiers and qualifiers[-1] in CATALOG_TABLES:
-            if qualifiers[-1] == INFORMATION_SCHEMA and name in DATAFUSION_TABLES:
+        if len(qualifiers) == 2 and qualifiers[0] != CATALOG:
+            raise NotFoundError(f"Catalog {qualifiers[0]!r} does not exist; the only one is {CATALOG!r}")
+        full_name = _name_of_site(site, schema)
+        if full_name.schema in CATALOG_TABLES:
+            if full_name.schema == INFORMATION_SCHEMA and name in DATAFUSION_TABLES:
                 return None
-            return self._resolve_in_catalog(qualifiers[-1], name)
-        if qualifiers and qualifiers[-1] == SYSTEM_SCHEMA:
+            return self._resolve_in_catalog(full_name)
+        if full_name.schema == SYSTEM_SCHEMA:
             system_tables = self.resolver.system_tables()
             if name not in system_tables:
                 listed = ", ".join(system_tables) or "none"
                 raise NotFoundError(f"Table {SYSTEM_SCHEMA}.{name} does not exist; that schema has {listed}")
             self.system_tables.add(name)
             return None
-        if qualifiers and qualifiers[-1] != self.schema:
-            raise NotFoundError(
-                f"Schema {qualifiers[-1]!r} does not exist (asked for {'.'.join(site.parts)!r}); "
-                f"the only one is {self.schema!r}"
-            )
-        if not qualifiers and name in CATALOG_TABLES[PG_CATALOG]:
-            # First, as in PostgreSQL.
-            return self._resolve_in_catalog(PG_CATALOG, name)
-        table = self.resolver.find(name)
+        table = self.resolver.find(full_name)
         if table is not None:
-            return Meaning(name, table)
-        view = self.resolver.view_sql(name)
+            return Meaning(full_name, table)
+        view = self.resolver.view_sql(full_name)
         if view is None:
-            raise unknown_table_error(name, self.resolver.names())
-        return Meaning(name, None, view)
+            raise unknown_name_error(full_name, self.resolver)
+        return Meaning(full_name, None, view)
 
-    def _resolve_in_catalog(self, schema: str, name: str) -> Meaning:
+    def find_aliases(self, references: References, text: SqlText, schema: str) -> Mapping[TableName, str]:
+        """Return the aliases of tables that have the name of a table of another schema.
+
+        SELECT a.t.id FROM a.t, b.t  ->  SELECT "a.t".id FROM "t#1" AS "a.t", "t#2" AS "b.t"
+
+        Others are called by their name without the schema. So are these where the statement calls one of them
+        so, and none by its whole name.
+
+        Args:
+            references: of the text.
+            text: of the statement, or of a view.
+            schema: of names without one.
+        """
+        named: dict[str, set[TableName]] = {}
+        for site in references.tables:
+            if site.common_table is None and not site.has_alias:
+                named.setdefault(site.parts[-1], set()).add(_name_of_site(site, schema))
+        shared = {name: among for name, among in named.items() if len(among) > 1}
+        if not shared:
+            return {}
+        whole = {chain.parts[-3:-1] for chain in references.chains}
+        whole |= {chain.parts[:2] for chain in references.chains}
+        return {
+            one: f"{one.schema}.{one.table}"
+            for table, among in shared.items()
+            if any((other.schema, table) in whole for other in among) or not _is_qualifier(text, table)
+            for one in among
+        }
+
+    def _resolve_in_catalog(self, full_name: TableName) -> Meaning:
+        schema, name = full_name.schema, full_name.table
         tables = CATALOG_TABLES[schema]
         if name not in tables:
             near = get_close_matches(name, tables, n=3)
@@ -195,11 +226,11 @@ class StatementNames:
             raise NotFoundError(f"Table {schema}.{name} does not exist; {hint}")
         leaf = name_leaf(tables[name])
         self.catalog_tables.add(leaf)
-        return Meaning(name, None, leaf=leaf)
+        return Meaning(full_name, None, leaf=leaf)
 
     def add_reference(
         self,
-        table: str,
+        table: TableName,
         search: SearchCall | None = None,
         vectors: VectorsStatement | None = None,
         as_of: AsOf | None = None,
@@ -209,7 +240,7 @@ class StatementNames:
 
         The name never equals that of a CTE, which would capture it.
         """
-        stem = _NOT_PLAIN.sub("_", fold(table))
+        stem = _NOT_PLAIN.sub("_", fold(table.table))
         stem = f"_{stem}" if stem[:1].isdigit() else stem
         number = self._counts.get(stem, 0) + 1
         while f"{stem}#{number}" in self.common_tables:
@@ -218,7 +249,7 @@ class StatementNames:
         self.references.append(TableReference(f"{stem}#{number}", table, search, vectors, as_of, compared))
         return f"{stem}#{number}"
 
-    def table_schema(self, table: str, as_of: AsOf | None) -> pa.Schema:
+    def table_schema(self, table: TableName, as_of: AsOf | None) -> pa.Schema:
         """Return the columns of a table that was resolved.
 
         Raises:
@@ -232,7 +263,7 @@ class StatementNames:
             return self.resolver.table(table, as_of).declared_schema
         named = self.resolver.find(table)
         if named is None:  # dropped since its name was resolved
-            raise unknown_table_error(table, self.resolver.names())
+            raise unknown_name_error(table, self.resolver)
         return named.declared_schema
 
     def find_vector_columns(self) -> list[tuple[str, bool]]:
@@ -270,29 +301,57 @@ class StatementNames:
         only = ((name, next(iter(types))) for name, types in kinds.items() if len(types) == 1)
         return {name: kind for name, kind in only if pa.types.is_timestamp(kind)}
 
-    def find_names_among(self, references: References, tokens: range) -> set[str]:
+    def find_names_among(self, references: References, tokens: range, schema: str) -> set[str]:
         """Return the tables that are read among some tokens, and their columns, without those of views."""
         names: set[str] = set()
         for site in references.tables:
             if site.first in tokens and not (site.common_table or site.as_of):
-                table = self.resolver.find(site.parts[-1])
+                table = self.resolver.find(_name_of_site(site, schema))
                 if table is not None:
                     names.update((site.parts[-1], *table.declared_schema.names))
         return names
 
-    def shorten_columns(self, references: References, text: SqlText) -> Iterator[Edit]:
-        """Yield edits that drop catalog and schema from names such as main.orders.id."""
-        schemas = {self.schema, *CATALOG_TABLES}
+    def shorten_columns(
+        self, references: References, text: SqlText, schema: str, aliases: Mapping[TableName, str]
+    ) -> Iterator[Edit]:
+        """Yield edits that drop catalog and schema from names such as main.orders.id.
+
+        Args:
+            references: of the text.
+            text: of the statement, or of a view.
+            schema: of names without one.
+            aliases: those of `find_aliases`.
+        """
+        sited = {
+            split_numbered(_name_of_site(site, schema))[0]
+            for site in references.tables
+            if site.common_table is None
+        } | {TableName(name, one) for name in references.aliases for one in (schema, *CATALOG_TABLES)}
         for chain in references.chains:
-            if chain.parts[0] in schemas and chain.parts[0] not in references.aliases:
-                dropped = 1
-            elif (
-                chain.parts[0] == self.catalog
-                and chain.parts[1] in schemas
-                and self.catalog not in references.aliases
-            ):
-                dropped = 2
-            else:
+            if chain.parts[0] in references.aliases:
                 continue
-            if len(chain.parts) >= dropped + 2 and chain.parts[dropped] in references.aliases:
-                yield Edit(text.start(chain.first), text.start(chain.first + 2 * dropped), [])
+            dropped = 2 if chain.parts[0] == CATALOG and len(chain.parts) > 3 else 1
+            name = TableName(chain.parts[dropped], chain.parts[dropped - 1])
+            if len(chain.parts) < dropped + 2 or name not in sited:
+                continue
+            first, last = text.start(chain.first), text.start(chain.first + 2 * dropped)
+            if name in aliases:
+                yield Edit.replace(first, text.end(chain.first + 2 * dropped), quote(aliases[name]))
+            else:
+                yield Edit(first, last, [])
+
+
+def _name_of_site(site: TableSite, schema: str) -> TableName:
+    name = site.parts[-1]
+    if len(site.parts) > 1:
+        return TableName(name, site.parts[-2])
+    # First, as in PostgreSQL.
+    return TableName(name, PG_CATALOG if name in CATALOG_TABLES[PG_CATALOG] else schema)
+
+
+def _is_qualifier(text: SqlText, table: str) -> bool:
+    """Return whether a text has names of columns such as table.id, without a schema."""
+    return any(
+        text.names[i] == table and text.words[i + 1] == "." and (i == 0 or text.words[i - 1] != ".")
+        for i in text.names
+    )

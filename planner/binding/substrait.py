@@ -24,6 +24,7 @@ from datafusion import DataFrame, SessionContext
 from datafusion.substrait import Consumer, Plan, Serde
 
 from memwal.errors import InvalidInputError, UnsupportedError, is_panic
+from memwal.storage.table_names import MAIN_SCHEMA
 from planner.binding.bind import bind
 from planner.binding.bound_statement import BoundStatement, StatementKind
 from planner.binding.names import NameResolver
@@ -115,12 +116,13 @@ class BoundPlan:
         return InvalidInputError(f"{self.sql}: {message}")
 
 
-def bind_plan(plan: bytes, resolver: NameResolver) -> BoundPlan:
+def bind_plan(plan: bytes, resolver: NameResolver, schema: str = MAIN_SCHEMA) -> BoundPlan:
     """Resolve the names of the tables that a plan reads.
 
     Args:
         plan: a serialized substrait.Plan.
         resolver: resolves the names.
+        schema: of names without one.
 
     Raises:
         InvalidInputError: the bytes are no plan.
@@ -144,7 +146,7 @@ def bind_plan(plan: bytes, resolver: NameResolver) -> BoundPlan:
         table = ".".join(quote(part) for part in parts)
         private = f"{_NOT_PLAIN.sub('_', fold(parts[-1]))}#{len(relations) + 1}"
         columns = ", ".join(map(quote, _read_columns(read["read"], name))) or "*"
-        relations[private] = bind(f"SELECT {columns} FROM {table}", resolver)  # noqa: S608 - quoted just above
+        relations[private] = bind(f"SELECT {columns} FROM {table}", resolver, schema=schema)  # noqa: S608 - quoted just above
         read["read"]["namedTable"]["names"] = [private]
         _move_projection(read, name)
     return BoundPlan(name, relations, json.dumps(document))

@@ -8,8 +8,8 @@ from typing import Final
 
 from datafusion import RuntimeEnvBuilder, SessionConfig, SessionContext
 
+from memwal.storage.table_names import CATALOG, MAIN_SCHEMA
 from planner.bridge.plan_reading import KEEPS_SUBQUERIES, WRONG_RULES
-from planner.tables.state.catalog import CATALOG, SCHEMA
 
 _LOSING_RULES: Final = (
     "simplify_expressions",
@@ -63,7 +63,7 @@ class Contexts:
             SessionConfig()
             .with_target_partitions(self.partitions)
             .with_information_schema(enabled=True)
-            .with_default_catalog_and_schema(CATALOG, SCHEMA)
+            .with_default_catalog_and_schema(CATALOG, MAIN_SCHEMA)
             .set("datafusion.sql_parser.map_string_types_to_utf8view", "false")
             # DataFusion 54 is not consistent about whether `x IS TRUE` is nullable.
             .set("datafusion.execution.skip_physical_aggregate_schema_check", "true")

@@ -13,6 +13,7 @@ import pyarrow.dataset as pads
 from datafusion import DataFrame, SessionContext
 from datafusion.plan import LogicalPlan
 
+from memwal.storage.table_names import TableName
 from planner.access.visible_catalog import VisibleCatalog
 from planner.binding.bind import bind
 from planner.binding.bound_statement import (
@@ -283,7 +284,7 @@ class Frames:
         """Return what the principal sees; it is gathered when rows are read."""
         again = catalog.reopen()
         infer = partial(self._infer_view_schema, run=run, catalog=again) if run.lists_views else None
-        return Relations(again, infer, list_own_tables)
+        return Relations(again, infer, list_own_tables, run.settings.schema)
 
     def _make_leaf(
         self,
@@ -373,8 +374,8 @@ class Frames:
         context = self._contexts.make(typing=False, sorts_whole=False, without=rules)
         return context.create_dataframe_from_logical_plan(frame.logical_plan()).optimized_logical_plan()
 
-    def _infer_view_schema(self, view: str, run: QueryRun, catalog: VisibleCatalog) -> pa.Schema:
-        bound = bind(f"SELECT * FROM {quote(view)}", catalog)  # noqa: S608 - a quoted name
+    def _infer_view_schema(self, view: TableName, run: QueryRun, catalog: VisibleCatalog) -> pa.Schema:
+        bound = bind(f"SELECT * FROM {view.sql}", catalog)  # noqa: S608 - a quoted name
         inner = QueryRun(run.settings, self.visibility, run.control)
         inner.lists_views = False  # The view may read the list of views, which would be made again for it.
         schema = normalize_schema(self.schema(self.plan(bound, inner, None, catalog)))

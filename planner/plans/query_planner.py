@@ -169,17 +169,18 @@ def bind_and_create(
         LanceGatewayError: the statement is not valid.
     """
     if isinstance(statement, bytes):
-        return _create(create_query, frames, bind_plan(statement, visible), settings, visible)
+        plan = bind_plan(statement, visible, settings.schema)
+        return _create(create_query, frames, plan, settings, visible)
     telling: AbstractContextManager[None] = nullcontext()
     if settings.dialect != NATIVE:
-        statement = to_native(statement, settings.dialect, visible)
+        statement = to_native(statement, settings.dialect, visible, settings.schema)
         telling = note_translation(settings.dialect)
     with telling:
         create = partial(_bind_and_create, create_query, frames, settings, visible, value_types, statement)
         statement = speak_datafusion_sql(statement)
         plain = JoinedStatement(statement, {})
         try:
-            joined = join_mistaken(statement, visible)
+            joined = join_mistaken(statement, visible, settings.schema)
             if joined is not None:
                 return create(joined)
         except _REFUSALS:
@@ -198,7 +199,7 @@ def bind_and_create(
         if not (isinstance(refusal, UnplannedSubqueryError) or NESTED.search(statement)):
             raise refusal
         try:
-            return create(join_unplanned(statement, visible))
+            return create(join_unplanned(statement, visible, settings.schema))
         except (RewritingError, *_REFUSALS) as error:
             if isinstance(refusal, UnplannedSubqueryError):
                 raise UnsupportedError(f"{refusal}; they are not joined here: {error}") from None
@@ -232,13 +233,7 @@ def _bind_and_create(
     written: str,
     statement: JoinedStatement,
 ) -> PreparedQuery:
-    bound = bind(
-        statement.sql,
-        visible,
-        catalog=settings.catalog,
-        schema=settings.schema,
-        user=visible.access.user,
-    )
+    bound = bind(statement.sql, visible, schema=settings.schema, user=visible.access.user)
     # Logs, listings and errors show the statement as it was written.
     bound = replace(bound, sql=written, result_names=statement.names, value_types=value_types)
     return _create(create_query, frames, bound, settings, visible)

@@ -14,9 +14,9 @@ from functools import cached_property
 from typing import Literal, TypeAlias
 
 from memwal.errors import InvalidInputError
+from memwal.storage.table_names import CATALOG, MAIN_SCHEMA
 from planner.bridge.plain_types import TypeSet
 from planner.tables.sources.snapshot import CONSISTENCY_LEVELS, Consistency
-from planner.tables.state.catalog import CATALOG, SCHEMA
 
 
 class Shortcut(StrEnum):
@@ -151,7 +151,7 @@ class SessionSettings:
 
     Attributes:
         catalog: the one catalog there is.
-        schema: the one schema there is.
+        schema: the schema of names without one; statements that use such a name fail where there is none.
         consistency: "strong" (newest manifests and WAL), "flushed" (newest manifests) or "snapshot" (what the
             MemWAL index remembers).
         max_staleness_ms: a table's last snapshot may be used again while it is this young.
@@ -168,7 +168,7 @@ class SessionSettings:
     """
 
     catalog: str = CATALOG
-    schema: str = SCHEMA
+    schema: str = MAIN_SCHEMA
     consistency: Consistency = "strong"
     max_staleness_ms: int = 0
     region_pruning: bool = True
@@ -181,10 +181,12 @@ class SessionSettings:
     shortcuts: Shortcuts = ALL_SHORTCUTS
 
     def __post_init__(self) -> None:
-        for name, value, known in (("catalog", self.catalog, CATALOG), ("schema", self.schema, SCHEMA)):
-            if value != known:
-                msg = f"{name} {value!r} does not exist: there is {known!r}"
-                raise InvalidInputError(msg)
+        if self.catalog != CATALOG:
+            msg = f"catalog {self.catalog!r} does not exist: there is {CATALOG!r}"
+            raise InvalidInputError(msg)
+        if not self.schema:
+            msg = f"schema is empty: name the one of names without a schema, such as {MAIN_SCHEMA!r}"
+            raise InvalidInputError(msg)
         if self.consistency not in CONSISTENCY_LEVELS:
             msg = f"consistency {self.consistency!r} is unknown: choose {', '.join(CONSISTENCY_LEVELS)}"
             raise InvalidInputError(msg)

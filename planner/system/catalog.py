@@ -17,10 +17,11 @@ from memwal.base.comments import read_table_comment
 from memwal.base.index_details import MemWalIndexDetails, RegionSpec
 from memwal.errors import LanceGatewayError
 from memwal.regions.manifest import FlushedGeneration
+from memwal.storage.table_names import TableName
 from planner.access.rights import Access
 from planner.access.visible_catalog import MOMENT, SystemTable, VisibleCatalog
 from planner.predicates.region_fields import format_field, format_recorded_value
-from planner.system.listing import Indexes, OfTables, Tags, Versions, has_full_access
+from planner.system.listing import TABLE_FIELDS, Indexes, OfTables, Tags, Versions, has_full_access
 from planner.system.rules import Columns, Constraints
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.generations import GenerationDataset
@@ -44,7 +45,7 @@ class Tables(OfTables):
     name = "tables"
     schema = pa.schema(
         [
-            ("table_name", pa.string()),
+            *TABLE_FIELDS,
             ("base_version", pa.int64()),
             ("base_rows", pa.int64()),
             ("base_fragments", pa.int64()),
@@ -58,11 +59,10 @@ class Tables(OfTables):
         ]
     )
 
-    def _list_rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
+    def _list_rows(self, name: TableName, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
         secured = visible.table(name)
         base = secured.base
-        row = {
-            "table_name": name,
+        row: dict[str, Any] = {
             "base_version": base.version,
             "primary_key": list(secured.primary_key),
         }
@@ -112,7 +112,7 @@ class Regions(OfTables):
     name = "regions"
     schema = pa.schema(
         [
-            ("table_name", pa.string()),
+            *TABLE_FIELDS,
             ("region_id", pa.string()),
             ("region_spec_id", pa.int64()),
             ("region_values", _TEXTS),
@@ -130,7 +130,7 @@ class Regions(OfTables):
         ]
     )
 
-    def _list_rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
+    def _list_rows(self, name: TableName, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
         if not has_full_access(visible, name):
             return
         table = visible.table(name).table
@@ -144,7 +144,6 @@ class Regions(OfTables):
             last = max([entry.position for entry in entries], default=manifest.wal_entry_position_last_seen)
             region_id = manifest.region_id
             yield {
-                "table_name": name,
                 "region_id": region_id,
                 "region_spec_id": manifest.region_spec_id,
                 "region_values": list(
@@ -174,7 +173,7 @@ class Generations(OfTables):
     name = "generations"
     schema = pa.schema(
         [
-            ("table_name", pa.string()),
+            *TABLE_FIELDS,
             ("region_id", pa.string()),
             ("generation", pa.int64()),
             ("path", pa.string()),
@@ -187,7 +186,7 @@ class Generations(OfTables):
         ]
     )
 
-    def _list_rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
+    def _list_rows(self, name: TableName, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
         if not has_full_access(visible, name):
             return
         table = visible.table(name).table
@@ -204,7 +203,6 @@ class Generations(OfTables):
         for (region_id, flushed), generation in zip(listed, opened, strict=True):
             merged = flushed.is_merged(details.newest_merged(region_id))
             row = {
-                "table_name": name,
                 "region_id": region_id,
                 "generation": flushed.generation,
                 "path": flushed.path,
@@ -235,7 +233,7 @@ class Writers:
     name = "writers"
     schema = pa.schema(
         [
-            ("table_name", pa.string()),
+            *TABLE_FIELDS,
             ("region_id", pa.string()),
             ("owned", pa.bool_()),
             ("epoch", pa.uint64()),
@@ -274,7 +272,8 @@ class Writers:
                 continue
             rows += [
                 {
-                    "table_name": table.name,
+                    "table_schema": table.name.schema,
+                    "table_name": table.name.table,
                     "region_id": stat.region_id,
                     "owned": stat.is_open,
                     "epoch": stat.epoch if stat.is_open else None,

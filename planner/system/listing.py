@@ -8,17 +8,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from memwal.errors import LanceGatewayError
+from memwal.storage.table_names import TableName
 from planner.access.rights import Access
 from planner.access.visible_catalog import MOMENT, VisibleCatalog
 from planner.tables.state.catalog import Catalog
 from planner.tables.state.past_tables import list_tags, read_tags
 
 logger = logging.getLogger(__name__)
+
+TABLE_FIELDS: Final = (pa.field("table_schema", pa.string()), pa.field("table_name", pa.string()))
+"""The first columns of system tables, which tell the table that a row is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +42,18 @@ class OfTables(ABC):
         rows: list[dict[str, Any]] = []
         for name in visible.table_names():
             try:
-                rows += self._list_rows(name, visible)
+                place = {"table_schema": name.schema, "table_name": name.table}
+                rows += [{**place, **row} for row in self._list_rows(name, visible)]
             except (LanceGatewayError, FileNotFoundError) as error:
                 logger.warning("table %r is left out of a system table: %s", name, error)
         return pa.Table.from_pylist(rows, self.schema)
 
     @abstractmethod
-    def _list_rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
-        """Yield the rows of one table."""
+    def _list_rows(self, name: TableName, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
+        """Yield the rows of one table, without its name."""
 
 
-def has_full_access(visible: VisibleCatalog, name: str) -> bool:
+def has_full_access(visible: VisibleCatalog, name: TableName) -> bool:
     """Return whether a principal may see how the rows of a table are stored."""
     access = visible.access.of(name)
     return visible.access.is_admin or (access is not None and access.is_unrestricted)
@@ -60,7 +65,7 @@ class Indexes(OfTables):
     name = "indexes"
     schema = pa.schema(
         [
-            ("table_name", pa.string()),
+            *TABLE_FIELDS,
             ("index_name", pa.string()),
             ("type", pa.string()),
             ("columns", pa.list_(pa.string())),
@@ -72,7 +77,7 @@ class Indexes(OfTables):
         ]
     )
 
-    def _list_rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
+    def _list_rows(self, name: TableName, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
         if not has_full_access(visible, name):
             return
         base = visible.table(name).base
@@ -80,7 +85,6 @@ class Indexes(OfTables):
         details = base.details
         for index in base.indexes:
             yield {
-                "table_name": name,
                 "index_name": index.name,
                 "type": index.type,
                 "columns": list(index.columns),
@@ -104,7 +108,7 @@ class Versions(OfTables):
     name = "versions"
     schema = pa.schema(
         [
-            ("table_name", pa.string()),
+            *TABLE_FIELDS,
             ("version", pa.int64()),
             ("committed_at", MOMENT),
             ("tags", pa.list_(pa.string())),
@@ -114,13 +118,12 @@ class Versions(OfTables):
         ]
     )
 
-    def _list_rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
+    def _list_rows(self, name: TableName, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
         base = visible.table(name).base
         tags = list_tags(base)
         shows_all = has_full_access(visible, name)
         for version in self.catalog.past.versions(base):
             row: dict[str, Any] = {
-                "table_name": name,
                 "version": version.version,
                 "committed_at": _EPOCH + timedelta(microseconds=version.committed_at),
                 "tags": sorted(tag for tag, number in tags.items() if number == version.version),
@@ -139,7 +142,7 @@ class Tags(OfTables):
     name = "tags"
     schema = pa.schema(
         [
-            ("table_name", pa.string()),
+            *TABLE_FIELDS,
             ("tag", pa.string()),
             ("branch", pa.string()),
             ("version", pa.int64()),
@@ -148,10 +151,9 @@ class Tags(OfTables):
         ]
     )
 
-    def _list_rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
+    def _list_rows(self, name: TableName, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
         for tag, at in sorted(read_tags(visible.table(name).base).items()):
             yield {
-                "table_name": name,
                 "tag": tag,
                 "branch": at.branch or "main",
                 "version": at.version,

@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from memwal.base.comments import read_column_comment
 from memwal.rules import IS_UUID, list_defaults, list_lengths
+from memwal.storage.table_names import TableName
 from planner.access.visible_catalog import VisibleCatalog
-from planner.system.listing import OfTables
+from planner.system.listing import TABLE_FIELDS, OfTables
 
 _TEXTS = pa.list_(pa.string())
 
@@ -21,7 +22,7 @@ class Columns(OfTables):
     name = "columns"
     schema = pa.schema(
         [
-            ("table_name", pa.string()),
+            *TABLE_FIELDS,
             ("column_name", pa.string()),
             ("column_default", pa.string()),
             ("max_length", pa.int64()),
@@ -30,13 +31,12 @@ class Columns(OfTables):
         ]
     )
 
-    def _list_rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
+    def _list_rows(self, name: TableName, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
         declared = visible.table(name).declared_schema
         defaults, lengths = list_defaults(declared), list_lengths(declared)
         for field in declared:
             default = defaults.get(field.name)
             yield {
-                "table_name": name,
                 "column_name": field.name,
                 "column_default": None if default is None else default.expression,
                 "max_length": lengths.get(field.name),
@@ -54,25 +54,25 @@ class Constraints(OfTables):
     name = "constraints"
     schema = pa.schema(
         [
-            ("table_name", pa.string()),
+            *TABLE_FIELDS,
             ("constraint_name", pa.string()),
             ("constraint_type", pa.string()),
             ("columns", _TEXTS),
             ("definition", pa.string()),
             ("expression", pa.string()),
             ("is_enforced", pa.bool_()),
+            ("referenced_schema", pa.string()),
             ("referenced_table", pa.string()),
             ("referenced_columns", _TEXTS),
         ]
     )
 
-    def _list_rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
+    def _list_rows(self, name: TableName, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
         secured = visible.table(name)
         key = secured.primary_key
         if key:
             yield {
-                "table_name": name,
-                "constraint_name": f"{name}_pkey",
+                "constraint_name": f"{name.table}_pkey",
                 "constraint_type": "PRIMARY KEY",
                 "columns": list(key),
                 "definition": f"PRIMARY KEY ({', '.join(key)})",
@@ -81,14 +81,15 @@ class Constraints(OfTables):
         if not secured.access.is_unrestricted:
             return
         for one in secured.base.constraints:
+            referenced = TableName.parse(one.referenced_table) if one.referenced_table else None
             yield {
-                "table_name": name,
                 "constraint_name": one.name,
                 "constraint_type": one.kind.value,
                 "columns": list(one.columns),
                 "definition": one.definition,
                 "expression": one.expression or None,
                 "is_enforced": one.enforced,
-                "referenced_table": one.referenced_table or None,
+                "referenced_schema": None if referenced is None else referenced.schema,
+                "referenced_table": None if referenced is None else referenced.table,
                 "referenced_columns": list(one.referenced_columns),
             }

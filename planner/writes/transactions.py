@@ -184,7 +184,7 @@ class Transaction:
         Raises:
             LanceGatewayError: a snapshot can't be taken.
         """
-        described = {}
+        described: dict[str, DescribedTable] = {}
         with self._lock:
             for shared in tables:
                 table = self.table(shared)

@@ -94,6 +94,13 @@ def test_a_dialect_is_chosen_in_the_url(jvm: Jvm, url: str) -> None:
     assert facts["rows"] == [[7]]
 
 
+def test_the_schema_of_names_without_one_is_chosen_in_the_url(jvm: Jvm, url: str) -> None:
+    facts = jvm.run(
+        "Query", f"{url}&schema=system", "SELECT table_schema FROM tables WHERE table_name = 'orders'"
+    )
+    assert facts["rows"] == [["main"]]
+
+
 def test_a_connection_that_only_reads_is_chosen_in_the_url(jvm: Jvm, url: str) -> None:
     reading = f"{url}&read_only=true"
     assert jvm.run("Query", reading, "SELECT id FROM orders WHERE id = 7")["rows"] == [[7]]

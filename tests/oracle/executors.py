@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 import pyarrow as pa
 from pyarrow import flight
 
+from memwal.storage.table_names import MAIN_SCHEMA
 from planner.access.rights import FULL_ACCESS, Access
 from planner.engine import QueryEngine, SessionSettings
 from planner.scans.settings import parse_shortcuts
@@ -20,7 +21,9 @@ Consistency = Literal["strong", "flushed"]
 
 
 class Executor(Protocol):
-    """Whatever answers SQL about the tables under a root."""
+    """Whatever answers SQL about the tables of a schema under a root."""
+
+    schema: str
 
     def run(
         self,
@@ -41,6 +44,7 @@ class EngineExecutor:
     def __init__(self, root: Path) -> None:
         self._engine = QueryEngine(Catalog.open(str(root)))
         self.access: Access = FULL_ACCESS
+        self.schema = MAIN_SCHEMA
 
     def run(
         self,
@@ -52,7 +56,10 @@ class EngineExecutor:
         shortcuts: str = "all",
     ) -> pa.Table:
         settings = SessionSettings(
-            consistency=consistency, region_pruning=pruning, shortcuts=parse_shortcuts(shortcuts)
+            schema=self.schema,
+            consistency=consistency,
+            region_pruning=pruning,
+            shortcuts=parse_shortcuts(shortcuts),
         )
         return self._engine.prepare(sql, settings, self.access).execute(parameters).read_all()
 
@@ -64,6 +71,7 @@ class GatewayExecutor:
     """A gateway in a process of its own, asked over ADBC."""
 
     def __init__(self, root: Path) -> None:
+        self.schema = MAIN_SCHEMA
         self._resources = ExitStack()
         server = self._resources.enter_context(GatewayProcess(root))
         self._connection = self._resources.enter_context(open_connection(server.uri))
@@ -79,6 +87,7 @@ class GatewayExecutor:
     ) -> pa.Table:
         self._connection.adbc_connection.set_options(
             **{
+                "adbc.flight.sql.session.option.schema": self.schema,
                 "adbc.flight.sql.session.option.consistency": consistency,
                 "adbc.flight.sql.session.optionbool.region_pruning": "true" if pruning else "false",
                 "adbc.flight.sql.session.option.shortcuts": shortcuts,
@@ -104,6 +113,7 @@ class TwoGatewaysExecutor:
     """
 
     def __init__(self, root: Path) -> None:
+        self.schema = MAIN_SCHEMA
         self._resources = ExitStack()
         self._turns = itertools.cycle(
             [
@@ -124,6 +134,7 @@ class TwoGatewaysExecutor:
         shortcuts: str = "all",
     ) -> pa.Table:
         headers = {
+            "schema": self.schema,
             "consistency": consistency,
             "region_pruning": str(pruning).lower(),
             "shortcuts": shortcuts,

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from memwal.storage.table_names import MAIN_SCHEMA
 from pipeline.jobs.lake import LakeTable
 from tests.oracle import queries
 from tests.oracle.answers import Oracle
@@ -42,6 +43,7 @@ class Histories(RuleBasedStateMachine):
     kept_columns: tuple[str, ...] = ("n", "s")  # drawn queries name them: no rule renames or drops them
     levels: tuple[Consistency, ...] = ("strong", "strong", "flushed")  # that answers are drawn at
     is_shared = False  # whether others write the tables too
+    schema = MAIN_SCHEMA  # of the tables
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,6 +58,7 @@ class Histories(RuleBasedStateMachine):
         for name in ("t", "u"):
             self.subjects.append(self._created(draw, name, key_kind))
         self.executor = self.open_executor(self.directory)
+        self.executor.schema = self.schema
         self.check(data)
 
     def teardown(self) -> None:
@@ -318,7 +321,7 @@ class Histories(RuleBasedStateMachine):
         limit = draw(st.sampled_from((3, 7, 100)), label="max_memtable_rows")
         stable = self.has_stable_row_ids(draw)
         table = LsmTable.create(
-            self.directory,
+            self.directory / ("" if self.schema == MAIN_SCHEMA else self.schema),
             name,
             base,
             flavour.layout,

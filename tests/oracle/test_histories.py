@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase
 
+from memwal.storage.table_names import MAIN_SCHEMA
 from tests.oracle.executors import EngineExecutor, Executor, GatewayExecutor, TwoGatewaysExecutor
 from tests.oracle.machine import Histories
 from tests.oracle.readers import ManyReaders
@@ -20,10 +21,12 @@ def run_histories(
     examples: int,
     steps: int,
     kind: type[Histories] = Histories,
+    of_schema: str = MAIN_SCHEMA,
     **more: object,
 ) -> None:
     class Run(kind):
         process = writers
+        schema = of_schema
 
         @staticmethod
         def open_executor(root: Path) -> Executor:
@@ -71,8 +74,8 @@ def test_histories_read_over_adbc_equal_the_replay(writers: WriterProcess):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_histories_read_through_two_gateways_by_turns_equal_the_replay(writers: WriterProcess):
-    run_histories(writers, TwoGatewaysExecutor, examples=2, steps=8, derandomize=True)
+def test_histories_of_a_schema_read_through_two_gateways_by_turns_equal_the_replay(writers: WriterProcess):
+    run_histories(writers, TwoGatewaysExecutor, examples=2, steps=8, of_schema="lake", derandomize=True)
 
 
 @pytest.mark.soak

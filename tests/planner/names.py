@@ -7,6 +7,7 @@ from datetime import date
 import pyarrow as pa
 from datafusion import SessionConfig, SessionContext
 
+from memwal.storage.table_names import MAIN_SCHEMA, TableName
 from planner.binding.bind import bind
 from planner.binding.bound_statement import BoundStatement
 from planner.binding.names import TableColumns
@@ -46,14 +47,18 @@ class Names:
     tables: Mapping[str, pa.Table] = field(default_factory=lambda: TABLES)
     views: Mapping[str, str] = field(default_factory=lambda: VIEWS)
 
-    def find(self, name: str) -> TableColumns | None:
+    def find(self, name: TableName) -> TableColumns | None:
         return TableColumns(self.tables[name].schema, KEYS.get(name, ())) if name in self.tables else None
 
-    def view_sql(self, name: str) -> str | None:
+    def view_sql(self, name: TableName) -> str | None:
         return self.views.get(name)
 
-    def names(self) -> tuple[str, ...]:
-        return (*self.tables, *self.views)
+    def names(self, schema: str | None = None) -> tuple[TableName, ...]:
+        names = map(TableName.parse, (*self.tables, *self.views))
+        return tuple(name for name in names if schema in {None, name.schema})
+
+    def has_schema(self, schema: str) -> bool:
+        return schema == MAIN_SCHEMA
 
     def system_tables(self) -> tuple[str, ...]:
         return ("queries", "tables")

@@ -196,6 +196,28 @@ def test_views_and_system_tables_have_columns_and_nothing_else(inspector: Inspec
         assert inspector.get_table_comment(table, schema=schema) == {"text": None}
 
 
+def test_a_schema_has_tables_of_its_own(engine: sa.Engine, name: str) -> None:
+    metadata = sa.MetaData()
+    parent = sa.Table(name, metadata, sa.Column("id", sa.BigInteger, primary_key=True), schema="shop")
+    key = sa.ForeignKeyConstraint(["id"], [parent.c.id], name="to_parent", info={})
+    sa.Table(f"{name}c", metadata, sa.Column("id", sa.BigInteger, primary_key=True), key, schema="shop")
+    with engine.connect() as connection:
+        connection.execute(sa.schema.CreateSchema("shop"))
+        metadata.create_all(connection)
+        connection.execute(parent.insert(), [{"id": 1}, {"id": 2}])
+        assert sorted(connection.scalars(sa.select(parent.c.id))) == [1, 2]
+        inspector = sa.inspect(engine)
+        assert "shop" in inspector.get_schema_names()
+        assert inspector.get_table_names(schema="shop") == [name, f"{name}c"]
+        assert inspector.has_table(name, schema="shop")
+        assert not inspector.has_table(name)
+        assert inspector.get_pk_constraint(name, schema="shop")["constrained_columns"] == ["id"]
+        (found,) = inspector.get_foreign_keys(f"{name}c", schema="shop")
+        assert (found["referred_schema"], found["referred_table"]) == ("shop", name)
+        connection.execute(sa.schema.DropSchema("shop", cascade=True))
+    assert "shop" not in sa.inspect(engine).get_schema_names()
+
+
 def test_what_is_not_there_is_said_to_be_missing(inspector: Inspector) -> None:
     for of in (inspector.get_columns, inspector.get_pk_constraint, inspector.get_indexes):
         with pytest.raises(sa.exc.NoSuchTableError, match="nowhere"):

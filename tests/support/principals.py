@@ -26,6 +26,9 @@ class Principal:
     def can_write(self, table: str) -> bool:
         return table in self.writes
 
+    def covers_schema(self, schema: str, *, to_write: bool = False) -> bool:
+        return False
+
 
 def create_principal(**tables: TableAccess) -> Principal:
     """Return a principal who sees these tables."""

@@ -15,7 +15,7 @@ from mcp_types import ToolAnnotations
 from pyarrow import flight
 from pydantic import Field
 
-from gateway.cli.client import GatewayClient
+from gateway.cli.client import GatewayClient, list_names
 from gateway.cli.mcp.answers import AnswerLimits, format_rows
 from gateway.cli.mcp.searches import Search, format_text
 from memwal.errors import LanceGatewayError
@@ -77,7 +77,9 @@ class Gateway:
     @tell_model()
     def list_tables(self) -> str:
         """List the tables and views that you may read."""
-        rows = self.client.list_tables("TABLE", "VIEW").select(["table_name", "table_type"])
+        listed = self.client.list_tables("TABLE", "VIEW")
+        names = pa.array(list_names(listed), pa.string())
+        rows = pa.table({"table_name": names, "table_type": listed.column("table_type")})
         return format_rows(rows.schema, rows.to_batches(), self._limits)
 
     @tell_model()
@@ -85,8 +87,9 @@ class Gateway:
         self, table: Annotated[str, Field(description="Name of a table or view, as list_tables has it.")]
     ) -> str:
         """Describe a table or view: columns, primary key, indexes, and what is not merged into its base."""
-        schema = self.client.read_schema(table)
-        named = f"WHERE table_name = {format_text(table)}"
+        name = self.client.resolve_name(table)
+        schema = self.client.read_schema(name)
+        named = f"WHERE table_schema = {format_text(name.schema)} AND table_name = {format_text(name.table)}"
         read = partial(self._read, named)
         defaults = {row["column_name"]: row["column_default"] for row in read("system.columns")}
         told: dict[str, object] = {"table": table}

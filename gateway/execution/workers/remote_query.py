@@ -171,7 +171,7 @@ class RemoteQuery(PreparedQuery):
 
     def _settle(self, catalog: VisibleCatalog) -> Mapping[str, float]:
         """Wait until workers read what was acknowledged here; return when tables were written last."""
-        written_at = {}
+        written_at: dict[str, float] = {}
         for name in _find_tables(self._bound):
             table = catalog.table(name).table
             moment = table.settle()

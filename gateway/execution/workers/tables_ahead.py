@@ -114,5 +114,5 @@ class TablesAhead:
         table.columns.find_size(base.source, complete)  # which notes that they were read before
         if complete and is_first:
             counts = ", ".join(f"count({quote(column)})" for column in complete)
-            planner.execute(f"SELECT {counts} FROM {quote(table.name)}").read_all()  # noqa: S608 - quoted
+            planner.execute(f"SELECT {counts} FROM {table.name.sql}").read_all()  # noqa: S608 - quoted
         return used

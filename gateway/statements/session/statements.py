@@ -20,8 +20,8 @@ from gateway.sessions import NO_SESSION, Sessions, change_options, list_options
 from gateway.statements.session.parameters import PARAMETERS, Options, Parameter, State
 from gateway.statements.session.reading import Assignment, read_reset, read_set, read_show, read_use
 from memwal.errors import InvalidInputError, PermissionDeniedError, PreconditionError
+from memwal.storage.table_names import CATALOG
 from planner.engine import SessionSettings
-from planner.tables.state.catalog import CATALOG
 
 _NO_COLUMNS: Final = pa.schema([])
 _ALL: Final = pa.schema([(name, pa.string()) for name in ("name", "setting", "description")])

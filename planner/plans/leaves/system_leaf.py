@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +15,7 @@ from datafusion.catalog import Schema
 
 from execnodes.node import rows_without_columns
 from memwal.errors import LanceGatewayError
+from memwal.storage.table_names import CATALOG, MAIN_SCHEMA, TableName
 from planner.access.rights import Access
 from planner.access.visible_catalog import SYSTEM_SCHEMA, SystemTable, VisibleCatalog
 from planner.binding.bound_statement import BoundStatement
@@ -23,9 +24,11 @@ from planner.bridge.plan_shape import find_direct_shape
 from planner.scans.query_run import QueryRun
 from planner.scans.table_leaf import DeclaredLeaf, Projection
 from planner.sql.tokens import quote
-from planner.tables.state.catalog import CATALOG
 
 logger = logging.getLogger(__name__)
+
+_VIEW: Final = "rows#view"
+"""Rows of a view while it is registered."""
 
 
 class SystemLeaf(pads.Dataset):
@@ -140,7 +143,7 @@ def list_tables_and_views(
     context: SessionContext,
     run: QueryRun,
     catalog: VisibleCatalog,
-    infer_schema: Callable[[str, QueryRun, VisibleCatalog], pa.Schema] | None,
+    infer_schema: Callable[[TableName, QueryRun, VisibleCatalog], pa.Schema] | None,
 ) -> None:
     """Register all tables and views that can be read, for DataFusion's information_schema.
 
@@ -151,19 +154,22 @@ def list_tables_and_views(
         infer_schema: returns the columns of a view; None leaves views out.
     """
     catalog = catalog.reopen()  # so that the statement does not depend on the tables that it lists
+    for schema in catalog.schema_names():
+        if schema != MAIN_SCHEMA:
+            context.catalog(CATALOG).register_schema(schema, Schema.memory_schema())
     for name in catalog.table_names():
         try:
-            context.register_dataset(quote(name), DeclaredLeaf(run, catalog.table(name), 1))
+            context.register_dataset(name.sql, DeclaredLeaf(run, catalog.table(name), 1))
         except LanceGatewayError as error:
             logger.warning("table %r is not listed: %s", name, error)
     if infer_schema is None:
         return
     for name in catalog.view_names():
         try:
-            schema = infer_schema(name, run, catalog)
+            columns = infer_schema(name, run, catalog)
         except LanceGatewayError as error:
             logger.warning("view %r is not listed: %s", name, error)
             continue
-        frame = context.from_arrow(schema.empty_table(), name=f"{name}#view")
-        context.register_view(quote(name), frame)
-        context.deregister_table(f"{name}#view")
+        frame = context.from_arrow(columns.empty_table(), name=_VIEW)
+        context.register_view(name.sql, frame)
+        context.deregister_table(_VIEW)

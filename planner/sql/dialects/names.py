@@ -8,6 +8,7 @@ from typing import Protocol
 import pyarrow as pa
 from sqlglot import exp
 
+from memwal.storage.table_names import MAIN_SCHEMA, TableName
 from planner.sql.dialects.source import DialectSource
 
 CASE_INSENSITIVE = frozenset({"spark", "duckdb", "mysql", "bigquery", "trino"})
@@ -29,37 +30,51 @@ class NamedTable(Protocol):
 class KnownNames(Protocol):
     """The tables of a catalog with their columns."""
 
-    def find(self, name: str) -> NamedTable | None:
+    def find(self, name: TableName) -> NamedTable | None:
         """Return the table of this name, or None."""
 
-    def names(self) -> Sequence[str]:
-        """Return the names of all tables and views."""
+    def names(self, schema: str | None = None) -> Sequence[TableName]:
+        """Return the names of all tables and views, or of those of a schema."""
 
 
-def find_tables(tree: exp.Expr) -> tuple[str, ...]:
-    """Return the names of tables and views in a statement, as they are written."""
+def find_tables(tree: exp.Expr, schema: str = MAIN_SCHEMA) -> tuple[TableName, ...]:
+    """Return the names of tables and views in a statement, as they are written.
+
+    Args:
+        tree: the statement.
+        schema: of names without one.
+    """
     common_tables = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
-    names = (table.name for table in tree.find_all(exp.Table))
-    return tuple(sorted({name for name in names if name and name.lower() not in common_tables}))
+    tables = (table for table in tree.find_all(exp.Table) if table.name)
+    return tuple(
+        sorted(
+            {
+                TableName(table.name, table.db or schema)
+                for table in tables
+                if table.db or table.name.lower() not in common_tables
+            }
+        )
+    )
 
 
-def find_spellings(named: Sequence[str], known: KnownNames) -> tuple[str, ...]:
+def find_spellings(named: Sequence[TableName], known: KnownNames) -> tuple[str, ...]:
     """Return the spellings of the tables that a statement names, and of their columns."""
     spellings: set[str] = set()
     for name in named:
         table = find_table(name, known)
         if table is not None:
-            spellings |= {table[0], *table[1].names}
+            spellings |= {table[0].table, *table[1].names}
     return tuple(sorted(spellings))
 
 
-def find_table(name: str, known: KnownNames) -> tuple[str, pa.Schema] | None:
+def find_table(name: TableName, known: KnownNames) -> tuple[TableName, pa.Schema] | None:
     """Find a table by its name in any case; return None if there is none, or several."""
-    for candidate in dict.fromkeys((name, name.lower())):
+    lower = TableName(name.table.lower(), name.schema.lower())
+    for candidate in dict.fromkeys((name, lower)):
         table = known.find(candidate)
         if table is not None:
             return candidate, table.declared_schema
-    like = (other for other in known.names() if other.lower() == name.lower())
+    like = (other for other in known.names(lower.schema) if other.lower() == lower)
     same = [(other, table.declared_schema) for other in like if (table := known.find(other)) is not None]
     return same[0] if len(same) == 1 else None
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 from sqlglot import exp
 
+from memwal.storage.table_names import TableName
 from planner.sql.dialects.names import KnownNames, find_table
 from planner.sql.dialects.source import DialectSource
 
@@ -31,7 +32,7 @@ _AS_OPERANDS = (
 )  # fmt: skip
 
 
-def find_fractional_columns(named: Sequence[str], known: KnownNames) -> tuple[str, ...]:
+def find_fractional_columns(named: Sequence[TableName], known: KnownNames) -> tuple[str, ...]:
     """Return the columns with fractions, in lower case, of the tables that a statement names."""
     fractions: set[str] = set()
     others: set[str] = set()

@@ -32,6 +32,7 @@ from sqlglot.errors import ParseError
 from sqlglot.errors import UnsupportedError as Untranslatable
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
+from memwal.storage.table_names import MAIN_SCHEMA, TableName
 from planner.sql.dialects import (
     aggregates,
     clauses,
@@ -77,10 +78,11 @@ _RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class _Statement:
-    """The key of a statement: its text and dialect."""
+    """The key of a statement: its text and dialect, and the schema of names without one."""
 
     dialect: str
     text: str
+    schema: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ class _Translation:
     fractions: tuple[str, ...]
 
 
-_tables: LRUCache[_Statement, tuple[str, ...]] = LRUCache(
+_tables: LRUCache[_Statement, tuple[TableName, ...]] = LRUCache(
     _REMEMBERED_CHARACTERS, getsizeof=lambda names: 256 + sum(map(len, names))
 )
 """Statement -> tables that it names."""
@@ -117,7 +119,7 @@ class _Parsed:
     tree: exp.Expr | None
 
 
-def to_native(sql: str, dialect: str, known: KnownNames | None = None) -> str:
+def to_native(sql: str, dialect: str, known: KnownNames | None = None, schema: str = MAIN_SCHEMA) -> str:
     """Translate one statement.
 
     Args:
@@ -125,6 +127,7 @@ def to_native(sql: str, dialect: str, known: KnownNames | None = None) -> str:
             are the same in every dialect; the query in them is translated.
         dialect: "postgres" (returned as it is), "spark", "duckdb", "mysql", "snowflake", "bigquery", "trino".
         known: the tables of the catalog, for dialects whose names are not case-sensitive.
+        schema: of names without one.
 
     Returns:
         Text for DataFusion. Parameters are $1, $2, ... in the order in which they stand in `sql`.
@@ -136,7 +139,7 @@ def to_native(sql: str, dialect: str, known: KnownNames | None = None) -> str:
     if dialect == NATIVE:
         return sql
     with report_translation_errors(dialect):
-        return _translate_or_reuse(sql, dialect, known)
+        return _translate_or_reuse(sql, dialect, known, schema)
 
 
 @contextmanager
@@ -154,13 +157,13 @@ def report_translation_errors(dialect: str) -> Iterator[None]:
         ) from error
 
 
-def _translate_or_reuse(sql: str, dialect: str, known: KnownNames | None) -> str:
-    parsed, statement = None, _Statement(dialect, sql)
+def _translate_or_reuse(sql: str, dialect: str, known: KnownNames | None, schema: str) -> str:
+    parsed, statement = None, _Statement(dialect, sql, schema)
     with _lock:
         tables = _tables.get(statement)
     if tables is None:
         parsed = _parse(sql, dialect)
-        tables = () if parsed.tree is None else dialect_names.find_tables(parsed.tree)
+        tables = () if parsed.tree is None else dialect_names.find_tables(parsed.tree, schema)
     names, fractions = look_up_names(tables, dialect, known)
     translation = _Translation(statement, names, fractions)
     with _lock:
@@ -211,7 +214,7 @@ def _translate(parsed: _Parsed, sql: str, names: tuple[str, ...], fractions: tup
 
 
 def look_up_names(
-    tables: tuple[str, ...], dialect: str, known: KnownNames | None
+    tables: tuple[TableName, ...], dialect: str, known: KnownNames | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Look up the facts about tables that the translation of a statement depends on.
 

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from sqlglot import exp
 
+from memwal.storage.table_names import TableName
 from planner.sql.dialects.names import KnownNames
 from planner.sql.subqueries.blocks import Block
 from planner.sql.subqueries.dialect import RewritingError, parse_query, write_query
@@ -18,10 +19,10 @@ from planner.sql.subqueries.laterals import (
     join_laterals,
     move_conditions,
 )
-from planner.sql.subqueries.scopes import Scopes
+from planner.sql.subqueries.scopes import Scopes, name_of_table
 from planner.sql.subqueries.sites import Site, find_sites, find_sites_in
 from planner.sql.subqueries.totals import divide_totals, list_groups, name_outputs
-from planner.sql.subqueries.trees import Fresh, derived, has_aggregates, key_of, queries_in
+from planner.sql.subqueries.trees import Fresh, derived, has_aggregates, identifier, key_of, queries_in
 
 _MAX_VIEWS = 64
 
@@ -29,7 +30,7 @@ _MAX_VIEWS = 64
 class NameResolver(KnownNames, Protocol):
     """The tables and views of a catalog."""
 
-    def view_sql(self, name: str) -> str | None:
+    def view_sql(self, name: TableName) -> str | None:
         """Return the SELECT statement of a view; None if there is no view of this name."""
 
 
@@ -42,15 +43,20 @@ class ReadStatement:
     scopes: Scopes
 
 
-def read_statement(tree: exp.Query, resolver: NameResolver) -> ReadStatement:
+def read_statement(tree: exp.Query, resolver: NameResolver, schema: str) -> ReadStatement:
     """Read a parsed statement, in which views give way to their queries.
+
+    Args:
+        tree: the statement, which is changed.
+        resolver: of the names in it.
+        schema: of names without one.
 
     Raises:
         RewritingError: a column can't be told to belong to a relation.
     """
     fresh = Fresh()
-    scopes = Scopes(resolver, fresh)
-    inline_views(tree, resolver)
+    scopes = Scopes(resolver, fresh, schema)
+    inline_views(tree, resolver, schema)
     scopes.read(tree)
     return ReadStatement(tree, fresh, scopes)
 
@@ -110,7 +116,7 @@ def name_results(tree: exp.Expr, fresh: Fresh) -> dict[str, str]:
     return name_outputs(tree, fresh)
 
 
-def inline_views(tree: exp.Query, resolver: NameResolver, depth: int = 0) -> None:
+def inline_views(tree: exp.Query, resolver: NameResolver, schema: str, depth: int = 0) -> None:
     """Put the queries of views in their place.
 
     Raises:
@@ -120,7 +126,8 @@ def inline_views(tree: exp.Query, resolver: NameResolver, depth: int = 0) -> Non
     for table in list(tree.find_all(exp.Table)):
         if not isinstance(table.this, exp.Identifier) or (table.name in commons and not table.db):
             continue
-        view = None if resolver.find(table.name) is not None else resolver.view_sql(table.name)
+        name = name_of_table(table, schema)
+        view = None if resolver.find(name) is not None else resolver.view_sql(name)
         if view is None:
             continue
         query = parse_query(view)
@@ -128,13 +135,23 @@ def inline_views(tree: exp.Query, resolver: NameResolver, depth: int = 0) -> Non
         if depth > _MAX_VIEWS or named & commons or (commons and query.find(exp.CTE)):
             msg = f"the view {table.name} has names of common table expressions, or of too many views"
             raise RewritingError(msg)
-        inline_views(query, resolver, depth + 1)
+        if name.schema != schema:
+            _add_schema(query, name.schema)
+        inline_views(query, resolver, schema, depth + 1)
         alias = table.args.get("alias")
         relation = derived(query, table.alias_or_name, [one.name for one in alias.columns] if alias else [])
         for key in ("joins",):
             if table.args.get(key):
                 relation.set(key, table.args[key])
         table.replace(relation)
+
+
+def _add_schema(query: exp.Query, schema: str) -> None:
+    """Add the schema of a view to the names in it that have none."""
+    commons = {common.alias for common in query.find_all(exp.CTE)}
+    for table in query.find_all(exp.Table):
+        if isinstance(table.this, exp.Identifier) and not table.db and table.name not in commons:
+            table.set("db", identifier(schema))
 
 
 class _Rewriting:

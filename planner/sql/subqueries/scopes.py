@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
+from memwal.storage.table_names import TableName
 from planner.sql.dialects.names import KnownNames
 from planner.sql.subqueries.dialect import RewritingError
 from planner.sql.subqueries.trees import (
@@ -40,6 +41,13 @@ class _Scope:
     relations: dict[str, Columns] = field(default_factory=dict)
     merged: set[str] = field(default_factory=set)
     """Columns that USING makes one of."""
+    schemas: dict[str, str] = field(default_factory=dict)
+    """Schemas of the tables that have no alias."""
+
+
+def name_of_table(table: exp.Table, schema: str) -> TableName:
+    """Return the name of a table or view in its catalog; `schema` is that of names without one."""
+    return TableName(table.name, table.db or schema)
 
 
 class Scopes:
@@ -48,10 +56,12 @@ class Scopes:
     Args:
         known: the tables of the catalog.
         fresh: gives the numbers.
+        schema: of names without one.
     """
 
-    def __init__(self, known: KnownNames, fresh: Fresh) -> None:
+    def __init__(self, known: KnownNames, fresh: Fresh, schema: str) -> None:
         self._known = known
+        self._schema = schema
         self.fresh = fresh
         self.columns: dict[tuple[int, str], Columns] = {}
         """Number of a SELECT, and name of one of its relations -> columns."""
@@ -191,6 +201,8 @@ class Scopes:
             raise RewritingError(msg)
         if listed and columns:
             listed += columns[len(listed) :]
+        if isinstance(item, exp.Table) and not item.alias and not (name in commons and not item.db):
+            scope.schemas[name] = item.db or self._schema
         scope.relations[name] = self.columns[scope.number, name] = listed or columns
         for join in item.args.get("joins") or ():
             self._add_join(join, scope, around, commons)
@@ -200,7 +212,7 @@ class Scopes:
             return None
         if not item.db and item.name in commons:
             return commons[item.name]
-        table = self._known.find(item.name)
+        table = self._known.find(name_of_table(item, self._schema))
         return None if table is None else tuple(table.declared_schema.names)
 
     def _bind(self, node: exp.Expr, chain: tuple[_Scope, ...], commons: _Commons) -> None:
@@ -277,7 +289,8 @@ def _bind_column(column: exp.Column, chain: tuple[_Scope, ...]) -> None:
     name, table = column.name, column.table
     for depth, scope in enumerate(chain):
         if table:
-            owners = [table] if table in scope.relations else []
+            is_meant = not column.db or scope.schemas.get(table) == column.db
+            owners = [table] if table in scope.relations and is_meant else []
             columns = scope.relations.get(table)
             if owners and columns is not None and name not in columns:
                 msg = f"{table} has no column {name}"

@@ -22,7 +22,6 @@ from planner.system.catalogs.relations import (
     quote_plainly,
 )
 from planner.system.catalogs.sql_types import find_type_oid, format_type
-from planner.tables.state.catalog import SCHEMA
 
 _Evaluate = Callable[..., Any]
 """Takes the relations and the arguments of one row; returns the value."""
@@ -87,7 +86,7 @@ def _is_visible(relations: Relations, oid: int | None) -> bool | None:
     if oid is None:
         return None
     schemas = {schema for (schema, _, _), number in relations.numbers.items() if number == oid}
-    return not schemas.isdisjoint({SCHEMA, PG_CATALOG})
+    return not schemas.isdisjoint({relations.schema, PG_CATALOG})
 
 
 def _describe_object(relations: Relations, oid: int | None, catalog: str | None = "pg_class") -> str | None:
@@ -107,7 +106,7 @@ def _find_relation(relations: Relations, name: str) -> Relation | None:
     if name.isdigit():
         return _find_by_oid(relations, int(name))
     *qualifiers, last = _split_name(name)
-    return relations.find(qualifiers[-1] if qualifiers else SCHEMA, last)
+    return relations.find(qualifiers[-1] if qualifiers else relations.schema, last)
 
 
 def _split_name(name: str) -> list[str]:
@@ -124,7 +123,7 @@ def _find_class(relations: Relations, name: str | None) -> int | None:
     *qualifiers, last = _split_name(name)
     if last in CLASS_OIDS and qualifiers[-1:] in ([], [PG_CATALOG]):
         return CLASS_OIDS[last]
-    schema = qualifiers[-1] if qualifiers else SCHEMA
+    schema = qualifiers[-1] if qualifiers else relations.schema
     found = relations.find(schema, last)
     if found is not None:
         return relations.number(found)
@@ -141,7 +140,7 @@ def _name_class(relations: Relations, oid: int | None) -> str | None:
     for (schema, table, index), number in relations.numbers.items():
         if number == oid:
             name = quote_plainly(index or table)
-            return name if schema == SCHEMA else f"{quote_plainly(schema)}.{name}"
+            return name if schema == relations.schema else f"{quote_plainly(schema)}.{name}"
     own = {number: name for name, number in CLASS_OIDS.items()}
     return own.get(oid, str(oid) if oid else "-")
 

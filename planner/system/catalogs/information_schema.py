@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from memwal.storage.table_names import CATALOG
 from planner.system.catalogs.catalog_table import Rows, make_tables
 from planner.system.catalogs.columns import INFORMATION_COLUMNS
-from planner.system.catalogs.relations import INFORMATION_SCHEMA, Kind, Relation, Relations
+from planner.system.catalogs.relations import INFORMATION_SCHEMA, PG_CATALOG, Kind, Relation, Relations
 from planner.system.catalogs.sql_types import ColumnType
-from planner.tables.state.catalog import CATALOG, SCHEMA
 
 _Row = dict[str, Any]
 _LONGEST_TEXT: Final = 2**31 - 1
@@ -102,7 +102,7 @@ def _describe_type(kind: ColumnType) -> _Row:
 
 def _list_views(relations: Relations) -> Iterator[_Row]:
     for one in _list_shown(relations):
-        if one.kind is Kind.VIEW and one.schema == SCHEMA:
+        if one.kind is Kind.VIEW and one.schema not in (INFORMATION_SCHEMA, PG_CATALOG):
             yield {
                 **_place(one),
                 "view_definition": one.definition,

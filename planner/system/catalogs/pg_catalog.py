@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from memwal.base.comments import read_column_comment
+from memwal.storage.table_names import CATALOG
 from planner.system.catalogs.catalog_table import Rows, make_tables
 from planner.system.catalogs.columns import PG_COLUMNS
 from planner.system.catalogs.relations import (
@@ -24,7 +25,6 @@ from planner.system.catalogs.relations import (
     quote_plainly,
 )
 from planner.system.catalogs.sql_types import TYPES, PgType
-from planner.tables.state.catalog import CATALOG
 
 _Row = dict[str, Any]
 CLASS_OIDS: Final[Mapping[str, int]] = MappingProxyType(

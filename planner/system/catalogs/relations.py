@@ -19,16 +19,16 @@ import pyarrow as pa
 from memwal.base.comments import read_table_comment
 from memwal.errors import LanceGatewayError
 from memwal.rules import Constraint, ConstraintKind, list_defaults
+from memwal.storage.table_names import MAIN_SCHEMA, TableName
 from planner.access.visible_catalog import SYSTEM_SCHEMA, SecuredTable, VisibleCatalog
 from planner.sql.tokens import quote
 from planner.system.catalogs.sql_types import ColumnType, list_column_types
-from planner.tables.state.catalog import SCHEMA
 
 logger = logging.getLogger(__name__)
 
 INFORMATION_SCHEMA: Final = "information_schema"
 PG_CATALOG: Final = "pg_catalog"
-InferSchema = Callable[[str], pa.Schema]
+InferSchema = Callable[[TableName], pa.Schema]
 """Returns the columns of a view.
 
 Raises:
@@ -161,6 +161,7 @@ class Relations:
         catalog: as the principal sees it.
         infer_schema: None leaves views out.
         list_own: returns schema -> name -> columns of the tables of catalogs.
+        schema: of names without one.
     """
 
     def __init__(
@@ -168,7 +169,9 @@ class Relations:
         catalog: VisibleCatalog,
         infer_schema: InferSchema | None,
         list_own: Callable[[], Mapping[str, Mapping[str, pa.Schema]]],
+        schema: str = MAIN_SCHEMA,
     ) -> None:
+        self.schema = schema
         # Opened again, so that the statement does not depend on the tables that it lists.
         self.catalog = catalog.reopen()
         self._infer_schema = infer_schema
@@ -192,7 +195,7 @@ class Relations:
     def schemas(self) -> tuple[str, ...]:
         """Names of the schemas, sorted."""
         system = (SYSTEM_SCHEMA,) if self.catalog.system_tables() else ()
-        return tuple(sorted((SCHEMA, INFORMATION_SCHEMA, PG_CATALOG, *system)))
+        return tuple(sorted((*self.catalog.schema_names(), INFORMATION_SCHEMA, PG_CATALOG, *system)))
 
     @property
     def user(self) -> str:
@@ -221,7 +224,8 @@ class Relations:
         for one in relation.constraints:
             target = None
             if one.kind is ConstraintKind.FOREIGN_KEY:
-                target = self.find(SCHEMA, one.referenced_table)
+                named = TableName.parse(one.referenced_table)
+                target = self.find(named.schema, named.table)
             columns = one.referenced_columns or (() if target is None else target.key)
             yield Rule(
                 one.name,
@@ -236,11 +240,11 @@ class Relations:
             )
 
     def _gather(self) -> Iterator[Relation]:
-        for name in self.catalog.table_names():
+        for table in self.catalog.table_names():
             try:
-                yield _describe_table(self.catalog, self.catalog.table(name))
+                yield _describe_table(self.catalog, self.catalog.table(table))
             except LanceGatewayError as error:
-                logger.warning("table %r is not listed: %s", name, error)
+                logger.warning("table %r is not listed: %s", table, error)
         if self._infer_schema is not None:
             yield from self._gather_views(self._infer_schema)
         for name in self.catalog.system_tables():
@@ -256,9 +260,9 @@ class Relations:
             except LanceGatewayError as error:
                 logger.warning("view %r is not listed: %s", name, error)
                 continue
-            yield Relation(SCHEMA, name, Kind.VIEW, columns, definition=sql)
+            yield Relation(name.schema, name.table, Kind.VIEW, columns, definition=sql)
 
-    def _read_definition(self, view: str) -> str | None:
+    def _read_definition(self, view: TableName) -> str | None:
         """Return the SELECT of a view, for those who may change it: it may name what others don't see."""
         access = self.catalog.access
         return self.catalog.view_sql(view) if access.is_admin or access.can_write(view) else None
@@ -271,7 +275,7 @@ def _describe_table(catalog: VisibleCatalog, table: SecuredTable) -> Relation:
         [field.with_nullable(field.name not in required) for field in declared], metadata=declared.metadata
     )
     key = table.primary_key
-    indexes = [Index(f"{table.name}_pkey", key, "BTree", is_primary=True)] if key else []
+    indexes = [Index(f"{table.name.table}_pkey", key, "BTree", is_primary=True)] if key else []
     constraints: tuple[Constraint, ...] = ()
     comment = None
     if table.access.is_unrestricted:
@@ -289,7 +293,16 @@ def _describe_table(catalog: VisibleCatalog, table: SecuredTable) -> Relation:
         and table.base.details is not None
     )
     return Relation(
-        SCHEMA, table.name, Kind.TABLE, columns, key, constraints, tuple(indexes), None, comment, writes
+        table.name.schema,
+        table.name.table,
+        Kind.TABLE,
+        columns,
+        key,
+        constraints,
+        tuple(indexes),
+        None,
+        comment,
+        writes,
     )
 
 

@@ -10,11 +10,14 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 import lance
 
 from memwal.errors import CorruptDataError, InvalidInputError, NotFoundError
 from memwal.storage.files import VERSIONS, Storage
+from memwal.storage.schemas import MAX_NAME_BYTES, Schemas
+from memwal.storage.table_names import MAIN_SCHEMA, TABLE_SUFFIX, VIEW_SUFFIX, TableName
 from memwal.storage.time_limits import DEFAULT_LIMITS, StorageLimits
 from memwal.writing import WriteOptions
 from planner.tables.shared.cache import SharedCache
@@ -28,15 +31,7 @@ from planner.tables.state.table import Table
 from planner.tables.state.table_state import create_session
 
 WRITING = WriteOptions()
-CATALOG = "lance"
-SCHEMA = "main"
-TABLE_SUFFIX = ".lance"
-VIEW_SUFFIX = ".view.sql"
-MAX_NAME_BYTES = 255 - len(VIEW_SUFFIX)
-"""File systems take no longer names, and a name has a suffix there."""
 _VIEW_COMMENT = "-- comment: "
-# Addresses of S3 are URLs to Lance, where these have a meaning of their own.
-_IN_URLS = frozenset("%?#")
 CACHE_BYTES = 512 << 20
 INDEX_CACHE_BYTES = 512 << 20
 METADATA_CACHE_BYTES = 256 << 20
@@ -81,6 +76,9 @@ class View:
 class Catalog:
     """lance-namespace's directory convention: ``<name>.lance`` is a table, ``<name>.view.sql`` a view.
 
+    Those of other schemas than `main` are in a directory with the name of the schema. Names are `TableName`s;
+    plain texts are read as `TableName.parse` does.
+
     Args:
         storage: the root directory.
         cache_bytes: budget for keys, visibility masks and columns of fresh rows, of all tables together.
@@ -97,6 +95,7 @@ class Catalog:
         shared: SharedCache | None = None,
     ) -> None:
         self.storage = storage
+        self.schemas = Schemas(storage)
         self.writing = writing
         self.shared = shared or SharedCache()
         # Masks cost more to make than columns cost to read: neither may push the other out. Columns that are
@@ -141,7 +140,7 @@ class Catalog:
         """
         storage = Storage.open(root, storage_options, limits)
         if not storage.exists("")[0] and not storage.list():
-            msg = f"root {root!r} does not exist: give a directory (or s3:// prefix) of <name>.lance tables"
+            msg = f"root {root!r} does not exist: give a directory or bucket prefix of <name>.lance tables"
             raise NotFoundError(msg)
         return Catalog(storage, cache_bytes=cache_bytes, writing=writing, shared=shared)
 
@@ -183,25 +182,30 @@ class Catalog:
         self.scratch.close()
         return left
 
-    def table_names(self) -> tuple[str, ...]:
-        """Return the names of all tables, sorted."""
-        return self._list_names(TABLE_SUFFIX, directories=True)
+    def schema_names(self) -> tuple[str, ...]:
+        """Return the names of all schemas, sorted; asks storage once for each directory that may be one."""
+        return tuple(sorted((MAIN_SCHEMA, *self.schemas.names())))
 
-    def view_names(self) -> tuple[str, ...]:
-        """Return the names of all views, sorted."""
-        return self._list_names(VIEW_SUFFIX, directories=False)
+    def table_names(self, schema: str | None = None) -> tuple[TableName, ...]:
+        """Return the names of all tables of a schema, or of all schemas, sorted."""
+        return self._list_names(schema, TABLE_SUFFIX, directories=True)
 
-    def names(self) -> tuple[str, ...]:
-        """Return the names of all tables and views, sorted."""
-        return tuple(sorted({*self.table_names(), *self.view_names()}))
+    def view_names(self, schema: str | None = None) -> tuple[TableName, ...]:
+        """Return the names of all views of a schema, or of all schemas, sorted."""
+        return self._list_names(schema, VIEW_SUFFIX, directories=False)
+
+    def names(self, schema: str | None = None) -> tuple[TableName, ...]:
+        """Return the names of all tables and views of a schema, or of all schemas, sorted."""
+        return tuple(sorted({*self.table_names(schema), *self.view_names(schema)}))
 
     def has_table(self, name: str) -> bool:
         """Return whether a table of that name exists."""
         if name in self._tables:
             return True
+        name = TableName.parse(name)
         if self.storage.backend.scheme == "file":
-            return _is_file_name(name) and self.storage.exists(f"{name}{TABLE_SUFFIX}/{VERSIONS}")[0]
-        return name in self.table_names()
+            return self._is_usable(name) and self.storage.exists(f"{name.directory}/{VERSIONS}")[0]
+        return self._is_usable(name) and name in self.table_names(name.schema)
 
     def table(self, name: str) -> Table:
         """Return the table of that name.
@@ -212,9 +216,10 @@ class Catalog:
         known = self._tables.get(name)
         if known is not None:
             return known
-        if not self._is_usable(name) or name not in self.table_names():
+        name = TableName.parse(name)
+        if not self._is_usable(name) or name not in self.table_names(name.schema):
             raise self._build_unknown_error(name)
-        storage = self.storage.child(f"{name}{TABLE_SUFFIX}")
+        storage = self.storage.child(name.directory)
         with self._lock:
             return self._tables.setdefault(
                 name,
@@ -247,7 +252,7 @@ class Catalog:
             InvalidInputError: no table can have that name.
         """
         self.check_name(name)
-        return self.storage.child(f"{name}{TABLE_SUFFIX}")
+        return self.storage.child(TableName.parse(name).directory)
 
     def check_name(self, name: str) -> None:
         """Refuse a name that no table or view can have.
@@ -255,9 +260,10 @@ class Catalog:
         Raises:
             InvalidInputError: says why.
         """
-        if not self._is_usable(name) or name.startswith(".") or any(not one.isprintable() for one in name):
+        table = TableName.parse(name).table
+        if not self._is_usable(name) or table.startswith(".") or any(not one.isprintable() for one in table):
             msg = (
-                f"{name!r} can't be the name of a table or view: names have 1 to {MAX_NAME_BYTES} bytes, no "
+                f"{table!r} can't be the name of a table or view: names have 1 to {MAX_NAME_BYTES} bytes, no "
                 "'/', no control characters, on S3 none of '%', '?' and '#', and don't begin with a dot"
             )
             raise InvalidInputError(msg)
@@ -279,9 +285,9 @@ class Catalog:
 
     def view(self, name: str) -> View | None:
         """Return a view; None if there is none of that name."""
-        if not _is_file_name(name):
+        if not self._is_usable(name):
             return None
-        path = f"{name}{VIEW_SUFFIX}"
+        path = _locate_view(name)
         try:
             return View.decode(self.storage.read(path))
         except FileNotFoundError:
@@ -297,7 +303,7 @@ class Catalog:
             InvalidInputError: no view can have that name.
         """
         self.check_name(name)
-        path, data = f"{name}{VIEW_SUFFIX}", view.encode()
+        path, data = _locate_view(name), view.encode()
         if not replaces:
             return self.storage.put_if_absent(path, data)
         self.storage.put(path, data)
@@ -305,34 +311,42 @@ class Catalog:
 
     def drop_view(self, name: str) -> None:
         """Remove a view if it exists."""
-        self.storage.delete(f"{name}{VIEW_SUFFIX}")
+        self.storage.delete(_locate_view(name))
 
     def _is_usable(self, name: str) -> bool:
-        return _is_file_name(name) and (self.storage.backend.scheme == "file" or _IN_URLS.isdisjoint(name))
+        """Return whether a table or view may have a name, and be in its schema."""
+        parsed = TableName.parse(name)
+        return self.schemas.is_usable(parsed.table) and self.schemas.may_exist(parsed.schema)
 
-    def _list_names(self, suffix: str, *, directories: bool) -> tuple[str, ...]:
-        found = self._list_entries(suffix, directories=directories)
+    def _list_names(self, schema: str | None, suffix: str, *, directories: bool) -> tuple[TableName, ...]:
+        schemas = self.schema_names() if schema is None else (schema,)
+        list_names = partial(self._list_names_of, suffix, directories=directories)
+        found = self.storage.each(list_names, schemas) if len(schemas) > 1 else map(list_names, schemas)
+        return tuple(sorted(name for names in found for name in names))
+
+    def _list_names_of(self, suffix: str, schema: str, *, directories: bool) -> tuple[TableName, ...]:
+        found = self._list_entries(schema, suffix, directories=directories)
         if not directories or self.storage.backend.scheme != "file":
             return tuple(filter(self._is_usable, found))
         # A directory may be on its way to become a table, or be left of one; asking is cheap only here.
-        are_tables = self.storage.exists(*(f"{name}{suffix}/{VERSIONS}" for name in found))
+        are_tables = self.storage.exists(*(f"{name.directory}/{VERSIONS}" for name in found))
         return tuple(name for name, is_table in zip(found, are_tables, strict=True) if is_table)
 
-    def _list_entries(self, suffix: str, *, directories: bool) -> tuple[str, ...]:
+    def _list_entries(self, schema: str, suffix: str, *, directories: bool) -> tuple[TableName, ...]:
+        if not self.schemas.may_exist(schema):
+            return ()
         return tuple(
-            entry.name.removesuffix(suffix)
-            for entry in self.storage.list()
+            TableName(entry.name.removesuffix(suffix), schema)
+            for entry in self.storage.list("" if schema == MAIN_SCHEMA else schema)
             if entry.name.endswith(suffix) and entry.is_dir == directories and entry.name != suffix
         )
 
-    def _build_unknown_error(self, name: str) -> NotFoundError:
-        names = self.names()
+    def _build_unknown_error(self, name: TableName) -> NotFoundError:
+        names = self.names(name.schema)
         close = difflib.get_close_matches(name, names, n=3)
         hint = f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(names) or 'none'}"
         return NotFoundError(f"table {name!r} does not exist in {self.storage.uri}: {hint}")
 
 
-def _is_file_name(name: str) -> bool:
-    if not name or name in (".", "..") or len(name.encode()) > MAX_NAME_BYTES:
-        return False
-    return "/" not in name and "\0" not in name
+def _locate_view(name: str) -> str:
+    return f"{TableName.parse(name).path}{VIEW_SUFFIX}"

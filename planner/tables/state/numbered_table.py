@@ -12,6 +12,7 @@ import pyarrow as pa
 from execnodes.node import ROW_ADDRESS
 from execnodes.storage.source import LanceSource, StoredColumn
 from memwal.errors import UnsupportedError
+from memwal.storage.table_names import TableName
 from planner.predicates.pruning import RegionAssignments
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.decoded_columns import StoredColumns
@@ -24,15 +25,16 @@ _SUFFIX: Final = "/rows"
 """No table is called so: names have no slash."""
 
 
-def name_numbered(table: str) -> str:
+def name_numbered(name: TableName) -> TableName:
     """Return the name under which statements read a table with `ROW_NUMBER`."""
-    return f"{table}{_SUFFIX}"
+    return TableName(f"{name.table}{_SUFFIX}", name.schema)
 
 
-def split_numbered(name: str) -> tuple[str, bool]:
+def split_numbered(name: str) -> tuple[TableName, bool]:
     """Return the table that a name means, and whether its rows are numbered."""
-    plain = name.removesuffix(_SUFFIX)
-    return plain, plain != name
+    parsed = TableName.parse(name)
+    plain = parsed.table.removesuffix(_SUFFIX)
+    return (parsed, False) if plain == parsed.table else (TableName(plain, parsed.schema), True)
 
 
 class NumberedTable(Table):

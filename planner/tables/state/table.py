@@ -18,6 +18,7 @@ from memwal.errors import NotFoundError, PreconditionError
 from memwal.regions.manifest import FlushedGeneration, RegionManifest
 from memwal.regions.wal import WalEntry
 from memwal.storage.files import VERSIONS, FileIdentity, Storage
+from memwal.storage.table_names import TableName
 from memwal.writing import OwnTail, TableWriter, WriteOptions
 from planner.predicates.pruning import RegionAssignments
 from planner.tables.sources.base_table import BaseTable, ManifestFile, open_base_table
@@ -59,7 +60,7 @@ class Table:
         writing: WriteOptions | None = None,
         own_tails: OwnTails | None = None,
     ) -> None:
-        self.name = name
+        self.name = TableName.parse(name)
         self.storage = storage
         self.cache = cache
         self.columns = columns

@@ -25,7 +25,6 @@ from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
 from planner.sql.dialects.translate import NATIVE
-from planner.sql.tokens import quote
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.table import Table
 from planner.writes.ddl.rules.changes import (
@@ -89,7 +88,7 @@ class AddColumn:
         """Refuse a default where there are rows, which would have NULL all the same."""
         if DEFAULT not in (self.field.metadata or {}):
             return
-        if find_rows(f"SELECT 1 FROM {quote(table.name)} LIMIT 1").num_rows:  # noqa: S608 - quoted
+        if find_rows(f"SELECT 1 FROM {table.name.sql} LIMIT 1").num_rows:  # noqa: S608 - quoted
             name = self.field.name
             msg = (
                 f"column {name!r} can't be added with a DEFAULT, since table {table.name!r} has rows, which "
@@ -346,7 +345,7 @@ def prepare_alter(
     Raises:
         LanceGatewayError: the statement is invalid.
     """
-    reader = Reader.of(sql, "ALTER")
+    reader = Reader.of(sql, settings.schema, "ALTER")
     what = reader.choose("what is altered", "TABLE", "VIEW", "INDEX")
     if what == "INDEX":
         raise reader.unsupported_error(

@@ -1,4 +1,4 @@
-"""``CREATE ..``, and views, which are files named ``<name>.view.sql``."""
+"""``CREATE ..``, schemas, and views, which are files named ``<name>.view.sql``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from memwal.creating import table_exists
 from memwal.errors import AlreadyExistsError, InvalidInputError
+from memwal.storage.table_names import TableName
 from planner.access.rights import Access
 from planner.access.visible_catalog import SecuredTable, VisibleCatalog
 from planner.binding.bind import bind
@@ -13,11 +14,16 @@ from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
 from planner.sql.dialects.translate import NATIVE
-from planner.sql.tokens import quote
 from planner.tables.state.catalog import View
 from planner.writes.ddl.create_table import prepare_create_table
 from planner.writes.ddl.indexes import prepare_create_index
-from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, check_may_create
+from planner.writes.ddl.statement import (
+    DONE,
+    PreparedDefinition,
+    Reader,
+    check_may_create,
+    check_may_write_schema,
+)
 from planner.writes.ddl.tags import prepare_create_tag
 from planner.writes.dml.prepared_write import WriteResult
 
@@ -28,7 +34,6 @@ _REFUSED = {
     "EXTERNAL": "External tables are not offered: put the data into a table of this catalog",
     "UNLOGGED": "Tables without a log are not offered: SET durable_writes = false is the faster, weaker way",
     "MATERIALIZED": "Materialized views are not offered: CREATE TABLE .. AS SELECT keeps a result",
-    "SCHEMA": "There is one schema: 'main'",
     "DATABASE": "There is one catalog: 'lance'",
     "FUNCTION": "Functions can't be made",
     "SEQUENCE": "Sequences are not offered",
@@ -44,36 +49,39 @@ def prepare_create(
     Raises:
         LanceGatewayError: the statement is invalid.
     """
-    reader = Reader.of(sql, "CREATE")
+    reader = Reader.of(sql, settings.schema, "CREATE")
     replaces = reader.take("OR", "REPLACE")
     if reader.word in ("LOCAL", "GLOBAL") and reader.next_word in ("TEMP", "TEMPORARY"):
         reader.at += 1
     if reader.word in _REFUSED:
         raise reader.unsupported_error(f"{_REFUSED[reader.word]}; it stands")
-    what = reader.choose("what is created", "TABLE", "VIEW", "INDEX", "TAG")
+    what = reader.choose("what is created", "TABLE", "VIEW", "INDEX", "SCHEMA", "TAG")
     if what == "TABLE":
         return prepare_create_table(engine, reader, settings, access, replaces=replaces)
     if what == "VIEW":
         return prepare_create_view(engine, reader, settings, access, replaces=replaces)
     if what == "TAG":
         return prepare_create_tag(engine, reader, access, replaces=replaces)
+    if what == "SCHEMA":
+        return prepare_create_schema(engine, reader, access, replaces=replaces)
     return prepare_create_index(engine, reader, access, replaces=replaces)
 
 
 class _CatalogWithView:
     """A catalog with one more view."""
 
-    def __init__(self, catalog: VisibleCatalog, name: str, select: str) -> None:
+    def __init__(self, catalog: VisibleCatalog, name: TableName, select: str) -> None:
         self._catalog = catalog
         self._name = name
         self._select = select
         self.names = catalog.names
+        self.has_schema = catalog.has_schema
         self.system_tables = catalog.system_tables
 
-    def find(self, name: str) -> SecuredTable | None:
+    def find(self, name: TableName) -> SecuredTable | None:
         return None if name == self._name else self._catalog.find(name)
 
-    def view_sql(self, name: str) -> str | None:
+    def view_sql(self, name: TableName) -> str | None:
         return self._select if name == self._name else self._catalog.view_sql(name)
 
 
@@ -106,9 +114,10 @@ def prepare_create_view(
         raise InvalidInputError(msg)
 
     def check() -> None:
-        engine.prepare(select, replace(settings, types="arrow"), access)
+        # Names without a schema are in the schema of the view, whoever reads it.
+        engine.prepare(select, replace(settings, types="arrow", schema=name.schema), access)
         # Binds a query of the view too, which finds a view that reads itself.
-        sql = f"SELECT * FROM {quote(name)}"  # noqa: S608 - quoted
+        sql = f"SELECT * FROM {name.sql}"  # noqa: S608 - quoted
         bind(sql, _CatalogWithView(engine.visible_catalog(access), name, select))
 
     check()
@@ -124,3 +133,31 @@ def prepare_create_view(
         return DONE
 
     return PreparedDefinition(reader.text.sql, create, name)
+
+
+def prepare_create_schema(
+    engine: QueryPlanner, reader: Reader, access: Access, *, replaces: bool
+) -> PreparedDefinition:
+    """Prepare CREATE SCHEMA, read up to SCHEMA.
+
+    Raises:
+        LanceGatewayError: the statement is invalid.
+    """
+    if replaces:
+        raise reader.unsupported_error("A schema is not replaced: DROP SCHEMA drops it; its name stands")
+    skips = reader.take("IF", "NOT", "EXISTS")
+    schema = reader.schema_name()
+    reader.expect_end()
+    schemas = engine.catalog.schemas
+    schemas.check_name(schema)
+    check_may_write_schema(engine, schema, access)
+
+    def create(_control: RunControl | None) -> WriteResult:
+        check_may_write_schema(engine, schema, access)
+        is_made = not schemas.exists(schema) and schemas.create(schema)
+        if not is_made and not skips:
+            msg = f"schema {schema!r} exists already: use IF NOT EXISTS to leave it"
+            raise AlreadyExistsError(msg)
+        return DONE
+
+    return PreparedDefinition(reader.text.sql, create, schema)

@@ -11,6 +11,7 @@ from memwal.creating import build_stored_schema, list_key_columns, list_not_null
 from memwal.creating.key_index import check_key_index, list_default_columns, list_wanted_columns
 from memwal.errors import InvalidInputError
 from memwal.rules import Constraint
+from memwal.storage.table_names import TableName
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
@@ -40,12 +41,12 @@ class _Definition:
         metadata: metadata of the schema.
     """
 
-    name: str
+    name: TableName
     mode: Mode
     columns: list[ColumnDefinition] = field(default_factory=list)
     primary_key: tuple[str, ...] = ()
     constraints: list[Constraint] = field(default_factory=list)
-    like: str | None = None
+    like: TableName | None = None
     options: dict[str, str] = field(default_factory=dict)
     metadata: dict[bytes, bytes] = field(default_factory=dict)
 
@@ -192,7 +193,8 @@ def _read_properties(reader: Reader, definition: _Definition) -> None:
 
 def _read_like_schema(engine: QueryPlanner, access: Access, definition: _Definition) -> pa.Schema:
     """Return the columns of another table; add key, key_index and regions unless the definition has them."""
-    secured = engine.visible_catalog(access).table(definition.like or "")
+    assert definition.like is not None  # noqa: S101 - the statement has LIKE
+    secured = engine.visible_catalog(access).table(definition.like)
     declared = secured.declared_schema
     required = list_not_null_columns(declared)
     base = secured.base

@@ -1,16 +1,24 @@
-"""``DROP TABLE | VIEW | INDEX | TAG [IF EXISTS] ..``."""
+"""``DROP TABLE | VIEW | INDEX | SCHEMA | TAG [IF EXISTS] ..``."""
 
 from __future__ import annotations
 
 from memwal.creating import delete_table, table_exists
-from memwal.errors import InvalidInputError
+from memwal.errors import InvalidInputError, PreconditionError
+from memwal.storage.schemas import RESERVED_SCHEMAS
+from memwal.storage.table_names import TableName
 from planner.access.rights import Access
-from planner.access.visible_catalog import unknown_table_error
+from planner.access.visible_catalog import unknown_name_error, unknown_schema_error, unknown_table_error
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
 from planner.writes.ddl.indexes import prepare_drop_index
-from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, check_may_create
+from planner.writes.ddl.statement import (
+    DONE,
+    PreparedDefinition,
+    Reader,
+    check_may_create,
+    check_may_write_schema,
+)
 from planner.writes.ddl.tags import prepare_drop_tag
 from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.statement.target import check_may_write, check_writable
@@ -19,7 +27,7 @@ from planner.writes.dml.statement.target import check_may_write, check_writable
 def prepare_drop(
     engine: QueryPlanner,
     sql: str,
-    settings: SessionSettings,  # noqa: ARG001 - same signature as other statements
+    settings: SessionSettings,
     access: Access,
 ) -> PreparedDefinition:
     """Prepare a DROP statement.
@@ -27,11 +35,13 @@ def prepare_drop(
     Raises:
         LanceGatewayError: the statement is invalid.
     """
-    reader = Reader.of(sql, "DROP")
-    what = reader.choose("what is dropped", "TABLE", "VIEW", "INDEX", "TAG")
+    reader = Reader.of(sql, settings.schema, "DROP")
+    what = reader.choose("what is dropped", "TABLE", "VIEW", "INDEX", "SCHEMA", "TAG")
     if_exists = reader.take("IF", "EXISTS")
     if what == "INDEX":
         return prepare_drop_index(engine, reader, access, if_exists=if_exists)
+    if what == "SCHEMA":
+        return _prepare_drop_schema(engine, reader, access, if_exists=if_exists)
     if what == "TAG":
         return prepare_drop_tag(engine, reader, access, if_exists=if_exists)
     name = reader.table("a table" if what == "TABLE" else "a view")
@@ -56,7 +66,7 @@ def prepare_drop(
     return PreparedDefinition(sql, drop, name)
 
 
-def drop_table(engine: QueryPlanner, name: str) -> None:
+def drop_table(engine: QueryPlanner, name: TableName) -> None:
     """Drop a table: remove it from the catalog and delete its files.
 
     Raises:
@@ -67,13 +77,13 @@ def drop_table(engine: QueryPlanner, name: str) -> None:
     storage = catalog.locate_table(name)
     catalog.forget(name)
     if not table_exists(storage):
-        raise unknown_table_error(name, catalog.names())
+        raise unknown_table_error(name, catalog.names(name.schema))
     delete_table(storage)
     # Another statement may have opened the table while it was being deleted.
     catalog.forget(name)
 
 
-def _has_table(engine: QueryPlanner, access: Access, name: str) -> bool:
+def _has_table(engine: QueryPlanner, access: Access, name: TableName) -> bool:
     """Whether the principal sees a table of that name.
 
     Raises:
@@ -87,7 +97,7 @@ def _has_table(engine: QueryPlanner, access: Access, name: str) -> bool:
 
 
 def _prepare_drop_view(
-    engine: QueryPlanner, reader: Reader, access: Access, name: str, *, if_exists: bool
+    engine: QueryPlanner, reader: Reader, access: Access, name: TableName, *, if_exists: bool
 ) -> PreparedDefinition:
     def check() -> bool:
         visible = engine.visible_catalog(access)
@@ -97,7 +107,7 @@ def _prepare_drop_view(
                 raise InvalidInputError(msg)
             if if_exists:
                 return False
-            raise unknown_table_error(name, visible.names())
+            raise unknown_name_error(name, visible)
         check_may_create(engine, name, access)
         return True
 
@@ -109,3 +119,49 @@ def _prepare_drop_view(
         return DONE
 
     return PreparedDefinition(reader.text.sql, drop, name)
+
+
+def _prepare_drop_schema(
+    engine: QueryPlanner, reader: Reader, access: Access, *, if_exists: bool
+) -> PreparedDefinition:
+    """Prepare DROP SCHEMA, read up to SCHEMA [IF EXISTS]."""
+    schema = reader.schema_name()
+    cascades = reader.take("CASCADE")
+    if not cascades:
+        reader.take("RESTRICT")
+    reader.expect_end()
+    if schema in RESERVED_SCHEMAS:
+        msg = f"schema {schema!r} can't be dropped: every catalog has it"
+        raise InvalidInputError(msg)
+    catalog = engine.catalog
+
+    def check() -> bool:
+        """Return whether there is a schema to drop."""
+        if not engine.visible_catalog(access).has_schema(schema):
+            if if_exists:
+                return False
+            raise unknown_schema_error(schema)
+        check_may_write_schema(engine, schema, access)
+        names = catalog.names(schema)
+        if names and not cascades:
+            msg = (
+                f"schema {schema!r} has tables or views ({', '.join(names[:5])}{', ..' * (len(names) > 5)}): "
+                "add CASCADE to drop them too"
+            )
+            raise PreconditionError(msg)
+        for name in catalog.table_names(schema):  # before the first one is dropped
+            check_may_write(engine, name, access)
+        return True
+
+    check()
+
+    def drop(_control: RunControl | None) -> WriteResult:
+        if check():
+            for view in catalog.view_names(schema):
+                catalog.drop_view(view)
+            for name in catalog.table_names(schema):
+                drop_table(engine, name)
+            catalog.schemas.drop(schema)
+        return DONE
+
+    return PreparedDefinition(reader.text.sql, drop, schema)

@@ -21,6 +21,7 @@ from memwal.errors import (
     PreconditionError,
     UnsupportedError,
 )
+from memwal.storage.table_names import TableName
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
@@ -200,7 +201,7 @@ def prepare_drop_index(
     table_name = reader.table() if reader.take("ON") or reader.take("FROM") else None
     reader.expect_end()
 
-    def find() -> str | None:
+    def find() -> TableName | None:
         """Find the table that has the index; returns None if there is none and IF EXISTS is set."""
         owners = [table_name] if table_name is not None else _find_tables_with_index(engine, access, name)
         if table_name is not None:
@@ -266,7 +267,7 @@ def list_index_names(base: BaseTable) -> tuple[str, ...]:
     return tuple(index.name for index in base.indexes)
 
 
-def _find_tables_with_index(engine: QueryPlanner, access: Access, name: str) -> list[str]:
+def _find_tables_with_index(engine: QueryPlanner, access: Access, name: str) -> list[TableName]:
     tables = []
     visible = engine.visible_catalog(access)
     for table in visible.table_names():

@@ -11,7 +11,6 @@ from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
-from planner.sql.tokens import quote
 from planner.tables.state.table import Table
 from planner.writes.ddl.indexes import list_index_names
 from planner.writes.ddl.statement import PreparedDefinition, Reader, commit_change
@@ -40,7 +39,7 @@ _ANALYZED = pa.schema([("table_name", pa.string()), *((name, pa.int64()) for nam
 def prepare_optimize(
     engine: QueryPlanner,
     sql: str,
-    settings: SessionSettings,  # noqa: ARG001 - same signature as other statements
+    settings: SessionSettings,
     access: Access,
 ) -> PreparedDefinition:
     """Prepare OPTIMIZE, which compacts a base table, updates its indexes and builds those that its key lacks.
@@ -50,7 +49,7 @@ def prepare_optimize(
     Raises:
         LanceGatewayError: the statement is invalid.
     """
-    reader = Reader.of(sql, "OPTIMIZE")
+    reader = Reader.of(sql, settings.schema, "OPTIMIZE")
     reader.take("TABLE")
     name = reader.table()
     parts: tuple[str, ...] = ("COMPACT", "INDEXES")
@@ -112,13 +111,13 @@ def prepare_analyze(
     Raises:
         LanceGatewayError: the statement is invalid.
     """
-    reader = Reader.of(sql, "ANALYZE")
+    reader = Reader.of(sql, settings.schema, "ANALYZE")
     reader.take("TABLE")
     name = reader.table()
     reader.expect_end()
     check_may_write(engine, name, access)
     # Counting computes which rows are superseded, which later scans reuse.
-    count = engine.prepare(f"SELECT count(*) FROM {quote(name)}", settings, access)  # noqa: S608 - quoted
+    count = engine.prepare(f"SELECT count(*) FROM {name.sql}", settings, access)  # noqa: S608 - quoted
 
     def analyze(control: RunControl | None) -> WriteResult:
         check_may_write(engine, name, access)

@@ -13,11 +13,13 @@ from memwal.base import versions
 from memwal.base.table_place import keep_in_place
 from memwal.base.versions import Outcome
 from memwal.errors import InvalidInputError, NotFoundError, PermissionDeniedError
+from memwal.storage.table_names import CATALOG, TableName
 from planner.access.rights import Access
+from planner.access.visible_catalog import unknown_schema_error
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.sql.statement_reader import StatementReader
-from planner.sql.tokens import QUOTED, STRING, tokenize
+from planner.sql.tokens import QUOTED, STRING, SqlText, tokenize
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.table import Table
 from planner.writes.dml.prepared_write import PreparedWrite, WriteResult
@@ -28,11 +30,25 @@ _NO_COLUMNS = pa.schema([])
 
 
 class Reader(StatementReader):
-    """Reads statements that define tables, views and indexes."""
+    """Reads statements that define tables, views and indexes.
+
+    Args:
+        text: tokens of the statement.
+        schema: of names without one.
+    """
+
+    def __init__(self, text: SqlText, schema: str) -> None:
+        super().__init__(text)
+        self.schema = schema
 
     @staticmethod
-    def of(sql: str, *words: str) -> Reader:
+    def of(sql: str, schema: str, *words: str) -> Reader:
         """Return a reader behind the first words of a statement.
+
+        Args:
+            sql: the statement.
+            schema: of names without one.
+            words: the first words.
 
         Raises:
             LanceGatewayError: the text can't be tokenized, has parameters, or begins with other words.
@@ -41,7 +57,7 @@ class Reader(StatementReader):
         for index, word in enumerate(text.words):
             if word in {"?", "$"}:
                 raise text.error(index, "Statements that define tables take no parameters; one stands")
-        reader = Reader(text)
+        reader = Reader(text, schema)
         reader.expect(*words)
         return reader
 
@@ -63,13 +79,25 @@ class Reader(StatementReader):
         hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(words)}"
         raise self.error(f"Expected {what} ({hint})")
 
-    def table(self, what: str = "a table") -> str:
-        """Take the name of a table or view, optionally qualified.
+    def table(self, what: str = "a table", schema: str | None = None) -> TableName:
+        """Take the name of a table or view, which without a schema is in one, or in that of the session.
 
         Raises:
-            LanceGatewayError: no name is next, or the schema does not exist.
+            LanceGatewayError: no name is next, or the catalog does not exist.
         """
-        return resolve_table_name(self.read_qualified_name(f"The name of {what}"))
+        return resolve_table_name(self.read_qualified_name(f"The name of {what}"), schema or self.schema)
+
+    def schema_name(self) -> str:
+        """Take the name of a schema, optionally with that of the catalog.
+
+        Raises:
+            LanceGatewayError: no name is next, or the catalog does not exist.
+        """
+        *qualifiers, schema = self.read_qualified_name("The name of a schema")
+        if qualifiers not in ([], [CATALOG]):
+            msg = f"Catalog {'.'.join(qualifiers)!r} does not exist; the only one is {CATALOG!r}"
+            raise NotFoundError(msg)
+        return schema
 
     def string(self, what: str) -> str:
         """Take a string literal."""
@@ -122,12 +150,13 @@ class Reader(StatementReader):
         raise self.error(f"Expected the value of option {name}: a text in single quotes, a number, or a word")
 
 
-def check_may_create(engine: QueryPlanner, name: str, access: Access) -> None:
+def check_may_create(engine: QueryPlanner, name: TableName, access: Access) -> None:
     """Check that the principal may create a table or view of a name, which may exist or not.
 
     Raises:
         PermissionDeniedError: the principal may not; does not reveal whether the name exists.
         PreconditionError: the gateway is read-only.
+        NotFoundError: the schema does not exist.
         InvalidInputError: the name is not valid.
     """
     engine.catalog.check_name(name)
@@ -135,6 +164,8 @@ def check_may_create(engine: QueryPlanner, name: str, access: Access) -> None:
     if rights is None or not access.can_write(name) or not rights.is_unrestricted:
         msg = f"user {access.user!r} may not make a table or view {name!r}: an administrator must grant it"
         raise PermissionDeniedError(msg)
+    if not engine.catalog.schemas.exists(name.schema):
+        raise unknown_schema_error(name.schema)
     check_writable(engine, name)
 
 
@@ -149,6 +180,22 @@ def check_column(base: BaseTable, column: str) -> None:
         hint = f"did you mean {' or '.join(close)}?" if close else f"it has {', '.join(base.schema.names)}"
         msg = f"table {base.name!r} has no column {column!r}: {hint}"
         raise NotFoundError(msg)
+
+
+def check_may_write_schema(engine: QueryPlanner, schema: str, access: Access) -> None:
+    """Check that the principal may create or drop a schema, which may exist or not.
+
+    Raises:
+        PermissionDeniedError: the principal may not; does not reveal whether the schema exists.
+        PreconditionError: the gateway is read-only.
+    """
+    if not access.covers_schema(schema, to_write=True):
+        msg = (
+            f"user {access.user!r} may not make or drop schema {schema!r}: an administrator must grant "
+            f"writing of {schema + '.*'!r}"
+        )
+        raise PermissionDeniedError(msg)
+    check_writable(engine, schema)
 
 
 def commit_change(table: Table, what: str, change: Callable[[Any], Outcome]) -> Outcome:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError
 from memwal.rules import DefaultValues
+from memwal.storage.table_names import TableName
 from memwal.writing import Changes, PartlyWrittenError, WriteReceipt
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
@@ -152,7 +153,7 @@ class PreparedIngest:
     settings: SessionSettings
 
     @property
-    def target(self) -> str:
+    def target(self) -> TableName:
         """Name of the table."""
         return self.write_target.name
 
@@ -210,7 +211,7 @@ class PreparedIngest:
 
 
 def prepare_ingest(
-    engine: QueryPlanner, table: str, schema: pa.Schema, settings: SessionSettings, access: Access
+    engine: QueryPlanner, table: TableName, schema: pa.Schema, settings: SessionSettings, access: Access
 ) -> PreparedIngest:
     """Prepare a bulk load; columns of the stream match the table's by name.
 
@@ -224,7 +225,7 @@ def prepare_ingest(
     Raises:
         LanceGatewayError: the table can't be written, or the columns don't fit it.
     """
-    target = find_target(ReadSession(engine, settings, access), (table,))
+    target = find_target(ReadSession(engine, settings, access), (table.schema, table.table))
     columns, known = tuple(schema.names), frozenset(target.schema.names)
     unknown = [name for name in columns if name not in known]
     if unknown:

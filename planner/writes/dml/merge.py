@@ -191,7 +191,7 @@ def prepare_merge(
     session = ReadSession(engine, settings, access)
     target = find_target(session, text.target)
     target.check_rewritable("MERGE")
-    name = text.alias or target.name
+    name = text.alias or target.name.table
     if name == text.source_name:
         msg = f"table and source of a MERGE are both called {name!r}: give one of them another name with AS"
         raise InvalidInputError(msg)
@@ -302,7 +302,7 @@ def splice_join(
             _add_guard(splice, clause, target, alias, source_name)
             splice.add(" THEN (").copy(part).add(f") END AS {quote(clause.prefix + column)}")
     _append(splice.add(" FROM (SELECT *, TRUE AS ").add(quote(SOURCE_MARK)).add(" FROM "), source)
-    splice.add(f") AS {quote(source_name)} {_join_type(clauses)} {quote(target.read_name)} AS {alias} ON (")
+    splice.add(f") AS {quote(source_name)} {_join_type(clauses)} {target.relation(name)} ON (")
     return _append(splice, condition).add(")")
 
 

@@ -145,7 +145,7 @@ def prepare_conflict(
             raise statement.reader(token).unsupported_error(message)
     if text.action is not OnConflict.UPDATE:
         return Conflict(text.action, session, target)
-    name = alias or target.name
+    name = alias or target.name.table
     assignments = read_assignments(statement, text.assignments, frozenset({name}))
     columns = prepare_set_columns(statement, target, assignments)
     all_columns = SetColumns(target, source_columns=tuple(target.schema.names))

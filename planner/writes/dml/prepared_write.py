@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError
+from memwal.storage.table_names import TableName
 from memwal.writing import Changes, FencedError, TableWriter, WriteReceipt
 from planner.bridge.plain_types import plain_type
 from planner.bridge.run_control import RunControl
@@ -277,7 +278,7 @@ class PreparedRows(PreparedWrite):
     is_transactional = True
 
     @property
-    def target(self) -> str:
+    def target(self) -> TableName:
         """Name of the table."""
         return self.write_target.name
 

@@ -60,7 +60,7 @@ def prepare_update(
     reader.expect_end()
     target = find_target(session, parts)
     target.check_rewritable("UPDATE")
-    name = alias or target.name
+    name = alias or target.name.table
     found = read_assignments(statement, assignments, frozenset({name}))
     directly = Shortcut.LITERAL_VALUES in settings.shortcuts
     columns = prepare_set_columns(statement, target, found, directly=directly)
@@ -98,7 +98,7 @@ def prepare_delete(
     target = find_target(session, parts)
     if answer:
         target.check_rewritable("DELETE .. RETURNING")
-    name = alias or target.name
+    name = alias or target.name.table
     wanted = target.read_schema.names if answer else target.place_columns
     columns = SetColumns(target)
     rows = _find_rows(session, statement, target, name, wanted, columns, common_tables, others, condition)
@@ -156,7 +156,7 @@ def _find_rows(
         splice = Splice(statement).copy(common_tables).add(" SELECT ")
         splice.add(", ".join([f"{quote(name)}.{quote(one)}" for one in wanted]))
         columns.add_to(splice, _SET)
-        splice.add(f" FROM {quote(target.read_name)} AS {quote(name)}")
+        splice.add(f" FROM {target.relation(name)}")
         if others:
             splice.add(", ").copy(others)
         if condition:

@@ -168,7 +168,7 @@ def test_a_principal_has_one_access_while_the_policy_lasts() -> None:
         ("[roles.x]\ngrant = []", "roles.x.grant: there is no such key"),
         ("[roles.x]\ngrants = [{}]", "roles.x.grants.0.tables: it is missing"),
         ("[roles.x]\ngrants = [{ tables = [] }]", "roles.x.grants.0.tables: .*at least 1"),
-        ("[roles.x]\ngrants = [{ tables = [''] }]", "at least 1 character"),
+        ("[roles.x]\ngrants = [{ tables = [''] }]", "a pattern is empty: name tables, such as"),
         ("[roles.x]\ngrants = [{ tables = ['t'], rows = '' }]", r"grants.0.rows: .*it is empty"),
         ("[roles.x]\ngrants = [{ tables = ['t'], rows = 'a =' }]", "grants.0.rows: .*does not parse"),
         ("[roles.x]\ngrants = [{ tables = ['t'], masks = { c = '' } }]", "grants.0.masks.c: .*it is empty"),

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import lance
 import pyarrow as pa
 import pytest
 from prompt_toolkit.application import create_app_session
@@ -30,6 +31,7 @@ from gateway.cli.shell import (
     split_statements,
 )
 from memwal.errors import InvalidInputError, NotFoundError
+from memwal.storage.table_names import TableName
 from tests.gateway.conftest import serving
 
 PROGRAM = str(Path(sys.executable).with_name("lance-gateway"))
@@ -381,4 +383,17 @@ def test_the_client_refuses_an_address_that_is_none() -> None:
 
 def test_the_client_names_the_tables_there_are(uri: str) -> None:
     with GatewayClient(uri) as client, pytest.raises(NotFoundError, match=r"'nowhere'.*orders"):
-        client.read_schema("nowhere")
+        client.read_schema(TableName("nowhere"))
+
+
+def test_tables_of_schemas_are_listed_and_described(tmp_path: Path) -> None:
+    for schema, column in (("", "a"), ("sales", "b")):
+        lance.write_dataset(pa.table({column: [1]}), tmp_path / schema / "t.lance")
+    with serving(tmp_path) as server, GatewayClient(f"grpc://127.0.0.1:{server.port}") as client:
+        shell = Shell(client, io.StringIO(), io.StringIO())
+        shell.execute(r"\dt")
+        assert "sales.t" in _said(shell)
+        for line, shown in ((r"\d sales.t", "b"), (r"\d t", "a"), (r"\set schema sales", ""), (r"\d t", "b")):
+            shell.output = io.StringIO()
+            shell.execute(line)
+            assert shown in _said(shell), (line, _complained(shell))

@@ -140,7 +140,7 @@ def test_local_locations_may_be_relative_or_file_uris(tmp_path: Path, monkeypatc
     [
         ("", InvalidInputError, "empty"),
         ("s3:///t.lance", InvalidInputError, "names no bucket"),
-        ("gs://bucket/t.lance", UnsupportedError, "'gs' is not supported; use a local path, s3://"),
+        ("ftp://bucket/t.lance", UnsupportedError, "'ftp' is not supported; use a local path, s3://"),
         ("s3+ddb:///t.lance?ddbTableName=commits", InvalidInputError, "names no bucket"),
         (
             "s3+ddb://bucket/t.lance",

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
-from memwal.storage.backends import S3Backend
+from memwal.storage.backends import ObjectBackend
 from memwal.writing import Changes, FencedError, OpenTable, TableWriter
 from tests.memwal.writing.conftest import until
 from tests.memwal.writing.reading import log, rows_by_key
@@ -57,7 +57,7 @@ def test_a_block_that_lost_its_region_does_not_write(stored: WrittenTable, writi
 def test_a_table_is_known_by_its_mark(
     stored: WrittenTable, monkeypatch: pytest.MonkeyPatch, s3_location: tuple[str, dict[str, str]]
 ):
-    monkeypatch.setattr(S3Backend, "identity_seconds", 0.001)
+    monkeypatch.setattr(ObjectBackend, "identity_seconds", 0.001)
     opened, again = OpenTable.open("t", stored.storage), OpenTable.open("t", stored.storage)
     stored.dataset.update_config({"one": "more"})
     stored.dataset.cleanup_old_versions(older_than=timedelta(0), retain_versions=1)

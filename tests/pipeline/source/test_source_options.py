@@ -86,8 +86,9 @@ def test_secrets_may_stand_in_the_environment(monkeypatch: pytest.MonkeyPatch) -
     [
         ({"table": "orders"}, 'SELECT "a" FROM "orders" WHERE x'),
         ({"table": 'Odd "Name"'}, 'SELECT "a" FROM "Odd ""Name""" WHERE x'),
-        ({"table": "system.queries"}, 'SELECT "a" FROM system."queries" WHERE x'),
-        ({"table": "lance.main.t.x"}, 'SELECT "a" FROM lance.main."t.x" WHERE x'),
+        ({"table": "system.queries"}, 'SELECT "a" FROM "system"."queries" WHERE x'),
+        ({"table": "lance.Sales.orders"}, 'SELECT "a" FROM "lance"."Sales"."orders" WHERE x'),
+        ({"table": 'sales."t.x"'}, 'SELECT "a" FROM "sales"."t.x" WHERE x'),
         ({"query": "SELECT 1 AS a; "}, 'SELECT "a" FROM (\nSELECT 1 AS a\n) AS q WHERE x'),
         ({"query": "-- why\nWITH c AS (SELECT 1) SELECT * FROM c -- end"}, None),
     ],

@@ -75,7 +75,7 @@ def test_statements_that_are_not_offered(sql: str, message: str):
         ("SELECT * FROM ordres", "Table 'ordres' does not exist; did you mean 'orders'"),
         ("SELECT * FROM ordres", "(tables and views: Orders, asks, both, dangling, items,"),
         ('SELECT * FROM ITEMS, "Items"', "Table 'Items' does not exist; did you mean 'items'?"),
-        ("SELECT * FROM other.orders", "Schema 'other' does not exist (asked for 'other.orders')"),
+        ("SELECT * FROM other.orders", "Schema 'other' does not exist: CREATE SCHEMA makes one"),
         ("SELECT * FROM spark.main.orders", "Catalog 'spark' does not exist; the only one is 'lance'"),
         ("SELECT * FROM orders WHERE id IN (SELECT id FROM zzz)", "Table 'zzz' does not exist (tables"),
         ("SELECT * FROM dangling", "View 'dangling': Table 'gone' does not exist"),

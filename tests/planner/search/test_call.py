@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
+from memwal.storage.table_names import MAIN_SCHEMA, TableName
 from planner.binding.bind import bind
 from planner.binding.bound_statement import BoundStatement
 from planner.binding.names import TableColumns
@@ -13,15 +14,18 @@ from planner.sql.search_call import Parameter, SearchFunction
 class Names:
     """One table, `items`, and a view on it, `best`."""
 
-    def find(self, name: str) -> TableColumns | None:
+    def find(self, name: TableName) -> TableColumns | None:
         columns = pa.schema([("id", pa.int64()), ("body", pa.string())])
         return TableColumns(columns, ("id",)) if name == "items" else None
 
-    def view_sql(self, name: str) -> str | None:
+    def view_sql(self, name: TableName) -> str | None:
         return "SELECT id FROM lance_fts('items', 'body', 'fox')" if name == "best" else None
 
-    def names(self) -> tuple[str, ...]:
-        return ("best", "items")
+    def names(self, schema: str | None = None) -> tuple[TableName, ...]:
+        return (TableName("best"), TableName("items")) if schema in {None, MAIN_SCHEMA} else ()
+
+    def has_schema(self, schema: str) -> bool:
+        return schema == MAIN_SCHEMA
 
     def system_tables(self) -> tuple[str, ...]:
         return ("queries",)

@@ -70,6 +70,7 @@ def rows(engine: QueryEngine, sql: str, access: Access = FULL_ACCESS) -> list[di
 def test_tables(engine: QueryEngine, table: LsmTable) -> None:
     plain, readings = rows(engine, "SELECT * FROM system.tables ORDER BY table_name")
     assert plain == {
+        "table_schema": "main",
         "table_name": "plain",
         "base_version": 1,
         "base_rows": 2,
@@ -202,7 +203,7 @@ def test_they_are_listed_and_described(engine: QueryEngine) -> None:
     shown = [one["table_name"] for one in rows(engine, "SHOW TABLES") if one["table_schema"] == "system"]
     assert sorted(shown) == NAMES
     described = rows(engine, "DESCRIBE system.generations")
-    assert described[0] == {"column_name": "table_name", "data_type": "Utf8", "is_nullable": "YES"}
+    assert described[1] == {"column_name": "table_name", "data_type": "Utf8", "is_nullable": "YES"}
 
 
 def test_other_names_are_refused(engine: QueryEngine) -> None:

@@ -97,7 +97,7 @@ class Rule:
             return
         key = table.base().primary_key
         shown = ", ".join(map(quote, key)) or "1"
-        sql = f"SELECT {shown} FROM {quote(table.name)} WHERE {self.violation} LIMIT 1"  # noqa: S608 - quoted
+        sql = f"SELECT {shown} FROM {table.name.sql} WHERE {self.violation} LIMIT 1"  # noqa: S608 - quoted
         try:
             rows = find_rows(sql)
         except InvalidInputError as error:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from memwal.errors import AlreadyExistsError, InvalidInputError, LanceGatewayError, UnsupportedError
 from memwal.rules import Constraint, ConstraintKind
 from memwal.rules.expressions import evaluate_expressions, parse_expression
+from memwal.storage.table_names import TableName
 from planner.sql.standard.row_expressions import mend_expression
 from planner.writes.ddl.statement import Reader
 
@@ -158,7 +159,7 @@ def build_constraints(
 
 
 def _find_free_name(table: str, constraint: Constraint, taken: Collection[str]) -> str:
-    stem = "_".join([table, *constraint.columns, _SUFFIX[constraint.kind]])
+    stem = "_".join([TableName.parse(table).table, *constraint.columns, _SUFFIX[constraint.kind]])
     name, number = stem, 0
     while name in taken:
         number += 1

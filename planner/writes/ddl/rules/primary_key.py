@@ -82,11 +82,11 @@ class AddPrimaryKey:
     def _refuse_rows(self, table: Table, find_rows: FindRows) -> None:
         key = ", ".join(map(quote, self.columns))
         missing = " OR ".join(f"{quote(name)} IS NULL" for name in self.columns)
-        found = find_rows(f"SELECT {key} FROM {quote(table.name)} WHERE {missing} LIMIT 1")  # noqa: S608 - quoted
+        found = find_rows(f"SELECT {key} FROM {table.name.sql} WHERE {missing} LIMIT 1")  # noqa: S608 - quoted
         if found.num_rows:
             raise self._build_error(table, f"a row has {_format(found)}: give it a value, or delete it")
         found = find_rows(
-            f"SELECT {key}, count(*) AS {quote(_COUNT)} FROM {quote(table.name)} "  # noqa: S608 - quoted
+            f"SELECT {key}, count(*) AS {quote(_COUNT)} FROM {table.name.sql} "  # noqa: S608 - quoted
             f"GROUP BY {key} HAVING count(*) > 1 LIMIT 1"
         )
         if found.num_rows:

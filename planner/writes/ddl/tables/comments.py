@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from memwal.base.comments import encode_column_comment, encode_table_comment
 from memwal.errors import InvalidInputError
+from memwal.storage.table_names import TableName
 from planner.access.rights import Access
 from planner.access.visible_catalog import unknown_table_error
 from planner.bridge.run_control import RunControl
@@ -27,7 +28,7 @@ from planner.writes.dml.statement.target import check_may_write, check_writable,
 def prepare_comment(
     engine: QueryPlanner,
     sql: str,
-    settings: SessionSettings,  # noqa: ARG001 - same signature as other statements
+    settings: SessionSettings,
     access: Access,
 ) -> PreparedDefinition:
     """Prepare COMMENT ON.
@@ -35,14 +36,14 @@ def prepare_comment(
     Raises:
         LanceGatewayError: the statement is invalid.
     """
-    reader = Reader.of(sql, "COMMENT", "ON")
+    reader = Reader.of(sql, settings.schema, "COMMENT", "ON")
     what = reader.choose("what the comment is on", "TABLE", "VIEW", "COLUMN")
     column = ""
     if what == "COLUMN":
         *parts, column = reader.read_qualified_name("The name of a column, table.column,")
         if not parts:
             raise reader.error("A column is named with its table: write COMMENT ON COLUMN table.column IS ..")
-        name = resolve_table_name(parts)
+        name = resolve_table_name(parts, reader.schema)
     else:
         name = reader.table("a table" if what == "TABLE" else "a view")
     reader.expect("IS")
@@ -81,7 +82,7 @@ def prepare_comment(
 
 
 def _prepare_for_view(
-    engine: QueryPlanner, access: Access, name: str, comment: str | None
+    engine: QueryPlanner, access: Access, name: TableName, comment: str | None
 ) -> Callable[[RunControl | None], WriteResult]:
     def check() -> None:
         visible = engine.visible_catalog(access)

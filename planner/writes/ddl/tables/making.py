@@ -24,6 +24,7 @@ from memwal.creating.key_index import check_key_index, encode_key_index
 from memwal.errors import AlreadyExistsError, InvalidInputError, LanceGatewayError, UnavailableError
 from memwal.rules import Constraint, RowRules, build_row_rules
 from memwal.storage.files import Storage
+from memwal.storage.table_names import TableName
 from planner.tables.state.catalog import Catalog
 from planner.writes.ddl.options import read_table_options
 from planner.writes.ddl.tables.key_indexes import build_key_indexes
@@ -38,7 +39,7 @@ _ATTEMPTS: Final = 8
 
 def create_table(
     catalog: Catalog,
-    name: str,
+    name: TableName,
     schema: pa.Schema,
     primary_key: Sequence[str] = (),
     *,
@@ -118,7 +119,7 @@ class _Contents:
         rows: yields the first rows; None for a table without.
     """
 
-    name: str
+    name: TableName
     schema: pa.Schema
     key: tuple[str, ...]
     mem_wal: MemWalOptions | None
@@ -169,7 +170,7 @@ def _replace(catalog: Catalog, contents: _Contents, storage: Storage) -> bool:
     return bool(fragments)
 
 
-def _put_in_place(made: Storage, storage: Storage, name: str) -> None:
+def _put_in_place(made: Storage, storage: Storage, name: TableName) -> None:
     """Let the directory of a new table take the place of another one, which may have been dropped."""
     for _ in range(_ATTEMPTS):
         try:
@@ -185,11 +186,11 @@ def _put_in_place(made: Storage, storage: Storage, name: str) -> None:
     raise _contested_error(name)
 
 
-def _contested_error(name: str) -> UnavailableError:
+def _contested_error(name: TableName) -> UnavailableError:
     return UnavailableError(f"table {name!r} is made and dropped by others at the same time; retry")
 
 
-def _index_key(catalog: Catalog, name: str) -> None:
+def _index_key(catalog: Catalog, name: TableName) -> None:
     """Build the indexes of the key of a table that was created with rows; the table is there without, too."""
     try:
         build_key_indexes(catalog.table(name))
@@ -197,7 +198,7 @@ def _index_key(catalog: Catalog, name: str) -> None:
         logger.warning("table %r was created without an index on its key: %s", name, error)
 
 
-def _skip_existing(name: str, mode: Mode) -> bool:
+def _skip_existing(name: TableName, mode: Mode) -> bool:
     if mode == "skip":
         return False
     msg = f"table {name!r} exists already: use IF NOT EXISTS to leave it, or OR REPLACE to replace it"

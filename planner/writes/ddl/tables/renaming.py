@@ -16,8 +16,9 @@ from memwal.errors import (
     UnsupportedError,
 )
 from memwal.storage.files import MEM_WAL, Storage
+from memwal.storage.table_names import TableName
 from planner.access.rights import Access
-from planner.access.visible_catalog import unknown_table_error
+from planner.access.visible_catalog import unknown_name_error
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.tables.state.catalog import Catalog
@@ -30,7 +31,7 @@ _ATTEMPTS = 4
 
 
 def prepare_rename(
-    engine: QueryPlanner, reader: Reader, access: Access, name: str, *, what: str, if_exists: bool
+    engine: QueryPlanner, reader: Reader, access: Access, name: TableName, *, what: str, if_exists: bool
 ) -> PreparedDefinition:
     """Prepare RENAME TO, read up to the new name.
 
@@ -45,7 +46,8 @@ def prepare_rename(
     Raises:
         LanceGatewayError: the statement is invalid.
     """
-    new_name = reader.table(f"a {what.lower()}")
+    # Without a schema, it stays in that of the table.
+    new_name = reader.table(f"a {what.lower()}", schema=name.schema)
     reader.expect_end()
     check_writable(engine, name)
 
@@ -64,7 +66,7 @@ def prepare_rename(
 
 
 def _check(
-    engine: QueryPlanner, access: Access, name: str, new_name: str, *, what: str, if_exists: bool
+    engine: QueryPlanner, access: Access, name: TableName, new_name: TableName, *, what: str, if_exists: bool
 ) -> bool | None:
     """Return whether it is a view that is renamed; None if there is nothing to rename.
 
@@ -77,7 +79,7 @@ def _check(
         if not (visible.has_table(name) and table_exists(catalog.locate_table(name))):
             if if_exists:
                 return None
-            raise unknown_table_error(name, visible.names())
+            raise unknown_name_error(name, visible)
         if what == "VIEW":
             msg = f"{name!r} is a table: ALTER TABLE renames it"
             raise InvalidInputError(msg)
@@ -95,7 +97,7 @@ def _check(
     return is_view
 
 
-def rename_table(catalog: Catalog, name: str, new_name: str) -> None:
+def rename_table(catalog: Catalog, name: TableName, new_name: TableName) -> None:
     """Rename a table of a local root; rows that were acknowledged are in it before and after.
 
     Raises:
@@ -120,7 +122,7 @@ def rename_table(catalog: Catalog, name: str, new_name: str) -> None:
             catalog.forget(name)
 
 
-def _move(catalog: Catalog, source: Storage, target: Storage, new_name: str) -> bool:
+def _move(catalog: Catalog, source: Storage, target: Storage, new_name: TableName) -> bool:
     """Move a table; return False if there is one already, or files that are of none."""
     with reserve_place(source):
         for _ in range(_ATTEMPTS):
@@ -139,7 +141,7 @@ def _clear_remains(target: Storage) -> None:
         target.child(directory).delete_all()
 
 
-def _rename_view(catalog: Catalog, name: str, new_name: str) -> None:
+def _rename_view(catalog: Catalog, name: TableName, new_name: TableName) -> None:
     view = catalog.view(name)
     if view is None:
         raise NotFoundError(f"view {name!r} was renamed or dropped meanwhile")
@@ -148,13 +150,13 @@ def _rename_view(catalog: Catalog, name: str, new_name: str) -> None:
     catalog.drop_view(name)
 
 
-def _taken_error(name: str, new_name: str) -> AlreadyExistsError:
+def _taken_error(name: TableName, new_name: TableName) -> AlreadyExistsError:
     return AlreadyExistsError(
         f"{name!r} can't be renamed: {new_name!r} exists already; drop it first, or choose another name"
     )
 
 
-def _remains_error(name: str, target: Storage) -> UnavailableError:
+def _remains_error(name: TableName, target: Storage) -> UnavailableError:
     return UnavailableError(
         f"{name!r} can't be renamed: {target.uri} has files that are of no table. A table of that name is "
         "being made, or its making was cut short: retry, remove them, or choose another name"

@@ -150,7 +150,7 @@ def plan_key_rows(
     if columns.expressions or rest:
         splice = Splice(statement).add("SELECT ").add(", ".join(map(quote, wanted)))
         columns.add_to(splice, prefix)
-        splice.add(f" FROM {quote(target.name)} AS {quote(name)} WHERE TRUE")
+        splice.add(f" FROM {target.relation(name)} WHERE TRUE")
         for part in rest:
             splice.add(" AND ").copy(part)
         computed = splice.build()
@@ -276,7 +276,7 @@ def _scan_for_keys(
 ) -> pa.Table:
     """Read the rows by one scan of the table, which is cheaper than very many lookups."""
     names = list(dict.fromkeys((*target.key, *columns)))
-    sql = f"SELECT {', '.join(map(quote, names))} FROM {quote(target.name)}"  # noqa: S608 - quoted names
+    sql = f"SELECT {', '.join(map(quote, names))} FROM {target.name.sql}"  # noqa: S608 - quoted names
     reader = session.engine.prepare(sql, session.settings, session.access).execute((), None, control)
     wanted = keys.cast(pa.schema([reader.schema.field(name) for name in target.key]))
     matches = [reader.schema.empty_table()]

@@ -9,6 +9,7 @@ import pyarrow as pa
 from datafusion import DataFrame
 
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError
+from memwal.storage.table_names import TableName
 from planner.binding.bind import bind
 from planner.binding.bound_statement import BoundStatement
 from planner.binding.names import TableColumns
@@ -23,8 +24,7 @@ from planner.plans.forms.multisets import MULTISETS, number_equal_rows
 from planner.plans.forms.planned_frame import PlannedFrame, plan_unique
 from planner.scans.settings import SessionSettings
 from planner.sql.statement_reader import NO_PART, Part, StatementReader
-from planner.sql.tokens import quote
-from planner.writes.dml.statement.target import Target
+from planner.writes.dml.statement.target import Target, name_relation
 from planner.writes.dml.statement.text import Splice, SplicedQuery, WriteText
 
 NO_COLUMNS = pa.schema([])
@@ -36,14 +36,18 @@ class _Tables:
     def __init__(self, schemas: Mapping[str, pa.Schema]) -> None:
         self._schemas = schemas
 
-    def find(self, name: str) -> TableColumns | None:
+    def find(self, name: TableName) -> TableColumns | None:
         return TableColumns(self._schemas[name]) if name in self._schemas else None
 
-    def view_sql(self, name: str) -> str | None:  # noqa: ARG002 - there are none
+    def view_sql(self, name: TableName) -> str | None:  # noqa: ARG002 - there are none
         return None
 
-    def names(self) -> tuple[str, ...]:
-        return tuple(self._schemas)
+    def names(self, schema: str | None = None) -> tuple[TableName, ...]:
+        names = map(TableName.parse, self._schemas)
+        return tuple(name for name in names if schema in {None, name.schema})
+
+    def has_schema(self, schema: str) -> bool:  # noqa: ARG002 - a table is missed, rather than its schema
+        return True
 
     def system_tables(self) -> tuple[str, ...]:
         return ()
@@ -270,7 +274,7 @@ def prepare_returning(
     """
     if not part:
         return Returning()
-    relation = quote(target.name) + ("" if alias is None else f" AS {quote(alias)}")
+    relation = name_relation(target.name, alias or target.name.table)
     splice = Splice(statement).add("SELECT ").copy(part).add(f" FROM {relation}")
     query = RowsQuery(splice.build(), {target.name: target.schema}, settings.type_set)
     return Returning(query, target.name, query.schema)

@@ -17,19 +17,17 @@ from memwal.errors import (
     UnsupportedError,
 )
 from memwal.rules import ColumnDefault
+from memwal.storage.table_names import CATALOG, TableName
 from memwal.stored_fields import is_blob
 from planner.access.rights import Access, TableAccess
-from planner.access.visible_catalog import SYSTEM_SCHEMA, SecuredTable, unknown_table_error
+from planner.access.visible_catalog import SYSTEM_SCHEMAS, SecuredTable, unknown_name_error
 from planner.plans.errors import schema_changed_error
 from planner.plans.query_planner import QueryPlanner
 from planner.sql.tokens import fold, quote
 from planner.tables.sources.base_table import BaseTable
-from planner.tables.state.catalog import CATALOG, SCHEMA
 from planner.tables.state.numbered_table import ROW_NUMBER, name_numbered
 from planner.tables.state.table import Table
 from planner.writes.dml.statement.text import ReadSession
-
-_NOT_WRITABLE = frozenset({SYSTEM_SCHEMA, "information_schema"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,13 +44,17 @@ class Target:
         required: columns that must not be NULL.
     """
 
-    name: str
+    name: TableName
     table: Table
     secured: SecuredTable
     base: BaseTable
     key: tuple[str, ...]
     schema: pa.Schema
     required: frozenset[str]
+
+    def relation(self, name: str) -> str:
+        """Return the table as a relation of a query that reads rows to change, and calls it by a name."""
+        return name_relation(self.read_name, name)
 
     @property
     def defaults(self) -> Mapping[str, ColumnDefault]:
@@ -83,7 +85,7 @@ class Target:
         return self.key or (ROW_NUMBER,)
 
     @property
-    def read_name(self) -> str:
+    def read_name(self) -> TableName:
         """Name under which statements read the rows that they change."""
         return self.name if self.key else name_numbered(self.name)
 
@@ -179,11 +181,20 @@ class Target:
         )
 
 
-def resolve_table_name(parts: Sequence[str]) -> str:
-    """Return the table's name in the catalog for a qualified name.
+def name_relation(table: TableName, name: str) -> str:
+    """Return a table as a relation of a query, which calls it by its own name or an alias."""
+    return table.sql if name == table.table else f"{table.sql} AS {quote(name)}"
+
+
+def resolve_table_name(parts: Sequence[str], schema: str) -> TableName:
+    """Return the table's name in the catalog.
+
+    Args:
+        parts: of the name in a statement.
+        schema: of names without one.
 
     Raises:
-        NotFoundError: the catalog or schema does not exist.
+        NotFoundError: the catalog does not exist.
         UnsupportedError: the schema is read-only.
         InvalidInputError: the name has too many parts.
     """
@@ -194,21 +205,19 @@ def resolve_table_name(parts: Sequence[str]) -> str:
     if len(qualifiers) == 2 and qualifiers[0] != CATALOG:
         msg = f"Catalog {qualifiers[0]!r} does not exist; the only one is {CATALOG!r}"
         raise NotFoundError(msg)
-    if qualifiers and qualifiers[-1] in _NOT_WRITABLE:
-        msg = f"{'.'.join(parts)} is a system table, which is only read: write to tables of schema {SCHEMA!r}"
+    full_name = TableName(name, qualifiers[-1] if qualifiers else schema)
+    if full_name.schema in SYSTEM_SCHEMAS:
+        msg = f"{full_name} is a system table, which is only read: write to tables of another schema"
         raise UnsupportedError(msg)
-    if qualifiers and qualifiers[-1] != SCHEMA:
-        msg = f"Schema {qualifiers[-1]!r} does not exist; the only one is {SCHEMA!r}"
-        raise NotFoundError(msg)
-    return name
+    return full_name
 
 
-def has_table(engine: QueryPlanner, name: str, access: Access) -> bool:
+def has_table(engine: QueryPlanner, name: TableName, access: Access) -> bool:
     """Return whether a table exists for the principal, who may not be allowed to write it."""
     return access.of(name) is not None and engine.catalog.has_table(name)
 
 
-def check_may_write(engine: QueryPlanner, name: str, access: Access) -> TableAccess:
+def check_may_write(engine: QueryPlanner, name: TableName, access: Access) -> TableAccess:
     """Check that the principal may write to a table, change it or drop it.
 
     Args:
@@ -230,7 +239,7 @@ def check_may_write(engine: QueryPlanner, name: str, access: Access) -> TableAcc
         if rights is not None and engine.catalog.view_sql(name) is not None:
             msg = f"{name!r} is a view, which can't be written: write to the tables that it reads"
             raise UnsupportedError(msg)
-        raise unknown_table_error(name, engine.visible_catalog(access).names())
+        raise unknown_name_error(name, engine.visible_catalog(access))
     if not may_write:
         msg = f"user {access.user!r} may not write to table {name!r}: an administrator must grant it"
         raise PermissionDeniedError(msg)
@@ -265,7 +274,7 @@ def find_target(session: ReadSession, parts: Sequence[str]) -> Target:
     Raises:
         LanceGatewayError: the table does not exist, or can't be written.
     """
-    name = resolve_table_name(parts)
+    name = resolve_table_name(parts, session.settings.schema)
     catalog = session.engine.catalog
     rights = check_may_write(session.engine, name, session.access)
     table = catalog.table(name)

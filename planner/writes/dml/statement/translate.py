@@ -15,6 +15,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError
 
 from memwal.errors import InvalidInputError, UnsupportedError
+from memwal.storage.table_names import MAIN_SCHEMA
 from planner.sql.dialects import names
 from planner.sql.dialects.names import KnownNames
 from planner.sql.dialects.source import DialectSource, parse_statements
@@ -38,13 +39,14 @@ def is_dml(word: str, sql: str) -> bool:
     return word in _WORDS or (word in _MAYBE_QUERY and _WRITES.search(sql) is not None)
 
 
-def translate_dml(sql: str, dialect: str, known: KnownNames) -> str | None:
+def translate_dml(sql: str, dialect: str, known: KnownNames, schema: str = MAIN_SCHEMA) -> str | None:
     """Translate a statement that writes.
 
     Args:
         sql: text in the dialect.
         dialect: name of the dialect.
         known: names of the tables that exist; they decide about case in dialects that ignore it.
+        schema: of names without one.
 
     Returns:
         The translated text; None for a query.
@@ -55,7 +57,7 @@ def translate_dml(sql: str, dialect: str, known: KnownNames) -> str | None:
     """
     explain = _EXPLAIN.match(sql)
     if explain is not None:
-        text = translate_dml(sql[explain.end() :], dialect, known)
+        text = translate_dml(sql[explain.end() :], dialect, known, schema)
         return None if text is None else explain[0] + text
     with report_translation_errors(dialect):
         # sqlglot does not read REPLACE; of the same length, so that places stay as they are.
@@ -71,7 +73,7 @@ def translate_dml(sql: str, dialect: str, known: KnownNames) -> str | None:
             raise InvalidInputError(msg) if len(trees) != 1 else UnsupportedError(msg)
         (tree,) = trees
         _rewrite_expressions(tree)
-        return write_native(tree, source, *look_up_names(names.find_tables(tree), dialect, known))
+        return write_native(tree, source, *look_up_names(names.find_tables(tree, schema), dialect, known))
 
 
 def _rewrite_expressions(tree: exp.Expr) -> None:

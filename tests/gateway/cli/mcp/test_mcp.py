@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import lance
+import pyarrow as pa
 import pytest
 from anyio.from_thread import start_blocking_portal
 from argon2 import PasswordHasher
@@ -19,6 +21,9 @@ from typer.testing import CliRunner
 from gateway.auth.users import User, write_user
 from gateway.cli import app
 from gateway.cli.client import GatewayClient, Login
+from gateway.cli.mcp.answers import AnswerLimits
+from gateway.cli.mcp.server import Gateway
+from tests.gateway.conftest import serving
 from tests.support.ports import find_free_port
 from tests.support.servers import GatewayProcess
 
@@ -269,3 +274,14 @@ def test_without_the_package_the_command_says_what_to_install(monkeypatch: pytes
     told = CliRunner().invoke(app, ["mcp"])
     assert told.exit_code == 1
     assert "not installed: pip install 'lance-gateway[mcp]'" in told.output
+
+
+def test_tables_of_schemas_are_told_by_their_whole_names(tmp_path: Path) -> None:
+    for schema, rows in (("", [1]), ("sales", [1, 2])):
+        lance.write_dataset(pa.table({f"c{len(rows)}": rows}), tmp_path / schema / "t.lance")
+    with serving(tmp_path) as server, GatewayClient(f"grpc://127.0.0.1:{server.port}") as client:
+        tools = Gateway(lambda: client, AnswerLimits(10, 10_000))
+        assert [row["table_name"] for row in json.loads(tools.list_tables())["rows"]] == ["t", "sales.t"]
+        for name, count in (("t", 1), ("sales.t", 2)):
+            told = json.loads(tools.describe_table(name))
+            assert (told["columns"][0]["name"], told["base_table"]["rows"]) == (f"c{count}", count)

@@ -11,7 +11,7 @@ import pyarrow.fs
 import pytest
 
 from memwal.errors import InvalidInputError, NotFoundError, UnavailableError
-from memwal.storage.backends import S3Backend
+from memwal.storage.backends import ObjectBackend
 from planner.engine import QueryEngine
 from planner.scans.settings import ALL_SHORTCUTS, SessionSettings, Shortcut
 from planner.tables.sources.keys import LOOKUPS_BEFORE
@@ -195,7 +195,7 @@ def test_a_table_on_s3_is_known_by_the_entity_tag_of_its_manifest(
     def drop() -> None:
         files.delete_dir(f"{uri.removeprefix('s3://')}/t.lance")
 
-    monkeypatch.setattr(S3Backend, "identity_seconds", 0.0)
+    monkeypatch.setattr(ObjectBackend, "identity_seconds", 0.0)
     write(1)
     engine = QueryEngine(Catalog.open(uri, options))
     assert answer(engine, "SELECT * FROM t") == [(1, 1)]

@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import InvalidInputError, NotFoundError
+from pipeline.jobs.lake import Lake
 from planner.engine import QueryEngine, SessionSettings
 from planner.plans.scan_parts import ScanPart
 from planner.tables.state.catalog import Catalog
@@ -59,6 +60,40 @@ def test_a_forged_part_leads_to_no_other_table(
     message.snapshot.regions[0].generations.add(generation=99, path=path)
     with pytest.raises(InvalidInputError, match="not a directory below its region's"):
         query.execute_part(ScanPart.from_message(message)).read_all()
+
+
+def test_schemas_are_made_and_dropped(engine: QueryEngine, s3_location: tuple[str, dict[str, str]]):
+    def run(sql: str) -> None:
+        engine.prepare_statement(sql).execute()
+
+    run("CREATE SCHEMA s")
+    run("CREATE SCHEMA empty")
+    lance.write_dataset(
+        pa.table({"id": [7], "qty": [7]}), f"{s3_location[0]}/found/t.lance", storage_options=s3_location[1]
+    )
+    engine.storage.put("notes/t.txt", b"of another program")
+    run("CREATE TABLE s.t (id BIGINT PRIMARY KEY, qty BIGINT) WITH (region_by = 'bucket(id, 2)')")
+    run("INSERT INTO s.t SELECT id + 10, qty FROM t")
+    run("CREATE VIEW s.v AS SELECT * FROM t WHERE id > 11")
+    assert rows(engine, "SELECT * FROM s.t") == [(11, 0), (12, 20), (13, 0)]
+    assert (
+        rows(engine, "SELECT * FROM s.v")
+        == rows(engine, "SELECT * FROM v", schema="s")
+        == [(12, 20), (13, 0)]
+    )
+    assert rows(engine, "SELECT * FROM found.t") == [(7, 7)]
+    other = Catalog.open(*s3_location)
+    assert other.schema_names() == ("empty", "found", "main", "s")
+    assert other.names() == ("found.t", "s.t", "s.v", "t")
+    assert Lake.open(*s3_location).table_names() == ("found.t", "s.t", "t")
+    other.close()
+    with pytest.raises(NotFoundError, match="Schema 'notes' does not exist"):
+        engine.execute("SELECT * FROM notes.t")
+    run("DROP SCHEMA s CASCADE")
+    run("DROP SCHEMA empty")
+    assert engine.catalog.schema_names() == ("found", "main")
+    with pytest.raises(InvalidInputError, match="on object stores none of"):
+        engine.prepare_statement('CREATE SCHEMA "a%62"')
 
 
 @pytest.mark.parametrize("name", ["secret.lance#mine", "secret.lance?mine", "%73ecret", "50%25"])

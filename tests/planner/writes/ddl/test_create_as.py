@@ -9,6 +9,7 @@ import pytest
 
 from memwal.creating import list_key_columns
 from memwal.errors import AlreadyExistsError, InvalidInputError, LanceGatewayError
+from memwal.storage.table_names import TableName
 from planner.writes.ddl.tables.making import create_table
 
 Sql = Any
@@ -86,13 +87,13 @@ def test_of_two_that_write_rows_at_once_one_table_comes(root: Path, open_gateway
 
     def rows() -> Any:
         # While these rows are written, the other gateway makes its table.
-        assert create_table(second.engine.catalog, "t", schema, rows=lambda: batches(2))
+        assert create_table(second.engine.catalog, TableName("t"), schema, rows=lambda: batches(2))
         yield from batches(1)
 
     def batches(value: int) -> Any:
         yield pa.record_batch({"id": [value]}, schema=schema)
 
     with pytest.raises(AlreadyExistsError):
-        create_table(first.engine.catalog, "t", schema, rows=rows)
+        create_table(first.engine.catalog, TableName("t"), schema, rows=rows)
     assert first("SELECT * FROM t") == second("SELECT * FROM t") == [(2,)]
     assert len(list((root / "t.lance" / "data").iterdir())) == 1

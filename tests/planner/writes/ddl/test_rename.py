@@ -19,6 +19,7 @@ from memwal.errors import (
     UnavailableError,
     UnsupportedError,
 )
+from memwal.storage.table_names import TableName
 from memwal.writing.changes import OutcomeUnknownError
 from memwal.writing.region.claim import Claim
 from planner.writes.ddl.tables.renaming import rename_table
@@ -240,4 +241,4 @@ def test_a_table_that_went_meanwhile_is_told(filled: Sql) -> None:
     filled.engine.catalog.table("t").base()
     delete_table(filled.engine.catalog.locate_table("t"))
     with pytest.raises(NotFoundError):
-        rename_table(filled.engine.catalog, "t", "u")
+        rename_table(filled.engine.catalog, TableName("t"), TableName("u"))

@@ -56,7 +56,7 @@ Sql = Any
     ],
 )
 def test_names_of_types(text: str, kind: pa.DataType) -> None:
-    reader = Reader.of(text)
+    reader = Reader.of(text, "main")
     assert read_type(reader) == kind
     reader.expect_end()
 

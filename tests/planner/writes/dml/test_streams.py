@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
+from memwal.storage.table_names import TableName
 from memwal.writing import WriteReceipt
 from planner.access.rights import FULL_ACCESS
 from planner.bridge.run_control import RunControl
@@ -27,7 +28,7 @@ def numbers(rows: int, first: int = 0) -> pa.Table:
 
 
 def ingest(lake: Lake, rows: pa.Table, batch_rows: int = 1000) -> int:
-    prepared = prepare_ingest(lake.engine, "people", rows.schema, DEFAULT_SETTINGS, FULL_ACCESS)
+    prepared = prepare_ingest(lake.engine, TableName("people"), rows.schema, DEFAULT_SETTINGS, FULL_ACCESS)
     return prepared.execute(iter(rows.to_batches(batch_rows)), RunControl()).affected
 
 
@@ -154,7 +155,9 @@ class TestIngest:
 
     def test_rows_that_are_like_the_table_are_not_copied(self, lake: Lake) -> None:
         rows = pa.Table.from_pylist([{"id": 1, "name": "x", "age": 1, "score": 1.0}], PEOPLE)
-        prepared = prepare_ingest(lake.engine, "people", rows.schema, DEFAULT_SETTINGS, FULL_ACCESS)
+        prepared = prepare_ingest(
+            lake.engine, TableName("people"), rows.schema, DEFAULT_SETTINGS, FULL_ACCESS
+        )
         (made,) = prepared._read_rows(iter(rows.to_batches()))
         assert (
             made.column("id").chunk(0).buffers()[1].address == rows.column("id").chunk(0).buffers()[1].address

@@ -18,6 +18,7 @@ from memwal.errors import (
     UnsupportedError,
 )
 from memwal.storage.files import Storage
+from memwal.storage.table_names import TableName
 from memwal.writing import base_rows
 from pipeline.cleaning import Kind, clean
 from pipeline.jobs.lake import LakeTable
@@ -72,7 +73,7 @@ def both(
         lake.write(
             "CREATE TABLE visits (id BIGINT, page TEXT, seconds INT) WITH (region_by = 'bucket(id, 2)')"
         )
-        ingest = prepare_ingest(lake.engine, "visits", VISITS.schema, lake.settings, lake.access)
+        ingest = prepare_ingest(lake.engine, TableName("visits"), VISITS.schema, lake.settings, lake.access)
         ingest.execute(iter(VISITS.to_batches()), RunControl())
     else:
         write_visits(root, stable_row_ids=request.param == "stable row ids")
@@ -121,7 +122,7 @@ def test_statements_with_parameters(lake: Lake, tmp_path: Path) -> None:
 
 def test_a_stream_is_one_commit_and_appends_all_or_nothing(lake: Lake, tmp_path: Path) -> None:
     schema = pa.schema([("id", pa.int64()), ("page", pa.string())])
-    ingest = prepare_ingest(lake.engine, "visits", schema, lake.settings, lake.access)
+    ingest = prepare_ingest(lake.engine, TableName("visits"), schema, lake.settings, lake.access)
     batches = [pa.record_batch([[number], ["new"]], schema=schema) for number in range(300, 305)]
     version = lance.dataset(str(tmp_path / "visits.lance")).version
 
