@@ -60,6 +60,8 @@ _MICROSECONDS = (
     "instants before 1678 and after 2261 have no nanoseconds: give them microseconds, as in "
     "CAST(x AS TIMESTAMP(6)) or TIMESTAMP(6) '9999-12-31'"
 )
+_OWN_FIELD = re.compile(r', (?:\w+|"[^"]*")\."row#"(?=[,.]|$)')
+"""The column of row numbers (`planner.tables.state.numbered_table`) at the end of a list of fields."""
 _NEGATIVE_SIZE = re.compile(r"Internal error: array_resize: failed to convert size")
 
 
@@ -115,7 +117,7 @@ def translate_error(
         return bound.syntax_error(text)
     text = _PYTHON_ERROR.sub(r"\1", text)
     message = _PRIVATE_NAME.sub(lambda match: match[1] or match[2], text)
-    short = _WRAPPERS.sub("", message).strip()
+    short = _WRAPPERS.sub("", _OWN_FIELD.sub("", message)).strip()
     mismatch = _NO_SIGNATURE.match(short)
     if mismatch is not None:
         return InvalidInputError(_describe_mismatch(mismatch[1], mismatch[2]))

@@ -106,6 +106,13 @@ def test_does_what_duckdb_does(case: Case, both: tuple[Lake, duckdb.DuckDBPyConn
         assert ordered(by_index) == [row for row in everything if row["id"] == one]
 
 
+def test_an_unknown_column_is_named_beside_those_of_the_table(lake: Lake) -> None:
+    with pytest.raises(
+        InvalidInputError, match=r"Valid fields are visits.id, visits.page, visits.seconds\.$"
+    ):
+        lake.write("UPDATE visits SET page = 'x' WHERE nope = 1")
+
+
 def test_statements_with_parameters(lake: Lake, tmp_path: Path) -> None:
     assert lake.write("UPDATE visits SET page = $1 WHERE id = $2", "set", 2).affected == 2
     assert lake.write("DELETE FROM visits WHERE id < $1 RETURNING id + $2 AS n", 1, 40).rows.to_pylist() == [
