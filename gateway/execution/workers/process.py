@@ -342,6 +342,7 @@ class Lease:
             self.channel.send(request)
             while not self._is_over:
                 if not self.channel.is_ready(_LOOK_SECONDS):
+                    self.segments.ask_for_more()
                     cancelled_at = self._follow(control, cancelled_at)
                     continue
                 if cancelled_at is None and control.error is not None:

@@ -2,7 +2,8 @@
 
 Each channel has a few segments (anonymous files in memory). The first byte of a segment says whether the
 front process still uses it; the worker waits while all of them are in use, so a slow client holds back its
-statement, and the memory of a result is bounded.
+statement, and the memory of a result is bounded. Whoever collects batches uses all of them and waits for
+another one: the second byte says so, and the worker makes more.
 """
 
 import mmap
@@ -20,14 +21,17 @@ INLINE_BYTES = 32 << 10
 _HEADER_BYTES = 64
 _GRAIN = 1 << 20
 _MAX_BYTES = 48 << 20
-"""Of all segments of a channel; a larger batch has one for itself."""
+"""Of all segments of a channel, each time that the front process asks for more; a larger batch has one for
+itself."""
 KEPT_BYTES = 96 << 20
 """Of the segments that the channels of a worker keep between statements, all of them together: the system
 clears the pages of new ones, which takes longer than to copy a batch into them."""
 _WAIT_SECONDS = 0.0005
 # Passed along, since pyarrow reads the environment wherever it has to make them.
 _OPTIONS = pa.ipc.IpcWriteOptions()
+_STATE, _REQUEST = 0, 1  # Offsets in the header.
 _FREE, _IN_USE = 0, 1
+_NONE, _MORE = 0, 1
 
 
 @dataclass(slots=True)
@@ -37,7 +41,13 @@ class _Segment:
 
     @property
     def is_free(self) -> bool:
-        return self.memory[0] == _FREE
+        return self.memory[_STATE] == _FREE
+
+    def take_request(self) -> bool:
+        """Return whether more segments were asked for since the last time."""
+        was_asked = self.memory[_REQUEST] == _MORE
+        self.memory[_REQUEST] = _NONE
+        return was_asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +104,7 @@ class SegmentWriter:
     def __init__(self, kept: KeptBytes) -> None:
         self._kept = kept
         self._held = 0
+        self._limit = _MAX_BYTES
         self._segments: list[_Segment] = []
         self._dropped: list[int] = []
         self._next = 0
@@ -118,13 +129,14 @@ class SegmentWriter:
         with pa.ipc.new_stream(sink, batch.schema, options=_OPTIONS) as writer:
             writer.write_batch(batch)
         length = sink.tell()
-        segment.memory[0] = _IN_USE
+        segment.memory[_STATE] = _IN_USE
         stored = StoredBatch(segment.number, length, descriptor is not None, tuple(self._dropped))
         self._dropped.clear()
         return stored, descriptor
 
     def trim(self) -> tuple[int, ...]:
         """Let go of what may not be kept for the next statement; return the numbers of segments."""
+        self._limit = _MAX_BYTES
         sizes = sum(len(one.memory) for one in self._segments)
         granted = self._kept.exchange(self._held, sizes)
         while sizes > granted:
@@ -142,6 +154,7 @@ class SegmentWriter:
         self._held = self._kept.exchange(self._held, 0)
 
     def _find(self, size: int, check: Callable[[], None]) -> tuple[_Segment, int | None]:
+        self._take_requests()  # An earlier one was for the batch that is about to be sent.
         while True:
             free = [one for one in self._segments if one.is_free]
             fitting = [one for one in free if len(one.memory) >= size + _HEADER_BYTES]
@@ -149,10 +162,16 @@ class SegmentWriter:
                 return min(fitting, key=lambda one: len(one.memory)), None
             for segment in free:  # Too small for this result.
                 self._drop(segment)
-            if not self._segments or sum(len(one.memory) for one in self._segments) + size <= _MAX_BYTES:
+            if not self._segments or sum(len(one.memory) for one in self._segments) + size <= self._limit:
                 return self._create(size)
             check()
+            if self._take_requests():
+                self._limit += max(_MAX_BYTES, size)
+                continue
             time.sleep(_WAIT_SECONDS)
+
+    def _take_requests(self) -> bool:
+        return sum(one.take_request() for one in self._segments) > 0
 
     def _create(self, size: int) -> tuple[_Segment, int]:
         capacity = -(-(size + _HEADER_BYTES) // _GRAIN) * _GRAIN
@@ -187,12 +206,15 @@ class SegmentReader:
             case Trimmed(segments):
                 self.forget(segments)
 
+    def ask_for_more(self) -> None:
+        """Have the worker make more segments if it waits for one: all batches that it sent were taken."""
+        for memory in self._memory.values():
+            memory[_REQUEST] = _MORE
+
     def read(
         self, stored: StoredBatch, take_descriptor: Callable[[], int], schema: pa.Schema
     ) -> pa.RecordBatch:
-        """Return a batch; its segment is free again when nobody refers to it.
-
-        It is not copied, unless half of all segments are in use: by somebody who collects batches.
+        """Return a batch, which is not copied; its segment is free again when nobody refers to it.
 
         Args:
             stored: where it is.
@@ -201,19 +223,10 @@ class SegmentReader:
         """
         memory = self._find(stored, take_descriptor)
         view = memoryview(memory)[_HEADER_BYTES : _HEADER_BYTES + stored.length]
-        if self._count_bytes_in_use() > _MAX_BYTES // 2:
-            # Whoever collects rows would wait for the worker, and the worker for a free segment.
-            source = pa.BufferReader(bytes(view))
-            view.release()
-            _release(memory)
-        else:
-            weakref.finalize(view, _release, memory).atexit = False
-            source = pa.BufferReader(pa.py_buffer(view))
+        weakref.finalize(view, _release, memory).atexit = False
+        source = pa.BufferReader(pa.py_buffer(view))
         pa.ipc.read_message(source)  # the schema, which is known
         return pa.ipc.read_record_batch(pa.ipc.read_message(source), schema)
-
-    def _count_bytes_in_use(self) -> int:
-        return sum(len(memory) for memory in list(self._memory.values()) if memory[0] == _IN_USE)
 
     def _find(self, stored: StoredBatch, take_descriptor: Callable[[], int]) -> mmap.mmap:
         self.forget(stored.dropped)
@@ -227,4 +240,4 @@ class SegmentReader:
 
 
 def _release(memory: mmap.mmap) -> None:
-    memory[0] = _FREE
+    memory[_STATE] = _FREE

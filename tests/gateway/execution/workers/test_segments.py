@@ -1,6 +1,7 @@
 """Batches pass through shared memory, which is given back whether or not anybody wants them."""
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 
 import pyarrow as pa
@@ -36,17 +37,45 @@ def test_a_batch_that_nobody_wants_frees_its_segment() -> None:
     assert (again.segment, descriptor) == (stored.segment, None)
 
 
-def test_whoever_keeps_all_batches_keeps_no_worker_waiting() -> None:
-    def fail() -> None:
-        raise AssertionError("the worker waits for a segment")
-
+def test_whoever_keeps_all_batches_is_given_more_segments_when_it_asks() -> None:
     writer, reader = SegmentWriter(KeptBytes()), SegmentReader()
-    small = BATCH.slice(0, 10_000)
-    kept = []
-    for _ in range(100):
-        stored, descriptor = writer.write(small, small.schema.serialize().size, fail)
-        kept.append(reader.read(stored, lambda found=descriptor: found or -1, small.schema))
-    assert all(batch.equals(small) for batch in kept)
+    small, large = BATCH.slice(0, 1_000_000), BATCH
+    waits = []
+
+    def wait() -> None:
+        waits.append(len(kept))
+        reader.ask_for_more()
+
+    kept: list[pa.RecordBatch] = []
+    for batch in [small, large] * 6:
+        stored, descriptor = writer.write(batch, batch.schema.serialize().size, wait)
+        kept.append(reader.read(stored, lambda found=descriptor: found or -1, batch.schema))
+    assert [batch.num_rows for batch in kept] == [1_000_000, 3_000_000] * 6
+    assert waits == [3, 6, 9]
+
+
+def test_a_worker_waits_for_a_client_that_does_not_ask_for_the_next_batch() -> None:
+    writer, reader = SegmentWriter(KeptBytes()), SegmentReader()
+
+    def write(check: Callable[[], None]) -> None:
+        stored, descriptor = writer.write(BATCH, BATCH.schema.serialize().size, check)
+        kept.append(reader.read(stored, lambda: descriptor or -1, BATCH.schema))
+
+    class WaitsError(Exception):
+        pass
+
+    def stop() -> None:
+        raise WaitsError
+
+    kept: list[pa.RecordBatch] = []
+    write(stop)
+    write(stop)
+    # What was asked for while the batch was computed is not asked for any more.
+    reader.ask_for_more()
+    with pytest.raises(WaitsError):
+        write(stop)
+    kept.clear()
+    write(stop)
 
 
 def test_channels_share_what_they_may_keep() -> None:
