@@ -24,6 +24,7 @@ class _List:
         name: the expression that LIKE looks at.
         place: the expression that FROM names; "" where FROM names the only catalog.
         condition: of all rows.
+        default: condition of the rows where no FROM stands.
         order: of the rows.
     """
 
@@ -31,6 +32,7 @@ class _List:
     name: str
     place: str = ""
     condition: str = ""
+    default: str = ""
     order: str = "1"
 
 
@@ -39,6 +41,7 @@ _CATALOGS: Final = _List(
     "catalog_name",
 )
 _TABLES: Final = "SELECT table_catalog, table_schema, table_name, table_type FROM information_schema.tables"
+_OF_USERS: Final = "table_schema NOT IN ('information_schema', 'pg_catalog', 'system')"
 _LISTS: Final[Mapping[str, _List]] = MappingProxyType(
     {
         "CATALOGS": _CATALOGS,
@@ -46,13 +49,9 @@ _LISTS: Final[Mapping[str, _List]] = MappingProxyType(
         "SCHEMAS": _List(
             "SELECT schema_name FROM information_schema.schemata", "schema_name", "catalog_name"
         ),
-        "TABLES": _List(_TABLES, "table_name", "table_schema", order="2, 3"),
+        "TABLES": _List(_TABLES, "table_name", "table_schema", default=_OF_USERS, order="2, 3"),
         "VIEWS": _List(
-            _TABLES,
-            "table_name",
-            "table_schema",
-            "table_type = 'VIEW' AND table_schema NOT IN ('information_schema', 'pg_catalog', 'system')",
-            "2, 3",
+            _TABLES, "table_name", "table_schema", "table_type = 'VIEW'", default=_OF_USERS, order="2, 3"
         ),
     }
 )
@@ -74,6 +73,8 @@ def list_by_query(text: SqlText) -> SqlText:
         *qualifiers, name = reader.read_qualified_name("The name of a catalog or schema")
         conditions.append(f"{listed.place} = {_literal(name)}")
         conditions += [f"table_catalog = {_literal(one)}" for one in qualifiers]
+    elif listed.default:
+        conditions.append(listed.default)
     if reader.take("LIKE"):
         if reader.word != STRING:
             raise reader.unexpected_error("A pattern in single quotes is expected behind LIKE")

@@ -200,7 +200,7 @@ def test_they_are_listed_and_described(engine: QueryEngine) -> None:
         engine, "SELECT table_name FROM information_schema.tables WHERE table_schema = 'system' ORDER BY 1"
     )
     assert [one["table_name"] for one in listed] == NAMES
-    shown = [one["table_name"] for one in rows(engine, "SHOW TABLES") if one["table_schema"] == "system"]
+    shown = [one["table_name"] for one in rows(engine, "SHOW TABLES FROM system")]
     assert sorted(shown) == NAMES
     described = rows(engine, "DESCRIBE system.generations")
     assert described[1] == {"column_name": "table_name", "data_type": "Utf8", "is_nullable": "YES"}
