@@ -75,6 +75,15 @@ def _has_connective_behind(words: _Words, i: int) -> bool:
     return False
 
 
+def _is_nested_write(words: _Words, i: int) -> bool:
+    is_statement = words[i + 1] in {"INTO", "FROM"} or (words[i] == "UPDATE" and words[i + 2] == "SET")
+    return is_statement and words[i - 1] == "(" and words[i - 2] in {"AS", "MATERIALIZED"}
+
+
+_NESTED_WRITE = (
+    _is_nested_write,
+    "A statement that writes can't stand in WITH: send it by itself, with RETURNING if its rows are needed",
+)
 MISREAD: Mapping[str, tuple[Callable[[_Words, int], bool], str]] = MappingProxyType(
     {
         "TABLESAMPLE": (_is_sample, "Sampling is not offered: use WHERE random() < 0.1"),
@@ -101,6 +110,10 @@ MISREAD: Mapping[str, tuple[Callable[[_Words, int], bool], str]] = MappingProxyT
             lambda words, i: words[i - 1] == "*" and words[i - 2] in {"SELECT", ",", ".", "DISTINCT", "ALL"},
             "* ILIKE is not offered: name the columns",
         ),
+        "INSERT": _NESTED_WRITE,
+        "MERGE": _NESTED_WRITE,
+        "DELETE": _NESTED_WRITE,
+        "UPDATE": _NESTED_WRITE,
     }
 )
 

@@ -8,7 +8,7 @@ from typing import Final
 from sqlglot import exp
 
 from planner.sql.subqueries.dialect import RewritingError
-from planner.sql.subqueries.trees import is_volatile, key_of
+from planner.sql.subqueries.trees import is_series, is_volatile, key_of
 
 REPEATABLE: Final = "repeatable"
 """Of a relation that gives the same rows whenever it is read, though it has LIMIT."""
@@ -53,7 +53,7 @@ def check_repeatable(
         ):
             continue
         for table in relation.find_all(exp.Table):
-            if isinstance(table.this, exp.Anonymous):
+            if isinstance(table.this, exp.Anonymous) and not is_series(table):
                 msg = f"the rows of {table.this.name} would be read twice"
                 raise RewritingError(msg)
             if table.name in commons and not table.db and table.name not in seen:

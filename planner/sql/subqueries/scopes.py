@@ -23,6 +23,7 @@ from planner.sql.subqueries.trees import (
     SCOPE,
     Fresh,
     identifier,
+    is_series,
     name_of,
     queries_in,
     without_subqueries,
@@ -208,6 +209,10 @@ class Scopes:
             self._add_join(join, scope, around, commons)
 
     def _columns_of_table(self, item: exp.Table, commons: _Commons) -> Columns:
+        if is_series(item):
+            if not item.alias:
+                item.set("alias", exp.TableAlias(this=identifier(item.this.name.lower())))
+            return ("value",)
         if not isinstance(item.this, exp.Identifier):
             return None
         if not item.db and item.name in commons:

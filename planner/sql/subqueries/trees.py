@@ -25,6 +25,7 @@ AGGREGATES: Final = frozenset(
     | {"approx_percentile_cont_with_weight", "percentile_cont", "quantile_cont", "regr_avgx", "regr_avgy"}
     | {"regr_count", "regr_intercept", "regr_r2", "regr_slope", "regr_sxx", "regr_sxy", "regr_syy"}
 )
+_SERIES: Final = frozenset({"generate_series", "range"})
 COUNTS: Final = frozenset({"count", "approx_distinct", "regr_count"})
 """Aggregates that are 0 where there are no rows; the others are NULL there."""
 
@@ -152,6 +153,11 @@ def queries_in(node: exp.Expr) -> Iterator[exp.Expr]:
 def is_volatile(node: exp.Expr) -> bool:
     """Return whether an expression or query calls a function whose value changes."""
     return has_unstable_call(one.name for one in node.find_all(exp.Anonymous))
+
+
+def is_series(table: exp.Table) -> bool:
+    """Return whether a relation is a call of a function whose arguments tell its rows, in one column."""
+    return isinstance(table.this, exp.Anonymous) and table.this.name.lower() in _SERIES
 
 
 def is_aggregate(node: exp.Expr) -> bool:

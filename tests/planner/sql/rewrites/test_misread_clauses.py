@@ -22,6 +22,9 @@ from tests.planner.names import TABLES, bound, context_with
         ("SELECT item, sum(qty) FROM orders GROUP BY item WITH ROLLUP", "GROUP BY ROLLUP (...)"),
         ("SELECT item, sum(qty) FROM orders GROUP BY item WITH CUBE", "CUBE (...)"),
         ("SELECT id FROM orders CONNECT BY PRIOR id = id", "use WITH RECURSIVE"),
+        ("WITH n AS (INSERT INTO orders VALUES (1) RETURNING id) SELECT * FROM n", "send it by itself"),
+        ("WITH n AS MATERIALIZED (DELETE FROM orders RETURNING id) SELECT * FROM n", "send it by itself"),
+        ("WITH n AS (UPDATE orders SET id = 1 RETURNING id) SELECT * FROM n", "send it by itself"),
         ("SELECT item SIMILAR TO 'n' FROM orders", "use LIKE, or a regular expression"),
         ("SELECT id FROM orders WHERE item IS DISTINCT FROM 'a' AND id = 1", "write (a IS DISTINCT FROM b)"),
         (

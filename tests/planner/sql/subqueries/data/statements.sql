@@ -42,3 +42,8 @@ SELECT id, (SELECT string_agg(u.s, ',' ORDER BY u.k) FROM u WHERE u.b < t.v) AS 
 SELECT id, (SELECT count(*) FROM u WHERE u.b / 2 < t.v AND u.s LIKE 'a%' AND u.b % 5 = 0) AS c FROM t;
 SELECT id, (SELECT count(*) FROM u WHERE u.b < t.v AND CAST(u.x AS TINYINT) IN (1, 5)) AS c FROM t;
 SELECT id, (SELECT max(DATE '2024-01-01' + CAST(u.x AS INT)) FROM u WHERE u.b < t.v) AS c FROM t;
+-- Series
+SELECT g.x, (SELECT count(*) FROM u WHERE u.b > g.x) AS c FROM generate_series(1, 6) AS g(x);
+SELECT x, l.y FROM range(1, 4) AS g(x) CROSS JOIN LATERAL (SELECT x * 2 AS y) l;
+SELECT t.id, l.y FROM t CROSS JOIN LATERAL (SELECT g.x AS y FROM generate_series(1, 5) AS g(x) WHERE g.x <= t.a) l;
+SELECT id FROM t WHERE EXISTS (SELECT 1 FROM range(3, 6) AS g(x) WHERE x < v AND x = a + 1);
