@@ -21,7 +21,7 @@ from memwal.regions.region_snapshots import decode_region_snapshots, encode_regi
 from memwal.regions.wal import find_last_wal_position, wal_entry_path
 from memwal.storage.files import Storage
 from pipeline.jobs.lake import LakeTable, RegionState, TableState, keeps_in_place
-from pipeline.jobs.runners import Progress, Runner, ignore_progress
+from pipeline.jobs.runners import Progress, ignore_progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,6 @@ def snapshot(
     table: LakeTable,
     policy: SnapshotPolicy | None = None,
     *,
-    runner: Runner | None = None,
     progress: Progress = ignore_progress,
     now: Callable[[], float] = time.time,
 ) -> SnapshotReport:
@@ -164,14 +163,12 @@ def snapshot(
     Args:
         table: which one.
         policy: how old snapshots may get; None takes one in any case.
-        runner: not needed: reading manifests is quick.
         progress: told of the table.
         now: seconds since 1970.
 
     Raises:
         UnavailableError: others commit to the table all the time, or storage failed.
     """
-    del runner
     policy = policy or SnapshotPolicy(max_age_seconds=0)
     before: int | None = None
     known: dict[str, RegionManifest] = {}
@@ -204,6 +201,21 @@ def snapshot(
         f"table {table.name!r}: its regions were not remembered, since others committed to it {ATTEMPTS} "
         "times meanwhile; nothing changed, try again later"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotJob:
+    """A snapshot as one part of a `Runner`: on an executor, where only these reach the tables.
+
+    Attributes:
+        policy: as `snapshot`.
+    """
+
+    policy: SnapshotPolicy
+
+    def __call__(self, table: LakeTable) -> SnapshotReport:
+        """Take the snapshot of a table, as `snapshot` does."""
+        return snapshot(table, self.policy)
 
 
 def _is_remembered(state: TableState) -> bool:

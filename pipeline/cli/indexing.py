@@ -10,6 +10,7 @@ import typer
 
 from memwal.errors import InvalidInputError
 from pipeline.cli.options import (
+    Archive,
     ConfigFile,
     Master,
     Root,
@@ -42,6 +43,8 @@ def snapshot(
         int | None,
         typer.Option(help="Tell a region's manifest where its log ends after so many entries; 0 for never."),
     ] = None,
+    master: Master = None,
+    archive: Archive = None,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per table.")] = False,
 ) -> None:
@@ -50,17 +53,18 @@ def snapshot(
     A table whose regions are remembered as they are is left alone.
     """
     with exit_on_failure():
-        from pipeline.jobs.runners import show_progress  # noqa: PLC0415 - keeps --help quick
-        from pipeline.snapshotting import snapshot as run  # noqa: PLC0415
+        from pipeline.snapshotting import SnapshotJob  # noqa: PLC0415 - keeps --help quick
 
         keys = {"snapshot.max_age": max_age, "snapshot.hint_entries": hint_entries}
         policies, found = open_tables(tables, root, config, storage_option, keys)
+        with open_runner(master, archive) as runner:
 
-        def one(table: LakeTable) -> None:
-            report = run(table, policies.snapshot, progress=show_progress)
-            typer.echo(json.dumps(_document(report)) if as_json else _line(report))
+            def one(table: LakeTable) -> None:
+                title = f"snapshot {table.name}"
+                (report,) = runner.run(SnapshotJob(policies.snapshot), [table], name=title)
+                typer.echo(json.dumps(_document(report)) if as_json else _line(report))
 
-        for_each(found, one, are_named=bool(tables))
+            for_each(found, one, are_named=bool(tables))
 
 
 def _document(report: SnapshotReport) -> dict[str, object]:
@@ -125,6 +129,7 @@ def index(
         bool, typer.Option(help="Build the indexes that the primary key lacks.")
     ] = True,
     master: Master = None,
+    archive: Archive = None,
     as_json: Annotated[  # noqa: FBT002 - an option on the command line
         bool, typer.Option("--json", help="Print one JSON document for each table.")
     ] = False,
@@ -155,7 +160,7 @@ def index(
             raise InvalidInputError(
                 f"--build {specs[0].column}:{specs[0].type}: name the table that it is of"
             )
-        with open_runner(master) as runner:
+        with open_runner(master, archive) as runner:
 
             def one(table: LakeTable) -> None:
                 for spec in specs:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipeline.cli.options import Master, Root, StorageOptions, exit_on_failure, parse_pairs
+from pipeline.cli.options import Archive, Master, Root, StorageOptions, exit_on_failure, parse_pairs
 from pipeline.jobs.runners import format_count
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def ingest(
     ] = True,
     tasks: Annotated[int | None, typer.Option(help="How many write at a time at most.")] = None,
     master: Master = None,
+    archive: Archive = None,
     conf: Annotated[
         list[str] | None,
         typer.Option("--conf", metavar="KEY=VALUE", help="Setting of Spark; may be repeated."),
@@ -78,7 +79,7 @@ def ingest(
         into = Lake.open(root, parse_pairs("--storage-option", storage_option)).table(table)
         rows = Source(source, source_format, parse_pairs("--option", option), schema)
         options = IngestOptions(tuple(order_by or ()), deleted_column, flush, tasks)
-        with open_session(master, settings=parse_pairs("--conf", conf)) as spark:
+        with open_session(master, settings=parse_pairs("--conf", conf), archive=archive) as spark:
             if stream:
                 query = start(
                     rows.stream(spark),

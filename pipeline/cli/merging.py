@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pipeline.cli.options import (
+    Archive,
     ConfigFile,
     Master,
     RootOrFile,
@@ -55,6 +56,7 @@ def clean(
         list[str] | None, typer.Option(help="Kind of garbage; may be repeated. All kinds by default.")
     ] = None,
     master: Master = None,
+    archive: Archive = None,
     as_json: Annotated[  # noqa: FBT002 - an option on the command line
         bool, typer.Option("--json", help="Print one JSON document for each table.")
     ] = False,
@@ -75,7 +77,7 @@ def clean(
             "clean.kinds": ",".join(kind) if kind else None,
         }
         policies, found = open_tables(tables, root, config, storage_option, keys)
-        with open_runner(master) as runner:
+        with open_runner(master, archive) as runner:
 
             def job(table: LakeTable) -> None:
                 report = run(table, policies.clean, delete=delete, runner=runner, progress=show_progress)
@@ -156,6 +158,7 @@ def merge(
         str | None, typer.Option(metavar="SIZE", help="Bytes of one commit, about.")
     ] = None,
     master: Master = None,
+    archive: Archive = None,
     *,
     key_index: Annotated[
         bool | None,
@@ -187,7 +190,7 @@ def merge(
             "merge.use_key_index": key_index,
         }
         policies, found = open_tables(tables, root, config, storage_option, keys)
-        with open_runner(master) as runner:
+        with open_runner(master, archive) as runner:
 
             def one(table: LakeTable) -> None:
                 chosen = {"regions": region or (), "newer": newer or ()}

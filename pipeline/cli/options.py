@@ -63,23 +63,37 @@ Master: TypeAlias = Annotated[
     ),
 ]
 
+Archive: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--archive",
+        metavar="FILE",
+        help="Ship executors of a cluster this Python and its packages: see lance-gateway pipeline archive.",
+    ),
+]
+
 
 @contextmanager
-def open_runner(master: str | None) -> Iterator[Runner]:
+def open_runner(master: str | None, archive: str | None = None) -> Iterator[Runner]:
     """The runner of a command; a Spark session that was started for it ends with the block.
 
+    Args:
+        master: of Spark; None for threads of this process, unless spark-submit started it.
+        archive: with the Python of executors; None where they have one.
+
     Raises:
+        InvalidInputError: there is no such archive, or there are no executors to ship it to.
         PreconditionError: pyspark or a JDK is missing.
         UnavailableError: Spark does not start.
     """
     from pipeline.spark.session import is_submitted, open_session  # noqa: PLC0415 - keeps --help quick
 
-    if master is None and not is_submitted():
+    if master is None and archive is None and not is_submitted():
         yield Threads()
         return
     from pipeline.spark.runner import OnSpark  # noqa: PLC0415
 
-    with open_session(master) as spark:
+    with open_session(master, archive=archive) as spark:
         yield OnSpark(spark)
 
 

@@ -1,12 +1,14 @@
-"""`lance-gateway pipeline run`, `status` and `reference`."""
+"""`lance-gateway pipeline run`, `status`, `archive` and `reference`."""
 
 import json
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from pipeline.cli.options import (
+    Archive,
     ConfigFile,
     Master,
     RootOrFile,
@@ -17,6 +19,19 @@ from pipeline.cli.options import (
     open_tables,
     parse_pairs,
 )
+from pipeline.jobs.runners import format_count
+
+
+def archive(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="File to write: NAME.tar.gz.")],
+) -> None:
+    """Pack this Python, lance-gateway and what it needs, for executors that lack them: --archive ships it."""
+    with exit_on_failure():
+        from pipeline.spark.archive import pack  # noqa: PLC0415 - keeps --help quick
+
+        report = pack(path)
+        size = f"{report.num_bytes / 2**20:,.0f} MiB"
+        typer.echo(f"{report.path}: {size}, Python and {format_count(len(report.packages), 'package')}")
 
 
 def reference() -> None:
@@ -89,6 +104,7 @@ def run(
         bool | None, typer.Option("--delete", help="Clean up: remove what nobody needs any more.")
     ] = None,
     master: Master = None,
+    archive: Archive = None,
     spark_stream: Annotated[  # noqa: FBT002
         bool, typer.Option("--spark-stream", help="Run as a query of Spark Structured Streaming.")
     ] = False,
@@ -138,7 +154,7 @@ def run(
             lake,
             settings.policies,
             tables or (),
-            runner=stack.enter_context(open_runner(chosen)),
+            runner=stack.enter_context(open_runner(chosen, archive)),
             progress=show_progress,
             observers=(metrics,),
             stop=stop,

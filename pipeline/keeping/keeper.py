@@ -76,11 +76,11 @@ def index_step(table: LakeTable, policies: Policies, runner: Runner, progress: P
     return StepResult("; ".join(actions) or "; ".join(report.reasons), counts)
 
 
-def snapshot_step(table: LakeTable, policies: Policies, runner: Runner, progress: Progress) -> StepResult:
+def snapshot_step(table: LakeTable, policies: Policies, _runner: Runner, progress: Progress) -> StepResult:
     """Commit a snapshot of regions, if they have changed and the last snapshot is old enough."""
     if not policies.run.snapshot or table.storage.committed_by:
         return StepResult()
-    report = snapshot(table, policies.snapshot, runner=runner, progress=progress)
+    report = snapshot(table, policies.snapshot, progress=progress)
     if report.committed is None:
         return StepResult(waits=not report.is_current)
     counts = {"regions": report.regions, "hints": report.hints}

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
+_SHIP = "ship the driver's: lance-gateway pipeline archive FILE, then --archive FILE"
 _NAMES = {"lance_gateway": "lance-gateway", "pylance": "pylance", "pyarrow": "pyarrow", "python": "Python"}
 
 
@@ -64,7 +65,7 @@ class Versions:
                 name = _NAMES[field.name]
                 raise PreconditionError(
                     f"a Spark executor on {platform.node()} has {name} {found}, but the driver has {wanted}: "
-                    "install the same versions on both, or ship the driver's environment with --archives"
+                    f"install the same versions on both, or {_SHIP}"
                 )
 
 
@@ -82,6 +83,8 @@ def versions() -> Versions:
 _MARK = re.compile(r"lance-gateway-error:([A-Za-z0-9_=-]+):")
 _LAST_LINE = re.compile(r"^(?:[\w.]*\.)?(\w+(?:Error|Exception|Interrupt|Exit)\b.*)$", re.MULTILINE)
 _MISSING_MODULE = re.compile(r"No module named '((?:pipeline|memwal|lance|pyarrow)\b[\w.]*)'")
+_MISSING_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
+_OTHER_PYTHON = re.compile(r"Python in worker has different version: (\S+) than that in driver: ([\d.]*\d)")
 _LOST = ("ExecutorLostFailure", "Python worker exited unexpectedly", "crashed")
 _KINDS = {
     one.__name__: one
@@ -183,7 +186,19 @@ def translate_error(error: Exception, job: str) -> LanceGatewayError:
     if missing is not None:
         return PreconditionError(
             f"{job}: Spark executors have no module {missing[1]!r}: install lance-gateway on them in the "
-            "driver's version, or ship the driver's environment with --archives"
+            f"driver's version and name their Python in PYSPARK_PYTHON, or {_SHIP}"
+        )
+    unknown = _MISSING_PYTHON.search(text)
+    if unknown is not None:
+        return PreconditionError(
+            f"{job}: Spark executors can't start Python {unknown[1]!r}: name in PYSPARK_PYTHON one that is "
+            f"there and has lance-gateway in the driver's version, or {_SHIP}"
+        )
+    other = _OTHER_PYTHON.search(text)
+    if other is not None:
+        return PreconditionError(
+            f"{job}: Spark executors start Python {other[1]}, but the driver is Python {other[2]}: name one "
+            f"of the driver's version in PYSPARK_PYTHON, or {_SHIP}"
         )
     lines = _LAST_LINE.findall(text)
     reason = (lines[-1] if lines else text.strip().split("\n", 1)[0])[:500]

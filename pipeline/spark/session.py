@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from memwal.errors import InvalidInputError, PreconditionError, UnavailableError
+from pipeline.spark.archive import FOLDER, PYTHON
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -123,12 +124,29 @@ def find_session(
 
 @contextmanager
 def open_session(
-    master: str | None = None, *, settings: Mapping[str, str] | None = None, app: str = "lance-gateway"
+    master: str | None = None,
+    *,
+    settings: Mapping[str, str] | None = None,
+    archive: str | None = None,
+    app: str = "lance-gateway",
 ) -> Iterator[SparkSession]:
     """Find a session as `find_session` does, and stop it after the block if it was started for it.
 
     The stderr of its JVM goes to the file that `LANCE_GATEWAY_SPARK_LOG` names, or nowhere.
+
+    Args:
+        master: as `find_session`.
+        settings: as `find_session`.
+        archive: file with the Python of executors, as `lance-gateway pipeline archive` writes it; None where
+            they have one.
+        app: as `find_session`.
+
+    Raises:
+        InvalidInputError: there is no such archive, or there are no executors to ship it to.
+        PreconditionError: as `find_session`.
+        UnavailableError: Spark does not start.
     """
+    settings = {**_ship(archive, master), **(settings or {})}
     is_new = not _is_running()
     with quiet_jvm(os.environ.get(LOG, "")) as log:
         try:
@@ -188,14 +206,31 @@ def _of_master(master: str | None) -> dict[str, str]:
         return {} if master is None else {"spark.master": master}
     check_java()
     master = master or DEFAULT_MASTER
+    # Of executors: pyspark would take the first python3 on their path, which seldom has the packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     local = _LOCAL.fullmatch(master)
     if local is None:
         return {"spark.master": master}
     # Read when the JVM binds its ports: a machine's own name may not resolve.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    # Executors are this machine's: they have the packages that this Python has.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return {"spark.master": f"local[{local[1] or 1},{_TRIES}]", **_LOCAL_SETTINGS}
+
+
+def _ship(archive: str | None, master: str | None) -> dict[str, str]:
+    """Settings by which executors unpack an archive, whose Python they start from then on."""
+    if archive is None:
+        return {}
+    if not is_submitted() and (master is None or master.startswith("local")):
+        raise InvalidInputError(
+            f"--archive {archive!r} is for the executors of a cluster: give --master, such as spark://host:7077"
+        )
+    is_remote = "://" in archive
+    if not is_remote and not Path(archive).is_file():
+        raise InvalidInputError(
+            f"there is no archive {archive!r}: make it with lance-gateway pipeline archive {archive}"
+        )
+    os.environ["PYSPARK_PYTHON"] = PYTHON
+    return {"spark.archives": f"{archive if is_remote else Path(archive).resolve()}#{FOLDER}"}
 
 
 def _is_running() -> bool:

@@ -91,3 +91,23 @@ def test_another_version_on_an_executor_is_refused():
     with pytest.raises(PreconditionError, match=r"has pylance 13.0.0, but the driver has 14.0.2: install"):
         wanted.check(Versions("0.4.0", "13.0.0", "26.0", "3.11"))
     versions().check()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            'java.io.IOException: Cannot run program "/no/python": error=2, No such file or directory',
+            "merge: Spark executors can't start Python '/no/python': name in PYSPARK_PYTHON one",
+        ),
+        (
+            "Error: Python in worker has different version: 3.12 than that in driver: 3.11, PySpark",
+            "merge: Spark executors start Python 3.12, but the driver is Python 3.11: name one",
+        ),
+    ],
+)
+def test_executors_without_the_drivers_python_are_told_what_to_do(text: str, message: str):
+    found = translate_error(RuntimeError(text), "merge")
+    assert type(found) is PreconditionError
+    assert str(found).startswith(message)
+    assert "lance-gateway pipeline archive FILE, then --archive FILE" in str(found)
