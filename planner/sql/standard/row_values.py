@@ -7,6 +7,8 @@
 ->  NOT EXISTS (SELECT 1 FROM (SELECT x, y FROM t) AS "row#" ("field#1", "field#2")
                 WHERE (a = "row#"."field#1" AND b = "row#"."field#2") IS NOT FALSE)
 
+    a IN (VALUES (1), (2))      ->  a IN ((1), (2))
+
 Comparisons of single columns are also what tables are pruned by, and keys are looked up with.
 """
 
@@ -90,6 +92,28 @@ def compare_fields(text: SqlText) -> Iterator[Edit]:
                     at += 1
                 continue
         at += 1
+
+
+def list_members(text: SqlText) -> Iterator[Edit]:
+    """Yield edits that make lists of the VALUES behind IN, where they have one column."""
+    words = text.words
+    for i, word in enumerate(words):
+        if word == "VALUES" and words[i - 2 : i] == ("IN", "(") and _has_one_column(text, i):
+            yield Edit.replace(text.start(i), text.end(i), "")
+
+
+def _has_one_column(text: SqlText, values: int) -> bool:
+    """Return whether nothing but rows of one value follows VALUES in its brackets."""
+    words = text.words
+    rows = list(_split(text, values + 1, text.closing(values - 1)))
+    return all(
+        row
+        and words[row.start] == "("
+        and text.closing(row.start) == row.stop - 1
+        and words[row.start + 1] not in _QUERIES
+        and len(list(_split(text, row.start + 1, row.stop - 1))) == 1
+        for row in rows
+    )
 
 
 def _read_left(text: SqlText, closing: int) -> _Row | None:

@@ -14,14 +14,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from planner.sql.standard.aggregate_orders import move_aggregate_orders
+from planner.sql.standard.aggregates.filters import decide_filters
+from planner.sql.standard.aggregates.orders import move_aggregate_orders
 from planner.sql.standard.column_lists import move_column_lists
 from planner.sql.standard.instants.fractions import name_units
 from planner.sql.standard.instants.late_instants import name_late_units
 from planner.sql.standard.merged_columns import merge_columns
 from planner.sql.standard.named_windows import expand_windows
 from planner.sql.standard.repeated_keys import leave_out_repeated_keys
-from planner.sql.standard.row_values import compare_fields
+from planner.sql.standard.row_values import compare_fields, list_members
 from planner.sql.standard.ties import keep_ties
 from planner.sql.tokens import QUOTED, Edit, SqlText, apply_edits, number_parameters, tokenize
 
@@ -41,6 +42,7 @@ class Form:
 
 FORMS: Final = (
     Form(frozenset({"WITHIN"}), move_aggregate_orders),
+    Form(frozenset({"FILTER"}), decide_filters),
     Form(frozenset({"OVER"}), expand_windows),
     Form(frozenset({"GROUP"}), leave_out_repeated_keys),
     Form(frozenset({"TIES"}), keep_ties),
@@ -48,6 +50,7 @@ FORMS: Final = (
     Form(frozenset({"TIMESTAMP", "TIMESTAMPTZ"}), name_units),
     Form(frozenset({"TIMESTAMP", "TIMESTAMPTZ"}), name_late_units),
     Form(frozenset({"=", "<>", "!=", "<", "<=", ">", ">=", "IN", "BETWEEN"}), compare_fields),
+    Form(frozenset({"VALUES"}), list_members),
     # Those before write such lists.
     Form(frozenset({QUOTED}), move_column_lists),
 )

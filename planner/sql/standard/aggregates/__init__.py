@@ -1,0 +1,1 @@
+"""Clauses of aggregates that DataFusion lacks or misreads."""
