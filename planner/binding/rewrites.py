@@ -28,6 +28,7 @@ from planner.sql.rewrites.scalar_subqueries import (
     rewrite_scalar_totals,
 )
 from planner.sql.rewrites.separate_lists import separate_lists
+from planner.sql.standard.instants.late_bins import bin_late_instants
 from planner.sql.standard.instants.late_comparisons import COMPARISONS, compare_late_dates
 from planner.sql.standard.instants.late_truncations import truncate_late_instants
 from planner.sql.tokens import Edit, SqlText
@@ -111,6 +112,10 @@ REWRITES: Final = (
     Rewrite(
         frozenset({"DATE_TRUNC", "DATETRUNC"}),
         lambda text, names: truncate_late_instants(text, names.find_instants),
+    ),
+    Rewrite(
+        frozenset({"DATE_BIN"}),
+        lambda text, names: bin_late_instants(text, names.find_instants),
     ),
     # Last, so that what stands around an operand moves with it.
     Rewrite(frozenset(OPPOSITES), lambda text, _: exchange_constant_sides(text)),

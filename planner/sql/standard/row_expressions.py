@@ -14,6 +14,7 @@ from planner.sql.rewrites.clauses import rewrite_like_escapes
 from planner.sql.rewrites.computed_lists import compute_lists_by_row
 from planner.sql.rewrites.misread_clauses import refuse_misread
 from planner.sql.rewrites.separate_lists import separate_lists
+from planner.sql.standard.instants.late_bins import bin_late_instants
 from planner.sql.standard.instants.late_comparisons import compare_late_dates
 from planner.sql.standard.instants.late_truncations import truncate_late_instants
 from planner.sql.standard.spell_out import spell_out
@@ -46,5 +47,6 @@ def mend_expression(expression: str, schema: pa.Schema) -> str:
         *compute_lists_by_row(text),
         *compare_late_dates(text, find_instants),
         *truncate_late_instants(text, find_instants),
+        *bin_late_instants(text, find_instants),
     ]
     return apply_edits(text.sql, edits)

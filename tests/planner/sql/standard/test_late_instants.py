@@ -108,6 +108,27 @@ def test_late_instants_are_truncated(judged: Judged, unit: str, column: str) -> 
         assert sorted(rows, key=repr) == sorted(expected, key=repr)
 
 
+@pytest.mark.parametrize(
+    ("interval", "origin"),
+    [
+        ("INTERVAL '15 minutes'", ""),
+        ("INTERVAL '7' DAY", ", TIMESTAMP '2000-01-03'"),
+        ("INTERVAL '1 week'", ", TIMESTAMP '2024-01-01T06:00:00'"),
+    ],
+)
+@pytest.mark.parametrize("column", ["us", "t.ms", "sec"])
+def test_late_instants_are_put_into_bins(judged: Judged, column: str, interval: str, origin: str) -> None:
+    sql = f"SELECT id, date_bin({interval}, {column}{origin}) AS d FROM t"
+    found = judged.engine.execute(sql).read_all()
+    start = origin or ", TIMESTAMP '1970-01-01'"
+    judge = f"SELECT id, time_bucket({interval}, {column}::TIMESTAMP{start}) AS d FROM t"
+    expected = judged.judge.sql(judge).to_arrow_table()
+    column = found.schema.names.index("d")
+    found = found.set_column(column, "d", found.column("d").cast(pa.timestamp("us"), safe=False))
+    assert sorted(found.to_pylist(), key=repr) == sorted(expected.to_pylist(), key=repr)
+    assert judged.engine.prepare(sql.replace(" AS d", "")).schema.names[1].startswith("date_bin(")
+
+
 def test_truncated_columns_keep_type_and_name(judged: Judged) -> None:
     sql = "SELECT date_trunc('month', us), date_trunc('month', ms), date_trunc('month', zoned) FROM t"
     schema = judged.engine.prepare(sql).schema
