@@ -31,6 +31,7 @@ from planner.sql.rewrites.separate_lists import separate_lists
 from planner.sql.standard.instants.late_bins import bin_late_instants
 from planner.sql.standard.instants.late_comparisons import COMPARISONS, compare_late_dates
 from planner.sql.standard.instants.late_truncations import truncate_late_instants
+from planner.sql.standard.instants.late_years import compare_late_years
 from planner.sql.tokens import Edit, SqlText
 
 NESTED: Final = "SELECT .. SELECT"
@@ -116,6 +117,10 @@ REWRITES: Final = (
     Rewrite(
         frozenset({"DATE_BIN"}),
         lambda text, names: bin_late_instants(text, names.find_instants),
+    ),
+    Rewrite(
+        frozenset({"EXTRACT", "DATE_PART", "DATEPART"}),
+        lambda text, names: compare_late_years(text, names.find_instants),
     ),
     # Last, so that what stands around an operand moves with it.
     Rewrite(frozenset(OPPOSITES), lambda text, _: exchange_constant_sides(text)),

@@ -407,7 +407,8 @@ def _splice_range(sql: str, edits: Sequence[Edit], first: int, last: int) -> lis
     pieces: list[Piece | Slot] = []
     position, copies = first, False
     for edit in edits:
-        if copies and edit.end <= position:
+        opens_next = edit.begin == position and edit.other is not None and edit.other > edit.begin
+        if copies and edit.end <= position and not opens_next:
             continue  # what stays of it is copied
         if edit.begin < position:
             msg = f"two edits change {sql[edit.begin : position]!r}"

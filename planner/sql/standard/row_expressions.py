@@ -17,6 +17,7 @@ from planner.sql.rewrites.separate_lists import separate_lists
 from planner.sql.standard.instants.late_bins import bin_late_instants
 from planner.sql.standard.instants.late_comparisons import compare_late_dates
 from planner.sql.standard.instants.late_truncations import truncate_late_instants
+from planner.sql.standard.instants.late_years import compare_late_years
 from planner.sql.standard.spell_out import spell_out
 from planner.sql.tokens import apply_edits, tokenize
 
@@ -48,5 +49,6 @@ def mend_expression(expression: str, schema: pa.Schema) -> str:
         *compare_late_dates(text, find_instants),
         *truncate_late_instants(text, find_instants),
         *bin_late_instants(text, find_instants),
+        *compare_late_years(text, find_instants),
     ]
     return apply_edits(text.sql, edits)

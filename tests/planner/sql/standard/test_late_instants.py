@@ -129,6 +129,41 @@ def test_late_instants_are_put_into_bins(judged: Judged, column: str, interval: 
     assert judged.engine.prepare(sql.replace(" AS d", "")).schema.names[1].startswith("date_bin(")
 
 
+@pytest.mark.parametrize(
+    "year", ["EXTRACT(YEAR FROM ns)", "date_part('year', t.ns)", "extract(year from us)"]
+)
+@pytest.mark.parametrize(
+    "condition",
+    [
+        *(
+            f"{{}} {operator} {year}"
+            for operator in ("<", "<=", ">", ">=", "<>", "=")
+            for year in (9999, 1000, 2261)
+        ),
+        "9999 > {}",
+        "{} > -5",
+        "{} BETWEEN 1000 AND 9999",
+        "{} NOT BETWEEN 2024 AND 9999",
+        "NOT {} < 9999 OR {} < 3000",
+    ],
+)
+def test_years_without_nanoseconds_are_compared(judged: Judged, year: str, condition: str) -> None:
+    judged.check(f"SELECT id FROM t WHERE {condition.replace('{}', year)}")
+
+
+def test_years_that_are_bound_are_compared(judged: Judged) -> None:
+    query = judged.engine.prepare("SELECT id FROM t WHERE EXTRACT(YEAR FROM ns) < $1")
+    found = query.execute([pa.scalar(9999)]).read_all()
+    assert found.column("id").to_pylist() == [1]
+
+
+def test_what_is_computed_may_stand_behind_a_constant(judged: Judged) -> None:
+    judged.check("SELECT id FROM t WHERE TIMESTAMP(6) '2024-05-01' <= date_trunc('month', us) AND id < 3")
+    judged.check(
+        "SELECT t.id FROM t JOIN t u ON 9999 > EXTRACT(YEAR FROM u.ns) AND 1 < t.id WHERE t.id = u.id + 1"
+    )
+
+
 def test_truncated_columns_keep_type_and_name(judged: Judged) -> None:
     sql = "SELECT date_trunc('month', us), date_trunc('month', ms), date_trunc('month', zoned) FROM t"
     schema = judged.engine.prepare(sql).schema
