@@ -221,7 +221,9 @@ class LimitsSection(Section):
         "none of `max_concurrent_queries` while they wait, and `query_timeout` is not theirs.",
     )
     follow_heartbeat: Seconds = Field(
-        default=5.0, gt=0, description="How often such a statement sends an empty batch where nothing changes."
+        default=5.0,
+        gt=0,
+        description="How often such a statement sends an empty batch where nothing changes.",
     )
     cache_bytes: Size = Field(
         default=0,

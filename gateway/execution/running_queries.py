@@ -81,6 +81,8 @@ class Queries:
         self._holders: set[Query] = set()
         """Statements with a slot. One whose client stalls may lose it."""
         self._waiting = 0
+        self._patient = 0
+        """Statements that wait without an end, and count for no limit."""
         self._finished: deque[Query] = deque(maxlen=self.limits.query_history)
         self._redeemed: OrderedDict[str, None] = OrderedDict()
         self._readings = itertools.count(1)
@@ -197,14 +199,20 @@ class Queries:
 
     @contextmanager
     def hold_slot(self, query: Query) -> Iterator[None]:
-        """Hold a slot in this block, for a running statement that has none.
+        """Hold a slot in this block, for a running statement that has none; wait for it as long as it takes.
 
         Raises:
-            UnavailableError: too many statements wait, or it waited too long.
             LanceGatewayError: it was stopped.
         """
         with self._lock:
-            self._take_slot(query)
+            self._patient += 1
+            try:
+                while len(self._holders) >= self.limits.max_concurrent_queries:
+                    query.control.check()
+                    self._slots.wait(_LOOK_SECONDS)
+            finally:
+                self._patient -= 1
+            self._holders.add(query)
         try:
             yield
         finally:
@@ -330,8 +338,8 @@ class Queries:
         most, running = self.limits.max_followers, sum(query.is_endless for query in self._active.values())
         if running > most:  # It counts itself.
             raise UnavailableError(
-                f"{most} statements follow tables, which is as many as may (max_followers): end one, follow at "
-                "another gateway, or ask for changes now and then without follow => true"
+                f"{most} statements follow tables, which is as many as may (max_followers): end one, follow "
+                "at another gateway, or ask for changes now and then without follow => true"
             )
 
     def _take_slot(self, query: Query) -> None:
@@ -364,7 +372,7 @@ class Queries:
         with self._lock:
             if query in self._holders:
                 self._holders.remove(query)
-                if self._waiting:
+                if self._waiting or self._patient:
                     self._slots.notify()
 
     def _watch_queries(self) -> None:

@@ -160,9 +160,7 @@ class Streams:
         parts = (part for batch in rows for part in slice_batch(batch, limit))
         return flight.GeneratorStream(rows[0].schema if schema is None else schema, parts, _OPTIONS)
 
-    def _send_endless(
-        self, plan: EndlessStatement, query: Query, call: Call
-    ) -> flight.FlightDataStream:
+    def _send_endless(self, plan: EndlessStatement, query: Query, call: Call) -> flight.FlightDataStream:
         """Return the stream of a statement without an end; its limits are those of each batch."""
         query.is_endless = True
         batches = self._read_endless(plan, query, call, time.perf_counter())

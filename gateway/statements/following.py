@@ -1,13 +1,14 @@
 """Statements that follow a table, and so do not end: `lance_changes(.., follow => true)`.
 
-A follower waits until its table has another state than it told last, asks for the changes between the two, and
-sends them; where nothing changes, it sends an empty batch now and then. The state is found once for all
+A follower waits until its table has another state than it told last, asks for the changes between the two,
+and sends them; where nothing changes, it sends an empty batch now and then. The state is found once for all
 followers of a table: at once when rows are written through this gateway, and otherwise a few times a second.
-Between two questions a follower holds a thread and the token of a state, and nothing else. One whose client does not
-read asks for nothing: its next question is about all that was changed meanwhile.
+So is the answer, if it is small, since those who wait for the same state ask the same. Between two questions
+a follower holds a thread and a token, and nothing else. One whose client does not read asks nothing: its next
+question is about all that was changed meanwhile.
 
-The metadata of each batch is the token from which to go on once the batch is applied. Of changes in several batches,
-all but the last have the token before, so that none is lost where a client ends in their midst.
+The metadata of each batch is the token from which to go on once the batch is applied. Of changes in several
+batches, all but the last have the token before, so that none is lost where a client ends in their midst.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -45,6 +49,11 @@ _PAUSE_SECONDS: Final = 0.02
 """How long a state is the newest, however many rows are written meanwhile, so that followers share it."""
 
 
+_SHARED_STEPS: Final = 4
+_SHARED_BYTES: Final = 1 << 20
+"""Results that are larger are not shared, so as not to keep them in memory."""
+
+
 class NewestState:
     """The token of the newest state of a table, for all who follow it; safe to share between threads.
 
@@ -66,6 +75,7 @@ class NewestState:
         """`_written` when the state was looked for last, when that was (monotonic clock), and its token."""
         self._table: Table | None = None
         self._stop_waking: Callable[[], None] = _do_nothing
+        self.steps = SharedSteps()
         self.followers = 0
         """How many wait for it; `Followers` counts them."""
 
@@ -88,7 +98,9 @@ class NewestState:
                 return newest
             written, looked_at, _ = self._seen
             with self._wakes:
-                self._wakes.wait_for(lambda seen=written: self._written != seen, min(LOOK_SECONDS, until - now))
+                # Others may have looked since, and it may be that rows were written before this one waits.
+                if self._written == written:
+                    self._wakes.wait(min(LOOK_SECONDS, until - now))
             pause = looked_at + _PAUSE_SECONDS - time.monotonic()
             if pause > 0:
                 time.sleep(pause)
@@ -122,6 +134,57 @@ class NewestState:
         with self._wakes:
             self._written += 1
             self._wakes.notify_all()
+
+
+class SharedSteps:
+    """Small results that several followers ask for at once; safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._results: OrderedDict[object, Future[tuple[pa.RecordBatch, ...] | None]] = OrderedDict()
+
+    def read(
+        self, key: object, run: Callable[[], Iterator[pa.RecordBatch]], check: Callable[[], None]
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the batches of a step, which one follower runs for all.
+
+        Args:
+            key: everything that the result depends on.
+            run: runs the step.
+            check: raises an error that ends the wait for another follower; called a few times a second.
+        """
+        with self._lock:
+            result = self._results.get(key)
+            runs = result is None
+            if result is None:
+                result = self._results[key] = Future()
+                while len(self._results) > _SHARED_STEPS:
+                    self._results.popitem(last=False)
+        if runs:
+            yield from self._run(result, run)
+            return
+        while not wait((result,), LOOK_SECONDS).done:
+            check()
+        batches = result.result()
+        yield from run() if batches is None else batches
+
+    def _run(
+        self, result: Future[tuple[pa.RecordBatch, ...] | None], run: Callable[[], Iterator[pa.RecordBatch]]
+    ) -> Iterator[pa.RecordBatch]:
+        batches, size, rest = [], 0, run()
+        try:
+            for batch in rest:
+                batches.append(batch)
+                size += batch.nbytes
+                if size > _SHARED_BYTES:
+                    break
+            else:
+                result.set_result(tuple(batches))
+        finally:
+            if not result.done():
+                result.set_result(None)  # Others run it by themselves.
+        yield from batches
+        yield from rest
 
 
 class Followers:
@@ -169,8 +232,8 @@ class Followers:
             self._engine.prepare(changes.write_check(), settings, access)
         except InvalidInputError as error:
             raise UnsupportedError(
-                "follow => true: a statement that follows a table has no end, so it may select columns and rows, "
-                f"and can't aggregate them ({str(error).partition(chr(10))[0]})"
+                "follow => true: a statement that follows a table has no end, so it may select columns and "
+                f"rows, and can't aggregate them ({error})"
             ) from error
         return step
 
@@ -184,8 +247,8 @@ class Followers:
             query.control.check()
             if self._find_access(call.identity) is not call.access:
                 raise PreconditionError(
-                    f"what user {call.identity.name!r} may see has changed: go on from the last token, with a new "
-                    "statement"
+                    f"what user {call.identity.name!r} may see has changed: go on from the last token with "
+                    "a new statement"
                 )
 
         with self._share_state(statement.table, statement.settings.consistency) as state:
@@ -194,22 +257,22 @@ class Followers:
                 if newest == token:
                     yield nothing, token.encode()
                     continue
-                steps = self._read_step(statement, since, newest, query, call.access)
-                for batch, is_last in _mark_last(steps):
+                step = statement.followed.write_step(since, newest)
+                run = partial(self._run_step, statement, step, query, call.access)
+                batches = state.steps.read((step, statement.settings, call.access), run, check)
+                for batch, is_last in _mark_last(batches):
                     yield batch, (newest if is_last else token).encode()
                 query.control.runs.clear()  # Else it would keep the scans of all steps.
                 since, token = f"'{newest}'", newest
 
-    def _read_step(
-        self, statement: Follow, since: str, until: str, query: Query, access: Access
+    def _run_step(
+        self, statement: Follow, step: str, query: Query, access: Access
     ) -> Iterator[pa.RecordBatch]:
         """Yield the changes between two states, in batches that every client can read."""
         # Each step has a text of its own, which is not worth keeping.
-        settings = replace(
-            statement.settings, shortcuts=statement.settings.shortcuts - {Shortcut.KEPT_PLANS}
-        )
+        settings = replace(statement.settings, shortcuts=statement.settings.shortcuts - {Shortcut.KEPT_PLANS})
         with self._queries.hold_slot(query):
-            plan = self._engine.prepare(statement.followed.write_step(since, until), settings, access)
+            plan = self._engine.prepare(step, settings, access)
             if not plan.schema.equals(statement.schema):
                 raise schema_changed_error(statement.sql)
             with plan.execute((), settings, query.control) as reader:

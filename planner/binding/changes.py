@@ -36,8 +36,8 @@ _OPTIONS: Final = ("since", "until", "mode", "follow")
 _ASSIGNMENTS: Final = frozenset({"=>", ":=", "="})
 _EXAMPLE: Final = f"{CHANGES}('orders', since => 12)"
 FOLLOW_ALONE: Final = (
-    f"follow => true: a statement that follows a table has no end, so it may select columns and rows of one call "
-    f"and nothing else: SELECT .. FROM {CHANGES}('orders', since => 12, follow => true) WHERE .."
+    "follow => true: a statement that follows a table has no end, so it may select columns and rows of one "  # noqa: S608
+    f"call and nothing else: SELECT .. FROM {CHANGES}('orders', since => 12, follow => true) WHERE .."
 )
 """Says what a statement that follows a table may be."""
 

@@ -2,8 +2,8 @@
 
 Such a statement is a sequence of finite ones, each from the state where the one before it ended:
 
-    SELECT .. FROM lance_changes('t', since => 3, until => 'lance-changes:1:Cg..') WHERE ..
-    SELECT .. FROM lance_changes('t', since => 'lance-changes:1:Cg..', until => 'lance-changes:1:Ch..') WHERE ..
+    SELECT .. FROM lance_changes('t', since => 3, until => 'lance-changes:1:Cg') WHERE ..
+    SELECT .. FROM lance_changes('t', since => 'lance-changes:1:Cg', until => 'lance-changes:1:Ch') WHERE ..
 
 So it is about rows one by one: what needs all rows, as aggregates and sorts do, would need the end.
 """
@@ -22,10 +22,31 @@ from planner.sql.tokens import Edit, SqlText, apply_edits, quote, tokenize
 
 _FOLLOWS: Final = re.compile(r"\bfollow\s*(?:=>|:=|=)\s*true\b", re.IGNORECASE)
 _NEEDS_ALL: Final = frozenset(
-    """
-    CLUSTER CROSS DISTINCT DISTRIBUTE EXCEPT FETCH FULL GROUP HAVING INNER INTERSECT INTO JOIN LEFT LIMIT NATURAL OFFSET
-    ORDER QUALIFY RIGHT SORT UNION WINDOW
-    """.split()
+    {
+        "CLUSTER",
+        "CROSS",
+        "DISTINCT",
+        "DISTRIBUTE",
+        "EXCEPT",
+        "FETCH",
+        "FULL",
+        "GROUP",
+        "HAVING",
+        "INNER",
+        "INTERSECT",
+        "INTO",
+        "JOIN",
+        "LEFT",
+        "LIMIT",
+        "NATURAL",
+        "OFFSET",
+        "ORDER",
+        "QUALIFY",
+        "RIGHT",
+        "SORT",
+        "UNION",
+        "WINDOW",
+    }
 )
 """Clauses that a statement which follows a table can't have."""
 _NOWHERE: Final = frozenset({"OVER", "$", "?"})

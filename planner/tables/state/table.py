@@ -146,7 +146,7 @@ class Table:
             wake()
 
     def wake_on_writes(self, wake: Callable[[], None]) -> Callable[[], None]:
-        """Have a function called whenever rows were written through this process, before that is acknowledged.
+        """Have a function called whenever this process has written rows, before they are acknowledged.
 
         Args:
             wake: returns at once.
