@@ -15,10 +15,14 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
+from gateway.auth.calls import Security
+from gateway.auth.policy import parse_policy
+from gateway.protocol.identity import Identity
 from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
 from planner.binding.followed_changes import read_followed_changes
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
+from tests.gateway.conftest import serving
 from tests.support.servers import GatewayProcess, fetch, open_connection
 
 pytestmark = pytest.mark.slow
@@ -133,24 +137,25 @@ def follow_and_write(root: Path, seed: int, writes: int) -> None:
     with (
         GatewayProcess(root, "--http-port", "off") as first,
         GatewayProcess(root, "--http-port", "off") as other,
+        open_connection(first.uri) as one,
+        open_connection(other.uri) as two,
     ):
-        with open_connection(first.uri) as one, open_connection(other.uri) as two:
-            create_table(one)
-            copies = [Copy("1") for _ in range(4)]
-            threads = [
-                threading.Thread(target=copy.follow_through, args=([gateway.uri, first.uri],))
-                for copy, gateway in zip(copies, (first, other, first, other), strict=True)
-            ]
-            for thread in threads:
-                thread.start()
-            for number in range(writes):
-                write_randomly(rng.choice((one, two)) if number < writes // 2 else one, rng, oracle)
-                if number == writes // 2:
-                    other.kill()
-            fetch(one, f"INSERT INTO t VALUES ({DONE}, 0, 'done')")
-            for thread in threads:
-                thread.join(120)
-            shown = {row["id"]: (row["v"], row["s"]) for row in fetch(one, "SELECT * FROM t").to_pylist()}
+        create_table(one)
+        copies = [Copy("1") for _ in range(4)]
+        threads = [
+            threading.Thread(target=copy.follow_through, args=([gateway.uri, first.uri],))
+            for copy, gateway in zip(copies, (first, other, first, other), strict=True)
+        ]
+        for thread in threads:
+            thread.start()
+        for number in range(writes):
+            write_randomly(rng.choice((one, two)) if number < writes // 2 else one, rng, oracle)
+            if number == writes // 2:
+                other.kill()
+        fetch(one, f"INSERT INTO t VALUES ({DONE}, 0, 'done')")
+        for thread in threads:
+            thread.join(120)
+        shown = {row["id"]: (row["v"], row["s"]) for row in fetch(one, "SELECT * FROM t").to_pylist()}
     assert [copy.failure for copy in copies] == [None] * len(copies)
     assert shown == {**oracle, DONE: (0, "done")}
     assert [copy.rows for copy in copies] == [shown] * len(copies)
@@ -190,6 +195,12 @@ def following(
             yield reader
         finally:
             reader.cancel()
+
+
+def drain(reader: Any) -> None:
+    """Read to the end, which is an error."""
+    for _ in reader:
+        pass
 
 
 def list_running(client: flight.FlightClient) -> list[str]:
@@ -237,8 +248,7 @@ def test_a_follower_ends_when_it_is_killed(narrow: GatewayProcess) -> None:
         (query_id,) = list_running(client)
         rpc.query(client, f"KILL QUERY '{query_id}'")
         with pytest.raises(flight.FlightCancelledError, match="was killed"):
-            while True:
-                next(reader)
+            drain(reader)
         await_none(client)
 
 
@@ -273,8 +283,34 @@ def test_a_follower_ends_with_the_columns_of_its_table(narrow: GatewayProcess) -
             next(reader)
             fetch(connection, "ALTER TABLE u ADD COLUMN extra VARCHAR")
             with pytest.raises(pa.ArrowInvalid, match="a table was altered"):
-                while True:
-                    next(reader)
+                drain(reader)
+
+
+POLICY = """
+[[roles.reader.grants]]
+tables = ["t"]
+rows = "id % 2 = 0"
+hidden = ["s"]
+"""
+
+
+def test_a_follower_sees_what_its_user_may_see_until_that_changes(root: Path) -> None:
+    policies = [parse_policy(POLICY, "policy")]
+    anna = Identity("anna", frozenset({"reader"}), "none")
+    security = Security(access=lambda _: policies[-1].access(anna))
+    with GatewayProcess(root, "--http-port", "off") as owner, open_connection(owner.uri) as connection:
+        create_table(connection)
+        with serving(root, security=security) as server:
+            text = "SELECT * FROM lance_changes('t', since => 1, follow => true)"
+            with following(f"grpc://127.0.0.1:{server.port}", text) as reader:
+                fetch(connection, "INSERT INTO t VALUES (1, 1, 'odd'), (2, 2, 'even')")
+                rows = next(chunk.data for chunk in reader if chunk.data.num_rows)
+                assert rows.drop_columns(["_position", "_changed_at"]).to_pylist() == [
+                    {"id": 2, "v": 2, "_change": "insert"}
+                ]
+                policies.append(parse_policy(POLICY.replace("= 0", "= 1"), "policy"))
+                with pytest.raises(pa.ArrowInvalid, match="may see has changed: go on from the last token"):
+                    drain(reader)
 
 
 def test_adbc_reads_changes_as_they_come(narrow: GatewayProcess) -> None:
@@ -288,7 +324,7 @@ def test_adbc_reads_changes_as_they_come(narrow: GatewayProcess) -> None:
                 fetch(other, f"INSERT INTO t VALUES ({key}, 0, 'x')")
                 rows = next(batch for batch in reader if batch.num_rows)
                 assert rows.to_pydict() == {"id": [key], "_change": ["insert"]}
-        connection.adbc_cancel() if hasattr(connection, "adbc_cancel") else cursor.adbc_cancel()
+        cursor.adbc_cancel()
 
 
 def test_the_command_line_shows_changes_as_they_come(narrow: GatewayProcess) -> None:
@@ -376,7 +412,8 @@ def test_a_follower_has_no_second_state_and_no_transaction(narrow: GatewayProces
 
 def test_a_step_has_the_conditions_and_columns_of_its_statement() -> None:
     followed = read_followed_changes(
-        "select a, (b) from lance_changes('it''s', follow => TRUE, since => now() - INTERVAL '1 hour') c where a > 1"
+        "select a, (b) from lance_changes('it''s', follow => TRUE, since => now() - INTERVAL '1 hour') c "
+        "where a > 1"
     )
     assert followed is not None
     assert followed.since == "now() - INTERVAL '1 hour'"
