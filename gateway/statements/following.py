@@ -45,7 +45,7 @@ from planner.tables.state.table import Table
 
 LOOK_SECONDS: Final = 0.1
 """How long the changes of other processes go unnoticed."""
-_PAUSE_SECONDS: Final = 0.02
+_PAUSE_SECONDS: Final = 0.05
 """How long a state is the newest, however many rows are written meanwhile, so that followers share it."""
 
 
