@@ -19,7 +19,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -144,7 +144,7 @@ class SharedSteps:
         self._results: OrderedDict[object, Future[tuple[pa.RecordBatch, ...] | None]] = OrderedDict()
 
     def read(
-        self, key: object, run: Callable[[], Iterator[pa.RecordBatch]], check: Callable[[], None]
+        self, key: object, run: Callable[[], Generator[pa.RecordBatch]], check: Callable[[], None]
     ) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a step, which one follower runs for all.
 
@@ -169,22 +169,23 @@ class SharedSteps:
         yield from run() if batches is None else batches
 
     def _run(
-        self, result: Future[tuple[pa.RecordBatch, ...] | None], run: Callable[[], Iterator[pa.RecordBatch]]
+        self, result: Future[tuple[pa.RecordBatch, ...] | None], run: Callable[[], Generator[pa.RecordBatch]]
     ) -> Iterator[pa.RecordBatch]:
-        batches, size, rest = [], 0, run()
-        try:
-            for batch in rest:
-                batches.append(batch)
-                size += batch.nbytes
-                if size > _SHARED_BYTES:
-                    break
-            else:
-                result.set_result(tuple(batches))
-        finally:
-            if not result.done():
-                result.set_result(None)  # Others run it by themselves.
-        yield from batches
-        yield from rest
+        batches, size = [], 0
+        with closing(run()) as rest:
+            try:
+                for batch in rest:
+                    batches.append(batch)
+                    size += batch.nbytes
+                    if size > _SHARED_BYTES:
+                        break
+                else:
+                    result.set_result(tuple(batches))
+            finally:
+                if not result.done():
+                    result.set_result(None)  # Others run it by themselves.
+            yield from batches
+            yield from rest
 
 
 class Followers:
@@ -267,7 +268,7 @@ class Followers:
 
     def _run_step(
         self, statement: Follow, step: str, query: Query, access: Access
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> Generator[pa.RecordBatch]:
         """Yield the changes between two states, in batches that every client can read."""
         # Each step has a text of its own, which is not worth keeping.
         settings = replace(statement.settings, shortcuts=statement.settings.shortcuts - {Shortcut.KEPT_PLANS})

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ from pyarrow import flight
 from gateway.auth.calls import Security
 from gateway.auth.policy import parse_policy
 from gateway.protocol.identity import Identity
-from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
+from gateway.statements.following import SharedSteps
+from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError, UnsupportedError
 from planner.binding.followed_changes import read_followed_changes
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
@@ -408,6 +409,50 @@ def test_a_follower_has_no_second_state_and_no_transaction(narrow: GatewayProces
         with pytest.raises(Exception, match="outside of the transaction"):
             cursor.execute(f"SELECT id FROM {CALL}")
         cursor.execute("ROLLBACK")
+
+
+SMALL, LARGE = (pa.record_batch({"v": pa.array(range(size), pa.int64())}) for size in (3, 200_000))
+
+
+@pytest.mark.parametrize(
+    ("batches", "runs"), [([SMALL, SMALL], 1), ([], 1), ([LARGE, SMALL], 3)], ids=["small", "empty", "large"]
+)
+def test_small_results_are_shared_and_large_ones_are_not(batches: list[pa.RecordBatch], runs: int) -> None:
+    steps, started = SharedSteps(), []
+
+    def run() -> Generator[pa.RecordBatch]:
+        started.append(1)
+        yield from batches
+
+    for _ in range(3):
+        assert list(steps.read("step", run, lambda: None)) == batches
+    assert len(started) == runs
+
+
+def test_who_waits_for_a_step_that_fails_runs_it() -> None:
+    steps = SharedSteps()
+
+    def fail() -> Generator[pa.RecordBatch]:
+        raise UnavailableError("it was stopped")
+        yield
+
+    with pytest.raises(UnavailableError):
+        list(steps.read("step", fail, lambda: None))
+    assert list(steps.read("step", lambda: (one for one in [SMALL]), lambda: None)) == [SMALL]
+
+
+def test_who_waits_for_a_step_may_be_stopped() -> None:
+    steps = SharedSteps()
+
+    def stop() -> None:
+        raise UnavailableError("it was stopped")
+
+    def run() -> Generator[pa.RecordBatch]:
+        with pytest.raises(UnavailableError):  # Another follower comes while this one runs the step.
+            list(steps.read("step", run, stop))
+        yield SMALL
+
+    assert list(steps.read("step", run, stop)) == [SMALL]
 
 
 def test_a_step_has_the_conditions_and_columns_of_its_statement() -> None:
