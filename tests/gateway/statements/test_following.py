@@ -207,7 +207,8 @@ def drain(reader: Any) -> None:
 def list_running(client: flight.FlightClient) -> list[str]:
     found = rpc.query(
         client,
-        "SELECT query_id FROM system.queries WHERE state = 'running' AND statement LIKE '%follow => true)'",
+        "SELECT query_id FROM system.queries WHERE state = 'running' AND statement LIKE '%follow => true%' "
+        "AND statement NOT LIKE '%system.queries%'",
     )
     return list(found.column("query_id").to_pylist())
 
@@ -218,9 +219,12 @@ def await_none(client: flight.FlightClient) -> None:
 
 
 def test_followers_hold_no_slot_and_outlive_the_time_limit_of_queries(narrow: GatewayProcess) -> None:
+    text = "SELECT id FROM lance_changes('t', since => 1, follow => true) WHERE id < 10"
+    with flight.FlightClient(narrow.uri) as client:
+        await_none(client)  # Of other tests.
     with (
-        following(narrow.uri) as one,
-        following(narrow.uri) as two,
+        following(narrow.uri, text) as one,
+        following(narrow.uri, text) as two,
         flight.FlightClient(narrow.uri) as client,
     ):
         for reader in (one, two):
@@ -229,7 +233,7 @@ def test_followers_hold_no_slot_and_outlive_the_time_limit_of_queries(narrow: Ga
             beats = [next(reader) for _ in range(10)]  # Which take longer than a query may.
             assert {beat.data.num_rows for beat in beats} == {0}
             assert {read_token(beat) for beat in beats} == {token}
-        assert rpc.query(client, "SELECT count(*) FROM t").to_pydict() == {"count(*)": [9]}
+        assert rpc.query(client, "SELECT count(*) FROM t WHERE id < 10").to_pydict() == {"count(*)": [9]}
         with pytest.raises(flight.FlightUnavailableError, match=r"2 statements follow tables.*max_followers"):
             next(
                 rpc.stream(
@@ -244,6 +248,8 @@ def test_followers_hold_no_slot_and_outlive_the_time_limit_of_queries(narrow: Ga
 
 
 def test_a_follower_ends_when_it_is_killed(narrow: GatewayProcess) -> None:
+    with flight.FlightClient(narrow.uri) as client:
+        await_none(client)
     with following(narrow.uri) as reader, flight.FlightClient(narrow.uri) as client:
         next(reader)
         (query_id,) = list_running(client)
