@@ -58,6 +58,13 @@ CHANGES = (
 )
 """Statements, with the visits and seconds that there are afterwards."""
 PENDING = "SELECT count(*) AS generations FROM system.generations WHERE table_name = 'orders' AND NOT merged"
+FOLLOW = "SELECT id, seconds, _change FROM lance_changes('visits', since => 1, follow => true)"
+FOLLOWED = (
+    ("INSERT INTO visits VALUES (7, '/docs', 3)", ["insert"]),
+    ("UPDATE visits SET seconds = 9 WHERE id = 7", ["update_after", "update_before"]),
+    ("DELETE FROM visits WHERE id = 7", ["delete"]),
+)
+"""Statements, with the changes that a follower is told of."""
 SEEN = "SELECT count(*) AS visits, sum(seconds) AS seconds FROM visits"
 
 Rows = list[dict[str, Any]]
@@ -194,12 +201,31 @@ class Demo:
             f"one, process {gateway.process.pid}, writes on: {seen['visits']} visits."
         )
 
+    def show_following(self, gateway: Gateway) -> None:
+        """Follow a table while it is written."""
+        print_heading("6. Follow a table while it is written", FOLLOW)
+        shown = Table("statement", "changes", "told after")
+        with GatewayClient(gateway.uri) as follower:
+            stream = follower.query(FOLLOW)
+            changes = iter(stream)
+            visits = 0
+            while visits < 5:
+                visits += next(changes).num_rows
+            for statement, expected in FOLLOWED:
+                self.client.execute(statement)
+                told, milliseconds = time_answer(lambda: next(one for one in changes if one.num_rows))
+                kinds = sorted(told.column("_change").to_pylist())
+                shown.add_row(statement, ", ".join(kinds), f"{milliseconds:.0f} ms")
+                expect(statement, kinds, expected)
+            stream.cancel()
+        console.print(shown)
+
     def show_lookup(self) -> None:
         """Explain two lookups: of an order just written, and of one that no generation knows."""
         written = self.writer.send("mark")
         with self.writer.pause() as acknowledged:
             untouched = acknowledged["untouched"]
-        print_heading("6. Two point lookups and their plans")
+        print_heading("7. Two point lookups and their plans")
         for key in (written["id"], untouched):
             question = f"EXPLAIN ANALYZE SELECT * FROM orders WHERE id = {key}"
             console.print()
@@ -211,7 +237,7 @@ class Demo:
     def show_merge(self) -> None:
         """Merge what is flushed, while the writer writes on: plain Lance lacks the last moments only."""
         command = ("merge", "orders")
-        print_heading("7. Merge it, while it is written")
+        print_heading("8. Merge it, while it is written")
         console.print(f"lance-gateway pipeline {' '.join(command)}")
         shown = Table("", "pending generations", "plain Lance", "Lance Gateway", "acknowledged")
         missing = [self._add_lag(shown, "before")]
@@ -264,7 +290,7 @@ def expect(what: str, got: object, acknowledged: object) -> None:
 
 def show_connection(uri: str) -> None:
     """Print lines to paste."""
-    print_heading("8. Connect")
+    print_heading("9. Connect")
     program = Path(sys.executable).with_name("lance-gateway")
     if program.is_relative_to(Path.cwd()):
         program = program.relative_to(Path.cwd())
@@ -300,6 +326,7 @@ def run(root: Path, *, once: bool) -> None:
         demo.show_join()
         demo.show_search()
         demo.show_writes(gateway)
+        demo.show_following(gateway)
         demo.show_lookup()
         demo.show_merge()
         show_connection(gateway.uri)

@@ -38,6 +38,7 @@ from gateway.protocol.open_uploads import (
 from gateway.protocol.places import Places
 from gateway.protocol.wire import decode, unpack
 from gateway.sessions import DEFAULTS, Sessions
+from gateway.statements.following import Followers
 from gateway.statements.ingest import Ingestion
 from gateway.statements.open_transactions import OpenTransactions
 from gateway.statements.prepared_statements import PreparedStatements
@@ -49,6 +50,7 @@ from memwal.errors import (
     LanceGatewayError,
     NotFoundError,
     PermissionDeniedError,
+    UnavailableError,
     UnsupportedError,
 )
 from planner.engine import QueryEngine
@@ -109,7 +111,13 @@ class GatewayServer(flight.FlightServerBase):
         self.sessions.on_closed = self.transactions.end_session
         commands = TransactionCommands(self.transactions, self.sessions.open)
         preparation = Preparation(
-            engine, self.queries, SessionStatements(self.sessions).readers, commands.read
+            engine,
+            self.queries,
+            {
+                **SessionStatements(self.sessions).readers,
+                "select": Followers(engine, self.queries, self._security.access).read,
+            },
+            commands.read,
         )
         endpoints = Endpoints(preparation, streams)
         updates = Updates(streams)
@@ -156,6 +164,9 @@ class GatewayServer(flight.FlightServerBase):
 
     def shutdown(self) -> None:
         """Refuse new calls and return when the running ones have ended."""
+        self.queries.cancel_endless(
+            UnavailableError("the gateway is stopping: follow the table elsewhere, from the last token on")
+        )
         super().shutdown()
         self._watch.close()
         self.transactions.close()

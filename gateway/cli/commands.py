@@ -208,6 +208,13 @@ def sql(
     max_rows: Annotated[
         int, typer.Option(min=1, help="Rows that a table shows; the others are counted.")
     ] = 100,
+    follow: Annotated[
+        bool | None,
+        typer.Option(
+            "--follow",
+            help="Show rows as they come, as JSON unless --format says otherwise (follow => true).",
+        ),
+    ] = None,
 ) -> None:
     """Run SQL on a gateway, or talk to it in a shell."""
     with exit_on_error():
@@ -220,7 +227,9 @@ def sql(
             chosen = {name: value for name, value in given.items() if value is not None}
             if chosen:
                 client.set_options(chosen)
-            shell = Shell(client, sys.stdout, sys.stderr, output_format, max_rows)
+            if follow and output_format is Format.TABLE:
+                output_format = Format.JSON
+            shell = Shell(client, sys.stdout, sys.stderr, output_format, max_rows, follows=bool(follow))
             if statement is None and sys.stdin.isatty():
                 typer.echo(
                     f"lance-gateway {version('lance-gateway')}, connected to {uri}; help shows what there is."

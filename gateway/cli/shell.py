@@ -5,7 +5,7 @@ import queue
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -108,6 +108,7 @@ class Shell:
         form: how results are written.
         max_rows: rows that a table shows.
         timing: whether to tell how long a statement took.
+        follows: whether rows are shown as they come.
     """
 
     client: GatewayClient
@@ -116,6 +117,7 @@ class Shell:
     form: Format = Format.TABLE
     max_rows: int = 100
     timing: bool = False
+    follows: bool = False
 
     def execute(self, text: str) -> bool:
         """Run a command of the shell or the statements of `text`; return whether all succeeded.
@@ -160,7 +162,8 @@ class Shell:
         try:
             schema = result.read_schema()
             if result.affected is None:
-                write(schema, result, self.form, self.output, max_rows=self.max_rows)
+                batches = self._flush_each(result) if self.follows else result
+                write(schema, batches, self.form, self.output, max_rows=self.max_rows)
             elif self.form is Format.TABLE:
                 self.output.write(format_change(statement, result.affected) + "\n")
         except KeyboardInterrupt:
@@ -172,6 +175,12 @@ class Shell:
         if self.timing:
             self.output.write(f"Time: {(time.perf_counter() - started) * 1000:.1f} ms\n")
         self.output.flush()
+
+    def _flush_each(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield batches; what was written of one is shown when the next one is asked for."""
+        for batch in batches:
+            yield batch
+            self.output.flush()
 
     def _run_command(self, text: str) -> None:
         name, *arguments = text.rstrip(";").split()

@@ -214,6 +214,17 @@ class LimitsSection(Section):
         description="How long a stream waits for its client. Then its connection is closed, unless something "
         "else goes on over it; 0 waits forever.",
     )
+    max_followers: int = Field(
+        default=64,
+        ge=1,
+        description="Statements that follow tables (`follow => true`) at a time; more are refused. They hold "
+        "none of `max_concurrent_queries` while they wait, and `query_timeout` is not theirs.",
+    )
+    follow_heartbeat: Seconds = Field(
+        default=5.0,
+        gt=0,
+        description="How often such a statement sends an empty batch where nothing changes.",
+    )
     cache_bytes: Size = Field(
         default=0,
         description="Cache of rows, keys and masks, of all tables and all processes together; 0 takes a "

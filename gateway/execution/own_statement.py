@@ -1,13 +1,14 @@
 """Statements that the gateway answers by itself, without the engine: they read no table."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import cached_property
 from hashlib import blake2b
 from typing import ClassVar, TypeAlias
 
 import pyarrow as pa
 
+from gateway.execution.query import Query
 from gateway.protocol.commands import Call
 
 
@@ -50,6 +51,26 @@ class OwnStatement(ABC):
 
         Raises:
             LanceGatewayError: it can't be done for this call.
+        """
+
+
+class EndlessStatement(OwnStatement):
+    """A statement whose result goes on until somebody ends it."""
+
+    def run(self, call: Call) -> pa.RecordBatch:
+        """Raise: it returns more than one batch."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def follow(self, query: Query, call: Call) -> Generator[tuple[pa.RecordBatch, bytes]]:
+        """Yield batches, some without rows, each with metadata of the application.
+
+        Args:
+            query: the execution, which has no slot.
+            call: that waits.
+
+        Raises:
+            LanceGatewayError: it can't go on, or was stopped.
         """
 
 

@@ -100,6 +100,8 @@ class Query:
         """The same, while its client takes or sends a batch."""
         self.is_exempt = False
         """Whether it runs without a slot, as queries of system tables do for an operator."""
+        self.is_endless = False
+        """Whether it goes on until somebody ends it: it has no time limit, and a slot only while it reads."""
         self.is_planning = False
         """Whether it plans a statement, and does not execute it."""
         self.is_abandoned = False

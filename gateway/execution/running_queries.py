@@ -6,6 +6,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TypeVar
@@ -80,10 +81,13 @@ class Queries:
         self._holders: set[Query] = set()
         """Statements with a slot. One whose client stalls may lose it."""
         self._waiting = 0
+        self._patient = 0
+        """Statements that wait without an end, and count for no limit."""
         self._finished: deque[Query] = deque(maxlen=self.limits.query_history)
         self._redeemed: OrderedDict[str, None] = OrderedDict()
         self._readings = itertools.count(1)
         self._stopping: LanceGatewayError | None = None
+        self._stopping_endless: LanceGatewayError | None = None
         self._closed = threading.Event()
         threading.Thread(target=self._watch_queries, name="queries", daemon=True).start()
 
@@ -186,6 +190,34 @@ class Queries:
         with self._lock:
             self._slots.notify_all()
 
+    def cancel_endless(self, error: LanceGatewayError) -> None:
+        """Stop the statements that would not end by themselves, and refuse new ones."""
+        self._stopping_endless = error
+        for query in self.list_active():
+            if query.is_endless:
+                query.control.cancel(error)
+
+    @contextmanager
+    def hold_slot(self, query: Query) -> Iterator[None]:
+        """Hold a slot in this block, for a running statement that has none; wait for it as long as it takes.
+
+        Raises:
+            LanceGatewayError: it was stopped.
+        """
+        with self._lock:
+            self._patient += 1
+            try:
+                while len(self._holders) >= self.limits.max_concurrent_queries:
+                    query.control.check()
+                    self._slots.wait(_LOOK_SECONDS)
+            finally:
+                self._patient -= 1
+            self._holders.add(query)
+        try:
+            yield
+        finally:
+            self._release_slot(query)
+
     def close(self) -> None:
         """Stop the thread that watches statements."""
         self._closed.set()
@@ -282,7 +314,9 @@ class Queries:
     def _enter(self, query: Query) -> None:
         limits = self.limits
         with self._lock:
-            if not query.is_exempt:
+            if query.is_endless:
+                self._check_endless()
+            elif not query.is_exempt:
                 self._take_slot(query)
             if self._stopping is not None:
                 raise self._stopping
@@ -294,8 +328,19 @@ class Queries:
         own = query.settings.query_timeout_ms / 1000
         if own:
             seconds = min(own, seconds) if seconds else own
-        if seconds:
+        if seconds and not query.is_endless:
             query.deadline = time.monotonic() + seconds
+
+    def _check_endless(self) -> None:
+        """Check whether one more statement without an end may run. The caller holds the lock."""
+        if self._stopping_endless is not None:
+            raise self._stopping_endless
+        most, running = self.limits.max_followers, sum(query.is_endless for query in self._active.values())
+        if running > most:  # It counts itself.
+            raise UnavailableError(
+                f"{most} statements follow tables, which is as many as may (max_followers): end one, follow "
+                "at another gateway, or ask for changes now and then without follow => true"
+            )
 
     def _take_slot(self, query: Query) -> None:
         """Wait for a free slot. The caller holds the lock."""
@@ -327,7 +372,7 @@ class Queries:
         with self._lock:
             if query in self._holders:
                 self._holders.remove(query)
-                if self._waiting:
+                if self._waiting or self._patient:
                     self._slots.notify()
 
     def _watch_queries(self) -> None:
@@ -421,6 +466,8 @@ class Preparation:
         if command is not None:
             return command
         read = self._own.get(first_word(sql))
+        if read is not None and settings is not call.settings:
+            call = replace(call, settings=settings)  # Of the session that asked for the ticket.
         own = None if read is None else read(sql, call)
         if own is not None:
             if promised is not None and promised != own.digest:

@@ -7,13 +7,14 @@ translated like others, and the stream ends as soon as its client has gone.
 
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TypeAlias
 
 import pyarrow as pa
 from pyarrow import flight
 
-from gateway.execution.own_statement import OwnStatement
+from gateway.execution.own_statement import EndlessStatement, OwnStatement
 from gateway.execution.parameters import iterate_rows
 from gateway.execution.query import Query
 from gateway.execution.running_queries import Queries
@@ -106,6 +107,8 @@ class Streams:
             NotFoundError: the ticket was used, or its statement was cancelled.
         """
         query = self.queries.redeem(statement_id, plan.sql, settings, call)
+        if isinstance(plan, EndlessStatement):
+            return self._send_endless(plan, query, call)
         if isinstance(plan, OwnStatement):
             return self.send_listing(plan.run(call))
         query.is_exempt = plan.reads_only_system
@@ -157,17 +160,41 @@ class Streams:
         parts = (part for batch in rows for part in slice_batch(batch, limit))
         return flight.GeneratorStream(rows[0].schema if schema is None else schema, parts, _OPTIONS)
 
+    def _send_endless(self, plan: EndlessStatement, query: Query, call: Call) -> flight.FlightDataStream:
+        """Return the stream of a statement without an end; its limits are those of each batch."""
+        query.is_endless = True
+        batches = self._read_endless(plan, query, call, time.perf_counter())
+        return flight.GeneratorStream(describe_result_schema(plan), batches, _OPTIONS)
+
+    def _read_endless(
+        self, plan: EndlessStatement, query: Query, call: Call, started: float
+    ) -> Iterator[tuple[pa.RecordBatch, bytes]]:
+        with self._observe(started), self.queries.run(query):
+            for batch, metadata in self.queries.work_for_each(query, plan.follow(query, call)):
+                if batch.num_rows and query.first_batch_at is None:
+                    query.first_batch_at = datetime.now(UTC)
+                query.rows += batch.num_rows
+                query.bytes += batch.nbytes
+                query.sending_since = time.monotonic()
+                yield batch, metadata
+                query.sending_since = None
+
     def _read_batches(self, query: Query, readers: Readers, started: float) -> Iterator[pa.RecordBatch]:
         limit = self.queries.limits.max_batch_bytes
+        with self._observe(started), self.queries.run(query):
+            for batch in self.queries.work_for_each(query, _iterate_batches(readers, query)):
+                self._count(query, batch.num_rows, batch.nbytes)
+                for part in slice_batch(batch, limit):
+                    query.sending_since = time.monotonic()
+                    yield part
+                    query.sending_since = None
+
+    @contextmanager
+    def _observe(self, started: float) -> Iterator[None]:
+        """Translate the error that ends a stream for its client, and count the call."""
         status = "CANCELLED"  # unless it ends otherwise
         try:
-            with self.queries.run(query):
-                for batch in self.queries.work_for_each(query, _iterate_batches(readers, query)):
-                    self._count(query, batch.num_rows, batch.nbytes)
-                    for part in slice_batch(batch, limit):
-                        query.sending_since = time.monotonic()
-                        yield part
-                        query.sending_since = None
+            yield
             status = "OK"
         except BaseException as error:  # noqa: BLE001 - the boundary: nothing passes it unexamined
             failure = translate_error(error, "DoGet", self._conceal)

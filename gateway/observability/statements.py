@@ -270,7 +270,7 @@ class QueryLog(QueryObserver):
     def on_finished(self, query: Query) -> None:
         """Log a statement, if the settings ask for it."""
         seconds = query.run_seconds
-        slow = 0 < self._slow_seconds <= seconds
+        slow = not query.is_endless and 0 < self._slow_seconds <= seconds
         failed = query.state is not QueryState.FINISHED
         if self._logged == "all" or (self._logged == "slow" and (slow or failed)):
             self._write(query, seconds, slow=slow, failed=failed)

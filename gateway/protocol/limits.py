@@ -127,6 +127,8 @@ class Limits:
     max_user_waiting_uploads: int = 256
     upload_timeout_seconds: float = 300.0
     query_history: int = 1000
+    max_followers: int = 64
+    follow_heartbeat_seconds: float = 5.0
 
     def __post_init__(self) -> None:
         zero_allowed = {

@@ -32,9 +32,14 @@ from planner.sql.tokens import STRING, SqlText, fold, quote
 from planner.tables.sources.base_table import BaseTable
 
 CHANGES: Final = "lance_changes"
-_OPTIONS: Final = ("since", "until", "mode")
+_OPTIONS: Final = ("since", "until", "mode", "follow")
 _ASSIGNMENTS: Final = frozenset({"=>", ":=", "="})
 _EXAMPLE: Final = f"{CHANGES}('orders', since => 12)"
+FOLLOW_ALONE: Final = (
+    "follow => true: a statement that follows a table has no end, so it may select columns and rows of one "  # noqa: S608
+    f"call and nothing else: SELECT .. FROM {CHANGES}('orders', since => 12, follow => true) WHERE .."
+)
+"""Says what a statement that follows a table may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +50,15 @@ class ChangesCall:
         table: name as written.
         since: the older state.
         until: the newer state; None for now.
+        follows: whether the changes go on without an end; see `planner.binding.followed_changes`.
+        since_text: how the older state is written.
     """
 
     table: str
     since: AsOf
     until: AsOf | None
+    follows: bool = False
+    since_text: str = ""
 
 
 class ComparedTable(Protocol):
@@ -93,6 +102,7 @@ def read_changes_call(text: SqlText, site: FunctionSite) -> ChangesCall:
     table = text.tokens[at].text
     states: dict[str, AsOf] = {}
     given: set[str] = set()
+    follows, since_text = False, ""
     at += 1
     while at < site.closing:
         if text.words[at] != ",":
@@ -103,11 +113,18 @@ def read_changes_call(text: SqlText, site: FunctionSite) -> ChangesCall:
         given.add(name)
         if name == "mode":
             at = _read_mode(text, at + 3)
+        elif name == "follow":
+            follows, at = _read_follow(text, at + 3)
         else:
-            states[name], at = read_state(text, at + 3)
+            first = at + 3
+            states[name], at = read_state(text, first)
+            if name == "since":
+                since_text = text.sql[text.start(first) : text.end(at - 1)]
     if "since" not in states:
         raise text.error(site.opening, f"{CHANGES} needs since: {_EXAMPLE}; the call stands")
-    return ChangesCall(table, states["since"], states.get("until"))
+    if follows and "until" in states:
+        raise text.error(site.opening, f"{CHANGES}: what follows a table has no until; the call stands")
+    return ChangesCall(table, states["since"], states.get("until"), follows, since_text)
 
 
 def _read_option(text: SqlText, at: int) -> str:
@@ -133,6 +150,12 @@ def _read_mode(text: SqlText, at: int) -> int:
     return at + 1
 
 
+def _read_follow(text: SqlText, at: int) -> tuple[bool, int]:
+    if text.words[at] not in {"TRUE", "FALSE"}:
+        raise text.error(at, f"{CHANGES}: follow is true or false; something else stands")
+    return text.words[at] == "TRUE", at + 1
+
+
 def write_changes(table: TableName, call: ChangesCall, names: StatementNames) -> str:
     """Return the query that a call stands for, and add the states that it reads to the references.
 
@@ -143,7 +166,10 @@ def write_changes(table: TableName, call: ChangesCall, names: StatementNames) ->
 
     Raises:
         LanceGatewayError: the table has no such state, or the states can't be compared.
+        UnsupportedError: the call follows the table, and is part of a statement that can't.
     """
+    if call.follows:
+        raise UnsupportedError(FOLLOW_ALONE)
     older, newer = _find_states(table, call, names.resolver)
     references = (
         (call.since, ComparedState(StateRole.ROWS, call.until)),

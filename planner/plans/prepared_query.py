@@ -77,6 +77,11 @@ class PreparedQuery(DividedQuery):
     def _explains(self) -> bool:
         return self._bound.kind in (StatementKind.EXPLAIN, StatementKind.EXPLAIN_ANALYZE)
 
+    @property
+    def tables(self) -> frozenset[str]:
+        """Return the names of the tables that it reads."""
+        return frozenset(reference.table for reference in self._bound.references)
+
     def find_matching_regions(
         self,
         table: str,

@@ -6,7 +6,7 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any
@@ -73,6 +73,7 @@ class Table:
         self._writer_lock = threading.Lock()
         self._written_at = -math.inf
         """When rows were written last, in seconds of the monotonic clock."""
+        self._followers: tuple[Callable[[], None], ...] = ()
         self.commit_lock = threading.Lock()
         """Held by who commits rows to the base table: within a process, nobody tries in vain."""
         self.retry_lock = threading.Lock()
@@ -141,6 +142,26 @@ class Table:
             moment: in seconds of the monotonic clock; None for now.
         """
         self._written_at = max(self._written_at, time.monotonic() if moment is None else moment)
+        for wake in self._followers:
+            wake()
+
+    def wake_on_writes(self, wake: Callable[[], None]) -> Callable[[], None]:
+        """Have a function called whenever this process has written rows, before they are acknowledged.
+
+        Args:
+            wake: returns at once.
+
+        Returns:
+            Ends it.
+        """
+        with self._writer_lock:
+            self._followers += (wake,)
+
+        def end() -> None:
+            with self._writer_lock:
+                self._followers = tuple(one for one in self._followers if one is not wake)
+
+        return end
 
     def settle(self) -> float:
         """Wait until rows that were acknowledged early are durable, so that other processes read them.

@@ -1,0 +1,490 @@
+"""Statements that follow a table, at real gateways: what they send, what they hold, and how they end."""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import flight
+
+from gateway.auth.calls import Security
+from gateway.auth.policy import parse_policy
+from gateway.protocol.identity import Identity
+from gateway.statements.following import SharedSteps
+from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError, UnsupportedError
+from planner.binding.followed_changes import read_followed_changes
+from protos import flight_sql_pb2 as sql
+from tests.gateway import rpc
+from tests.gateway.conftest import serving
+from tests.support.servers import GatewayProcess, fetch, open_connection
+
+pytestmark = pytest.mark.slow
+
+DONE = -1
+"""Key of the row that is written last."""
+
+
+class Copy:
+    """A copy of table t that one follower keeps, from any gateway and from one to the next.
+
+    Each change must fit to what the copy has.
+    """
+
+    def __init__(self, since: str) -> None:
+        self.since = since
+        self.rows: dict[int, tuple[Any, ...]] = {}
+        self.pending: list[dict[str, Any]] = []
+        self.failure: BaseException | None = None
+
+    def follow(self, client: flight.FlightClient) -> None:
+        """Follow until the last row has come; raise what ends the stream before."""
+        text = f"SELECT * FROM lance_changes('t', since => {self.since}, follow => true)"
+        self.pending.clear()
+        for chunk in rpc.stream(client, sql.CommandStatementQuery(query=text)):
+            self.pending += chunk.data.to_pylist()
+            token = read_token(chunk)
+            if token is None or (self.pending and token != self.pending[-1]["_position"]):
+                continue  # There is more of the same step.
+            self._apply()
+            self.since = f"'{token}'"
+            if DONE in self.rows:
+                return
+
+    def _apply(self) -> None:
+        after = dict(self.rows)
+        for change in self.pending:
+            kind, key, row = change["_change"], change["id"], (change["v"], change["s"])
+            if kind in {"delete", "update_before"}:
+                assert self.rows.get(key) == row, change
+            if kind == "delete":
+                del after[key]
+            elif kind != "update_before":
+                assert (kind == "insert") == (key not in self.rows), change
+                after[key] = row
+        self.rows = after
+        self.pending.clear()
+
+    def follow_through(self, uris: list[str]) -> None:
+        """Follow at one gateway after the other, where one ends."""
+        try:
+            for uri in uris:
+                with flight.FlightClient(uri) as client, suppress(flight.FlightUnavailableError):
+                    self.follow(client)
+                    return
+        except BaseException as error:  # noqa: BLE001 - looked at by the test
+            self.failure = error
+
+
+def read_token(chunk: flight.FlightStreamChunk) -> str | None:
+    """The token that comes with a batch; None within the first step, which began with no token."""
+    return None if chunk.app_metadata is None else chunk.app_metadata.to_pybytes().decode()
+
+
+def read_step(reader: Any) -> tuple[pa.Table, str]:
+    """The rows of the first step of a follower, and its token."""
+    batches = []
+    for chunk in reader:
+        batches.append(chunk.data)
+        token = read_token(chunk)
+        if token is not None:
+            break
+    return pa.Table.from_batches(batches), token
+
+
+def create_table(connection: Any) -> None:
+    fetch(connection, "CREATE TABLE t (id BIGINT PRIMARY KEY, v BIGINT, s VARCHAR)")
+
+
+def write_randomly(connection: Any, rng: random.Random, oracle: dict[int, tuple[Any, ...]]) -> None:
+    keys = sorted(rng.sample(range(40), 5))
+    listed, value = ", ".join(map(str, keys)), rng.randrange(1000)
+    kind = rng.choice(("upsert", "upsert", "update", "delete", "optimize"))
+    if kind == "upsert":
+        values = ", ".join(f"({key}, {value}, 's{value}')" for key in keys)
+        fetch(connection, f"INSERT OR REPLACE INTO t VALUES {values}")
+        oracle |= dict.fromkeys(keys, (value, f"s{value}"))
+    elif kind == "update":
+        fetch(connection, f"UPDATE t SET v = v + 1 WHERE id IN ({listed})")
+        oracle |= {key: (oracle[key][0] + 1, oracle[key][1]) for key in keys if key in oracle}
+    elif kind == "delete":
+        fetch(connection, f"DELETE FROM t WHERE id IN ({listed})")
+        for key in keys:
+            oracle.pop(key, None)
+    else:
+        fetch(connection, "OPTIMIZE t")
+
+
+def test_copies_follow_all_writers_through_merges_and_the_death_of_a_gateway(root: Path) -> None:
+    follow_and_write(root, seed=1, writes=20)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("seed", range(2, 12))
+def test_copies_follow_long_histories(root: Path, seed: int) -> None:
+    follow_and_write(root, seed, writes=150)
+
+
+def follow_and_write(root: Path, seed: int, writes: int) -> None:
+    rng, oracle = random.Random(seed), dict[int, tuple[Any, ...]]()
+    with (
+        GatewayProcess(root, "--http-port", "off") as first,
+        GatewayProcess(root, "--http-port", "off") as other,
+        open_connection(first.uri) as one,
+        open_connection(other.uri) as two,
+    ):
+        create_table(one)
+        copies = [Copy("1") for _ in range(4)]
+        threads = [
+            threading.Thread(target=copy.follow_through, args=([gateway.uri, first.uri],))
+            for copy, gateway in zip(copies, (first, other, first, other), strict=True)
+        ]
+        for thread in threads:
+            thread.start()
+        for number in range(writes):
+            write_randomly(rng.choice((one, two)) if number < writes // 2 else one, rng, oracle)
+            if number == writes // 2:
+                other.kill()
+        fetch(one, f"INSERT INTO t VALUES ({DONE}, 0, 'done')")
+        for thread in threads:
+            thread.join(120)
+        shown = {row["id"]: (row["v"], row["s"]) for row in fetch(one, "SELECT * FROM t").to_pylist()}
+    assert [copy.failure for copy in copies] == [None] * len(copies)
+    assert shown == {**oracle, DONE: (0, "done")}
+    assert [copy.rows for copy in copies] == [shown] * len(copies)
+
+
+LIMITS = (
+    "limits.max_followers=2",
+    "limits.max_concurrent_queries=1",
+    "limits.follow_heartbeat=50ms",
+    "limits.query_timeout=300ms",
+)
+
+
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+    """A gateway with little of everything, whose table t has the rows 1 to 9."""
+    options = [word for limit in LIMITS for word in ("--set", limit)]
+    root = tmp_path_factory.mktemp("followed")
+    with (
+        GatewayProcess(root, "--http-port", "off", *options) as gateway,
+        open_connection(gateway.uri) as connection,
+    ):
+        create_table(connection)
+        fetch(connection, "INSERT INTO t SELECT value, value, 'new' FROM generate_series(1, 9)")
+        fetch(connection, "CREATE TABLE plain (v BIGINT)")
+        yield gateway
+
+
+@contextmanager
+def following(
+    uri: str, text: str = "SELECT id FROM lance_changes('t', since => 1, follow => true)"
+) -> Iterator[Any]:
+    """The chunks of a follower, whose client goes away at the end."""
+    with flight.FlightClient(uri) as client:
+        reader = rpc.stream(client, sql.CommandStatementQuery(query=text))
+        try:
+            yield reader
+        finally:
+            reader.cancel()
+
+
+def drain(reader: Any) -> None:
+    """Read to the end, which is an error."""
+    for _ in reader:
+        pass
+
+
+def list_running(client: flight.FlightClient) -> list[str]:
+    found = rpc.query(
+        client,
+        "SELECT query_id FROM system.queries WHERE state = 'running' AND statement LIKE '%follow => true%' "
+        "AND statement NOT LIKE '%system.queries%'",
+    )
+    return list(found.column("query_id").to_pylist())
+
+
+def await_none(client: flight.FlightClient) -> None:
+    while list_running(client):
+        threading.Event().wait(0.02)
+
+
+def test_followers_hold_no_slot_and_outlive_the_time_limit_of_queries(narrow: GatewayProcess) -> None:
+    text = "SELECT id FROM lance_changes('t', since => 1, follow => true) WHERE id < 10"
+    with flight.FlightClient(narrow.uri) as client:
+        await_none(client)  # Of other tests.
+    with (
+        following(narrow.uri, text) as one,
+        following(narrow.uri, text) as two,
+        flight.FlightClient(narrow.uri) as client,
+    ):
+        for reader in (one, two):
+            rows, token = read_step(reader)
+            assert sorted(rows.column(0).to_pylist()) == list(range(1, 10))
+            beats = [next(reader) for _ in range(10)]  # Which take longer than a query may.
+            assert {beat.data.num_rows for beat in beats} == {0}
+            assert {read_token(beat) for beat in beats} == {token}
+        assert rpc.query(client, "SELECT count(*) FROM t WHERE id < 10").to_pydict() == {"count(*)": [9]}
+        with pytest.raises(flight.FlightUnavailableError, match=r"2 statements follow tables.*max_followers"):
+            next(
+                rpc.stream(
+                    client,
+                    sql.CommandStatementQuery(
+                        query="SELECT id FROM lance_changes('t', since => 1, follow => true)"
+                    ),
+                )
+            )
+    with flight.FlightClient(narrow.uri) as client:
+        await_none(client)  # Their clients went away.
+
+
+def test_a_follower_ends_when_it_is_killed(narrow: GatewayProcess) -> None:
+    with flight.FlightClient(narrow.uri) as client:
+        await_none(client)
+    with following(narrow.uri) as reader, flight.FlightClient(narrow.uri) as client:
+        next(reader)
+        (query_id,) = list_running(client)
+        rpc.query(client, f"KILL QUERY '{query_id}'")
+        with pytest.raises(flight.FlightCancelledError, match="was killed"):
+            drain(reader)
+        await_none(client)
+
+
+def test_conditions_and_columns_of_a_follower(narrow: GatewayProcess) -> None:
+    text = """
+        SELECT c.id * 10 AS tens, _change FROM lance_changes('t', since => 1, follow => true) AS c
+        WHERE id IN (2, 100)
+    """
+    with following(narrow.uri, text) as reader, open_connection(narrow.uri) as connection:
+        told = (one for chunk in reader for one in chunk.data.to_pylist())
+        assert next(told) == {"tens": 20, "_change": "insert"}
+        fetch(connection, "INSERT INTO t VALUES (101, 0, 'other')")
+        fetch(connection, "INSERT INTO t VALUES (100, 0, 'wanted')")
+        assert next(told) == {"tens": 1000, "_change": "insert"}
+        fetch(connection, "DELETE FROM t WHERE id >= 100")
+        assert next(told) == {"tens": 1000, "_change": "delete"}
+
+
+def test_a_follower_ends_with_the_columns_of_its_table(narrow: GatewayProcess) -> None:
+    text = "SELECT * FROM lance_changes('u', since => 1, follow => true)"
+    with open_connection(narrow.uri) as connection:
+        fetch(connection, "CREATE TABLE u (id BIGINT PRIMARY KEY, v BIGINT)")
+        with following(narrow.uri, text) as reader:
+            next(reader)
+            fetch(connection, "ALTER TABLE u ADD COLUMN extra VARCHAR")
+            with pytest.raises(pa.ArrowInvalid, match="a table was altered"):
+                drain(reader)
+
+
+POLICY = """
+[[roles.reader.grants]]
+tables = ["t"]
+rows = "id % 2 = 0"
+hidden = ["s"]
+"""
+
+
+def test_a_follower_sees_what_its_user_may_see_until_that_changes(root: Path) -> None:
+    policies = [parse_policy(POLICY, "policy")]
+    anna = Identity("anna", frozenset({"reader"}), "none")
+    security = Security(access=lambda _: policies[-1].access(anna))
+    with GatewayProcess(root, "--http-port", "off") as owner, open_connection(owner.uri) as connection:
+        create_table(connection)
+        with serving(root, security=security) as server:
+            text = "SELECT * FROM lance_changes('t', since => 1, follow => true)"
+            with following(f"grpc://127.0.0.1:{server.port}", text) as reader:
+                fetch(connection, "INSERT INTO t VALUES (1, 1, 'odd'), (2, 2, 'even')")
+                rows = next(chunk.data for chunk in reader if chunk.data.num_rows)
+                assert rows.drop_columns(["_position", "_changed_at"]).to_pylist() == [
+                    {"id": 2, "v": 2, "_change": "insert"}
+                ]
+                policies.append(parse_policy(POLICY.replace("= 0", "= 1"), "policy"))
+                with pytest.raises(pa.ArrowInvalid, match="may see has changed: go on from the last token"):
+                    drain(reader)
+
+
+def test_adbc_reads_changes_as_they_come(narrow: GatewayProcess) -> None:
+    with open_connection(narrow.uri) as connection, connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT id, _change FROM lance_changes('t', since => 1, follow => true) WHERE id > 500"
+        )
+        reader = cursor.fetch_record_batch()
+        with open_connection(narrow.uri) as other:
+            for key in (501, 502):
+                fetch(other, f"INSERT INTO t VALUES ({key}, 0, 'x')")
+                rows = next(batch for batch in reader if batch.num_rows)
+                assert rows.to_pydict() == {"id": [key], "_change": ["insert"]}
+        cursor.adbc_cancel()
+
+
+def test_the_command_line_shows_changes_as_they_come(narrow: GatewayProcess) -> None:
+    program = str(Path(sys.executable).with_name("lance-gateway"))
+    text = "SELECT id, v FROM lance_changes('t', since => 1, follow => true) WHERE id > 600"
+    command = [program, "sql", "--uri", narrow.uri, "--follow", text]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        with open_connection(narrow.uri) as connection:
+            for key in (601, 602):
+                fetch(connection, f"INSERT INTO t VALUES ({key}, 5, 'x')")
+                assert child.stdout is not None
+                assert json.loads(child.stdout.readline()) == {"id": key, "v": 5}
+        child.send_signal(signal.SIGINT)
+        child.wait(30)
+
+
+def test_a_follower_ends_at_once_when_the_gateway_stops(root: Path) -> None:
+    gateway = GatewayProcess(root, "--http-port", "off", "--set", "server.drain=10m")
+    try:
+        with open_connection(gateway.uri) as connection:
+            create_table(connection)
+            fetch(connection, "INSERT INTO t VALUES (1, 1, 'x')")
+        with following(gateway.uri) as reader:
+            next(reader)
+            stopping = threading.Thread(target=gateway.stop)
+            stopping.start()
+            with pytest.raises(flight.FlightUnavailableError, match="gateway is stopping: follow the table"):
+                next(reader)
+            stopping.join(60)
+            assert not stopping.is_alive()
+    finally:
+        gateway.kill()
+
+
+CALL = "lance_changes('t', since => 1, follow => true)"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"SELECT count(*) FROM {CALL}",
+        f"SELECT max(id) AS m FROM {CALL} WHERE id > 1",
+        f"SELECT id, count(*) FROM {CALL} GROUP BY id",
+        f"SELECT DISTINCT id FROM {CALL}",
+        f"SELECT id FROM {CALL} ORDER BY id",
+        f"SELECT id FROM {CALL} LIMIT 3",
+        f"SELECT c.id FROM {CALL} AS c JOIN t ON t.id = c.id",
+        f"SELECT id FROM {CALL}, t",
+        f"SELECT id FROM {CALL} WHERE id IN (SELECT id FROM t)",
+        f"SELECT row_number() OVER () FROM {CALL}",
+        f"SELECT id FROM {CALL} UNION ALL SELECT id FROM t",
+        f"SELECT * FROM (SELECT id FROM {CALL})",
+        f"WITH c AS (SELECT id FROM {CALL}) SELECT * FROM c",
+        f"EXPLAIN SELECT id FROM {CALL}",
+        f"SELECT id FROM {CALL} WHERE id = ?",
+        f"INSERT INTO t SELECT id, 1, 'x' FROM {CALL}",
+    ],
+)
+def test_what_needs_an_end_can_not_follow(narrow: GatewayProcess, text: str) -> None:
+    with (
+        flight.FlightClient(narrow.uri) as client,
+        pytest.raises(
+            pa.ArrowNotImplementedError, match="follow => true: a statement that follows a table has no end"
+        ),
+    ):
+        rpc.info(client, sql.CommandStatementQuery(query=text))
+
+
+def test_a_follower_has_no_second_state_and_no_transaction(narrow: GatewayProcess) -> None:
+    text = "SELECT id FROM lance_changes('t', since => 1, until => 2, follow => true)"
+    with flight.FlightClient(narrow.uri) as client:
+        with pytest.raises(pa.ArrowInvalid, match="what follows a table has no until"):
+            rpc.info(client, sql.CommandStatementQuery(query=text))
+        with pytest.raises(pa.ArrowNotImplementedError, match="shows none"):
+            rpc.info(
+                client,
+                sql.CommandStatementQuery(query=CALL.replace("'t'", "'plain'").join(("SELECT * FROM ", ""))),
+            )
+    with open_connection(narrow.uri) as connection, connection.cursor() as cursor:
+        cursor.execute("BEGIN")
+        with pytest.raises(Exception, match="outside of the transaction"):
+            cursor.execute(f"SELECT id FROM {CALL}")
+        cursor.execute("ROLLBACK")
+
+
+SMALL, LARGE = (pa.record_batch({"v": pa.array(range(size), pa.int64())}) for size in (3, 200_000))
+
+
+@pytest.mark.parametrize(
+    ("batches", "runs"), [([SMALL, SMALL], 1), ([], 1), ([LARGE, SMALL], 3)], ids=["small", "empty", "large"]
+)
+def test_small_results_are_shared_and_large_ones_are_not(batches: list[pa.RecordBatch], runs: int) -> None:
+    steps, started = SharedSteps(), []
+
+    def run() -> Generator[pa.RecordBatch]:
+        started.append(1)
+        yield from batches
+
+    for _ in range(3):
+        assert list(steps.read("step", run, lambda: None)) == batches
+    assert len(started) == runs
+
+
+def test_who_waits_for_a_step_that_fails_runs_it() -> None:
+    steps = SharedSteps()
+
+    def fail() -> Generator[pa.RecordBatch]:
+        raise UnavailableError("it was stopped")
+        yield
+
+    with pytest.raises(UnavailableError):
+        list(steps.read("step", fail, lambda: None))
+    assert list(steps.read("step", lambda: (one for one in [SMALL]), lambda: None)) == [SMALL]
+
+
+def test_who_waits_for_a_step_may_be_stopped() -> None:
+    steps = SharedSteps()
+
+    def stop() -> None:
+        raise UnavailableError("it was stopped")
+
+    def run() -> Generator[pa.RecordBatch]:
+        with pytest.raises(UnavailableError):  # Another follower comes while this one runs the step.
+            list(steps.read("step", run, stop))
+        yield SMALL
+
+    assert list(steps.read("step", run, stop)) == [SMALL]
+
+
+def test_a_step_has_the_conditions_and_columns_of_its_statement() -> None:
+    followed = read_followed_changes(
+        "select a, (b) from lance_changes('it''s', follow => TRUE, since => now() - INTERVAL '1 hour') c "
+        "where a > 1"
+    )
+    assert followed is not None
+    assert followed.since == "now() - INTERVAL '1 hour'"
+    assert followed.write_step("3", "lance-changes:1:Cg") == (
+        "select a, (b) from lance_changes('it''s', since => 3, until => 'lance-changes:1:Cg') c where a > 1"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT 'follow => true' FROM t",
+        "SELECT * FROM lance_changes('t', since => 1)",
+        "SELECT * FROM lance_changes('t', since => 1, follow => false) -- follow => true",
+        "SELECT * FROM (lance_changes('t', follow => true",
+    ],
+)
+def test_other_statements_are_left_to_the_planner(text: str) -> None:
+    assert read_followed_changes(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("SELECT * FROM lance_changes('t', follow => true)", InvalidInputError, "needs since"),
+        ("SELECT * FROM lance_changes('t', since => 1, follow => true) c(a)", UnsupportedError, "has no end"),
+    ],
+)
+def test_calls_that_can_not_follow(text: str, error: type[LanceGatewayError], message: str) -> None:
+    with pytest.raises(error, match=message):
+        read_followed_changes(text)
