@@ -165,8 +165,8 @@ def follow_and_write(root: Path, seed: int, writes: int) -> None:
 LIMITS = (
     "limits.max_followers=2",
     "limits.max_concurrent_queries=1",
-    "limits.follow_heartbeat=50ms",
-    "limits.query_timeout=300ms",
+    "limits.follow_heartbeat=250ms",
+    "limits.query_timeout=2s",
 )
 
 
