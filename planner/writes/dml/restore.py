@@ -278,6 +278,7 @@ def _check_places_unchanged(target: Target, before: pa.Table, after: pa.Table) -
             key = format_key(before.slice(moved).select(list(target.key)))
             msg = (
                 f"table {target.name!r}: the row with {key} was made anew with another value of {name!r}, by "
-                "which rows find their region, and nothing was written: DELETE it first, then RESTORE"
+                "which rows find their region, although keys_never_move promises otherwise; nothing was "
+                "written. Read its former values with SELECT .. FOR VERSION AS OF .."
             )
             raise PreconditionError(msg)

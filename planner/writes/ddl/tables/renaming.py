@@ -23,6 +23,7 @@ from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.tables.state.catalog import Catalog
 from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, check_may_create
+from planner.writes.ddl.versions.branches import check_has_no_branches
 from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.statement.target import check_may_write, check_writable
 
@@ -103,9 +104,11 @@ def rename_table(catalog: Catalog, name: TableName, new_name: TableName) -> None
     Raises:
         NotFoundError: the table was dropped meanwhile.
         AlreadyExistsError: the new name was taken meanwhile, or files lie there.
+        PreconditionError: it has branches.
         UnavailableError: a region of it can't be had; nothing was renamed.
     """
     table, source, target = catalog.table(name), catalog.locate_table(name), catalog.locate_table(new_name)
+    check_has_no_branches(table, name)
     if table.base().details is not None:
         writer = table.writer()
         # Who holds a region is fenced off, so that nothing is flushed to the old place.

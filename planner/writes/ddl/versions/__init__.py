@@ -1,0 +1,1 @@
+"""Names for versions of a table: tags and branches."""
