@@ -46,7 +46,7 @@ def append(sql: Sql, name: str, key: int) -> None:
 
 
 def test_a_branch_goes_its_own_way(table: Sql) -> None:
-    table("CREATE BRANCH exp/one ON t" .replace("exp/one", '"exp/one"'))
+    table('CREATE BRANCH "exp/one" ON t')
     table("CREATE BRANCH old ON t FROM VERSION AS OF 'first'")
     table("CREATE BRANCH again ON t FROM VERSION AS OF 'exp/one'")
     append(table, "exp/one", 7)
@@ -141,10 +141,13 @@ def test_a_table_with_branches_stays_where_it_is(table: Sql) -> None:
     table("ALTER TABLE t RENAME TO u")
 
 
-def test_a_table_is_restored_to_a_branch(table: Sql) -> None:
+def test_a_table_is_compared_with_a_branch_and_restored_to_it(table: Sql) -> None:
     table("CREATE BRANCH b ON t")
     append(table, "b", 7)
     table("DELETE FROM t WHERE id = 1")
+    changes = "SELECT id, _change FROM lance_changes('t', {}) ORDER BY id"
+    assert table(changes.format("since => 'b'")) == [(1, "delete"), (7, "delete")]
+    assert table(changes.format("since => 'first', until => 'b'")) == [(2, "insert"), (7, "insert")]
     table("RESTORE TABLE t TO VERSION AS OF 'b'")
     assert table("SELECT id, s FROM t ORDER BY id") == [(1, "a"), (2, "b"), (7, "b")]
 
