@@ -35,7 +35,19 @@ _TEXTS = pa.list_(pa.string())
 
 def list_system_tables(catalog: Catalog) -> tuple[SystemTable, ...]:
     """Return the system tables that describe a catalog."""
-    kinds = (Tables, Views, Columns, Constraints, Regions, Generations, Versions, Tags, Branches, Indexes, Writers)
+    kinds = (
+        Tables,
+        Views,
+        Columns,
+        Constraints,
+        Regions,
+        Generations,
+        Versions,
+        Tags,
+        Branches,
+        Indexes,
+        Writers,
+    )
     return tuple(kind(catalog) for kind in kinds)
 
 

@@ -23,12 +23,14 @@ from planner.plans.query_planner import QueryPlanner
 from planner.tables.state.branches import MAIN, read_branches
 from planner.tables.state.past_tables import read_tags
 from planner.tables.state.table import Table
-from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, check_may_create
+from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader
 from planner.writes.ddl.versions.references import read_state, refer_to
 from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.statement.target import check_may_write, check_writable
 
-_NAME: Final = re.compile(r"[A-Za-z0-9_-](?:[A-Za-z0-9_.-]*[A-Za-z0-9_-])?(?:/[A-Za-z0-9_-](?:[A-Za-z0-9_.-]*[A-Za-z0-9_-])?)*")
+_NAME: Final = re.compile(
+    r"[A-Za-z0-9_-](?:[A-Za-z0-9_.-]*[A-Za-z0-9_-])?(?:/[A-Za-z0-9_-](?:[A-Za-z0-9_.-]*[A-Za-z0-9_-])?)*"
+)
 
 
 def prepare_create_branch(

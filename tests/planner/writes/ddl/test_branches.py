@@ -90,7 +90,9 @@ def test_a_tag_of_a_branch_is_read_and_keeps_it(table: Sql) -> None:
     assert table("SELECT branch FROM system.tags WHERE tag = 'seven'") == [("b",)]
     table("CREATE BRANCH c ON t FROM VERSION AS OF 'seven'")
     assert table("SELECT max(id) FROM t VERSION AS OF 'c'") == [(7,)]
-    with pytest.raises(PreconditionError, match="branch 'b' of table 't' is needed by tag 'seven': DROP TAG it"):
+    with pytest.raises(
+        PreconditionError, match="branch 'b' of table 't' is needed by tag 'seven': DROP TAG it"
+    ):
         table("DROP BRANCH b ON t")
     table("DROP TAG seven ON t")
     with pytest.raises(PreconditionError, match="is needed by branch 'c': DROP BRANCH it"):
@@ -125,7 +127,9 @@ def test_cleaning_the_table_leaves_what_branches_need(table: Sql) -> None:
 
 def test_rows_that_are_not_merged_refuse_a_branch(table: Sql) -> None:
     table("INSERT INTO t VALUES (5, 'e')")
-    with pytest.raises(PreconditionError, match="'b' of table 't' can't be made from version .*: 1 of its reg"):
+    with pytest.raises(
+        PreconditionError, match="'b' of table 't' can't be made from version .*: 1 of its reg"
+    ):
         table("CREATE BRANCH b ON t")
     table("CREATE BRANCH b ON t FROM VERSION AS OF 'first'")
     merge_all(table)

@@ -203,14 +203,15 @@ def test_a_rule_that_came_later_refuses_rows_that_violate_it(table: Sql) -> None
 
 def test_a_row_that_was_made_anew_in_another_region_is_named(sql: Sql) -> None:
     sql(
-        "CREATE TABLE t (id INT PRIMARY KEY, s TEXT) "
-        "WITH (region_by = 'identity(s)', keys_never_move = true)"
+        "CREATE TABLE t (id INT PRIMARY KEY, s TEXT) WITH (region_by = 'identity(s)', keys_never_move = true)"
     )
     sql("INSERT INTO t VALUES (1, 'a')")
     version = merge_all(sql)
     sql("DELETE FROM t WHERE id = 1")
     sql("INSERT INTO t VALUES (1, 'b')")
-    with pytest.raises(PreconditionError, match="the row with id = 1 was made anew with another value of 's'"):
+    with pytest.raises(
+        PreconditionError, match="the row with id = 1 was made anew with another value of 's'"
+    ):
         sql(f"RESTORE TABLE t TO VERSION {version}")
     assert sql(READ) == [(1, "b")]
 
@@ -228,9 +229,7 @@ def test_a_row_that_was_made_anew_in_another_region_is_named(sql: Sql) -> None:
         ("RESTORE TABLE t TO VERSION 2 WHERE id = 1", InvalidInputError, "WHERE"),
     ],
 )
-def test_what_is_wrong_is_named(
-    table: Sql, statement: str, error: type[Exception], message: str
-) -> None:
+def test_what_is_wrong_is_named(table: Sql, statement: str, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         table(statement)
 
