@@ -137,8 +137,8 @@ def check_log_is_read(storage: Storage, manifest: RegionManifest, last: int) -> 
             kind = "of an older layout" if path.endswith(_OLD_SUFFIX) else "at position 0"
             msg = (
                 f"{storage.locate(path)} is a log entry {kind}, and these are not read: its rows would be "
-                "missing. Flush the region with the version of Lance that wrote it; if its rows were flushed, "
-                "or written again, remove the file"
+                "missing. Flush the region with the version of Lance that wrote it; if its rows were "
+                "flushed, or written again, remove the file"
             )
             raise UnsupportedError(msg)
 
