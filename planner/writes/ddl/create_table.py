@@ -1,4 +1,4 @@
-"""``CREATE [OR REPLACE] TABLE [IF NOT EXISTS] t (..) [WITH (..)]``, also ``(LIKE u)``, ``CLONE u``, ``AS SELECT``."""
+"""``CREATE [OR REPLACE] TABLE [IF NOT EXISTS] t (..) [WITH (..)]``, also of LIKE, CLONE and AS SELECT."""
 
 from __future__ import annotations
 

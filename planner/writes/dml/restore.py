@@ -70,7 +70,7 @@ def prepare_restore(
     """Prepare a RESTORE.
 
     Raises:
-        LanceGatewayError: the statement is invalid, or the table has no such state, or had other columns then.
+        LanceGatewayError: the statement is invalid, the table has no such state, or had other columns.
     """
     statement = read_statement(sql)
     session = ReadSession(engine, settings, access).with_strong_consistency()
@@ -141,8 +141,9 @@ class PreparedRestore(PreparedWrite):
         columns = {quote(name): quote(before[number]) for number, name in target.base.field_names.items()}
         now, then = ", ".join(columns), ", ".join(f"{old} AS {new}" for new, old in columns.items())
         kind = "TIMESTAMP" if self.text.is_moment else "VERSION"
-        splice.add(f"SELECT {now}, {quote(ROW_NUMBER)} FROM {target.read_name.sql} UNION ALL ")
-        splice.add(f"SELECT {then}, NULL FROM {target.name.sql} FOR {kind} AS OF ").copy(self.text.written)
+        here, past = target.read_name.sql, f"{target.name.sql} FOR {kind} AS OF "
+        splice.add(f"SELECT {now}, {quote(ROW_NUMBER)} FROM {here} UNION ALL ")  # noqa: S608 - quoted
+        splice.add(f"SELECT {then}, NULL FROM {past}").copy(self.text.written)  # noqa: S608 - quoted
 
     def execute(self, parameters: Sequence[pa.Scalar] = (), control: RunControl | None = None) -> WriteResult:
         """Find what differs, and write it back."""
@@ -168,9 +169,9 @@ class _Differences(PlannedRows):
                 return step.rows()
             except ResourcesExhaustedError as error:
                 msg = (
-                    f"RESTORE of table {self.target.name!r}: more than {MAX_COLLECTED_BYTES >> 20} MiB of rows "
-                    "differ, and nothing was written: make a table of the former state, CREATE TABLE .. AS "
-                    "SELECT * FROM .. FOR VERSION AS OF .., and rename it"
+                    f"RESTORE of table {self.target.name!r}: more than {MAX_COLLECTED_BYTES >> 20} MiB of "
+                    "rows differ, and nothing was written: make a table of the former state, CREATE TABLE .. "
+                    "CLONE .. VERSION AS OF .., and let both change their names"
                 )
                 raise ResourcesExhaustedError(msg) from error
 
@@ -220,8 +221,8 @@ def _check_columns(target: Target, past: SecuredTable) -> None:
     for names, what in ((added, "added"), (dropped, "dropped"), (changed, "changed to another type")):
         if names:
             msg = (
-                f"table {target.name!r} can't be restored to version {past.base.version}: column {names[0]!r} "
-                f"was {what} since. Read it with SELECT .. FOR VERSION AS OF {past.base.version}, or copy it "
+                f"table {target.name!r} can't be restored to version {past.base.version}: column "
+                f"{names[0]!r} was {what} since. Read it with SELECT .. FOR VERSION AS OF {past.base.version}, or copy it "
                 "with CREATE TABLE .. AS SELECT .."
             )
             raise PreconditionError(msg)

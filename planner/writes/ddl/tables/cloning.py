@@ -1,4 +1,4 @@
-"""``CREATE TABLE c [DEEP] CLONE t [VERSION AS OF ..]``: a copy with the rules and indexes of its source (ADR 61)."""
+"""``CREATE TABLE c [DEEP] CLONE t [VERSION AS OF ..]``: a copy with rules and indexes (ADR 61)."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _is_default(base: BaseTable, index: DatasetIndex) -> bool:
 
 
 def _build_call(index: DatasetIndex) -> IndexCall:
-    """Return the call that builds an index like another one; its number of partitions follows from the rows."""
+    """Return the call that builds an index like another one, with partitions as the rows need them."""
     kind, details = INDEX_TYPES[_find_type(index)], index.details
     if not kind.is_vector:
         texts = {name: value for name, value in details.items() if value is not None}

@@ -1,4 +1,4 @@
-"""``CREATE BRANCH [IF NOT EXISTS] b ON t [FROM VERSION AS OF ..]`` and ``DROP BRANCH [IF EXISTS] b ON t`` (ADR 61).
+"""``CREATE BRANCH [IF NOT EXISTS] b ON t [FROM VERSION AS OF ..]``, ``DROP BRANCH [IF EXISTS] b ON t`` (ADR 61).
 
 A branch has versions of its own, which begin with one of the table. Lance writes to it; the gateway reads it.
 """
@@ -150,8 +150,8 @@ def _check_is_merged(table: Table, branch: str) -> None:
     if fresh:
         msg = (
             f"branch {branch!r} of table {base.name!r} can't be made from version {snapshot.base.version}: "
-            f"{len(fresh)} of its regions have rows that are not merged into it, and a branch has merged rows "
-            "alone. Merge them first (lance-gateway pipeline merge), or name a version that has its rows"
+            f"{len(fresh)} of its regions have rows that are not merged into it, which a branch would not "
+            "have. Merge them first (lance-gateway pipeline merge), or name a version that has its rows"
         )
         raise PreconditionError(msg)
 

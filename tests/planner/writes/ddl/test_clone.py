@@ -1,4 +1,4 @@
-"""CREATE TABLE .. CLONE: the rows, rules, options and indexes of the source, and nothing that ties the two."""
+"""CREATE TABLE .. CLONE: rows, rules, options and indexes of the source, and nothing that ties the two."""
 
 from typing import Any
 
