@@ -1,4 +1,4 @@
-"""``CREATE BRANCH [IF NOT EXISTS] b ON t [FROM VERSION AS OF ..]``, ``DROP BRANCH [IF EXISTS] b ON t`` (ADR 61).
+"""``CREATE BRANCH [IF NOT EXISTS] b ON t [FROM VERSION AS OF ..]``, ``DROP BRANCH b ON t`` (ADR 61).
 
 A branch has versions of its own, which begin with one of the table. Lance writes to it; the gateway reads it.
 """
