@@ -141,9 +141,9 @@ class PreparedRestore(PreparedWrite):
         columns = {quote(name): quote(before[number]) for number, name in target.base.field_names.items()}
         now, then = ", ".join(columns), ", ".join(f"{old} AS {new}" for new, old in columns.items())
         kind = "TIMESTAMP" if self.text.is_moment else "VERSION"
-        here, past = target.read_name.sql, f"{target.name.sql} FOR {kind} AS OF "
+        here, there = target.read_name.sql, f"{target.name.sql} FOR {kind} AS OF "
         splice.add(f"SELECT {now}, {quote(ROW_NUMBER)} FROM {here} UNION ALL ")  # noqa: S608 - quoted
-        splice.add(f"SELECT {then}, NULL FROM {past}").copy(self.text.written)  # noqa: S608 - quoted
+        splice.add(f"SELECT {then}, NULL FROM {there}").copy(self.text.written)  # noqa: S608 - quoted
 
     def execute(self, parameters: Sequence[pa.Scalar] = (), control: RunControl | None = None) -> WriteResult:
         """Find what differs, and write it back."""
@@ -222,8 +222,8 @@ def _check_columns(target: Target, past: SecuredTable) -> None:
         if names:
             msg = (
                 f"table {target.name!r} can't be restored to version {past.base.version}: column "
-                f"{names[0]!r} was {what} since. Read it with SELECT .. FOR VERSION AS OF {past.base.version}, or copy it "
-                "with CREATE TABLE .. AS SELECT .."
+                f"{names[0]!r} was {what} since. Read it with SELECT .. FOR VERSION AS OF "
+                f"{past.base.version}, or copy it with CREATE TABLE .. CLONE .. VERSION AS OF .."
             )
             raise PreconditionError(msg)
 

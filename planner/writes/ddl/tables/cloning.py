@@ -124,7 +124,8 @@ def _is_default(base: BaseTable, index: DatasetIndex) -> bool:
 
 def _build_call(index: DatasetIndex) -> IndexCall:
     """Return the call that builds an index like another one, with partitions as the rows need them."""
-    kind, details = INDEX_TYPES[_find_type(index)], index.details
+    kind = INDEX_TYPES[_find_type(index)]
+    details: Mapping[str, Any] = index.details
     if not kind.is_vector:
         texts = {name: value for name, value in details.items() if value is not None}
         if "document_granularity" in texts:
