@@ -41,8 +41,8 @@ class IndexPolicy:
             never.
         retrain_after: a vector index is trained anew after rows were added to it so many times.
         retrain_growth: so is one whose table has so many times the rows that it was trained on.
-        retrain_codebooks: whether that goes for indexes with a codebook that writers of a MemWAL maintain, too.
-            Other readers may compare distances between the base table and generations with an older codebook.
+        retrain_codebooks: whether that goes for indexes with a codebook that writers of a MemWAL maintain,
+            too. Other readers may compare distances between base and generations with an older codebook.
         key_index: whether the columns of the primary key get the indexes that they lack, in a table that has
             rows and does not say otherwise.
     """
