@@ -24,14 +24,14 @@ from planner.writes.ddl.options import format_region_spec, read_table_options
 from planner.writes.ddl.rules.columns import COMMENT, ColumnDefinition, read_column
 from planner.writes.ddl.rules.constraints import build_constraints, is_constraint, read_constraint
 from planner.writes.ddl.statement import PreparedDefinition, Reader, check_may_create
-from planner.writes.ddl.tables.cloning import (
+from planner.writes.ddl.tables.making import Mode, create_table
+from planner.writes.ddl.versions.cloning import (
     CloneSource,
     build_indexes_of,
     list_clone_options,
     read_clone,
     read_clone_comment,
 )
-from planner.writes.ddl.tables.making import Mode, create_table
 from planner.writes.dml.prepared_write import WriteResult
 
 

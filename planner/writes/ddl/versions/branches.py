@@ -16,7 +16,6 @@ from memwal.errors import (
     UnavailableError,
     shorten_error,
 )
-from memwal.storage.table_names import TableName
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
@@ -118,21 +117,6 @@ def prepare_drop_branch(
         return DONE
 
     return PreparedDefinition(reader.text.sql, drop, name)
-
-
-def check_has_no_branches(table: Table, name: TableName) -> None:
-    """Refuse to move a table with branches, which name the files of the table by where they are.
-
-    Raises:
-        PreconditionError: it has some.
-    """
-    branches = sorted(read_branches(table.base()))
-    if branches:
-        msg = (
-            f"table {name!r} can't be renamed, since its branch {branches[0]!r} could not be read any more: "
-            "DROP BRANCH .. ON .. first"
-        )
-        raise PreconditionError(msg)
 
 
 def _check_is_merged(table: Table, branch: str) -> None:
