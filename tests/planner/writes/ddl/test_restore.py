@@ -10,8 +10,17 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, NotFoundError, PermissionDeniedError, PreconditionError
+from memwal.errors import (
+    InvalidInputError,
+    LanceGatewayError,
+    NotFoundError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnavailableError,
+)
 from memwal.storage.table_names import TableName
+from memwal.writing.region import region_writer
+from memwal.writing.region.claim import Claim
 from pipeline.jobs.lake import LakeTable
 from pipeline.merging import merge
 from planner.access.rights import TableAccess
@@ -138,6 +147,35 @@ def test_a_writer_of_another_gateway_comes_wholly_before_or_after(
     found = table(READ)
     assert later <= set(found)
     assert [row for row in found if row[1] != "new"] == FIRST
+
+
+@pytest.mark.parametrize("appends", [0, 1, 2])
+def test_one_that_ends_between_regions_is_finished_by_another(
+    table: Sql, open_gateway: Callable[[Path], Sql], monkeypatch: pytest.MonkeyPatch, appends: int
+) -> None:
+    lock, made = threading.Lock(), []
+
+    def fail_after(append: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            with lock:
+                if len(made) == appends:
+                    raise UnavailableError("storage is gone")
+                made.append(append)
+            return append(*arguments, **named)
+
+        return call
+
+    table("INSERT INTO t VALUES (5, 'e'), (6, 'f'), (7, 'g'), (8, 'h'), (9, 'i'), (10, 'j')")
+    with monkeypatch.context() as patch:
+        patch.setattr(Claim, "append", fail_after(Claim.append))
+        atomically = region_writer.append_atomically
+        patch.setattr(region_writer, "append_atomically", fail_after(atomically))
+        with pytest.raises(LanceGatewayError, match="storage is gone"):
+            table("RESTORE TABLE t TO TAG 'first'")
+    other = open_gateway(table.root)
+    assert other(READ) != FIRST
+    assert other("RESTORE TABLE t TO TAG 'first'") > 0
+    assert table(READ) == other(READ) == FIRST
 
 
 @pytest.mark.parametrize("seed", range(4))
