@@ -37,6 +37,7 @@ from planner.writes.dml.insert import (
 )
 from planner.writes.dml.merge import prepare_merge
 from planner.writes.dml.prepared_write import PreparedRows, PreparedWrite, WriteResult
+from planner.writes.dml.restore import prepare_restore
 from planner.writes.dml.statement.target import check_may_write
 from planner.writes.dml.statement.text import read_statement
 from planner.writes.dml.statement.translate import is_dml, translate_dml
@@ -129,6 +130,7 @@ _FAMILIES: Mapping[str, Prepare] = MappingProxyType(
         "comment": prepare_comment,
         "optimize": prepare_optimize,
         "analyze": prepare_analyze,
+        "restore": prepare_restore,
     }
 )
 

@@ -6,7 +6,7 @@ module reads the manifest file itself.
 
 import hashlib
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -152,6 +152,13 @@ class MemWalIndexDetails:
         message = mem_wal_pb2.MemWalIndexDetails.FromString(self.origin or self.encode())
         del message.merged_generations[:]
         message.merged_generations.extend(_encode_progress(merged_generations))
+        return message.SerializeToString()
+
+    def encode_with_maintained(self, names: Sequence[str] | None) -> bytes:
+        """Encode the original details with other maintained indexes, None for all; unknown fields stay."""
+        message = mem_wal_pb2.MemWalIndexDetails.FromString(self.origin or self.encode())
+        message.maintain_all_indexes = names is None
+        message.maintained_indexes[:] = names or ()
         return message.SerializeToString()
 
     @staticmethod

@@ -69,8 +69,8 @@ _TEXT: Final[Mapping[str, Parse]] = {
     "remove_stop_words": parse_truth,
     "custom_stop_words": _parse_words,
     "ascii_folding": parse_truth,
-    "ngram_min_length": parse_count,
-    "ngram_max_length": parse_count,
+    "min_ngram_length": parse_count,
+    "max_ngram_length": parse_count,
     "prefix_only": parse_truth,
 }
 _IVF: Final[Mapping[str, Parse]] = {

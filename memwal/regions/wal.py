@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from memwal.errors import CorruptDataError, InvalidInputError
+from memwal.errors import CorruptDataError, InvalidInputError, UnsupportedError
 from memwal.regions.manifest import (
     RegionManifest,
     format_reversed_bits,
@@ -16,6 +16,7 @@ from memwal.regions.manifest import (
 )
 from memwal.storage.files import MEM_WAL, Storage, find_last_in_sequence
 
+_OLD_SUFFIX: Final = ".lance"
 _END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
@@ -114,6 +115,38 @@ def find_last_wal_position(table: Storage, region_id: str, *, after: int) -> int
     return find_last_in_sequence(table, partial(wal_entry_path, region_id), after)
 
 
+def check_log_is_read(storage: Storage, manifest: RegionManifest, last: int) -> None:
+    """Refuse a log with entries that are not read: their rows would be missing from answers silently.
+
+    Args:
+        storage: directory of the table.
+        manifest: of the region.
+        last: newest position that follows what is flushed without a gap.
+
+    Raises:
+        UnsupportedError: there is an entry at position 0, or one in the older layout, a Lance file.
+        UnavailableError: storage failed to answer.
+    """
+    region_id, after = manifest.region_id, manifest.replay_after_wal_entry_position
+    paths = [_old_entry_path(region_id, position) for position in sorted({after + 1, last + 1})]
+    if not after:
+        # Nothing is flushed, so it can't be an entry that counts no more.
+        paths += [wal_entry_path(region_id, 0), _old_entry_path(region_id, 0)]
+    for path, is_there in zip(paths, storage.exists(*paths), strict=True):
+        if is_there:
+            kind = "of an older layout" if path.endswith(_OLD_SUFFIX) else "at position 0"
+            msg = (
+                f"{storage.locate(path)} is a log entry {kind}, and these are not read: its rows would be "
+                "missing. Flush the region with the version of Lance that wrote it; if its rows were "
+                "flushed, or written again, remove the file"
+            )
+            raise UnsupportedError(msg)
+
+
+def _old_entry_path(region_id: str, position: int) -> str:
+    return f"{wal_directory(region_id)}/{format_reversed_bits(position)}{_OLD_SUFFIX}"
+
+
 def read_wal_entry_if_present(storage: Storage, region_id: str, position: int) -> WalEntry | None:
     """Read the entry at a position; None if there is none."""
     try:
@@ -130,6 +163,7 @@ def has_unflushed_rows(storage: Storage, manifest: RegionManifest) -> bool:
     """
     region_id, after = manifest.region_id, manifest.replay_after_wal_entry_position
     last = find_last_wal_position(storage, region_id, after=after)
+    check_log_is_read(storage, manifest, last)
     for position in range(last, after, -1):
         entry = read_wal_entry_if_present(storage, region_id, position)
         if entry is None or entry.is_fence:
@@ -145,7 +179,9 @@ def read_unflushed_entries(storage: Storage, manifest: RegionManifest) -> Iterat
         LanceGatewayError: the log can't be read.
     """
     region_id, after = manifest.region_id, manifest.replay_after_wal_entry_position
-    for position in range(after + 1, find_last_wal_position(storage, region_id, after=after) + 1):
+    last = find_last_wal_position(storage, region_id, after=after)
+    check_log_is_read(storage, manifest, last)
+    for position in range(after + 1, last + 1):
         entry = read_wal_entry_if_present(storage, region_id, position)
         if entry is not None and manifest.replay_start.is_unflushed(position, entry.generation):
             yield entry

@@ -125,6 +125,9 @@ def index(
     retrain_growth: Annotated[
         float, typer.Option(help="Train vector indexes anew once the table has so many times the rows.")
     ] = 4.0,
+    retrain_codebooks: Annotated[  # noqa: FBT002 - an option on the command line
+        bool, typer.Option(help="Train those with a codebook that generations share, too.")
+    ] = False,
     key_index: Annotated[  # noqa: FBT002 - an option on the command line
         bool, typer.Option(help="Build the indexes that the primary key lacks.")
     ] = True,
@@ -148,6 +151,7 @@ def index(
             deleted_fraction=materialize_deletions,
             retrain_after=retrain_after,
             retrain_growth=retrain_growth,
+            retrain_codebooks=retrain_codebooks,
             key_index=key_index,
         )
         parameters = parse_pairs("--parameter", parameter)

@@ -19,6 +19,7 @@ from memwal.base.index_details import (
     list_merged_generations,
     read_index_details,
 )
+from memwal.creating.index_types import INDEX_TYPES
 from memwal.creating.key_index import list_unindexed_columns
 from memwal.errors import InvalidInputError
 from memwal.storage.files import Storage
@@ -40,6 +41,8 @@ class IndexPolicy:
             never.
         retrain_after: a vector index is trained anew after rows were added to it so many times.
         retrain_growth: so is one whose table has so many times the rows that it was trained on.
+        retrain_codebooks: whether that goes for indexes with a codebook that writers of a MemWAL maintain,
+            too. Other readers may compare distances between base and generations with an older codebook.
         key_index: whether the columns of the primary key get the indexes that they lack, in a table that has
             rows and does not say otherwise.
     """
@@ -52,6 +55,7 @@ class IndexPolicy:
     deleted_fraction: float = 0.1
     retrain_after: int = 64
     retrain_growth: float = 4.0
+    retrain_codebooks: bool = False
     key_index: bool = True
 
     def __post_init__(self) -> None:
@@ -208,6 +212,14 @@ class TableIndexes:
     def merged(self) -> Mapping[str, int]:
         """Region id -> newest generation that this version contains."""
         return list_merged_generations(self.details)
+
+    def shares_codebook(self, index: IndexState) -> bool:
+        """Whether generations have indexes with the codebook that an index was trained with."""
+        details = self.details
+        kind = INDEX_TYPES.get(index.type.upper())
+        if details is None or kind is None or not kind.has_codebook:
+            return False
+        return details.maintain_all_indexes or index.name in details.maintained_indexes
 
     def index(self, name: str) -> IndexState | None:
         """Return the index of a name; None if there is none."""

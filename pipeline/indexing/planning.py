@@ -144,7 +144,8 @@ def _plan_upkeep(
 ) -> Upkeep | None:
     rows = indexes.rows
     worn = None if training is None else training.find_retrain_reason(rows, policy)
-    if worn is not None:
+    # An index that is not trained anew is brought up to date like any other (ADR 62).
+    if worn is not None and (policy.retrain_codebooks or not indexes.shares_codebook(index)):
         return Upkeep(index.name, worn, retrain=True)
     if index.is_current:
         return None

@@ -192,7 +192,9 @@ def _find_states(
     if not isinstance(resolver, StateResolver):
         raise UnsupportedError(f"{CHANGES}: table {table!r} is read as it is here, without its past")
     older, newer = resolver.table(table, call.since), resolver.table(table, call.until)
-    if older.base.version > newer.base.version:
+    # Versions of a branch are no older or newer than those of the table.
+    of_same = older.base.storage.uri == newer.base.storage.uri
+    if of_same and older.base.version > newer.base.version:
         msg = (
             f"{CHANGES}: the state of since, on top of version {older.base.version}, came after that of "
             f"until, on top of version {newer.base.version}: exchange them"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
+from planner.sql.as_of import AS_OF_STARTS, read_as_of
 from planner.sql.tokens import SqlText, at_position
 
 Part: TypeAlias = range
@@ -84,6 +85,20 @@ class StatementReader:
         while self.take("."):
             parts.append(self.name(what))
         return tuple(parts)
+
+    def read_written_name(self) -> tuple[str, ...]:
+        """Read the name of the table that a statement writes, of which there is only the newest state.
+
+        Raises:
+            InvalidInputError: no name is next, or a former state or a branch is named behind it.
+        """
+        name, after = self.read_qualified_name("The name of a table"), self.at
+        if self.word in AS_OF_STARTS and read_as_of(self.text, after) is not None:
+            raise self.error(
+                "Only the newest state of a table is written: RESTORE TABLE goes back to a former one, and a "
+                "branch is written by Lance, lance.dataset(..).checkout_version((branch, None)); AS OF stands"
+            )
+        return name
 
     def read_name_list(self, what: str) -> tuple[tuple[str, int], ...]:
         """Read names in brackets, each with its token."""

@@ -21,7 +21,7 @@ from memwal.storage.table_names import TableName
 from planner.access.rights import Access
 from planner.access.visible_catalog import MOMENT, SystemTable, VisibleCatalog
 from planner.predicates.region_fields import format_field, format_recorded_value
-from planner.system.listing import TABLE_FIELDS, Indexes, OfTables, Tags, Versions, has_full_access
+from planner.system.listing import TABLE_FIELDS, Branches, Indexes, OfTables, Tags, Versions, has_full_access
 from planner.system.rules import Columns, Constraints
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.generations import GenerationDataset
@@ -35,7 +35,19 @@ _TEXTS = pa.list_(pa.string())
 
 def list_system_tables(catalog: Catalog) -> tuple[SystemTable, ...]:
     """Return the system tables that describe a catalog."""
-    kinds = (Tables, Views, Columns, Constraints, Regions, Generations, Versions, Tags, Indexes, Writers)
+    kinds = (
+        Tables,
+        Views,
+        Columns,
+        Constraints,
+        Regions,
+        Generations,
+        Versions,
+        Tags,
+        Branches,
+        Indexes,
+        Writers,
+    )
     return tuple(kind(catalog) for kind in kinds)
 
 

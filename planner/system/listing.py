@@ -16,6 +16,7 @@ from memwal.errors import LanceGatewayError
 from memwal.storage.table_names import TableName
 from planner.access.rights import Access
 from planner.access.visible_catalog import MOMENT, VisibleCatalog
+from planner.tables.state.branches import read_branches
 from planner.tables.state.catalog import Catalog
 from planner.tables.state.past_tables import list_tags, read_tags
 
@@ -160,6 +161,25 @@ class Tags(OfTables):
                 "created_at": at.created_at,
                 "updated_at": at.updated_at,
             }
+
+
+class Branches(OfTables):
+    """One row per branch, beside the versions of the table itself."""
+
+    name = "branches"
+    schema = pa.schema(
+        [
+            *TABLE_FIELDS,
+            ("branch", pa.string()),
+            ("parent", pa.string()),
+            ("parent_version", pa.int64()),
+            ("created_at", MOMENT),
+        ]
+    )
+
+    def _list_rows(self, name: TableName, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
+        for branch, one in sorted(read_branches(visible.table(name).base).items()):
+            yield {"branch": branch, **one._asdict()}
 
 
 def _read_operation(dataset: Any, version: int) -> str | None:  # noqa: ANN401 - lance types

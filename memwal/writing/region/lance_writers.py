@@ -12,7 +12,12 @@ from typing import Any
 from memwal.errors import InvalidInputError, UnavailableError
 from memwal.regions.generation_numbers import check_not_restarted
 from memwal.regions.manifest import RegionManifest, read_latest_manifest
-from memwal.regions.wal import find_last_wal_position, read_unflushed_entries, read_wal_entry_if_present
+from memwal.regions.wal import (
+    check_log_is_read,
+    find_last_wal_position,
+    read_unflushed_entries,
+    read_wal_entry_if_present,
+)
 from memwal.writing.changes import FencedError, SealedError
 from memwal.writing.options import WriteOptions
 from memwal.writing.region.claim import INVALID, PEER, Claim, TailKeeper, export_rows, shorten_text
@@ -127,6 +132,8 @@ def claim_region(
     before = read_latest_manifest(table.storage, region_id, cached=cached)
     if before is not None:
         check_not_restarted(table.storage, before, table.details.newest_merged(region_id))
+        # Lance replays what it reads, and flushes past the rest.
+        check_log_is_read(table.storage, before, before.wal_entry_position_last_seen)
     try:
         writer = table.writer_dataset.mem_wal_writer(region_id, **settings)
     except (OSError, RuntimeError, ValueError) as error:

@@ -9,7 +9,13 @@ from functools import partial
 
 from execnodes.storage.data_files import Place
 from memwal.regions.manifest import RegionManifest
-from memwal.regions.wal import WalEntry, find_last_wal_position, read_wal_entry, wal_entry_path
+from memwal.regions.wal import (
+    WalEntry,
+    check_log_is_read,
+    find_last_wal_position,
+    read_wal_entry,
+    wal_entry_path,
+)
 from memwal.storage.files import Storage
 from memwal.writing import OwnTail
 from planner.tables.sources.base_table import BaseTable
@@ -164,6 +170,7 @@ class LogReader:
         """
         region_id = manifest.region_id
         log = state.logs.get(region_id)
+        is_first = log is None
         if log is not None and log.replay_start.is_behind(manifest.replay_start):
             log = state.logs[region_id] = self._drop_flushed(state, log, manifest)
         if log is None or manifest.replay_start.is_behind(log.replay_start):
@@ -174,6 +181,8 @@ class LogReader:
         looked_at = log.last
         if own is None:
             last = find_last_wal_position(self.storage, region_id, after=max(looked_at, seen))
+            if is_first:
+                check_log_is_read(self.storage, manifest, last)
         else:
             last = own.last
         if last > looked_at:

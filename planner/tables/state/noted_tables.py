@@ -115,7 +115,7 @@ class NotedTable(PastTable):
     @cached_property
     def _noted_assignments(self) -> RegionAssignments:
         # The values of a region never change, so its newest manifest has them.
-        known = {one.region_id: one for one in self._today.assignments(self._today.base(), "flushed").regions}
+        known = {one.region_id: one for one in self.today.assignments(self.today.base(), "flushed").regions}
         none: Mapping[str, bytes] = {}
         return RegionAssignments(
             tuple(known.get(one) or RegionAssignment(one, 0, none) for one in self._snapshot.regions)
@@ -130,7 +130,7 @@ class _NotedTableName:
     token: str
 
 
-def find_state(past: PastTables, table: Table, as_of: AsOf) -> PastTable:
+def find_state(past: PastTables, table: Table, as_of: AsOf) -> Table:
     """Open a table in a past state, of a token too.
 
     Args:
@@ -148,7 +148,7 @@ def find_state(past: PastTables, table: Table, as_of: AsOf) -> PastTable:
         return past.find(table, as_of)
     described = read_token(token, table.name)
 
-    def open_noted() -> PastTable:
+    def open_noted() -> NotedTable:
         try:
             return NotedTable(table, table.reopen(described), past.columns)
         except SnapshotGoneError as error:

@@ -1,4 +1,7 @@
-"""Tables at a past moment: a base version, and the generations that were flushed and not merged then."""
+"""Tables at a past moment: a base version, and the generations that were flushed and not merged then.
+
+Branches and their tags are found here, too, since a reference names them as it does a version.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from cachetools import LRUCache
 
@@ -32,6 +35,7 @@ from planner.tables.sources.decoded_columns import DecodedColumns
 from planner.tables.sources.generations import GenerationVanishedError
 from planner.tables.sources.keys import KeyPlaces
 from planner.tables.sources.snapshot import Consistency, RegionSnapshot, TableSnapshot
+from planner.tables.state.branches import BranchName, BranchTable, read_branches
 from planner.tables.state.snapshots import check_ids
 from planner.tables.state.table import Table
 
@@ -39,6 +43,7 @@ OPEN_TABLES = 64
 """So many past versions, of all tables together, stay open."""
 COLUMN_BYTES = 32 << 20
 _MAX_NAMES = 12
+Kept = TypeVar("Kept", bound=Table)
 
 
 class PastTable(Table):
@@ -50,6 +55,7 @@ class PastTable(Table):
     Attributes:
         version: of the base.
         moment: microseconds since 1970: what was flushed later is left out.
+        today: the table as it is now.
 
     Args:
         newest: the table of today.
@@ -63,7 +69,7 @@ class PastTable(Table):
         self.version = base.version
         self.moment = moment
         self._base = base
-        self._today = newest
+        self.today = newest
 
     @property
     def described_time(self) -> str:
@@ -123,7 +129,7 @@ class PastTable(Table):
         Raises:
             PreconditionError: what a region had flushed then is not known.
         """
-        merged = self._today.base().merged_generations
+        merged = self.today.base().merged_generations
         ids = sorted({*list_regions(self.storage), *merged})
         found = self.storage.each(lambda one: self._find_manifest(one, merged.get(one, 0)), ids)
         return {one.region_id: one for one in found if one is not None}
@@ -272,22 +278,24 @@ class PastTables:
     def __init__(self) -> None:
         self.columns = DecodedColumns(COLUMN_BYTES)
         self._lock = threading.Lock()
-        self._open: LRUCache[Hashable, PastTable] = LRUCache(OPEN_TABLES)
+        self._open: LRUCache[Hashable, Table] = LRUCache(OPEN_TABLES)
         self._bases: LRUCache[BaseVersion, BaseTable] = LRUCache(OPEN_TABLES)
         self._version_lists: LRUCache[str, _VersionList] = LRUCache(OPEN_TABLES)
 
-    def find(self, table: Table, as_of: AsOf) -> PastTable:
-        """Open a table at a past moment or version.
+    def find(self, table: Table, as_of: AsOf) -> Table:
+        """Open a table at a past moment or version, or a branch of it.
 
         Raises:
-            NotFoundError: there is no such version, or tag, or the table did not exist.
+            NotFoundError: there is no such version, tag or branch, or the table did not exist.
             InvalidInputError: the moment can't be evaluated.
         """
         newest = table.base()
+        if as_of.tag is not None:
+            return self._find_named(table, newest, as_of.tag)
         asked = as_of.moment if as_of.expression is None else run_isolated(None, as_of.evaluate_moment)
         if asked is None:
-            version = as_of.version or self._find_tagged_version(newest, as_of.tag or "")
-            return self._open_version(table, newest, version, None)
+            assert as_of.version is not None  # noqa: S101 - tokens are found elsewhere
+            return self._open_version(table, newest, as_of.version, None)
         # The future is unknown: the next query with the same moment may see more.
         moment = min(asked, time.time_ns() // 1000)
         versions = self.versions(newest)
@@ -323,13 +331,33 @@ class PastTables:
             self._version_lists[newest.storage.uri] = _VersionList(newest, found)
         return found
 
-    def _find_tagged_version(self, newest: BaseTable, tag: str) -> int:
-        tags = list_tags(newest)
-        if tag in tags:
-            return tags[tag]
-        listed = ", ".join(map(repr, sorted(tags)[:_MAX_NAMES])) or "no tags"
-        number = f"; version {tag} is written without quotes" if tag.isdigit() else ""
-        msg = f"table {newest.name!r} has no tag {tag!r}; it has {listed}{number}"
+    def find_branch(self, table: Table, branch: str) -> BranchTable:
+        """Open the newest state of a branch.
+
+        Raises:
+            NotFoundError: there is no such branch.
+        """
+        newest = table.base()
+        if branch not in read_branches(newest):
+            listed = ", ".join(map(repr, sorted(read_branches(newest))[:_MAX_NAMES])) or "none"
+            msg = f"table {newest.name!r} has no branch {branch!r}; it has {listed}"
+            raise NotFoundError(msg)
+        name = BranchName(newest.place, branch)
+        return self.keep(name, lambda: BranchTable(table, branch, self.columns))
+
+    def _find_named(self, table: Table, newest: BaseTable, name: str) -> Table:
+        """Open the version of a tag, or the newest one of a branch."""
+        tags = read_tags(newest)
+        if name in tags:
+            tag = tags[name]
+            on = table if tag.branch is None else self.find_branch(table, tag.branch)
+            return self._open_version(on, on.base(), tag.version, None)
+        branches = read_branches(newest)
+        if name in branches:
+            return self.find_branch(table, name)
+        listed = ", ".join(map(repr, sorted({*tags, *branches})[:_MAX_NAMES])) or "no tags"
+        number = f"; version {name} is written without quotes" if name.isdigit() else ""
+        msg = f"table {newest.name!r} has no tag {name!r}; it has {listed}{number}"
         raise NotFoundError(msg)
 
     def _open_version(self, table: Table, newest: BaseTable, version: int, moment: int | None) -> PastTable:
@@ -342,15 +370,16 @@ class PastTables:
 
         return self.keep(_PastTableName(BaseVersion(newest.place, version), moment), open_past)
 
-    def keep(self, key: Hashable, open_past: Callable[[], PastTable]) -> PastTable:
+    def keep(self, key: Hashable, open_past: Callable[[], Kept]) -> Kept:
         """Return the open table of a key, or open it."""
         with self._lock:
-            known = self._open.get(key)
-        if known is not None:
-            return known
-        past = open_past()
-        with self._lock:
-            return self._open.setdefault(key, past)
+            known: Any = self._open.get(key)
+        if known is None:
+            past = open_past()
+            with self._lock:
+                known = self._open.setdefault(key, past)
+        kept: Kept = known
+        return kept
 
     def _base(self, newest: BaseTable, version: int) -> BaseTable:
         if version == newest.version:

@@ -24,7 +24,8 @@ from planner.writes.ddl.statement import (
     check_may_create,
     check_may_write_schema,
 )
-from planner.writes.ddl.tags import prepare_create_tag
+from planner.writes.ddl.versions.branches import prepare_create_branch
+from planner.writes.ddl.versions.tags import prepare_create_tag
 from planner.writes.dml.prepared_write import WriteResult
 
 _TEMPORARY = "There are no temporary tables and views: make one and drop it, or use WITH"
@@ -55,13 +56,15 @@ def prepare_create(
         reader.at += 1
     if reader.word in _REFUSED:
         raise reader.unsupported_error(f"{_REFUSED[reader.word]}; it stands")
-    what = reader.choose("what is created", "TABLE", "VIEW", "INDEX", "SCHEMA", "TAG")
+    what = reader.choose("what is created", "TABLE", "VIEW", "INDEX", "SCHEMA", "TAG", "BRANCH")
     if what == "TABLE":
         return prepare_create_table(engine, reader, settings, access, replaces=replaces)
     if what == "VIEW":
         return prepare_create_view(engine, reader, settings, access, replaces=replaces)
     if what == "TAG":
         return prepare_create_tag(engine, reader, access, replaces=replaces)
+    if what == "BRANCH":
+        return prepare_create_branch(engine, reader, access, replaces=replaces)
     if what == "SCHEMA":
         return prepare_create_schema(engine, reader, access, replaces=replaces)
     return prepare_create_index(engine, reader, access, replaces=replaces)

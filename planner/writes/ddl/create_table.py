@@ -1,4 +1,4 @@
-"""``CREATE [OR REPLACE] TABLE [IF NOT EXISTS] t (..) [WITH (..)]``, also ``(LIKE u)`` and ``AS SELECT``."""
+"""``CREATE [OR REPLACE] TABLE [IF NOT EXISTS] t (..) [WITH (..)]``, also of LIKE, CLONE and AS SELECT."""
 
 from __future__ import annotations
 
@@ -13,16 +13,25 @@ from memwal.errors import InvalidInputError
 from memwal.rules import Constraint
 from memwal.storage.table_names import TableName
 from planner.access.rights import Access
+from planner.access.visible_catalog import SecuredTable
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
 from planner.sql.references import QUERY_STARTS
 from planner.sql.tokens import quote
+from planner.tables.state.table import Table
 from planner.writes.ddl.options import format_region_spec, read_table_options
 from planner.writes.ddl.rules.columns import COMMENT, ColumnDefinition, read_column
 from planner.writes.ddl.rules.constraints import build_constraints, is_constraint, read_constraint
 from planner.writes.ddl.statement import PreparedDefinition, Reader, check_may_create
 from planner.writes.ddl.tables.making import Mode, create_table
+from planner.writes.ddl.versions.cloning import (
+    CloneSource,
+    build_indexes_of,
+    list_clone_options,
+    read_clone,
+    read_clone_comment,
+)
 from planner.writes.dml.prepared_write import WriteResult
 
 
@@ -68,10 +77,14 @@ def prepare_create_table(
     if skips and replaces:
         raise reader.error("OR REPLACE and IF NOT EXISTS exclude each other; the name stands")
     definition = _Definition(reader.table(), "replace" if replaces else "skip" if skips else "fail")
-    if reader.take("("):
+    clone = read_clone(reader)
+    if clone is None and reader.take("("):
         _read_body(reader, definition)
     _read_properties(reader, definition)
     check_may_create(engine, definition.name, access)
+    if clone is not None:
+        reader.expect_end()
+        return _prepare_clone(engine, reader, settings, access, definition, clone)
     if reader.take("AS"):
         return _prepare_as_select(engine, reader, settings, access, definition)
     reader.expect_end()
@@ -90,8 +103,18 @@ def _prepare_definition(
     definition: _Definition,
     schema: pa.Schema,
     rows: Callable[[RunControl | None], Iterator[pa.RecordBatch]] | None = None,
+    finish: Callable[[Table], None] | None = None,
 ) -> PreparedDefinition:
-    """Check schema and options; whether the table exists is checked by each execution."""
+    """Check schema and options; whether the table exists is checked by each execution.
+
+    Args:
+        engine: engine of the table.
+        reader: of the statement.
+        definition: the statement.
+        schema: columns.
+        rows: reads the first rows.
+        finish: is called with a table that was made.
+    """
     options = read_table_options(definition.options)
     key = definition.key or options.primary_key or ()
     build_stored_schema(schema, key)
@@ -107,7 +130,7 @@ def _prepare_definition(
                 count += batch.num_rows
                 yield batch
 
-        create_table(
+        is_made = create_table(
             engine.catalog,
             definition.name,
             schema,
@@ -117,6 +140,8 @@ def _prepare_definition(
             mode=definition.mode,
             rows=None if rows is None else batches,
         )
+        if is_made and finish is not None:
+            finish(engine.catalog.table(definition.name))
         return WriteResult(count)
 
     return PreparedDefinition(reader.text.sql, create, definition.name)
@@ -141,6 +166,33 @@ def _prepare_as_select(
     schema = pa.schema([pa.field(column.name, column.type) for column in source.schema], definition.metadata)
     return _prepare_definition(
         engine, reader, definition, schema, lambda control: iter(source.execute((), read_settings, control))
+    )
+
+
+def _prepare_clone(
+    engine: QueryPlanner,
+    reader: Reader,
+    settings: SessionSettings,
+    access: Access,
+    definition: _Definition,
+    clone: CloneSource,
+) -> PreparedDefinition:
+    source = engine.visible_catalog(access).table(clone.name, clone.as_of)
+    for name, value in list_clone_options(source).items():
+        definition.options.setdefault(name, value)
+    comment = read_clone_comment(source)
+    if comment is not None:
+        definition.metadata.setdefault(COMMENT, comment.encode())
+    schema = _add_like(definition, source).with_metadata(definition.metadata)
+    read_settings = replace(settings, types="arrow", endpoints=1)
+    rows = engine.prepare(clone.render_query(schema.names), read_settings, access)
+    return _prepare_definition(
+        engine,
+        reader,
+        definition,
+        schema,
+        lambda control: iter(rows.execute((), read_settings, control)),
+        lambda table: build_indexes_of(source, table),
     )
 
 
@@ -192,9 +244,13 @@ def _read_properties(reader: Reader, definition: _Definition) -> None:
 
 
 def _read_like_schema(engine: QueryPlanner, access: Access, definition: _Definition) -> pa.Schema:
-    """Return the columns of another table; add key, key_index and regions unless the definition has them."""
+    """Return the columns of the table of LIKE; see `_add_like`."""
     assert definition.like is not None  # noqa: S101 - the statement has LIKE
-    secured = engine.visible_catalog(access).table(definition.like)
+    return _add_like(definition, engine.visible_catalog(access).table(definition.like))
+
+
+def _add_like(definition: _Definition, secured: SecuredTable) -> pa.Schema:
+    """Return the columns of a table; add key, key_index and regions unless the definition has them."""
     declared = secured.declared_schema
     required = list_not_null_columns(declared)
     base = secured.base

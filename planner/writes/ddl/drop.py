@@ -1,4 +1,4 @@
-"""``DROP TABLE | VIEW | INDEX | SCHEMA | TAG [IF EXISTS] ..``."""
+"""``DROP TABLE | VIEW | INDEX | SCHEMA | TAG | BRANCH [IF EXISTS] ..``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from planner.writes.ddl.statement import (
     check_may_create,
     check_may_write_schema,
 )
-from planner.writes.ddl.tags import prepare_drop_tag
+from planner.writes.ddl.versions.branches import prepare_drop_branch
+from planner.writes.ddl.versions.tags import prepare_drop_tag
 from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.statement.target import check_may_write, check_writable
 
@@ -36,12 +37,14 @@ def prepare_drop(
         LanceGatewayError: the statement is invalid.
     """
     reader = Reader.of(sql, settings.schema, "DROP")
-    what = reader.choose("what is dropped", "TABLE", "VIEW", "INDEX", "SCHEMA", "TAG")
+    what = reader.choose("what is dropped", "TABLE", "VIEW", "INDEX", "SCHEMA", "TAG", "BRANCH")
     if_exists = reader.take("IF", "EXISTS")
     if what == "INDEX":
         return prepare_drop_index(engine, reader, access, if_exists=if_exists)
     if what == "SCHEMA":
         return _prepare_drop_schema(engine, reader, access, if_exists=if_exists)
+    if what == "BRANCH":
+        return prepare_drop_branch(engine, reader, access, if_exists=if_exists)
     if what == "TAG":
         return prepare_drop_tag(engine, reader, access, if_exists=if_exists)
     name = reader.table("a table" if what == "TABLE" else "a view")

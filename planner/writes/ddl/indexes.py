@@ -147,7 +147,7 @@ def prepare_create_index(
             )
             raise PreconditionError(msg)
         if len(columns) == 1:
-            _build_index(table, calls[columns[0]], columns[0], index_name, replaces=replaces)
+            build_index(table, calls[columns[0]], columns[0], index_name, replaces=replaces)
         else:
             _build_group(table, calls, index_name, replaces=replaces)
         # Open writers don't maintain the index; those opened after the flush do.
@@ -157,7 +157,13 @@ def prepare_create_index(
     return PreparedDefinition(reader.text.sql, create, table_name)
 
 
-def _build_index(table: Table, call: IndexCall, column: str, name: str, *, replaces: bool) -> None:
+def build_index(table: Table, call: IndexCall, column: str, name: str, *, replaces: bool) -> None:
+    """Build an index of a base table.
+
+    Raises:
+        PreconditionError: Lance refuses it; says why.
+        UnavailableError: others committed first in every attempt.
+    """
     commit_change(table, f"make index {name!r}", lambda dataset: call.build(dataset, column, name, replaces))
 
 
@@ -179,7 +185,7 @@ def _build_group(table: Table, calls: Mapping[str, IndexCall], name: str, *, rep
     commit_change(table, f"record index {name!r}", lambda dataset: dataset.update_config(entry))
     for column, one in names.items():
         if replaces or one not in list_index_names(table.base()):
-            _build_index(table, calls[column], column, one, replaces=replaces)
+            build_index(table, calls[column], column, one, replaces=replaces)
 
 
 def _has_index(base: BaseTable, name: str) -> bool:

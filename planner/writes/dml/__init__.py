@@ -5,4 +5,5 @@
 - `reading`: reads rows of the target by queries or by keys, and evaluates expressions over rows in memory.
 - `prepared_write`: base classes of prepared statements; the step that reads and writes, with retries.
 - `insert` with `on_conflict`, `update` (also DELETE), `merge`, `ingest`, and `explain` for all of them.
+- `restore`: writes back what differs from a former state.
 """

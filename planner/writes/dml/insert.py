@@ -108,7 +108,7 @@ def read_insert(statement: WriteText) -> InsertText:
         )
     reader.expect("INTO")
     reader.take("TABLE")
-    target = reader.read_qualified_name("The name of a table")
+    target = reader.read_written_name()
     alias = reader.name("An alias") if reader.take("AS") else None
     columns = None
     if reader.word == "(" and reader.words[reader.at + 1] not in _QUERY:

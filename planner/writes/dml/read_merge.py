@@ -93,7 +93,7 @@ def read_merge(statement: WriteText) -> MergeText:
     common_tables = reader.common_tables()
     reader.expect("MERGE")
     reader.take("INTO")
-    target = reader.read_qualified_name("The name of a table")
+    target = reader.read_written_name()
     alias = reader.alias("USING")
     reader.expect("USING")
     source, source_name = _read_source(reader)

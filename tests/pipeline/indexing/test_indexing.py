@@ -1,6 +1,7 @@
 """What upkeep does to the indexes and files of a table, and that answers never change by it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -339,6 +340,32 @@ def test_vector_indexes_are_trained_anew_when_the_table_has_grown(plain_table: I
     assert report.retrained == ("vec_index",)
     assert plain_table.segments("vec_index") == [320]
     plain_table.check(ask)
+
+
+def test_codebooks_that_generations_share_are_trained_anew_only_where_that_is_said(
+    root: Path, writers: WriterProcess, ask: Ask
+):
+    """Answers are right either way: what an older codebook finds is ranked by true distances."""
+    table = IndexedTable(root, writers, rows(range(300)))
+    table.index_vectors("IVF_PQ", num_partitions=1, num_sub_vectors=2, num_bits=4)
+    policy = IndexPolicy(compact=False, retrain_growth=1.5)
+    table.turn(range(300, 310), 1)
+    maintain(table.lake_table, policy)
+    assert table.state().shares_codebook(table.index("vec_index"))
+    table.put(*rows(range(800, 820), 1))
+    table.flush()
+    table.merge()
+    table.turn(range(310, 600), 1)
+    table.put(*rows(range(600, 640), 2))
+    table.flush()
+    assert maintain(table.lake_table, policy).retrained == ()
+    assert table.index("vec_index").is_current
+    assert needs(table.lake_table, policy) == ()
+    table.check(ask)
+    assert maintain(table.lake_table, replace(policy, retrain_codebooks=True)).retrained == ("vec_index",)
+    table.check(ask)
+    table.merge()
+    table.check(ask)
 
 
 def test_what_is_recorded_of_training_may_be_lost_or_damaged(plain_table: IndexedTable):

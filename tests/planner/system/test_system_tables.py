@@ -17,6 +17,7 @@ from tests.support.tables import LsmTable, bucketed, key_field
 from tests.support.writer_process import WriterProcess
 
 NAMES = [
+    "branches",
     "columns",
     "constraints",
     "generations",

@@ -18,6 +18,7 @@ from planner.tables.state.table import Table
 from planner.writes.ddl.options import parse_key_index, parse_value, read_table_options
 from planner.writes.ddl.statement import Reader, commit_change
 from planner.writes.ddl.tables.key_indexes import SetKeyIndex
+from planner.writes.ddl.tables.maintained_indexes import SetMaintainedIndexes
 
 DISCARD_REGIONS: Final = "discard_regions"
 
@@ -45,8 +46,9 @@ class EnableMemWal:
             if self.option_values.keys() == {"memwal"}:
                 return False
             msg = (
-                f"table {table.name!r} has a MemWAL already, and its regions may have rows: its options "
-                "don't change. CREATE TABLE .. AS SELECT makes another table"
+                f"table {table.name!r} has a MemWAL already, and its regions may have rows, which would "
+                "not be found by other values: its options don't change, but for maintained_indexes by "
+                "itself. CREATE TABLE .. CLONE .. WITH (region_by = '..') makes another table"
             )
             raise AlreadyExistsError(msg)
         build_mem_wal_index(base.dataset, self.options)
@@ -75,12 +77,14 @@ class EnableMemWal:
         commit_change(table, "set up the MemWAL", enable)
 
 
-def read_set(reader: Reader) -> EnableMemWal | SetKeyIndex:
+def read_set(reader: Reader) -> EnableMemWal | SetKeyIndex | SetMaintainedIndexes:
     """Read ``SET (option = value, ..)``."""
     reader.take("TBLPROPERTIES")
     option_values = dict(reader.options())
     if option_values.keys() == {"key_index"}:
         return SetKeyIndex(parse_key_index(option_values["key_index"]))
+    if option_values.keys() == {"maintained_indexes"}:
+        return SetMaintainedIndexes.parse(option_values["maintained_indexes"])
     if "key_index" in option_values:
         raise InvalidInputError("key_index is set by a statement of its own: leave the other options out")
     discards = parse_value(DISCARD_REGIONS, option_values.pop(DISCARD_REGIONS, "false"), parse_truth)

@@ -12,6 +12,7 @@ from memwal.errors import (
     AlreadyExistsError,
     InvalidInputError,
     NotFoundError,
+    PreconditionError,
     UnavailableError,
     UnsupportedError,
 )
@@ -21,7 +22,9 @@ from planner.access.rights import Access
 from planner.access.visible_catalog import unknown_name_error
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
+from planner.tables.state.branches import read_branches
 from planner.tables.state.catalog import Catalog
+from planner.tables.state.table import Table
 from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, check_may_create
 from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.statement.target import check_may_write, check_writable
@@ -103,9 +106,11 @@ def rename_table(catalog: Catalog, name: TableName, new_name: TableName) -> None
     Raises:
         NotFoundError: the table was dropped meanwhile.
         AlreadyExistsError: the new name was taken meanwhile, or files lie there.
+        PreconditionError: it has branches.
         UnavailableError: a region of it can't be had; nothing was renamed.
     """
     table, source, target = catalog.table(name), catalog.locate_table(name), catalog.locate_table(new_name)
+    _check_has_no_branches(table, name)
     if table.base().details is not None:
         writer = table.writer()
         # Who holds a region is fenced off, so that nothing is flushed to the old place.
@@ -133,6 +138,21 @@ def _move(catalog: Catalog, source: Storage, target: Storage, new_name: TableNam
             if source.move_to(target):
                 return True
     return False
+
+
+def _check_has_no_branches(table: Table, name: TableName) -> None:
+    """Refuse to move a table with branches, which name the files of the table by where they are.
+
+    Raises:
+        PreconditionError: it has some.
+    """
+    branches = sorted(read_branches(table.base()))
+    if branches:
+        msg = (
+            f"table {name!r} can't be renamed, since its branch {branches[0]!r} could not be read any more: "
+            "DROP BRANCH .. ON .. first"
+        )
+        raise PreconditionError(msg)
 
 
 def _clear_remains(target: Storage) -> None:

@@ -252,5 +252,5 @@ class TestSetMemWal:
         with pytest.raises(InvalidInputError, match="not part of the primary key"):
             plain("ALTER TABLE t SET (memwal = true, region_by = 'identity(name)')")
         with pytest.raises(InvalidInputError, match="changes nothing"):
-            plain("ALTER TABLE t SET (maintained_indexes = '')")
+            plain("ALTER TABLE t SET (max_memtable_rows = 5)")
         assert plain.dataset("t").mem_wal_index_details() is None

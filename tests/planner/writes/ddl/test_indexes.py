@@ -48,6 +48,7 @@ def filled(sql: Sql) -> Sql:
         ("NGRAM", "name", "", "NGram"),
         ("INVERTED", "name", "with_position = true, stem = false, language = 'german'", "Inverted"),
         ("FTS", "name", "base_tokenizer = 'whitespace', max_token_length = 30", "Inverted"),
+        ("FTS", "name", "base_tokenizer = 'ngram', min_ngram_length = 2, max_ngram_length = 4", "Inverted"),
         ("IVF_FLAT", "v", "metric = cosine, num_partitions = 2", "IVF_FLAT"),
         ("IVF_PQ", "v", "num_partitions = 2, num_sub_vectors = 4, num_bits = 8", "IVF_PQ"),
         ("IVF_SQ", "v", "num_partitions = 2", "IVF_SQ"),

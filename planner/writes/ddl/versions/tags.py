@@ -1,6 +1,6 @@
 """``CREATE [OR REPLACE] TAG [IF NOT EXISTS] x ON t [VERSION AS OF ..]`` and ``DROP TAG [IF EXISTS] x ON t``.
 
-A tag is a name for a version of the base table, which is kept as long as the tag is there.
+A tag is a name for a version of the base table, or of a branch, which is kept as long as the tag is there.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from memwal.errors import (
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
-from planner.sql.as_of import AS_OF_STARTS, AsOf, read_as_of
 from planner.tables.sources.base_table import BaseTable
+from planner.tables.state.branches import read_branches
 from planner.tables.state.past_tables import read_tags
 from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader
+from planner.writes.ddl.versions.references import Reference, read_state
 from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.statement.target import check_may_write, check_writable
 
@@ -44,21 +45,19 @@ def prepare_create_tag(
     tag = _read_name(reader)
     reader.expect("ON")
     table_name = reader.table()
-    as_of = _read_version(reader)
+    state = read_state(reader)
     reader.expect_end()
     check_may_write(engine, table_name, access)
     check_writable(engine, table_name)
 
-    def find_version() -> int:
-        table = engine.catalog.table(table_name)
-        newest = table.base()
-        return newest.version if as_of is None else engine.catalog.past.find(table, as_of).version
+    def find_version() -> Reference:
+        return state.find(engine.catalog, table_name)
 
     find_version()
 
     def create(_control: RunControl | None) -> WriteResult:
         check_may_write(engine, table_name, access)
-        version = find_version()
+        reference = find_version()
         base = engine.catalog.table(table_name).base()
         is_known = tag in read_tags(base)
         if is_known and not replaces:
@@ -66,9 +65,12 @@ def prepare_create_tag(
                 return DONE
             msg = f"table {table_name!r} has a tag {tag!r} already: use OR REPLACE to move it"
             raise AlreadyExistsError(msg)
+        if tag in read_branches(base):
+            msg = f"table {table_name!r} has a branch {tag!r}: give the tag another name"
+            raise AlreadyExistsError(msg)
         with _told_as_errors(base, tag):
             change = base.dataset.tags.update if is_known else base.dataset.tags.create
-            change(tag, ("main", version))
+            change(tag, (reference.branch, reference.version))
         return DONE
 
     return PreparedDefinition(reader.text.sql, create, table_name)
@@ -125,14 +127,3 @@ def _read_name(reader: Reader) -> str:
         )
         raise InvalidInputError(msg)
     return tag
-
-
-def _read_version(reader: Reader) -> AsOf | None:
-    """Take ``[FOR] VERSION | TIMESTAMP AS OF ..``; return None without it."""
-    if reader.word not in AS_OF_STARTS:
-        return None
-    found = read_as_of(reader.text, reader.at)
-    if found is None:
-        raise reader.error("Expected VERSION AS OF a number or a tag, TIMESTAMP AS OF a moment, or the end")
-    as_of, reader.at = found
-    return as_of

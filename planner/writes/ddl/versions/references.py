@@ -1,0 +1,74 @@
+"""``VERSION AS OF ..`` behind the name of a tag or a branch: the version that it is made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from memwal.storage.table_names import TableName
+from planner.sql.as_of import AS_OF_STARTS, AsOf, read_as_of
+from planner.tables.state.branches import MAIN, BranchTable
+from planner.tables.state.catalog import Catalog
+from planner.tables.state.past_tables import PastTable
+from planner.tables.state.table import Table
+from planner.writes.ddl.statement import Reader
+
+
+class Reference(NamedTuple):
+    """A version as Lance names it.
+
+    Attributes:
+        branch: that it is a version of.
+        version: number.
+    """
+
+    branch: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The state that a statement names.
+
+    Attributes:
+        as_of: version, tag, branch or moment; None for the newest version.
+    """
+
+    as_of: AsOf | None
+
+    def open(self, catalog: Catalog, name: TableName) -> Table:
+        """Open the table in that state.
+
+        Raises:
+            LanceGatewayError: there is no such state.
+        """
+        table = catalog.table(name)
+        return table if self.as_of is None else catalog.past.find(table, self.as_of)
+
+    def find(self, catalog: Catalog, name: TableName) -> Reference:
+        """Return the version of the base table, or of a branch, that the state is on top of.
+
+        Raises:
+            LanceGatewayError: there is no such state.
+        """
+        return refer_to(self.open(catalog, name))
+
+
+def refer_to(table: Table) -> Reference:
+    """Return the version of the base table, or of a branch, that is open."""
+    on = table.today if isinstance(table, PastTable) else table
+    return Reference(on.branch if isinstance(on, BranchTable) else MAIN, table.base().version)
+
+
+def read_state(reader: Reader) -> State:
+    """Take ``[FROM] [FOR] VERSION | TIMESTAMP AS OF ..``; without it, the newest version is meant."""
+    is_named = reader.take("FROM")
+    if reader.word not in AS_OF_STARTS and not is_named:
+        return State(None)
+    found = read_as_of(reader.text, reader.at)
+    if found is None:
+        raise reader.error(
+            "Expected VERSION AS OF a number, a tag or a branch, TIMESTAMP AS OF a moment, or the end"
+        )
+    as_of, reader.at = found
+    return State(as_of)
