@@ -326,7 +326,7 @@ SELECT format_type_2(a.atttypid, CAST( $1  AS BIGINT)) AS "format_type", regclas
 ## show tables
 SHOW TABLES
 --
-SELECT table_catalog, table_schema, table_name, table_type FROM "information_schema#tables" AS "tables" ORDER BY 2, 3
+SELECT table_catalog, table_schema, table_name, table_type FROM "information_schema#tables" AS "tables" WHERE table_schema NOT IN ('information_schema', 'pg_catalog', 'system') ORDER BY 2, 3
 
 ## who asks is a constant
 SELECT current_user, upper(current_role) AS r FROM orders WHERE item <> session_user ORDER BY current_user
