@@ -1,0 +1,169 @@
+"""The adapter: what macros and dbt itself ask of it."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+import pyarrow as pa
+from dbt_common.contracts.constraints import ColumnLevelConstraint, ConstraintType, ModelLevelConstraint
+from dbt_common.exceptions import DbtRuntimeError
+
+from dbt.adapters.base import available
+from dbt.adapters.base.impl import ConstraintSupport
+from dbt.adapters.base.relation import BaseRelation
+from dbt.adapters.capability import Capability, CapabilityDict, CapabilitySupport, Support
+from dbt.adapters.lance_gateway.columns import LanceGatewayColumn
+from dbt.adapters.lance_gateway.connections import LanceGatewayConnectionManager
+from dbt.adapters.lance_gateway.relations import LanceGatewayRelation
+from dbt.adapters.sql import SQLAdapter
+
+_NOT_ENFORCED: Final = frozenset({ConstraintType.unique, ConstraintType.foreign_key})
+
+
+class LanceGatewayAdapter(SQLAdapter):
+    """Builds models as tables and views of a gateway."""
+
+    ConnectionManager = LanceGatewayConnectionManager
+    Relation = LanceGatewayRelation
+    Column = LanceGatewayColumn
+
+    CONSTRAINT_SUPPORT = MappingProxyType(
+        {
+            ConstraintType.check: ConstraintSupport.ENFORCED,
+            ConstraintType.not_null: ConstraintSupport.ENFORCED,
+            ConstraintType.unique: ConstraintSupport.NOT_ENFORCED,
+            ConstraintType.primary_key: ConstraintSupport.ENFORCED,
+            ConstraintType.foreign_key: ConstraintSupport.NOT_ENFORCED,
+        }
+    )
+    _capabilities = CapabilityDict(
+        {Capability.SchemaMetadataByRelations: CapabilitySupport(support=Support.Full)}
+    )
+
+    @classmethod
+    def date_function(cls) -> str:
+        """Return the SQL of the current time."""
+        return "now()"
+
+    @classmethod
+    def convert_number_type(cls, agate_table: Any, col_idx: int) -> str:
+        """Return the type of a seed's column of numbers."""
+        converted = super().convert_number_type(agate_table, col_idx)
+        return "double precision" if converted == "float8" else "bigint"
+
+    @classmethod
+    def convert_integer_type(cls, agate_table: Any, col_idx: int) -> str:  # noqa: ARG003
+        """Return the type of a seed's column of whole numbers."""
+        return "bigint"
+
+    @classmethod
+    def convert_datetime_type(cls, agate_table: Any, col_idx: int) -> str:  # noqa: ARG003
+        """Return the type of a seed's column of times."""
+        return "timestamp"
+
+    def valid_incremental_strategies(self) -> list[str]:
+        """Return the strategies of incremental models that there are."""
+        return ["append", "merge", "delete+insert", "microbatch"]
+
+    def get_columns_in_relation(self, relation: BaseRelation) -> list[LanceGatewayColumn]:
+        """Return the columns of a table or view, with the exact types that a query of it has."""
+        schema = self.connections.fetch_schema(f"select * from {relation.render()} limit 0")
+        lengths = dict(
+            self.connections.fetch_rows(
+                "select column_name, max_length from system.columns where max_length is not null"
+                f" and table_schema = {_quote_text(relation.schema)} and table_name = {_quote_text(relation.identifier)}"
+            )
+        )
+        return [self.Column.from_arrow(field, lengths.get(field.name)) for field in schema]
+
+    @available
+    def insert_rows(self, relation: BaseRelation, columns: str, rows: Any) -> None:
+        """Insert the rows of a seed in one statement.
+
+        Args:
+            relation: the table.
+            columns: SQL names with commas between.
+            rows: an agate table, with a column for each of these.
+
+        Raises:
+            DbtDatabaseError: a value is none of its column's type; nothing was written.
+        """
+        arrays = [
+            pa.array([_plain(row[number]) for row in rows.rows]) for number in range(len(rows.column_names))
+        ]
+        marks = ", ".join("?" for _ in arrays)
+        table = pa.table(arrays, names=[str(number) for number in range(len(arrays))])
+        self.connections.insert(f"insert into {relation.render()} ({columns}) values ({marks})", table)
+
+    @available
+    @classmethod
+    def render_rules(
+        cls,
+        columns: Mapping[str, Mapping[str, Any]],
+        constraints: Sequence[Mapping[str, Any]],
+        primary_key: str | Sequence[str] | None,
+    ) -> list[str]:
+        """Return the constraints that stand in the brackets of CREATE TABLE .. AS, which declares no columns.
+
+        Args:
+            columns: those of a model with a contract, by name.
+            constraints: of the model.
+            primary_key: what the model's `primary_key` says, if it does.
+
+        Raises:
+            DbtRuntimeError: there are two primary keys.
+        """
+        rules = []
+        keys = 0
+        for column in columns.values():
+            name = cls.quote(column["name"]) if column.get("quote") else column["name"]
+            for raw in column.get("constraints") or []:
+                parsed = cls._parse_column_constraint(raw)
+                keys += parsed.type == ConstraintType.primary_key
+                rules.append(cls.process_parsed_constraint(parsed, _column_rule(name)))
+        for raw in constraints:
+            keys += raw["type"] == ConstraintType.primary_key
+        rules += cls.render_raw_model_constraints(raw_constraints=list(constraints))
+        if primary_key:
+            keys += 1
+            names = [primary_key] if isinstance(primary_key, str) else list(primary_key)
+            rules.append(f"primary key ({', '.join(names)})")
+        if keys > 1:
+            raise DbtRuntimeError("the model has more than one primary key: give one of all columns, or 'primary_key' alone")
+        return [rule for rule in rules if rule]
+
+    @classmethod
+    def render_model_constraint(cls, constraint: ModelLevelConstraint) -> str | None:
+        """Return a constraint of a model as CREATE TABLE takes it."""
+        rendered = super().render_model_constraint(constraint)
+        if rendered is None or constraint.type not in _NOT_ENFORCED:
+            return rendered
+        return f"{rendered} not enforced"
+
+
+def _column_rule(name: str) -> Any:
+    """Return the function that writes a constraint of one column as one of the table."""
+
+    def render(constraint: ColumnLevelConstraint) -> str | None:
+        if constraint.type == ConstraintType.not_null:
+            return f"check ({name} is not null)"
+        model_constraint = ModelLevelConstraint(
+            type=constraint.type,
+            name=constraint.name,
+            expression=constraint.expression,
+            to=constraint.to,
+            to_columns=constraint.to_columns,
+            columns=[name],
+        )
+        return LanceGatewayAdapter.render_model_constraint(model_constraint)
+
+    return render
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of agate's, which has texts of its own, as Python's."""
+    return str(value) if isinstance(value, str) else value
+
+
+def _quote_text(text: str | None) -> str:
+    return "'" + (text or "").replace("'", "''") + "'"
