@@ -36,7 +36,9 @@ class LanceGatewayConnectionManager(SQLConnectionManager):
             return connection
         credentials: LanceGatewayCredentials = connection.credentials
         try:
-            opened = flightsql.connect(credentials.uri, db_kwargs=credentials.build_options(), autocommit=True)
+            opened = flightsql.connect(
+                credentials.uri, db_kwargs=credentials.build_options(), autocommit=True
+            )
         except dbapi.Error as error:
             connection.state = ConnectionState.FAIL
             connection.handle = None

@@ -63,7 +63,9 @@ class LanceGatewayCredentials(Credentials):
                 f"the gateway has the database {_CATALOG!r} alone, not {self.database!r}: leave 'database' out of the profile"
             )
         if not self.uri.startswith(("grpc://", _TLS)):
-            raise DbtRuntimeError(f"uri: {self.uri!r} in the profile is neither grpc://host:port nor {_TLS}host:port")
+            raise DbtRuntimeError(
+                f"uri: {self.uri!r} in the profile is neither grpc://host:port nor {_TLS}host:port"
+            )
         if self.user and self.token:
             raise DbtRuntimeError("the profile has both a user and a token: choose one way to log in")
         if self.password and not self.user:

@@ -1,6 +1,7 @@
 """The adapter: what macros and dbt itself ask of it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -8,16 +9,48 @@ import pyarrow as pa
 from dbt_common.contracts.constraints import ColumnLevelConstraint, ConstraintType, ModelLevelConstraint
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.__about__ import version as base_version
 from dbt.adapters.base import available
 from dbt.adapters.base.impl import ConstraintSupport
-from dbt.adapters.base.relation import BaseRelation
+from dbt.adapters.base.relation import AdapterTrackingRelationInfo, BaseRelation
 from dbt.adapters.capability import Capability, CapabilityDict, CapabilitySupport, Support
+from dbt.adapters.contracts.relation import RelationConfig
+from dbt.adapters.lance_gateway.__version__ import version
 from dbt.adapters.lance_gateway.columns import LanceGatewayColumn
 from dbt.adapters.lance_gateway.connections import LanceGatewayConnectionManager
 from dbt.adapters.lance_gateway.relations import LanceGatewayRelation
+from dbt.adapters.protocol import AdapterConfig
 from dbt.adapters.sql import SQLAdapter
 
 _NOT_ENFORCED: Final = frozenset({ConstraintType.unique, ConstraintType.foreign_key})
+
+
+@dataclass
+class LanceGatewayConfig(AdapterConfig):
+    """What a model's configuration may say beside dbt's own words.
+
+    Attributes:
+        primary_key: a column, or a list of columns.
+        table_options: what stands in `WITH (..)` of CREATE TABLE, by name.
+        indexes: each with `columns`, and optionally `name`, `type` and `options`.
+    """
+
+    primary_key: str | list[str] | None = None
+    table_options: dict[str, Any] | None = None
+    indexes: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class TableRules:
+    """What stands in the brackets of CREATE TABLE beside columns.
+
+    Attributes:
+        constraints: in SQL.
+        has_primary_key: whether one of them is a primary key.
+    """
+
+    constraints: list[str]
+    has_primary_key: bool
 
 
 class LanceGatewayAdapter(SQLAdapter):
@@ -26,6 +59,7 @@ class LanceGatewayAdapter(SQLAdapter):
     ConnectionManager = LanceGatewayConnectionManager
     Relation = LanceGatewayRelation
     Column = LanceGatewayColumn
+    AdapterSpecificConfigs = LanceGatewayConfig
 
     CONSTRAINT_SUPPORT = MappingProxyType(
         {
@@ -39,6 +73,16 @@ class LanceGatewayAdapter(SQLAdapter):
     _capabilities = CapabilityDict(
         {Capability.SchemaMetadataByRelations: CapabilitySupport(support=Support.Full)}
     )
+
+    @classmethod
+    def get_adapter_run_info(cls, config: RelationConfig) -> AdapterTrackingRelationInfo:
+        """Return names and versions for dbt's log; dbt itself takes the name of the package from that of the class."""
+        return AdapterTrackingRelationInfo(
+            adapter_name=cls.type(),
+            base_adapter_version=base_version,
+            adapter_version=version,
+            model_adapter_details=cls._get_adapter_specific_run_info(config),
+        )
 
     @classmethod
     def date_function(cls) -> str:
@@ -102,7 +146,7 @@ class LanceGatewayAdapter(SQLAdapter):
         columns: Mapping[str, Mapping[str, Any]],
         constraints: Sequence[Mapping[str, Any]],
         primary_key: str | Sequence[str] | None,
-    ) -> list[str]:
+    ) -> TableRules:
         """Return the constraints that stand in the brackets of CREATE TABLE .. AS, which declares no columns.
 
         Args:
@@ -111,53 +155,48 @@ class LanceGatewayAdapter(SQLAdapter):
             primary_key: what the model's `primary_key` says, if it does.
 
         Raises:
-            DbtRuntimeError: there are two primary keys.
+            DbtRuntimeError: there is more than one primary key.
         """
-        rules = []
-        keys = 0
+        parsed = [cls._parse_model_constraint(raw) for raw in constraints]
         for column in columns.values():
             name = cls.quote(column["name"]) if column.get("quote") else column["name"]
-            for raw in column.get("constraints") or []:
-                parsed = cls._parse_column_constraint(raw)
-                keys += parsed.type == ConstraintType.primary_key
-                rules.append(cls.process_parsed_constraint(parsed, _column_rule(name)))
-        for raw in constraints:
-            keys += raw["type"] == ConstraintType.primary_key
-        rules += cls.render_raw_model_constraints(raw_constraints=list(constraints))
+            parsed += [
+                _of_table(cls._parse_column_constraint(raw), name) for raw in column.get("constraints") or []
+            ]
         if primary_key:
-            keys += 1
             names = [primary_key] if isinstance(primary_key, str) else list(primary_key)
-            rules.append(f"primary key ({', '.join(names)})")
+            parsed.append(ModelLevelConstraint(type=ConstraintType.primary_key, columns=names))
+        keys = sum(constraint.type == ConstraintType.primary_key for constraint in parsed)
         if keys > 1:
-            raise DbtRuntimeError("the model has more than one primary key: give one of all columns, or 'primary_key' alone")
-        return [rule for rule in rules if rule]
+            raise DbtRuntimeError(
+                f"the model has {keys} primary keys: write one constraint with all columns, or 'primary_key' alone"
+            )
+        rendered = [
+            cls.process_parsed_constraint(constraint, cls.render_model_constraint) for constraint in parsed
+        ]
+        return TableRules([rule for rule in rendered if rule], keys > 0)
 
     @classmethod
     def render_model_constraint(cls, constraint: ModelLevelConstraint) -> str | None:
-        """Return a constraint of a model as CREATE TABLE takes it."""
-        rendered = super().render_model_constraint(constraint)
-        if rendered is None or constraint.type not in _NOT_ENFORCED:
-            return rendered
-        return f"{rendered} not enforced"
-
-
-def _column_rule(name: str) -> Any:
-    """Return the function that writes a constraint of one column as one of the table."""
-
-    def render(constraint: ColumnLevelConstraint) -> str | None:
+        """Return a constraint of a table as CREATE TABLE takes it."""
         if constraint.type == ConstraintType.not_null:
-            return f"check ({name} is not null)"
-        model_constraint = ModelLevelConstraint(
-            type=constraint.type,
-            name=constraint.name,
-            expression=constraint.expression,
-            to=constraint.to,
-            to_columns=constraint.to_columns,
-            columns=[name],
-        )
-        return LanceGatewayAdapter.render_model_constraint(model_constraint)
+            return f"check ({' and '.join(f'{column} is not null' for column in constraint.columns)})"
+        rendered: str | None = super().render_model_constraint(constraint)
+        return f"{rendered} not enforced" if rendered and constraint.type in _NOT_ENFORCED else rendered
 
-    return render
+
+def _of_table(constraint: ColumnLevelConstraint, column: str) -> ModelLevelConstraint:
+    """Return a constraint of one column as one of its table."""
+    return ModelLevelConstraint(
+        type=constraint.type,
+        name=constraint.name,
+        expression=constraint.expression,
+        warn_unenforced=constraint.warn_unenforced,
+        warn_unsupported=constraint.warn_unsupported,
+        to=constraint.to,
+        to_columns=constraint.to_columns,
+        columns=[column],
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -8,7 +8,7 @@
   {%- endfor -%}
   {%- set rules = adapter.render_rules({}, [], config.get('primary_key')) -%}
   {%- set sql -%}
-    create or replace table {{ this.render() }} ({{ (parts + rules) | join(', ') }}) {{ lance_gateway__table_options(False, rules | length > 0) }}
+    create or replace table {{ this.render() }} ({{ (parts + rules.constraints) | join(', ') }}) {{ lance_gateway__table_options(False, rules.has_primary_key) }}
   {%- endset -%}
   {% call statement('_') %}
     {{ sql }}

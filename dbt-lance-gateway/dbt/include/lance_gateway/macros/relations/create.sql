@@ -2,7 +2,8 @@
 {% macro lance_gateway__create_table_as(temporary, relation, sql) %}
   {%- set sql_header = config.get('sql_header', none) -%}
   {{ sql_header if sql_header is not none }}
-  {%- set rules = [] -%}
+  {%- set constraints = [] -%}
+  {%- set keyed = false -%}
   {%- set contract = config.get('contract') -%}
   {%- if not temporary -%}
     {%- set enforced = contract and contract.enforced -%}
@@ -13,10 +14,12 @@
     {%- set rules = adapter.render_rules(
           model.columns if enforced else {}, model.constraints if enforced else [], config.get('primary_key')
         ) -%}
+    {%- set constraints = rules.constraints -%}
+    {%- set keyed = rules.has_primary_key -%}
   {%- endif %}
   create or replace table {{ relation.render() }}
-    {{ "(" ~ rules | join(', ') ~ ")" if rules }}
-    {{ lance_gateway__table_options(temporary, adapter.has_primary_key(rules)) }}
+    {{ "(" ~ constraints | join(', ') ~ ")" if constraints }}
+    {{ lance_gateway__table_options(temporary, keyed) }}
   as (
     {{ sql }}
   )
