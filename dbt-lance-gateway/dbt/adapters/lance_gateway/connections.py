@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 from adbc_driver_flightsql import dbapi as flightsql
-from adbc_driver_manager import dbapi
-from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
+from adbc_driver_manager import AdbcStatusCode, dbapi
+from dbt_common.exceptions import DbtDatabaseError
 
 from dbt.adapters.contracts.connection import AdapterResponse, Connection, ConnectionState
 from dbt.adapters.events.logging import AdapterLogger
@@ -52,23 +52,17 @@ class LanceGatewayConnectionManager(SQLConnectionManager):
         connection.handle.cancel()
 
     @contextmanager
-    def exception_handler(self, sql: str) -> Iterator[None]:
+    def exception_handler(self, sql: str) -> Iterator[None]:  # noqa: ARG002
         """Raise errors of the driver as dbt's.
 
         Raises:
             DbtDatabaseError: the gateway refused the statement.
-            DbtRuntimeError: anything else went wrong.
         """
         try:
             yield
         except dbapi.Error as error:
-            _logger.debug(f"the gateway refused {sql!r}: {error}")
+            _logger.debug("the gateway refused a statement: %s", error)
             raise DbtDatabaseError(str(error)) from error
-        except DbtRuntimeError:
-            raise
-        except Exception as error:
-            _logger.debug(f"{sql!r} failed: {error}")
-            raise DbtRuntimeError(str(error)) from error
 
     @classmethod
     def get_response(cls, cursor: GatewayCursor) -> AdapterResponse:
@@ -94,9 +88,14 @@ class LanceGatewayConnectionManager(SQLConnectionManager):
         with self.exception_handler(sql):
             self.get_thread_connection().handle.cursor().insert(sql, rows)
 
-    def fetch_schema(self, sql: str) -> pa.Schema:
-        """Run a query and return the Arrow schema of its result."""
-        _, cursor = self.add_select_query(sql)
+    def fetch_schema(self, sql: str) -> pa.Schema | None:
+        """Run a query and return the Arrow schema of its result; None if a table of it is not there."""
+        try:
+            _, cursor = self.add_select_query(sql)
+        except DbtDatabaseError as error:
+            if getattr(error.__cause__, "status_code", None) == AdbcStatusCode.NOT_FOUND:
+                return None
+            raise
         return cursor.schema
 
     def fetch_rows(self, sql: str) -> list[tuple[Any, ...]]:

@@ -110,8 +110,10 @@ class LanceGatewayAdapter(SQLAdapter):
         return ["append", "merge", "delete+insert", "microbatch"]
 
     def get_columns_in_relation(self, relation: BaseRelation) -> list[LanceGatewayColumn]:
-        """Return the columns of a table or view, with the exact types that a query of it has."""
+        """Return the columns of a table or view, with the types that a query of it has; none if it is not there."""
         schema = self.connections.fetch_schema(f"select * from {relation.render()} limit 0")
+        if schema is None:
+            return []
         lengths = dict(
             self.connections.fetch_rows(
                 "select column_name, max_length from system.columns where max_length is not null"

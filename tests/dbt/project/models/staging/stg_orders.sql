@@ -1,0 +1,3 @@
+select id, customer_id, amount, state, changed_at
+from {{ source('raw', 'orders') }}
+where state <> 'draft'
