@@ -10,15 +10,11 @@ from adbc_driver_manager import AdbcStatusCode, dbapi
 from dbt_common.exceptions import DbtDatabaseError
 
 from dbt.adapters.contracts.connection import AdapterResponse, Connection, ConnectionState
-from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.exceptions import FailedToConnectError
 from dbt.adapters.lance_gateway.credentials import LanceGatewayCredentials
 from dbt.adapters.lance_gateway.handle import GatewayCursor, GatewayHandle
 from dbt.adapters.lance_gateway.types import write_type
 from dbt.adapters.sql import SQLConnectionManager
-
-_logger = AdapterLogger("lance_gateway")
-
 
 class LanceGatewayConnectionManager(SQLConnectionManager):
     """Opens, cancels and closes the connections of dbt's threads."""
@@ -61,7 +57,6 @@ class LanceGatewayConnectionManager(SQLConnectionManager):
         try:
             yield
         except dbapi.Error as error:
-            _logger.debug("the gateway refused a statement: %s", error)
             raise DbtDatabaseError(str(error)) from error
 
     @classmethod
