@@ -22,7 +22,7 @@
 {% macro lance_gateway__datediff(first_date, second_date, datepart) -%}
   {%- set part = datepart | lower -%}
   {%- set seconds = {'week': 604800, 'day': 86400, 'hour': 3600, 'minute': 60, 'second': 1} -%}
-  {%- set fractions = {'millisecond': 1000, 'microsecond': 1000000} -%}
+  {%- set fractions = {'millisecond': 1000, 'microsecond': 1} -%}
   {%- if part in ('year', 'quarter', 'month') -%}
     {%- set months = {'year': 12, 'quarter': 3, 'month': 1}[part] -%}
     cast({{ lance_gateway__months_of(second_date, part) }} / {{ months }} - {{ lance_gateway__months_of(first_date, part) }} / {{ months }} as bigint)
@@ -34,10 +34,11 @@
       as bigint
     )
   {%- elif part in fractions -%}
-    cast(round(
-      (date_part('epoch', cast({{ second_date }} as timestamp(6))) - date_part('epoch', cast({{ first_date }} as timestamp(6))))
-      * {{ fractions[part] }}
-    ) as bigint)
+    cast(
+      floor(round(date_part('epoch', cast({{ second_date }} as timestamp(6))) * 1000000) / {{ fractions[part] }})
+      - floor(round(date_part('epoch', cast({{ first_date }} as timestamp(6))) * 1000000) / {{ fractions[part] }})
+      as bigint
+    )
   {%- else -%}
     {{ exceptions.raise_compiler_error(
       "'" ~ datepart ~ "' is no part of a date; there are year, quarter, month, " ~ (seconds | join(', ')) ~ ", " ~ (fractions | join(', '))
