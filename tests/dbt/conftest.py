@@ -89,7 +89,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A certificate and its authority, users and policy."""
     path = tmp_path_factory.mktemp("security")
     authority = trustme.CA()
-    authority.issue_cert("localhost", "127.0.0.1").private_key_and_cert_chain_pem.write_to_path(path / "server.pem")
+    authority.issue_cert("localhost", "127.0.0.1").private_key_and_cert_chain_pem.write_to_path(
+        path / "server.pem"
+    )
     authority.cert_pem.write_to_path(path / "ca.pem")
     (path / "policy.toml").write_text(POLICY)
     write_user(path / "users.toml", User("alice", hash_password(PASSWORD), (), frozenset({"analyst"})))
@@ -108,7 +110,10 @@ def gateway(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture(scope="module")
 def dbt(
-    installed: tuple[Path, Path], gateway: GatewayProcess, folder: Path, tmp_path_factory: pytest.TempPathFactory
+    installed: tuple[Path, Path],
+    gateway: GatewayProcess,
+    folder: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Dbt:
     project = tmp_path_factory.mktemp("dbt") / "project"
     shutil.copytree(Path(__file__).with_name("project"), project)

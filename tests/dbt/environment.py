@@ -1,7 +1,7 @@
 """The environment in which dbt runs: its protobuf is older than that of the gateway.
 
-`python -m tests.dbt.environment` (part of `make test`) makes it from the package index. The tests skip without it,
-or fail where CI=true says that nothing may be missing.
+`python -m tests.dbt.environment` (part of `make test`) makes it from the package index. The tests skip
+without it, or fail where CI=true says that nothing may be missing.
 """
 
 import fcntl
@@ -46,12 +46,21 @@ def install_adapter(environment: Path, folder: Path) -> Path:
     """The directory of the adapter's package, built from a copy of its sources as pip would for a user."""
     source, target = folder / "source", folder / "site"
     shutil.copytree(ADAPTER, source)
-    _install(environment, "--no-deps", "--no-build-isolation", "--no-index", f"--target={target}", str(source))
+    _install(
+        environment, "--no-deps", "--no-build-isolation", "--no-index", f"--target={target}", str(source)
+    )
     return target
 
 
 def _install(environment: Path, *arguments: str) -> None:
-    pip = (str(environment / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
+    pip = (
+        str(environment / "bin" / "python"),
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "install",
+        "--quiet",
+    )
     _run(*pip, *arguments)
 
 

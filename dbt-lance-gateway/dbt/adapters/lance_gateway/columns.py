@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
-
 from dbt.adapters.base import Column
 from dbt.adapters.lance_gateway.types import write_type
 
@@ -47,7 +46,8 @@ class LanceGatewayColumn(Column):
         """Return whether text of the other column may be too long for this one."""
         if not (self.is_string() and other_column.is_string()) or not self.string_size():
             return False
-        return other_column.string_size() == 0 or other_column.string_size() > self.string_size()
+        size = int(other_column.string_size())
+        return size == 0 or size > self.string_size()
 
     @classmethod
     def string_type(cls, size: int) -> str:

@@ -7,14 +7,14 @@ from typing import Any
 import pyarrow as pa
 from adbc_driver_flightsql import dbapi as flightsql
 from adbc_driver_manager import AdbcStatusCode, dbapi
-from dbt_common.exceptions import DbtDatabaseError
-
 from dbt.adapters.contracts.connection import AdapterResponse, Connection, ConnectionState
 from dbt.adapters.exceptions import FailedToConnectError
 from dbt.adapters.lance_gateway.credentials import LanceGatewayCredentials
 from dbt.adapters.lance_gateway.handle import GatewayCursor, GatewayHandle
 from dbt.adapters.lance_gateway.types import write_type
 from dbt.adapters.sql import SQLConnectionManager
+from dbt_common.exceptions import DbtDatabaseError
+
 
 class LanceGatewayConnectionManager(SQLConnectionManager):
     """Opens, cancels and closes the connections of dbt's threads."""
@@ -48,7 +48,7 @@ class LanceGatewayConnectionManager(SQLConnectionManager):
         connection.handle.cancel()
 
     @contextmanager
-    def exception_handler(self, sql: str) -> Iterator[None]:  # noqa: ARG002
+    def exception_handler(self, sql: str) -> Iterator[None]:
         """Raise errors of the driver as dbt's.
 
         Raises:

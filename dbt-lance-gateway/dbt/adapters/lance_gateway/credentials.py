@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from adbc_driver_flightsql import DatabaseOptions
 from adbc_driver_manager import DatabaseOptions as CommonOptions
-from dbt_common.exceptions import DbtRuntimeError
-
 from dbt.adapters.contracts.connection import Credentials
+from dbt_common.exceptions import DbtRuntimeError
 
 _CATALOG: Final = "lance"
 _TLS: Final = "grpc+tls://"
@@ -37,7 +36,7 @@ class LanceGatewayCredentials(Credentials):
         tls_ca: path of a PEM file: who may have signed the gateway's certificate.
         tls_certificate: path of a PEM file: the client's own certificate.
         tls_key: path of a PEM file: the key of that.
-        session: options of the gateway's sessions by name, for all statements (`consistency`, `query_timeout_ms`, ..).
+        session: options of the gateway's sessions by name, for all statements (`consistency`, ..).
 
     Raises:
         DbtRuntimeError: values that contradict each other, or another database.
@@ -60,7 +59,7 @@ class LanceGatewayCredentials(Credentials):
         """Refuse what cannot be."""
         if self.database != _CATALOG:
             raise DbtRuntimeError(
-                f"the gateway has the database {_CATALOG!r} alone, not {self.database!r}: leave 'database' out of the profile"
+                f"the gateway has the database {_CATALOG!r} alone, not {self.database!r}: leave it out of the profile"
             )
         if not self.uri.startswith(("grpc://", _TLS)):
             raise DbtRuntimeError(

@@ -43,7 +43,7 @@ class GatewayHandle:
 
 
 class GatewayCursor:
-    """A cursor whose rows are Python values: times of nanoseconds, which Python has not, are cut to microseconds.
+    """A cursor whose rows are Python values: times are cut to microseconds, as Python has them.
 
     Args:
         cursor: of the driver.

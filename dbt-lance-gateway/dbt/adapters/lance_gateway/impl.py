@@ -6,9 +6,6 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
-from dbt_common.contracts.constraints import ColumnLevelConstraint, ConstraintType, ModelLevelConstraint
-from dbt_common.exceptions import DbtRuntimeError
-
 from dbt.adapters.__about__ import version as base_version
 from dbt.adapters.base import available
 from dbt.adapters.base.impl import ConstraintSupport
@@ -21,6 +18,8 @@ from dbt.adapters.lance_gateway.connections import LanceGatewayConnectionManager
 from dbt.adapters.lance_gateway.relations import LanceGatewayRelation
 from dbt.adapters.protocol import AdapterConfig
 from dbt.adapters.sql import SQLAdapter
+from dbt_common.contracts.constraints import ColumnLevelConstraint, ConstraintType, ModelLevelConstraint
+from dbt_common.exceptions import DbtRuntimeError
 
 _NOT_ENFORCED: Final = frozenset({ConstraintType.unique, ConstraintType.foreign_key})
 
@@ -76,7 +75,7 @@ class LanceGatewayAdapter(SQLAdapter):
 
     @classmethod
     def get_adapter_run_info(cls, config: RelationConfig) -> AdapterTrackingRelationInfo:
-        """Return names and versions for dbt's log; dbt itself takes the name of the package from that of the class."""
+        """Return names and versions for the log; dbt itself derives the package from the name of the class."""
         return AdapterTrackingRelationInfo(
             adapter_name=cls.type(),
             base_adapter_version=base_version,
@@ -96,12 +95,12 @@ class LanceGatewayAdapter(SQLAdapter):
         return "double precision" if converted == "float8" else "bigint"
 
     @classmethod
-    def convert_integer_type(cls, agate_table: Any, col_idx: int) -> str:  # noqa: ARG003
+    def convert_integer_type(cls, agate_table: Any, col_idx: int) -> str:
         """Return the type of a seed's column of whole numbers."""
         return "bigint"
 
     @classmethod
-    def convert_datetime_type(cls, agate_table: Any, col_idx: int) -> str:  # noqa: ARG003
+    def convert_datetime_type(cls, agate_table: Any, col_idx: int) -> str:
         """Return the type of a seed's column of times."""
         return "timestamp"
 
@@ -110,14 +109,15 @@ class LanceGatewayAdapter(SQLAdapter):
         return ["append", "merge", "delete+insert", "microbatch"]
 
     def get_columns_in_relation(self, relation: BaseRelation) -> list[LanceGatewayColumn]:
-        """Return the columns of a table or view, with the types that a query of it has; none if it is not there."""
+        """Return the columns of a table or view, with the types that a query has; none if it is not there."""
         schema = self.connections.fetch_schema(f"select * from {relation.render()} limit 0")
         if schema is None:
             return []
         lengths = dict(
             self.connections.fetch_rows(
                 "select column_name, max_length from system.columns where max_length is not null"
-                f" and table_schema = {_quote_text(relation.schema)} and table_name = {_quote_text(relation.identifier)}"
+                f" and table_schema = {_quote_text(relation.schema)}"
+                f" and table_name = {_quote_text(relation.identifier)}"
             )
         )
         return [self.Column.from_arrow(field, lengths.get(field.name)) for field in schema]
@@ -171,7 +171,7 @@ class LanceGatewayAdapter(SQLAdapter):
         keys = sum(constraint.type == ConstraintType.primary_key for constraint in parsed)
         if keys > 1:
             raise DbtRuntimeError(
-                f"the model has {keys} primary keys: write one constraint with all columns, or 'primary_key' alone"
+                f"the model has {keys} primary keys: write one constraint of all columns, or 'primary_key' alone"
             )
         rendered = [
             cls.process_parsed_constraint(constraint, cls.render_model_constraint) for constraint in parsed
