@@ -252,7 +252,7 @@ except Exception as error:
     print(str(error).split("\\n")[-1].strip())
 """
     assert dbt.run_python(code).splitlines() == [
-        "DbtRuntimeError the gateway has the database 'lance' alone, not 'prod': leave it out of the profile",
+        "DbtRuntimeError the database is always 'lance', not 'prod': leave it out of the profile",
         "DbtRuntimeError uri: 'http://h:1' in the profile is neither grpc://host:port nor grpc+tls://host:port",
         "DbtRuntimeError the profile has both a user and a token: choose one way to log in",
         "DbtRuntimeError the profile has a password and no user: add 'user'",

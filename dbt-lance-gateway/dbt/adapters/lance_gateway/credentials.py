@@ -59,7 +59,7 @@ class LanceGatewayCredentials(Credentials):
         """Refuse what cannot be."""
         if self.database != _CATALOG:
             raise DbtRuntimeError(
-                f"the gateway has the database {_CATALOG!r} alone, not {self.database!r}: leave it out of the profile"
+                f"the database is always {_CATALOG!r}, not {self.database!r}: leave it out of the profile"
             )
         if not self.uri.startswith(("grpc://", _TLS)):
             raise DbtRuntimeError(

@@ -75,7 +75,7 @@ class LanceGatewayAdapter(SQLAdapter):
 
     @classmethod
     def get_adapter_run_info(cls, config: RelationConfig) -> AdapterTrackingRelationInfo:
-        """Return names and versions for the log; dbt itself derives the package from the name of the class."""
+        """Return names for the log; dbt itself reads that of the package from that of the class."""
         return AdapterTrackingRelationInfo(
             adapter_name=cls.type(),
             base_adapter_version=base_version,
@@ -134,9 +134,7 @@ class LanceGatewayAdapter(SQLAdapter):
         Raises:
             DbtDatabaseError: a value is none of its column's type; nothing was written.
         """
-        arrays = [
-            pa.array([_plain(row[number]) for row in rows.rows]) for number in range(len(rows.column_names))
-        ]
+        arrays = [pa.array([row[number] for row in rows.rows]) for number in range(len(rows.column_names))]
         marks = ", ".join("?" for _ in arrays)
         table = pa.table(arrays, names=[str(number) for number in range(len(arrays))])
         self.connections.insert(f"insert into {relation.render()} ({columns}) values ({marks})", table)
@@ -170,9 +168,7 @@ class LanceGatewayAdapter(SQLAdapter):
             parsed.append(ModelLevelConstraint(type=ConstraintType.primary_key, columns=names))
         keys = sum(constraint.type == ConstraintType.primary_key for constraint in parsed)
         if keys > 1:
-            raise DbtRuntimeError(
-                f"the model has {keys} primary keys: write one constraint of all columns, or 'primary_key' alone"
-            )
+            raise DbtRuntimeError(f"the model has {keys} primary keys: write one, of all of its columns")
         rendered = [
             cls.process_parsed_constraint(constraint, cls.render_model_constraint) for constraint in parsed
         ]
@@ -199,11 +195,6 @@ def _of_table(constraint: ColumnLevelConstraint, column: str) -> ModelLevelConst
         to_columns=constraint.to_columns,
         columns=[column],
     )
-
-
-def _plain(value: Any) -> Any:
-    """Return a value of agate's, which has texts of its own, as Python's."""
-    return str(value) if isinstance(value, str) else value
 
 
 def _quote_text(text: str | None) -> str:
