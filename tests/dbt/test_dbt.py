@@ -22,7 +22,7 @@ TABLES = {
     "orders_of_days": "SELECT * FROM shop.orders_of_days ORDER BY day, state",
     "order_states": "SELECT id, state, dbt_valid_from, dbt_valid_to FROM shop.order_states"
     " ORDER BY id, dbt_valid_from",
-    "order_checks": "SELECT id, state, dbt_valid_to IS NULL FROM shop.order_checks"
+    "order_checks": "SELECT id, state, dbt_valid_to IS NULL, dbt_is_deleted FROM shop.order_checks"
     " ORDER BY id, dbt_valid_from",
     "kinds": "SELECT table_schema, table_name, table_type FROM information_schema.tables"
     " WHERE table_schema LIKE 'shop%' ORDER BY table_schema, table_name",
@@ -168,15 +168,15 @@ def test_a_snapshot_keeps_old_rows_with_the_end_of_their_time(second: Mapping[st
     ]
 
 
-def test_a_snapshot_compares_columns(second: Mapping[str, Rows]) -> None:
-    """It was not told to notice deleted rows."""
+def test_a_snapshot_compares_columns_and_writes_down_what_was_deleted(second: Mapping[str, Rows]) -> None:
     assert second["order_checks"] == [
-        (1, "paid", True),
-        (2, "open", False),
-        (2, "paid", True),
-        (3, "paid", True),
-        (4, "draft", True),
-        (5, "open", True),
+        (1, "paid", False, "False"),
+        (1, "paid", True, "True"),
+        (2, "open", False, "False"),
+        (2, "paid", True, "False"),
+        (3, "paid", True, "False"),
+        (4, "draft", True, "False"),
+        (5, "open", True, "False"),
     ]
 
 

@@ -78,3 +78,9 @@
   {% endset %}
   {{ return(run_query(sql)) }}
 {% endmacro %}
+
+
+{# Columns have the exact types of a query, which the adapter reads. #}
+{% macro lance_gateway__get_columns_in_relation(relation) %}
+  {{ return(adapter.get_columns_in_relation(relation)) }}
+{% endmacro %}
