@@ -3,6 +3,7 @@
 import datetime as dt
 import shutil
 from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -103,9 +104,9 @@ def test_seeds_have_types_and_unicode(first: Mapping[str, Rows]) -> None:
 
 def test_rows_are_those_of_the_log_as_well(first: Mapping[str, Rows]) -> None:
     assert first["customer_totals"] == [
-        (1, "Ada", 15.5, 2),
-        (2, "O'Hara, Brian", 0.0, 0),
-        (3, "Chloë", 0.0, 0),
+        (1, "Ada", 15.5, 2, Decimal("15.50"), at(2, 9)),
+        (2, "O'Hara, Brian", 0.0, 0, Decimal(0), None),
+        (3, "Chloë", 0.0, 0, Decimal(0), None),
     ]
     assert first["newest_orders"] == [(1, "paid", at(1, 10)), (2, "open", at(1, 11)), (3, "paid", at(2, 9))]
     assert first["orders_of_batches"] == [(1, "paid"), (2, "open"), (3, "paid"), (4, "draft")]
@@ -189,6 +190,8 @@ def test_documentation_has_types_and_comments(catalog: Any) -> None:
         "name": ("text", None),
         "spent": ("double precision", None),
         "orders": ("bigint", None),
+        "rounded": ("numeric", None),
+        "last_paid": ("timestamp without time zone", None),
     }
     assert catalog["nodes"]["model.shop.stg_orders"]["metadata"]["type"] == "VIEW"
     assert set(catalog["sources"]) == {"source.shop.raw.orders"}

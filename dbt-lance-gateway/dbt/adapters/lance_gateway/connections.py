@@ -11,7 +11,7 @@ from dbt.adapters.contracts.connection import AdapterResponse, Connection, Conne
 from dbt.adapters.exceptions import FailedToConnectError
 from dbt.adapters.lance_gateway.credentials import LanceGatewayCredentials
 from dbt.adapters.lance_gateway.handle import GatewayCursor, GatewayHandle
-from dbt.adapters.lance_gateway.types import write_type
+from dbt.adapters.lance_gateway.types import write_kind
 from dbt.adapters.sql import SQLConnectionManager
 from dbt_common.exceptions import DbtDatabaseError
 
@@ -69,8 +69,8 @@ class LanceGatewayConnectionManager(SQLConnectionManager):
 
     @classmethod
     def data_type_code_to_name(cls, type_code: pa.DataType) -> str:
-        """Return the SQL type of a column of a result."""
-        return write_type(type_code)
+        """Return the type of a column of a result, as contracts compare it."""
+        return write_kind(type_code)
 
     def add_begin_query(self) -> None:
         """Send nothing: definitions can't be rolled back, and neither can changes of tables without a key."""

@@ -33,6 +33,15 @@ _PLAIN: Final[Mapping[pa.DataType, str]] = MappingProxyType(
 )
 
 
+def write_kind(arrow: pa.DataType) -> str:
+    """Return the SQL type of an Arrow type without digits, as contracts compare types."""
+    if pa.types.is_decimal(arrow):
+        return "numeric"
+    if pa.types.is_timestamp(arrow):
+        return "timestamp with time zone" if arrow.tz else "timestamp"
+    return write_type(arrow)
+
+
 def write_type(arrow: pa.DataType) -> str:
     """Return the SQL type of an Arrow type; Arrow's own name for one that CREATE TABLE does not have."""
     if arrow in _PLAIN:
