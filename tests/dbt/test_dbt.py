@@ -229,6 +229,7 @@ def test_what_cannot_be_done_is_refused_with_the_way_out(dbt: Dbt, tmp_path: Pat
     assert "needs a 'unique_key'; 'append' needs none" in results["merged"]
     assert "the model has 2 primary keys" in results["two_keys"]
     assert "id = 1" in results["equal_keys"]
+    assert "data type mismatch" in results["mismatched"]
 
 
 def test_a_wrong_password_is_told(dbt: Dbt) -> None:
