@@ -247,7 +247,15 @@ class VisibleCatalog:
                 secured = self._tables[name, None] = SecuredTable(self._open(name), access)
             except NotFoundError:  # dropped meanwhile; the message would list tables without a grant
                 return None
-        _ = secured.base
+        try:
+            _ = secured.base
+        except NotFoundError:
+            # Another process may have dropped the table and made a view of its name.
+            if self._catalog.view(name) is None:
+                raise
+            del self._tables[name, None]
+            self._catalog.forget(name)
+            return None
         return secured
 
     def table(self, name: str, as_of: AsOf | None = None) -> SecuredTable:

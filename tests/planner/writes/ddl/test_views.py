@@ -49,6 +49,19 @@ def test_views_and_tables_share_their_names(sql: Sql) -> None:
             sql(statement)
 
 
+def test_a_view_takes_the_name_of_a_table_that_another_gateway_dropped(
+    root: Path, open_gateway: Callable[..., Sql]
+) -> None:
+    first, second = open_gateway(root), open_gateway(root)
+    first("CREATE TABLE t (id INT PRIMARY KEY)")
+    second("SELECT * FROM t")
+    first("DROP TABLE t")
+    first("CREATE VIEW t AS SELECT 7 AS seven")
+    kinds = "SELECT table_type FROM information_schema.tables WHERE table_name = 't'"
+    assert second(kinds) == [("VIEW",)]
+    assert second("SELECT * FROM t") == [(7,)]
+
+
 def test_a_view_in_another_dialect_is_refused(sql: Sql) -> None:
     with pytest.raises(InvalidInputError, match="dialect 'postgres'"):
         sql("CREATE VIEW v AS SELECT 1 AS one", dialect="mysql")

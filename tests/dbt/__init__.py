@@ -1,0 +1,1 @@
+"""The adapter of dbt: the command `dbt`, in an environment of its own, against a gateway."""

@@ -1,0 +1,2 @@
+{{ config(grants={'select': ['bob']}) }}
+select 1 as id
