@@ -300,7 +300,8 @@ def splice_join(
         for column, part in clause.columns.expressions.items():
             splice.add(", CASE WHEN ")
             _add_guard(splice, clause, target, alias, source_name)
-            splice.add(" THEN (").copy(part).add(f") END AS {quote(clause.prefix + column)}")
+            _copy(splice.add(" THEN ("), part, clause, target, source_name)
+            splice.add(f") END AS {quote(clause.prefix + column)}")
     _append(splice.add(" FROM (SELECT *, TRUE AS ").add(quote(SOURCE_MARK)).add(" FROM "), source)
     splice.add(f") AS {quote(source_name)} {_join_type(clauses)} {target.relation(name)} ON (")
     return _append(splice, condition).add(")")
@@ -320,8 +321,15 @@ def _add_guard(splice: Splice, clause: Clause, target: Target, alias: str, sourc
     }[clause.match]
     splice.add(f"({match}")
     if clause.condition:
-        splice.add(" AND (").copy(clause.condition).add(")")
+        _copy(splice.add(" AND ("), clause.condition, clause, target, source).add(")")
     splice.add(")")
+
+
+def _copy(splice: Splice, part: Part, clause: Clause, target: Target, source: str) -> Splice:
+    """Append an expression of a clause; one for new rows can only be about the source."""
+    if clause.match is Match.NOT_BY_TARGET:
+        return splice.copy_of_relation(part, target.schema.names, source)
+    return splice.copy(part)
 
 
 def _join_type(clauses: Sequence[Clause]) -> str:

@@ -7,7 +7,7 @@ works, and positions in errors can be mapped back to the client's text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -23,7 +23,7 @@ from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
 from planner.sql.limits import SIZE_WORDS, check_literal_sizes
 from planner.sql.statement_reader import Part, StatementReader
-from planner.sql.tokens import SqlText, at_position, number_parameters, quote, tokenize
+from planner.sql.tokens import STRING, SqlText, at_position, number_parameters, quote, tokenize
 
 _AT_ONCE = 256
 """Expressions in one SELECT: DataFusion's planning grows faster than their number."""
@@ -100,6 +100,15 @@ class _CopiedText:
     start: int
     end: int
     origin: int
+
+
+_AFTER_OTHERS = frozenset({".", "(", STRING})
+"""Words behind names of relations, functions and types."""
+_NO_COLUMNS = frozenset(
+    {"CASE", "WHEN", "THEN", "ELSE", "END", "AND", "OR", "NOT", "IS", "NULL", "TRUE", "FALSE", "IN", "LIKE"}
+    | {"BETWEEN", "AS", "FROM", "DISTINCT"}
+)
+"""Words that are columns only in quotes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +199,24 @@ class Splice:
                 self.parameter(ordinal)
         self._copy_characters(position, tokens[part.stop - 1].end + 1)
         return self
+
+    def copy_of_relation(self, part: Part, columns: Collection[str], relation: str) -> Splice:
+        """Append a part whose columns without a relation belong to one; not those of its subqueries.
+
+        Args:
+            part: of the statement.
+            columns: that would otherwise be ambiguous.
+            relation: their relation.
+        """
+        text, first = self._statement.text, part.start
+        for at in part if not any(text.words[at] == "SELECT" for at in part) else ():
+            is_bare = (
+                text.is_name(at) and text.words[at - 1] != "." and text.words[at + 1] not in _AFTER_OTHERS
+            )
+            if is_bare and text.name(at) in columns:
+                self.copy(range(first, at)).add(f" {quote(relation)}.")
+                first = at
+        return self.copy(range(first, part.stop))
 
     def parameter(self, ordinal: int) -> Splice:
         """Append a parameter of the statement."""

@@ -198,6 +198,9 @@ INSERT INTO people VALUES (100, 'again', 0, 0)
 ## MERGE updates and inserts
 MERGE INTO people AS p USING (VALUES (1, 'm1'), (500, 'm500')) AS s(id, name) ON p.id = s.id WHEN MATCHED THEN UPDATE SET name = s.name WHEN NOT MATCHED THEN INSERT (id, name) VALUES (s.id, s.name)
 
+## MERGE inserts columns of the source, which need no qualifier
+MERGE INTO people USING (SELECT 507 AS id, 'm' AS name, 7 AS age UNION ALL SELECT 508, 'n', NULL) AS s ON people.id = s.id WHEN NOT MATCHED AND id > 507 THEN INSERT (id, name, age) VALUES (id, upper(name), CASE WHEN age IS NULL THEN id ELSE age END) WHEN NOT MATCHED THEN INSERT (id, name, age) VALUES (id, name || s.name, age)
+
 ## MERGE: the first clause that is for a row decides
 MERGE INTO people USING (SELECT id FROM people WHERE id < 6) AS s ON people.id = s.id WHEN MATCHED AND people.id = 2 THEN DO NOTHING WHEN MATCHED AND people.id < 4 THEN UPDATE SET age = people.age + 1000 WHEN MATCHED AND people.id = 4 THEN DELETE
 
