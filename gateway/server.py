@@ -43,6 +43,7 @@ from gateway.statements.ingest import Ingestion
 from gateway.statements.open_transactions import OpenTransactions
 from gateway.statements.prepared_statements import PreparedStatements
 from gateway.statements.session.statements import SessionStatements
+from gateway.statements.session.temporary import SessionTables
 from gateway.statements.statements import Statements
 from gateway.statements.transactions import TransactionActions, TransactionCommands, join_transaction
 from memwal.errors import (
@@ -108,7 +109,9 @@ class GatewayServer(flight.FlightServerBase):
         self.transactions = OpenTransactions(
             engine, limits, self.queries.has_transaction, lambda: list_connected_peers(self.port)
         )
-        self.sessions.on_closed = self.transactions.end_session
+        self.temporary = SessionTables(engine.catalog, self.sessions)
+        self.sessions.on_closed = self._end_session
+        self.sessions.watch(self.temporary.end_session)
         commands = TransactionCommands(self.transactions, self.sessions.open)
         preparation = Preparation(
             engine,
@@ -118,6 +121,7 @@ class GatewayServer(flight.FlightServerBase):
                 "select": Followers(engine, self.queries, self._security.access).read,
             },
             commands.read,
+            self.temporary.open,
         )
         endpoints = Endpoints(preparation, streams)
         updates = Updates(streams)
@@ -125,7 +129,7 @@ class GatewayServer(flight.FlightServerBase):
         families: list[Family] = [
             Statements(preparation, streams, endpoints, updates),
             self.prepared,
-            Ingestion(engine, updates, limits),
+            Ingestion(engine, updates, limits, self.temporary),
             endpoints,
             updates,
             Metadata(engine, streams),
@@ -170,6 +174,7 @@ class GatewayServer(flight.FlightServerBase):
         super().shutdown()
         self._watch.close()
         self.transactions.close()
+        self.temporary.close()
         self.queries.close()
 
     def get_flight_info(
@@ -309,6 +314,7 @@ class GatewayServer(flight.FlightServerBase):
         if session is not None:
             session_id = session.session_id
             settings = session.apply_to(self.sessions.find_settings(session_id, identity.name))
+            access = self.temporary.extend(access, session_id)
         if headers.upload is not None:
             headers.upload.begin(context.peer())
         return Call(
@@ -322,6 +328,10 @@ class GatewayServer(flight.FlightServerBase):
             headers.upload,
             frozenset() if session is None else frozenset(session.chosen),
         )
+
+    def _end_session(self, session_id: str) -> None:
+        self.transactions.end_session(session_id)
+        self.temporary.end_session(session_id)
 
     def _list_busy_peers(self) -> set[Peer]:
         """Return where the clients are for whom statements run; see `OpenUploads` for others."""

@@ -76,7 +76,7 @@ def prepare_create_table(
     skips = reader.take("IF", "NOT", "EXISTS")
     if skips and replaces:
         raise reader.error("OR REPLACE and IF NOT EXISTS exclude each other; the name stands")
-    definition = _Definition(reader.table(), "replace" if replaces else "skip" if skips else "fail")
+    definition = _Definition(reader.new_table(), "replace" if replaces else "skip" if skips else "fail")
     clone = read_clone(reader)
     if clone is None and reader.take("("):
         _read_body(reader, definition)
