@@ -43,7 +43,7 @@ from gateway.statements.ingest import Ingestion
 from gateway.statements.open_transactions import OpenTransactions
 from gateway.statements.prepared_statements import PreparedStatements
 from gateway.statements.session.statements import SessionStatements
-from gateway.statements.session.temporary import SessionTables
+from gateway.statements.session.temporary import SessionTables, check_session
 from gateway.statements.statements import Statements
 from gateway.statements.transactions import TransactionActions, TransactionCommands, join_transaction
 from memwal.errors import (
@@ -273,6 +273,7 @@ class GatewayServer(flight.FlightServerBase):
         return iter(() if result is None else (result,))
 
     def _join(self, message: Message, call: Call) -> Call:
+        check_session(message, call)
         return join_transaction(self.transactions, message, call)
 
     def _serve(

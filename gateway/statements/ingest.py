@@ -29,7 +29,6 @@ from planner.bridge.plain_types import conform, plain_type
 from planner.bridge.run_control import RunControl
 from planner.bridge.value_sizes import check_rows, split_batch
 from planner.engine import QueryEngine, WriteResult
-from planner.writes.ddl.create import NO_SESSION
 from planner.writes.ddl.options import read_table_options
 from planner.writes.ddl.statement import check_may_create
 from planner.writes.ddl.tables.making import create_table
@@ -46,6 +45,11 @@ _MODES: Mapping[int, _Mode] = MappingProxyType(
         _Options.TABLE_EXISTS_OPTION_APPEND: "skip",
         _Options.TABLE_EXISTS_OPTION_REPLACE: "replace",
     }
+)
+_NO_SESSION = (
+    "temporary tables are of a session, and this ingestion names none, so nothing was written: let the driver "
+    "keep cookies (ADBC: adbc.flight.sql.rpc.with_cookie_middleware), and begin with CREATE TEMPORARY TABLE, "
+    "which opens a session; then append to that table"
 )
 # The metadata of columns that tables keep: Lance's mark of a key, and remarks.
 _KEY = b"lance-schema:unenforced-primary-key"
@@ -150,7 +154,7 @@ class Ingestion:
         if command.temporary:
             extended = self._temporary.open(call)
             if extended is None:
-                raise PreconditionError(NO_SESSION)
+                raise PreconditionError(_NO_SESSION)
             call = extended
         target = read_target(command, call.settings.schema, call.access)
         if not target.table.is_temporary:

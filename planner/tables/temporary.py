@@ -7,6 +7,7 @@ nobody holds.
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import tempfile
@@ -67,7 +68,9 @@ class TemporaryTables:
         self.options = options or TemporaryOptions()
         self._lock = threading.Lock()
         self._scratch: Scratch | None = None
+        self._room_lock = threading.Lock()
         self._measured: dict[str, tuple[float, int]] = {}
+        """Schema, or "" for all -> when it was measured, and the bytes that it has, with those taken since."""
         self.storage: Storage | None = None
         """The directory of the schemas; None before the first one."""
 
@@ -104,34 +107,44 @@ class TemporaryTables:
         storage = self.storage
         if storage is not None:
             storage.child(schema).delete_all()
+        self.measure_again()
 
     def create(self) -> Storage:
         """Return a directory that is not there yet, from which tables are moved to their place."""
         assert self._scratch is not None  # noqa: S101 - there is a schema
         return self._scratch.create()
 
-    def check_room(self, schema: str, pending_bytes: int = 0) -> None:
-        """Check that tables of a schema may get rows.
+    def take_room(self, schema: str, nbytes: int) -> None:
+        """Take room for rows that are about to be written to tables of a schema.
 
         Args:
             schema: of temporary tables.
-            pending_bytes: of rows that are on their way to disk.
+            nbytes: of the rows, in memory.
 
         Raises:
             ResourcesExhaustedError: the session's tables, or those of all sessions, have as much as they may.
         """
         options = self.options
-        for what, place, most, option in (
+        rooms = (
             ("the temporary tables of this session", schema, options.max_bytes, "max_temporary_bytes"),
             ("the temporary tables of all sessions", "", options.max_all_bytes, "max_all_temporary_bytes"),
-        ):
-            used = self._measure(place) + pending_bytes
-            if used > most:
-                msg = (
-                    f"{what} would have {used} bytes on disk, and {most} are allowed: drop some, end the "
-                    f"session, or ask the operator to raise {option}"
-                )
-                raise ResourcesExhaustedError(msg)
+        )
+        with self._room_lock:
+            used = [self._measure(place) + nbytes for _, place, _, _ in rooms]
+            for (what, _, most, option), size in zip(rooms, used, strict=True):
+                if size > most:
+                    msg = (
+                        f"{what} would have {size} bytes, and {most} are allowed: drop some, end the "
+                        f"session, or ask the operator to raise {option}"
+                    )
+                    raise ResourcesExhaustedError(msg)
+            for (_, place, _, _), size in zip(rooms, used, strict=True):
+                self._measured[place] = (self._measured[place][0], size)
+
+    def measure_again(self) -> None:
+        """Forget what tables were measured to have, since one was dropped."""
+        with self._room_lock:
+            self._measured.clear()
 
     def close(self) -> None:
         """Remove all schemas of this process."""
@@ -141,13 +154,12 @@ class TemporaryTables:
             scratch.close()
 
     def _measure(self, schema: str) -> int:
+        """Return the bytes of a schema on disk a moment ago, and those that it took since."""
         now = time.monotonic()
-        measured_at, size = self._measured.get(schema, (-_MEASURED_SECONDS, 0))
-        if now - measured_at >= _MEASURED_SECONDS and self.storage is not None:
-            size = sum(_list_sizes(Path(self.storage.root, schema)))
-            self._measured = {
-                name: known for name, known in self._measured.items() if now - known[0] < _MEASURED_SECONDS
-            } | {schema: (now, size)}
+        measured_at, size = self._measured.get(schema, (-math.inf, 0))
+        if now - measured_at >= _MEASURED_SECONDS:
+            size = 0 if self.storage is None else sum(_list_sizes(Path(self.storage.root, schema)))
+            self._measured[schema] = (now, size)
         return size
 
 

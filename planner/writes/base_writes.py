@@ -98,10 +98,8 @@ class BaseWrite:
 
     def _limit(self, rows: Iterator[pa.Table]) -> Iterator[pa.Table]:
         """Yield the rows as long as there is room for them."""
-        nbytes = 0
         for table in rows:
-            nbytes += table.nbytes
-            self.table.check_room(nbytes)
+            self.table.take_room(table.nbytes)
             yield table
 
     def move(self, pending: Mapping[str, Sequence[FlushedGeneration]]) -> bool:

@@ -240,15 +240,15 @@ class Catalog:
         self.temporary.drop_schema(schema)
         self._temporary_names.pop(schema, None)
 
-    def check_room(self, name: str, pending_bytes: int = 0) -> None:
-        """Check that a table may get rows; only temporary ones have a limit.
+    def take_room(self, name: str, nbytes: int) -> None:
+        """Take room for rows that a table is about to get; only temporary ones have a limit.
 
         Raises:
-            ResourcesExhaustedError: it may not.
+            ResourcesExhaustedError: there is none.
         """
         schema = TableName.parse(name).schema
         if is_temporary_schema(schema):
-            self.temporary.check_room(schema, pending_bytes)
+            self.temporary.take_room(schema, nbytes)
 
     def create_scratch(self, name: str) -> Storage:
         """Return a directory that is not there yet, from which a table of a name can be moved to its place.
@@ -310,7 +310,7 @@ class Catalog:
                     self._places,
                     create_session() if name in self._forgotten else self._session,
                     self.writing,
-                    check_room=partial(self.check_room, name),
+                    take_room=partial(self.take_room, name),
                 ),
             )
 
@@ -351,7 +351,10 @@ class Catalog:
 
     def forget(self, name: str) -> None:
         """Drop the cached state of a table that was dropped or created under this name."""
-        self._temporary_names.pop(TableName.parse(name).schema, None)
+        schema = TableName.parse(name).schema
+        if is_temporary_schema(schema):
+            self._temporary_names.pop(schema, None)
+            self.temporary.measure_again()
         with self._lock:
             table = self._tables.pop(name, None)
             self._numbered.pop(name, None)

@@ -59,10 +59,10 @@ class Table:
         session: Any,  # noqa: ANN401 - lance types
         writing: WriteOptions | None = None,
         own_tails: OwnTails | None = None,
-        check_room: Callable[[int], None] = lambda _: None,
+        take_room: Callable[[int], None] = lambda _: None,
     ) -> None:
-        self.check_room = check_room
-        """Raises an error where the table may not get so many bytes more."""
+        self.take_room = take_room
+        """Takes room for so many bytes of rows, or raises an error."""
         self.name = TableName.parse(name)
         self.storage = storage
         self.cache = cache
@@ -113,7 +113,6 @@ class Table:
         if self._options is None:
             msg = f"table {self.name!r} can't be written: this gateway was started read-only"
             raise PreconditionError(msg)
-        self.check_room(0)
         state = self._newest.state
         with self._writer_lock:
             if self._writer is not None and self._writer_place != state.place:

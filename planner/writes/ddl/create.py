@@ -29,7 +29,7 @@ from planner.writes.ddl.versions.branches import prepare_create_branch
 from planner.writes.ddl.versions.tags import prepare_create_tag
 from planner.writes.dml.prepared_write import WriteResult
 
-NO_SESSION = (
+_NO_SESSION = (
     "temporary tables are of a session, and the call names none, so nothing was made: let the driver keep "
     "cookies (ADBC: adbc.flight.sql.rpc.with_cookie_middleware), and execute it again; or make a table and "
     "drop it"
@@ -63,7 +63,7 @@ def refuse_temporary(sql: str) -> PreparedDefinition:
     """Return a statement that can't make its temporary table, which it says when it is executed."""
 
     def refuse(_control: RunControl | None) -> WriteResult:
-        raise PreconditionError(NO_SESSION)
+        raise PreconditionError(_NO_SESSION)
 
     return PreparedDefinition(sql, refuse)
 
@@ -103,7 +103,7 @@ def _prepare_temporary(
 ) -> PreparedDefinition:
     """Prepare CREATE TEMPORARY TABLE or VIEW, read up to TABLE or VIEW."""
     if not isinstance(access, SessionAccess):
-        raise PreconditionError(NO_SESSION)
+        raise PreconditionError(_NO_SESSION)
     # The new one may be the first one, and so the path is no search path yet.
     reader.schema = access.find_path(settings.schema)
     reader.new_schema = access.temporary

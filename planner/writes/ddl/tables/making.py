@@ -91,13 +91,18 @@ def create_table(
         config |= encode_key_index(parsed.key_index)
     limited = None if rows is None else partial(_limit_rows, catalog, name, rows)
     contents = _Contents(name, declared, key, parsed.mem_wal, config, tuple(constraints), limited)
-    catalog.check_room(name)
+    catalog.take_room(name, 0)
     # A rehearsal finds errors before anything is written or dropped.
     create_dataset(storage, declared, options=parsed.mem_wal, config=config, rehearse=True)
     if exists:
         has_rows = _replace(catalog, contents, storage)
     else:
-        fragments = contents.write_rows(storage)
+        try:
+            fragments = contents.write_rows(storage)
+        except LanceGatewayError:
+            if name.is_temporary and not table_exists(storage):
+                storage.delete_all()  # the room is the session's
+            raise
         if not contents.create(storage, fragments):
             _discard(storage, fragments)
             return _skip_existing(name, mode)
@@ -112,10 +117,8 @@ def _limit_rows(
     catalog: Catalog, name: TableName, rows: Callable[[], Iterator[pa.RecordBatch]]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows as long as there is room for them."""
-    nbytes = 0
     for batch in rows():
-        nbytes += batch.nbytes
-        catalog.check_room(name, nbytes)
+        catalog.take_room(name, batch.nbytes)
         yield batch
 
 
