@@ -70,7 +70,7 @@ class TemporaryTables:
         self._scratch: Scratch | None = None
         self._room_lock = threading.Lock()
         self._measured: dict[str, tuple[float, int]] = {}
-        """Schema, or "" for all -> when it was measured, and the bytes that it has, with those taken since."""
+        """Schema, or "" for all -> when it was measured, and its bytes, with those taken since."""
         self.storage: Storage | None = None
         """The directory of the schemas; None before the first one."""
 

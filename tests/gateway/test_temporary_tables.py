@@ -182,7 +182,7 @@ def test_views_mean_what_their_names_meant(one: Any, other: Any) -> None:
         run(one, "CREATE VIEW shown AS SELECT * FROM pg_temp.t")
 
 
-def test_metadata_lists_them_for_their_session_alone(server: GatewayServer, one: Any, other: Any) -> None:
+def test_metadata_lists_them_for_their_session_alone(one: Any, other: Any) -> None:
     run(one, "CREATE TEMP TABLE listed (i INT)", "CREATE TEMP VIEW seen AS SELECT i FROM listed")
     objects = [connection.adbc_get_objects().read_all().to_pylist() for connection in (one, other)]
     found = [
@@ -211,7 +211,7 @@ def test_they_go_with_their_session(tmp_path: Path) -> None:
             run(left, "CREATE TEMP TABLE t AS SELECT 1 AS i")
             run(newer, "CREATE TEMP TABLE u AS SELECT 2 AS i")  # there is room for one session
             assert ask(newer, "SELECT * FROM u") == [(2,)]
-            with pytest.raises(ERROR, match="session .* is not known"):
+            with pytest.raises(ERROR, match=r"session .* is not known"):
                 ask(left, "SELECT * FROM t")
             assert not [path for path in list_files(tmp_path / "temporary") if "t.lance" in path.parts]
     assert not list((tmp_path / "temporary").iterdir())
@@ -219,13 +219,16 @@ def test_they_go_with_their_session(tmp_path: Path) -> None:
 
 def test_a_call_without_a_session_makes_none(server: GatewayServer) -> None:
     with flightsql.connect(uri_of(server), autocommit=True) as connection, connection.cursor() as cursor:
-        with pytest.raises(ERROR, match="of a session.*with_cookie_middleware"):
+        with pytest.raises(ERROR, match=r"of a session.*with_cookie_middleware"):
             cursor.execute("CREATE TEMP TABLE t (i INT)")
         with pytest.raises(ERROR, match="begin with CREATE TEMPORARY TABLE"):
             cursor.adbc_ingest("t", pa.table({"i": [1]}), mode="create", temporary=True)
-    with serving_read_only(server) as only, open_connection(uri_of(only)) as connection:
-        with pytest.raises(ERROR, match="started read-only"):
-            run(connection, "CREATE TEMP TABLE t (i INT)")
+    with (
+        serving_read_only(server) as only,
+        open_connection(uri_of(only)) as connection,
+        pytest.raises(ERROR, match="started read-only"),
+    ):
+        run(connection, "CREATE TEMP TABLE t (i INT)")
 
 
 @contextmanager
@@ -240,29 +243,32 @@ def serving_read_only(server: GatewayServer) -> Iterator[GatewayServer]:
         engine.close()
 
 
-def test_who_may_read_may_keep_what_they_see(server: GatewayServer, tmp: Path) -> None:
+@pytest.mark.usefixtures("server")
+def test_who_may_read_may_keep_what_they_see(tmp: Path) -> None:
     policy = parse_policy(POLICY, "policy")
     access = policy.access(dataclasses.replace(ANONYMOUS, roles=frozenset({"clerk"})))
-    with serving(tmp, security=Security(access=lambda _: access)) as clerks:
-        with open_connection(uri_of(clerks)) as clerk:
-            run(clerk, "SET read_only = true", "CREATE TEMP TABLE mine AS SELECT * FROM t")
-            assert ask(clerk, "SELECT * FROM mine") == [(1, 10, "***"), (2, 20, "***")]
-            run(clerk, "DELETE FROM mine WHERE id = 1", "CREATE TEMP VIEW w AS SELECT * FROM t")
-            assert ask(clerk, "SELECT count(*) FROM mine UNION ALL SELECT count(*) FROM w") == [(1,), (2,)]
-            with pytest.raises(ERROR, match="may not write"):
-                run(clerk, "INSERT INTO main.t VALUES (4, 4, 'd')")
+    with (
+        serving(tmp, security=Security(access=lambda _: access)) as clerks,
+        open_connection(uri_of(clerks)) as clerk,
+    ):
+        run(clerk, "SET read_only = true", "CREATE TEMP TABLE mine AS SELECT * FROM t")
+        assert ask(clerk, "SELECT * FROM mine") == [(1, 10, "***"), (2, 20, "***")]
+        run(clerk, "DELETE FROM mine WHERE id = 1", "CREATE TEMP VIEW w AS SELECT * FROM t")
+        assert ask(clerk, "SELECT count(*) FROM mine UNION ALL SELECT count(*) FROM w") == [(1,), (2,)]
+        with pytest.raises(ERROR, match="may not write"):
+            run(clerk, "INSERT INTO main.t VALUES (4, 4, 'd')")
 
 
 def test_sessions_have_so_much_room(tmp_path: Path) -> None:
     options = TemporaryOptions(tmp_path / "temporary", max_bytes=1_000_000, max_all_bytes=1_500_000)
-    rows = "SELECT value AS i FROM generate_series(1, {})"
+    rows = "SELECT CAST(random() * 9e18 AS BIGINT) AS i FROM generate_series(1, {})"
     with (
         serving(tmp_path, options) as server,
         open_connection(uri_of(server)) as one,
         open_connection(uri_of(server)) as other,
     ):
         with pytest.raises(
-            ERROR, match="this session would have .* 1000000 are allowed.*max_temporary_bytes"
+            ERROR, match=r"this session would have .* 1000000 are allowed.*max_temporary_bytes"
         ):
             run(one, f"CREATE TEMP TABLE t AS {rows.format(200_000)}")
         run(one, f"CREATE TEMP TABLE t AS {rows.format(100_000)}")
@@ -311,23 +317,10 @@ def test_workers_read_them_and_a_killed_gateway_leaves_none(tmp_path: Path) -> N
             "INSERT INTO t SELECT id + 1000 FROM t",
         )
         assert ask(connection, "SELECT n, (SELECT count(*) FROM main.t) FROM w") == [(2000, 1)]
-        long = " OR ".join(f"id = {number}" for number in range(1, 3000))
+        long = "id > 0 AND id IN (" + ", ".join(map(str, range(1, 3000))) + ")"
         assert ask(connection, f"SELECT count(*) FROM t WHERE {long}") == [(2000,)]
         assert not any("pg_temp" in str(path) for path in (tmp_path / "lake").rglob("*"))
         gateway.kill()
         assert list_files(temporary)
         with GatewayProcess(tmp_path / "lake", *options):
             assert not list_files(temporary)
-
-
-def test_sqlalchemy_makes_them(server: GatewayServer) -> None:
-    sa = pytest.importorskip("sqlalchemy")
-    engine = sa.create_engine(f"lance_gateway://127.0.0.1:{server.port}?insecure=true")
-    table = sa.Table(
-        "made", sa.MetaData(), sa.Column("i", sa.Integer, primary_key=True), prefixes=["TEMPORARY"]
-    )
-    with engine.connect() as connection:
-        table.create(connection)
-        connection.execute(table.insert(), [{"i": 1}, {"i": 2}])
-        assert connection.execute(sa.select(sa.func.sum(table.c.i))).scalar_one() == 3
-    engine.dispose()

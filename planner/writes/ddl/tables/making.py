@@ -101,7 +101,8 @@ def create_table(
             fragments = contents.write_rows(storage)
         except LanceGatewayError:
             if name.is_temporary and not table_exists(storage):
-                storage.delete_all()  # the room is the session's
+                storage.delete_all()
+                catalog.forget(name)  # so that its room is free
             raise
         if not contents.create(storage, fragments):
             _discard(storage, fragments)
