@@ -48,8 +48,8 @@ _MODES: Mapping[int, _Mode] = MappingProxyType(
 )
 _NO_SESSION = (
     "temporary tables are of a session, and this ingestion names none, so nothing was written: let the "
-    "driver keep cookies (ADBC: adbc.flight.sql.rpc.with_cookie_middleware), and begin with CREATE TEMPORARY TABLE, "
-    "which opens a session; then append to that table"
+    "driver keep cookies (ADBC: adbc.flight.sql.rpc.with_cookie_middleware), and begin with CREATE "
+    "TEMPORARY TABLE, which opens a session; then append to that table"
 )
 # The metadata of columns that tables keep: Lance's mark of a key, and remarks.
 _KEY = b"lance-schema:unenforced-primary-key"

@@ -184,8 +184,6 @@ def test_temporary_tables_are_of_their_connection(engine: sa.Engine, name: str) 
     with engine.connect() as connection, engine.connect() as other:
         table.create(connection)
         connection.execute(table.insert(), [{"i": 1}, {"i": 2}])
-        connection.rollback()
-        connection.execute(table.insert(), [{"i": 3}])
-        assert connection.execute(sa.select(table.c.i)).scalars().all() == [3]
+        assert connection.execute(sa.select(sa.func.sum(table.c.i))).scalar_one() == 3
         with pytest.raises(sa.exc.DBAPIError, match="does not exist"):
             other.execute(sa.select(table.c.i))
