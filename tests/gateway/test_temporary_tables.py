@@ -126,7 +126,7 @@ def test_a_name_of_another_session_does_not_exist(one: Any, other: Any) -> None:
 def test_all_statements_write_them(one: Any) -> None:
     run(
         one,
-        "CREATE TEMP TABLE k (id INT PRIMARY KEY, v TEXT DEFAULT 'new')",
+        "CREATE TEMP TABLE k (id INT PRIMARY KEY, v TEXT DEFAULT 'new') ON COMMIT PRESERVE ROWS",
         "CREATE LOCAL TEMPORARY TABLE n AS SELECT 1 AS i UNION ALL SELECT 2",
         "INSERT INTO k (id) VALUES (1), (2), (3)",
         "MERGE INTO k USING n ON k.id = n.i WHEN MATCHED THEN UPDATE SET v = 'seen' "
@@ -147,6 +147,7 @@ def test_all_statements_write_them(one: Any) -> None:
         ("ALTER TABLE k RENAME TO main.k", "temporary tables stay temporary"),
         ("CREATE TEMP TABLE main.k (i INT)", "in no other schema"),
         ("CREATE TEMP TABLE k (i INT)", "exists already"),
+        ("CREATE TEMP TABLE z (i INT) ON COMMIT DELETE ROWS", "ON COMMIT PRESERVE ROWS"),
     ):
         with pytest.raises(ERROR, match=reason):
             run(one, statement)
