@@ -242,7 +242,7 @@ def _read_properties(reader: Reader, definition: _Definition) -> None:
         elif definition.name.is_temporary and reader.take("ON", "COMMIT"):
             if not reader.take("PRESERVE", "ROWS"):
                 raise reader.unsupported_error(
-                    "Temporary tables last as long as their session, ON COMMIT PRESERVE ROWS; another word stands"
+                    "Temporary tables keep their rows, ON COMMIT PRESERVE ROWS; another word stands"
                 )
         else:
             raise reader.error(f"Expected WITH (..), COMMENT or AS SELECT, not {reader.shown}: it stands")
