@@ -27,10 +27,10 @@ from memwal.storage.time_limits import StorageLimits
 from memwal.writing import OwnershipPolicy, WriteOptions
 from memwal.writing.observing import WriteObserver
 from planner.access.rights import Access
+from planner.tables.local.scratch import sweep_scratch
+from planner.tables.local.temporary import TemporaryOptions, TemporaryTables
 from planner.tables.shared.cache import SharedCache
 from planner.tables.state.catalog import CACHE_BYTES, Catalog
-from planner.tables.state.scratch import sweep_scratch
-from planner.tables.temporary import TemporaryOptions, TemporaryTables
 
 
 def open_catalog(

@@ -20,8 +20,8 @@ from gateway.protocol.identity import ANONYMOUS
 from gateway.protocol.limits import Limits
 from gateway.server import GatewayServer
 from planner.engine import QueryEngine
+from planner.tables.local.temporary import TemporaryOptions, TemporaryTables
 from planner.tables.state.catalog import Catalog
-from planner.tables.temporary import TemporaryOptions, TemporaryTables
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.support.servers import GatewayProcess, fetch, open_connection

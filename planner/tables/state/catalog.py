@@ -27,16 +27,16 @@ from memwal.storage.table_names import (
 )
 from memwal.storage.time_limits import DEFAULT_LIMITS, StorageLimits
 from memwal.writing import WriteOptions
+from planner.tables.local.scratch import Scratch
+from planner.tables.local.temporary import TemporaryTables
 from planner.tables.shared.cache import SharedCache
 from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.decoded_columns import DecodedColumns
 from planner.tables.sources.keys import KeyPlaces
 from planner.tables.state.numbered_table import NumberedTable
 from planner.tables.state.past_tables import PastTables
-from planner.tables.state.scratch import Scratch
 from planner.tables.state.table import Table
 from planner.tables.state.table_state import create_session
-from planner.tables.temporary import TemporaryTables
 
 WRITING = WriteOptions()
 _VIEW_COMMENT = "-- comment: "

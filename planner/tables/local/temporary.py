@@ -22,7 +22,7 @@ from typing import Final
 from memwal.errors import ResourcesExhaustedError, UnavailableError
 from memwal.storage.files import Storage
 from memwal.storage.table_names import TEMPORARY, is_temporary_schema
-from planner.tables.state.scratch import Scratch, sweep_scratch
+from planner.tables.local.scratch import Scratch, sweep_scratch
 
 _MEASURED_SECONDS: Final = 1.0
 """For so long, what a schema was measured to have is taken for what it has."""
