@@ -102,7 +102,7 @@ class GatewayServer(flight.FlightServerBase):
             limits,
             lambda schema, call: engine.visible_catalog(call.access).has_schema(schema),
         )
-        self._conceal = conceal = Places(engine.storage).conceal
+        self._conceal = conceal = Places(engine.storage, local=engine.catalog.temporary.options.path).conceal
         engine.add_system_tables(SystemQueries(self.queries, conceal), SystemSessions(self.sessions))
         self._on_call_finished = on_call_finished
         streams = Streams(self.queries, on_call_finished, conceal)
@@ -117,7 +117,7 @@ class GatewayServer(flight.FlightServerBase):
             engine,
             self.queries,
             {
-                **SessionStatements(self.sessions).readers,
+                **SessionStatements(self.sessions, self.temporary.end_session).readers,
                 "select": Followers(engine, self.queries, self._security.access).read,
             },
             commands.read,

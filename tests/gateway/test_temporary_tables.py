@@ -218,6 +218,21 @@ def test_they_go_with_their_session(tmp_path: Path) -> None:
     assert not list((tmp_path / "temporary").iterdir())
 
 
+def test_discarding_drops_them(one: Any) -> None:
+    for statement, is_left in (
+        ("RESET ALL", True),
+        ("DISCARD PLANS", True),
+        ("DISCARD TEMP", False),
+        ("DISCARD ALL", False),
+    ):
+        run(one, "CREATE TEMP TABLE IF NOT EXISTS d AS SELECT 1 AS i", statement)
+        listed = ask(one, "SELECT table_name FROM information_schema.tables WHERE table_name = 'd'")
+        assert listed == [("d",)] * is_left
+        if not is_left:
+            with pytest.raises(ERROR, match="does not exist"):
+                ask(one, "SELECT * FROM d")
+
+
 def test_a_call_without_a_session_makes_none(server: GatewayServer) -> None:
     with flightsql.connect(uri_of(server), autocommit=True) as connection, connection.cursor() as cursor:
         with pytest.raises(ERROR, match=r"of a session.*with_cookie_middleware"):

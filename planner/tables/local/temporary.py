@@ -42,13 +42,18 @@ class TemporaryOptions:
     max_bytes: int = 1 << 30
     max_all_bytes: int = 8 << 30
 
+    @property
+    def path(self) -> Path:
+        """The directory, which may not be there yet."""
+        return self.directory or Path(tempfile.gettempdir()) / f"lance-gateway-{os.getuid()}"
+
     def open_directory(self) -> Storage:
         """Open the directory, which is made if it is not there.
 
         Raises:
             UnavailableError: the file system refuses it.
         """
-        chosen = self.directory or Path(tempfile.gettempdir()) / f"lance-gateway-{os.getuid()}"
+        chosen = self.path
         try:
             chosen.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
