@@ -22,7 +22,6 @@ from gateway.protocol.errors import QueryCancelledError, QueryTimeoutError
 from gateway.protocol.limits import Limits
 from memwal.errors import LanceGatewayError, NotFoundError, PreconditionError, UnavailableError
 from memwal.storage.table_names import TableName
-from planner.access.rights import SessionAccess
 from planner.engine import (
     PreparedQuery,
     PreparedWrite,
@@ -452,7 +451,7 @@ class Preparation:
             if extended is None:
                 return refuse_temporary(sql)
             asking = extended
-        plan = self._prepare(sql, _find_path(settings, asking), asking, promised, bound)
+        plan = self._prepare(sql, asking.find_path(settings), asking, promised, bound)
         changes = (
             plan.changes
             if isinstance(plan, OwnStatement)
@@ -500,7 +499,7 @@ class Preparation:
         Raises:
             LanceGatewayError: see `QueryEngine.prepare`; or it was stopped.
         """
-        engine, access, settings = self._engine, call.access, _find_path(settings, call)
+        engine, access, settings = self._engine, call.access, call.find_path(settings)
         kept = engine.find_kept(plan, settings, access, promised)
         if kept is not None:
             return kept
@@ -510,14 +509,6 @@ class Preparation:
             call,
             lambda: engine.prepare(plan, settings, access, promised=promised),
         )
-
-
-def _find_path(settings: SessionSettings, call: Call) -> SessionSettings:
-    """Return the settings of a statement, in which names mean temporary tables of the session first."""
-    access = call.access
-    if not isinstance(access, SessionAccess):
-        return settings
-    return replace(settings, schema=access.find_path(settings.schema))
 
 
 def _is_temporary(target: str) -> bool:

@@ -10,7 +10,7 @@ A ticket that was made in a transaction is redeemed in it, and so by the same ga
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache, partial
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
@@ -162,6 +162,19 @@ class Call:
         """The schema of the session's temporary tables; "" if it has none."""
         access = self.access
         return access.temporary if isinstance(access, SessionAccess) and access.names else ""
+
+    @property
+    def principal(self) -> Access:
+        """What the caller may see outside of the session."""
+        access = self.access
+        return access.principal if isinstance(access, SessionAccess) else access
+
+    def find_path(self, settings: SessionSettings) -> SessionSettings:
+        """Return the settings of a statement, in which names mean temporary tables of the session first."""
+        access = self.access
+        if not isinstance(access, SessionAccess):
+            return settings
+        return replace(settings, schema=access.find_path(settings.schema))
 
     def check_may_change(self, statement: str) -> None:
         """Check that the session of the call takes statements that change something.

@@ -318,6 +318,20 @@ def test_what_was_planned_in_a_session_is_executed_in_it(server: GatewayServer) 
             client.do_get(again, options).read_all()
 
 
+def test_a_session_follows_tables_of_both_kinds(server: GatewayServer) -> None:
+    with GatewayClient(uri_of(server)) as session:
+        session.get_options()
+        session.execute("CREATE TEMP TABLE t (id INT PRIMARY KEY, x INT)")
+        session.execute("INSERT INTO t VALUES (7, 70)")
+        for name, columns in (("t", "id, x"), ("main.t", "id, v")):
+            follow = f"SELECT {columns} FROM lance_changes('{name}', since => 1, follow => true)"
+            reader = session.query(follow)
+            rows = next(batch.to_pylist() for batch in reader if batch.num_rows)
+            reader.cancel()
+            assert ({"id": 7, "x": 70} in rows) == (name == "t"), rows
+            assert ({"id": 1, "v": 10} in rows) == (name == "main.t"), rows
+
+
 def test_workers_read_them_and_a_killed_gateway_leaves_none(tmp_path: Path) -> None:
     temporary, config = tmp_path / "temporary", tmp_path / "gateway.toml"
     (tmp_path / "lake").mkdir()
