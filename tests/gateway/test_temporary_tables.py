@@ -30,6 +30,7 @@ POLICY = """
 [roles.clerk]
 grants = [{ tables = ["t"], rows = "v < 30", masks = { w = "'***'" } }]
 """
+PERMANENT = [{"id": number, "v": 10 * number} for number in (1, 2, 3)]
 ERROR = adbc_driver_manager.Error
 
 
@@ -326,10 +327,9 @@ def test_a_session_follows_tables_of_both_kinds(server: GatewayServer) -> None:
         for name, columns in (("t", "id, x"), ("main.t", "id, v")):
             follow = f"SELECT {columns} FROM lance_changes('{name}', since => 1, follow => true)"
             reader = session.query(follow)
-            rows = next(batch.to_pylist() for batch in reader if batch.num_rows)
+            row, *_ = next(batch.to_pylist() for batch in reader if batch.num_rows)
             reader.cancel()
-            assert ({"id": 7, "x": 70} in rows) == (name == "t"), rows
-            assert ({"id": 1, "v": 10} in rows) == (name == "main.t"), rows
+            assert row in ([{"id": 7, "x": 70}] if name == "t" else PERMANENT)
 
 
 def test_workers_read_them_and_a_killed_gateway_leaves_none(tmp_path: Path) -> None:
