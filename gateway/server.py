@@ -43,6 +43,7 @@ from gateway.statements.ingest import Ingestion
 from gateway.statements.open_transactions import OpenTransactions
 from gateway.statements.prepared_statements import PreparedStatements
 from gateway.statements.session.statements import SessionStatements
+from gateway.statements.session.temporary import SessionTables, check_session
 from gateway.statements.statements import Statements
 from gateway.statements.transactions import TransactionActions, TransactionCommands, join_transaction
 from memwal.errors import (
@@ -101,23 +102,26 @@ class GatewayServer(flight.FlightServerBase):
             limits,
             lambda schema, call: engine.visible_catalog(call.access).has_schema(schema),
         )
-        self._conceal = conceal = Places(engine.storage).conceal
+        self._conceal = conceal = Places(engine.storage, local=engine.catalog.temporary.options.path).conceal
         engine.add_system_tables(SystemQueries(self.queries, conceal), SystemSessions(self.sessions))
         self._on_call_finished = on_call_finished
         streams = Streams(self.queries, on_call_finished, conceal)
         self.transactions = OpenTransactions(
             engine, limits, self.queries.has_transaction, lambda: list_connected_peers(self.port)
         )
-        self.sessions.on_closed = self.transactions.end_session
+        self.temporary = SessionTables(engine.catalog, self.sessions)
+        self.sessions.on_closed = self._end_session
+        self.sessions.watch(self.temporary.end_session)
         commands = TransactionCommands(self.transactions, self.sessions.open)
         preparation = Preparation(
             engine,
             self.queries,
             {
-                **SessionStatements(self.sessions).readers,
+                **SessionStatements(self.sessions, self.temporary.end_session).readers,
                 "select": Followers(engine, self.queries, self._security.access).read,
             },
             commands.read,
+            self.temporary.open,
         )
         endpoints = Endpoints(preparation, streams)
         updates = Updates(streams)
@@ -125,7 +129,7 @@ class GatewayServer(flight.FlightServerBase):
         families: list[Family] = [
             Statements(preparation, streams, endpoints, updates),
             self.prepared,
-            Ingestion(engine, updates, limits),
+            Ingestion(engine, updates, limits, self.temporary),
             endpoints,
             updates,
             Metadata(engine, streams),
@@ -170,6 +174,7 @@ class GatewayServer(flight.FlightServerBase):
         super().shutdown()
         self._watch.close()
         self.transactions.close()
+        self.temporary.close()
         self.queries.close()
 
     def get_flight_info(
@@ -268,6 +273,7 @@ class GatewayServer(flight.FlightServerBase):
         return iter(() if result is None else (result,))
 
     def _join(self, message: Message, call: Call) -> Call:
+        check_session(message, call)
         return join_transaction(self.transactions, message, call)
 
     def _serve(
@@ -309,6 +315,7 @@ class GatewayServer(flight.FlightServerBase):
         if session is not None:
             session_id = session.session_id
             settings = session.apply_to(self.sessions.find_settings(session_id, identity.name))
+            access = self.temporary.extend(access, session_id)
         if headers.upload is not None:
             headers.upload.begin(context.peer())
         return Call(
@@ -322,6 +329,10 @@ class GatewayServer(flight.FlightServerBase):
             headers.upload,
             frozenset() if session is None else frozenset(session.chosen),
         )
+
+    def _end_session(self, session_id: str) -> None:
+        self.transactions.end_session(session_id)
+        self.temporary.end_session(session_id)
 
     def _list_busy_peers(self) -> set[Peer]:
         """Return where the clients are for whom statements run; see `OpenUploads` for others."""

@@ -171,6 +171,10 @@ class Sessions:
             limits.max_sessions, limits.session_idle_seconds
         )
 
+    def watch(self, on_left: Callable[[str], None]) -> None:
+        """Tell of each session that was idle too long, or made room for others."""
+        self._sessions.on_left = on_left
+
     def __len__(self) -> int:
         """Return the number of sessions."""
         return len(self._sessions)

@@ -100,6 +100,12 @@ class AlreadyExistsError(LanceGatewayError):
     status: ClassVar[str] = "ALREADY_EXISTS"
 
 
+class ResourcesExhaustedError(LanceGatewayError):
+    """A statement needs more memory or disk than it may have."""
+
+    status: ClassVar[str] = "RESOURCE_EXHAUSTED"
+
+
 class CorruptDataError(LanceGatewayError):
     """A stored file violates its format; the message names the file."""
 

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from protos import snapshot_pb2 as protos_dot_snapshot__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14protos/gateway.proto\x12\rlance.gateway\x1a\x15protos/snapshot.proto\"\xa0\x02\n\x0fSessionSettings\x12\x0f\n\x07\x63\x61talog\x18\x01 \x01(\t\x12\x0e\n\x06schema\x18\x02 \x01(\t\x12\x13\n\x0b\x63onsistency\x18\x03 \x01(\t\x12\x18\n\x10max_staleness_ms\x18\x04 \x01(\x04\x12\x16\n\x0eregion_pruning\x18\x05 \x01(\x08\x12\x0f\n\x07\x64ialect\x18\x06 \x01(\t\x12\x11\n\tendpoints\x18\x07 \x01(\r\x12\x18\n\x10query_timeout_ms\x18\x08 \x01(\x04\x12\r\n\x05types\x18\t \x01(\t\x12\x16\n\x0erelaxed_writes\x18\n \x01(\x08\x12\x15\n\rshortcuts_off\x18\x0b \x03(\t\x12\x11\n\tread_only\x18\x0c \x01(\x08\x12\x16\n\x0etransaction_id\x18\r \x01(\x0c\"_\n\x0fStatementHandle\x12\r\n\x05query\x18\x01 \x01(\t\x12\x10\n\x08settings\x18\x02 \x01(\x0c\x12\x14\n\x0cstatement_id\x18\x03 \x01(\x0c\x12\x15\n\rschema_digest\x18\x04 \x01(\x0c\"Y\n\nPlanTicket\x12\x0c\n\x04plan\x18\x01 \x01(\x0c\x12\x10\n\x08settings\x18\x02 \x01(\x0c\x12\x14\n\x0cstatement_id\x18\x03 \x01(\x0c\x12\x15\n\rschema_digest\x18\x04 \x01(\x0c\"v\n\x0ePreparedHandle\x12\n\n\x02id\x18\x01 \x01(\x0c\x12\r\n\x05query\x18\x02 \x01(\t\x12\x10\n\x08settings\x18\x03 \x01(\x0c\x12\x12\n\nparameters\x18\x04 \x01(\x0c\x12\x15\n\rschema_digest\x18\x05 \x01(\x0c\x12\x0c\n\x04plan\x18\x06 \x01(\x0c\"{\n\x0ePreparedTicket\x12-\n\x06handle\x18\x01 \x01(\x0b\x32\x1d.lance.gateway.PreparedHandle\x12\x10\n\x08settings\x18\x02 \x01(\x0c\x12\x12\n\nbinding_id\x18\x03 \x01(\x04\x12\x14\n\x0cstatement_id\x18\x04 \x01(\x0c\"\xa9\x01\n\nPartTicket\x12\r\n\x05query\x18\x01 \x01(\t\x12\x10\n\x08settings\x18\x02 \x01(\x0c\x12\x12\n\nparameters\x18\x03 \x01(\x0c\x12\x15\n\rschema_digest\x18\x04 \x01(\x0c\x12\x14\n\x0cstatement_id\x18\x05 \x01(\x0c\x12%\n\x04part\x18\x06 \x01(\x0b\x32\x17.lance.gateway.ScanPart\x12\x12\n\nexpires_at\x18\x07 \x01(\x04\"R\n\x0bWriteTicket\x12\x14\n\x0cstatement_id\x18\x01 \x01(\x0c\x12\x0e\n\x06schema\x18\x02 \x01(\x0c\x12\x0c\n\x04rows\x18\x03 \x01(\x0c\x12\x0f\n\x07is_kept\x18\x04 \x01(\x08\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14protos/gateway.proto\x12\rlance.gateway\x1a\x15protos/snapshot.proto\"\xb3\x02\n\x0fSessionSettings\x12\x0f\n\x07\x63\x61talog\x18\x01 \x01(\t\x12\x0e\n\x06schema\x18\x02 \x01(\t\x12\x13\n\x0b\x63onsistency\x18\x03 \x01(\t\x12\x18\n\x10max_staleness_ms\x18\x04 \x01(\x04\x12\x16\n\x0eregion_pruning\x18\x05 \x01(\x08\x12\x0f\n\x07\x64ialect\x18\x06 \x01(\t\x12\x11\n\tendpoints\x18\x07 \x01(\r\x12\x18\n\x10query_timeout_ms\x18\x08 \x01(\x04\x12\r\n\x05types\x18\t \x01(\t\x12\x16\n\x0erelaxed_writes\x18\n \x01(\x08\x12\x15\n\rshortcuts_off\x18\x0b \x03(\t\x12\x11\n\tread_only\x18\x0c \x01(\x08\x12\x16\n\x0etransaction_id\x18\r \x01(\x0c\x12\x11\n\ttemporary\x18\x0e \x01(\t\"_\n\x0fStatementHandle\x12\r\n\x05query\x18\x01 \x01(\t\x12\x10\n\x08settings\x18\x02 \x01(\x0c\x12\x14\n\x0cstatement_id\x18\x03 \x01(\x0c\x12\x15\n\rschema_digest\x18\x04 \x01(\x0c\"Y\n\nPlanTicket\x12\x0c\n\x04plan\x18\x01 \x01(\x0c\x12\x10\n\x08settings\x18\x02 \x01(\x0c\x12\x14\n\x0cstatement_id\x18\x03 \x01(\x0c\x12\x15\n\rschema_digest\x18\x04 \x01(\x0c\"v\n\x0ePreparedHandle\x12\n\n\x02id\x18\x01 \x01(\x0c\x12\r\n\x05query\x18\x02 \x01(\t\x12\x10\n\x08settings\x18\x03 \x01(\x0c\x12\x12\n\nparameters\x18\x04 \x01(\x0c\x12\x15\n\rschema_digest\x18\x05 \x01(\x0c\x12\x0c\n\x04plan\x18\x06 \x01(\x0c\"{\n\x0ePreparedTicket\x12-\n\x06handle\x18\x01 \x01(\x0b\x32\x1d.lance.gateway.PreparedHandle\x12\x10\n\x08settings\x18\x02 \x01(\x0c\x12\x12\n\nbinding_id\x18\x03 \x01(\x04\x12\x14\n\x0cstatement_id\x18\x04 \x01(\x0c\"\xa9\x01\n\nPartTicket\x12\r\n\x05query\x18\x01 \x01(\t\x12\x10\n\x08settings\x18\x02 \x01(\x0c\x12\x12\n\nparameters\x18\x03 \x01(\x0c\x12\x15\n\rschema_digest\x18\x04 \x01(\x0c\x12\x14\n\x0cstatement_id\x18\x05 \x01(\x0c\x12%\n\x04part\x18\x06 \x01(\x0b\x32\x17.lance.gateway.ScanPart\x12\x12\n\nexpires_at\x18\x07 \x01(\x04\"R\n\x0bWriteTicket\x12\x14\n\x0cstatement_id\x18\x01 \x01(\x0c\x12\x0e\n\x06schema\x18\x02 \x01(\x0c\x12\x0c\n\x04rows\x18\x03 \x01(\x0c\x12\x0f\n\x07is_kept\x18\x04 \x01(\x08\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,17 +33,17 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.gateway_pb2', _globa
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_SESSIONSETTINGS']._serialized_start=63
-  _globals['_SESSIONSETTINGS']._serialized_end=351
-  _globals['_STATEMENTHANDLE']._serialized_start=353
-  _globals['_STATEMENTHANDLE']._serialized_end=448
-  _globals['_PLANTICKET']._serialized_start=450
-  _globals['_PLANTICKET']._serialized_end=539
-  _globals['_PREPAREDHANDLE']._serialized_start=541
-  _globals['_PREPAREDHANDLE']._serialized_end=659
-  _globals['_PREPAREDTICKET']._serialized_start=661
-  _globals['_PREPAREDTICKET']._serialized_end=784
-  _globals['_PARTTICKET']._serialized_start=787
-  _globals['_PARTTICKET']._serialized_end=956
-  _globals['_WRITETICKET']._serialized_start=958
-  _globals['_WRITETICKET']._serialized_end=1040
+  _globals['_SESSIONSETTINGS']._serialized_end=370
+  _globals['_STATEMENTHANDLE']._serialized_start=372
+  _globals['_STATEMENTHANDLE']._serialized_end=467
+  _globals['_PLANTICKET']._serialized_start=469
+  _globals['_PLANTICKET']._serialized_end=558
+  _globals['_PREPAREDHANDLE']._serialized_start=560
+  _globals['_PREPAREDHANDLE']._serialized_end=678
+  _globals['_PREPAREDTICKET']._serialized_start=680
+  _globals['_PREPAREDTICKET']._serialized_end=803
+  _globals['_PARTTICKET']._serialized_start=806
+  _globals['_PARTTICKET']._serialized_end=975
+  _globals['_WRITETICKET']._serialized_start=977
+  _globals['_WRITETICKET']._serialized_end=1059
 # @@protoc_insertion_point(module_scope)

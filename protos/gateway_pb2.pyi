@@ -40,6 +40,7 @@ class SessionSettings(_message.Message):
     SHORTCUTS_OFF_FIELD_NUMBER: _builtins.int
     READ_ONLY_FIELD_NUMBER: _builtins.int
     TRANSACTION_ID_FIELD_NUMBER: _builtins.int
+    TEMPORARY_FIELD_NUMBER: _builtins.int
     catalog: _builtins.str
     schema: _builtins.str
     consistency: _builtins.str
@@ -54,6 +55,8 @@ class SessionSettings(_message.Message):
     read_only: _builtins.bool
     transaction_id: _builtins.bytes
     """The transaction that a statement is part of; empty for none."""
+    temporary: _builtins.str
+    """The schema of the temporary tables that names may mean; empty where the session has none."""
     @_builtins.property
     def shortcuts_off(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Names of the shortcuts that are switched off."""
@@ -74,10 +77,11 @@ class SessionSettings(_message.Message):
         shortcuts_off: _abc.Iterable[_builtins.str] | None = ...,
         read_only: _builtins.bool = ...,
         transaction_id: _builtins.bytes = ...,
+        temporary: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["catalog", b"catalog", "consistency", b"consistency", "dialect", b"dialect", "endpoints", b"endpoints", "max_staleness_ms", b"max_staleness_ms", "query_timeout_ms", b"query_timeout_ms", "read_only", b"read_only", "region_pruning", b"region_pruning", "relaxed_writes", b"relaxed_writes", "schema", b"schema", "shortcuts_off", b"shortcuts_off", "transaction_id", b"transaction_id", "types", b"types"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["catalog", b"catalog", "consistency", b"consistency", "dialect", b"dialect", "endpoints", b"endpoints", "max_staleness_ms", b"max_staleness_ms", "query_timeout_ms", b"query_timeout_ms", "read_only", b"read_only", "region_pruning", b"region_pruning", "relaxed_writes", b"relaxed_writes", "schema", b"schema", "shortcuts_off", b"shortcuts_off", "temporary", b"temporary", "transaction_id", b"transaction_id", "types", b"types"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -53,7 +53,8 @@ def build_arguments(url: sa.URL, *, tls: bool) -> tuple[list[str], dict[str, Any
         raise sa.exc.ArgumentError(
             f"the gateway has the database {_CATALOG!r} alone, not {url.database!r}: leave it out of the URL"
         )
-    options: dict[str, str] = {}
+    # SET and temporary tables are of a session, which a cookie names.
+    options = {DatabaseOptions.WITH_COOKIE_MIDDLEWARE.value: "true"}
     encrypted = tls
     for name, value in url.query.items():
         if not isinstance(value, str):

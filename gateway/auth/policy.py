@@ -37,7 +37,7 @@ from gateway.auth.files import Strict, read_toml
 from gateway.auth.policy_expressions import Expression
 from gateway.protocol.identity import Identity, check_name
 from memwal.errors import InvalidInputError, LanceGatewayError
-from memwal.storage.table_names import TableName
+from memwal.storage.table_names import TableName, is_temporary_schema
 from planner.access.rights import TableAccess
 from planner.access.visible_catalog import check_table_access, check_view_access
 from planner.sql.tokens import quote
@@ -86,12 +86,18 @@ class TablePattern:
         return TablePattern(name.schema, name.table)
 
     def matches(self, name: TableName) -> bool:
-        """Return whether a table has such a name."""
-        return fnmatchcase(name.schema, self.schema) and fnmatchcase(name.table, self.table)
+        """Return whether a table has such a name; temporary ones are granted to their session alone."""
+        return (
+            not name.is_temporary
+            and fnmatchcase(name.schema, self.schema)
+            and fnmatchcase(name.table, self.table)
+        )
 
     def matches_all(self, schema: str) -> bool:
         """Return whether all tables that a schema has or will have have such names."""
-        return fnmatchcase(schema, self.schema) and not self.table.strip("*")
+        return (
+            not is_temporary_schema(schema) and fnmatchcase(schema, self.schema) and not self.table.strip("*")
+        )
 
 
 def _parse_pattern(text: object) -> object:

@@ -63,6 +63,11 @@ class ServerSection(Section):
     partitions: int = Field(
         default=0, ge=0, description="Partitions of every scan; 0 takes one per usable core."
     )
+    temporary_directory: File = Field(
+        default=None,
+        description="Directory on a local disk for the temporary tables of sessions; unset takes one below "
+        "the system's directory of temporary files. Gateways may share it.",
+    )
     workers: Workers = Field(
         default="auto",
         description="Processes that plan and run statements, so that none harms others; auto takes one "
@@ -179,6 +184,12 @@ class LimitsSection(Section):
     )
     session_idle: Seconds = Field(
         default=12 * 3600.0, gt=0, description="Idle time after which a session is forgotten."
+    )
+    max_temporary_bytes: Size = Field(
+        default=1 << 30, gt=0, description="Disk that the temporary tables of one session may take."
+    )
+    max_all_temporary_bytes: Size = Field(
+        default=8 << 30, gt=0, description="The same, of all sessions together."
     )
     max_prepared_statements: int = Field(
         default=4096, ge=1, description="Prepared statements remembered; the one unused longest leaves first."

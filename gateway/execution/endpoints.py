@@ -100,8 +100,8 @@ class Endpoints:
             several times, or it is no plain scan.
         """
         wanted = call.settings.endpoints
-        if wanted < 2 or call.transaction is not None:
-            return None  # Other gateways don't know what a transaction sees.
+        if wanted < 2 or call.transaction is not None or call.temporary:
+            return None  # Other gateways don't know what a transaction sees, nor temporary tables.
         if parameters is not None and parameters.num_rows != 1:
             return None
         (values,) = iterate_rows(parameters)

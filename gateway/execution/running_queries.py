@@ -21,6 +21,7 @@ from gateway.protocol.commands import Call, new_statement_id
 from gateway.protocol.errors import QueryCancelledError, QueryTimeoutError
 from gateway.protocol.limits import Limits
 from memwal.errors import LanceGatewayError, NotFoundError, PreconditionError, UnavailableError
+from memwal.storage.table_names import TableName
 from planner.engine import (
     PreparedQuery,
     PreparedWrite,
@@ -28,6 +29,7 @@ from planner.engine import (
     SessionSettings,
     first_word,
 )
+from planner.writes.ddl.create import makes_temporary, refuse_temporary
 
 T = TypeVar("T")
 
@@ -402,6 +404,7 @@ class Preparation:
         queries: the statements of the server.
         own: first word in lower case -> what reads statements of the gateway's own that begin with it.
         read_command: reads statements about transactions, for a call; returns None for others.
+        open_temporary: returns the call with the right to make temporary tables; None without a session.
     """
 
     def __init__(
@@ -410,6 +413,7 @@ class Preparation:
         queries: Queries,
         own: Mapping[str, ReadOwnStatement] = MappingProxyType({}),
         read_command: Callable[[str, Call], PreparedWrite | None] = lambda _sql, _call: None,
+        open_temporary: Callable[[Call], Call | None] = lambda _: None,
     ) -> None:
         self._engine = engine
         self._queries = queries
@@ -418,6 +422,7 @@ class Preparation:
             **own,
         }
         self._read_command = read_command
+        self._open_temporary = open_temporary
 
     def prepare(
         self,
@@ -440,13 +445,19 @@ class Preparation:
             PermissionDeniedError: it changes something, and the session of the call is read-only.
             LanceGatewayError: see `QueryEngine.prepare_statement`; or it was stopped.
         """
-        plan = self._prepare(sql, settings, call, promised, bound)
+        asking = call
+        if first_word(sql) == "create" and makes_temporary(sql):
+            extended = self._open_temporary(call)
+            if extended is None:
+                return refuse_temporary(sql)
+            asking = extended
+        plan = self._prepare(sql, asking.find_path(settings), asking, promised, bound)
         changes = (
             plan.changes
             if isinstance(plan, OwnStatement)
             else isinstance(plan, PreparedWrite) and plan.changes_something
         )
-        if changes:
+        if changes and not (isinstance(plan, PreparedWrite) and _is_temporary(plan.target)):
             call.check_may_change(sql)
         return plan
 
@@ -488,7 +499,7 @@ class Preparation:
         Raises:
             LanceGatewayError: see `QueryEngine.prepare`; or it was stopped.
         """
-        engine, access = self._engine, call.access
+        engine, access, settings = self._engine, call.access, call.find_path(settings)
         kept = engine.find_kept(plan, settings, access, promised)
         if kept is not None:
             return kept
@@ -498,6 +509,10 @@ class Preparation:
             call,
             lambda: engine.prepare(plan, settings, access, promised=promised),
         )
+
+
+def _is_temporary(target: str) -> bool:
+    return isinstance(target, TableName) and target.is_temporary
 
 
 def _find_listeners(observers: Sequence[QueryObserver], event: str) -> tuple[Callable[[Query], None], ...]:

@@ -163,7 +163,7 @@ def list_region_stats(catalog: Catalog) -> Iterator[tuple[str, Sequence[RegionSt
     """Yield the tables with writers, and the statistics of their regions."""
     for table in catalog.list_open_tables():
         writer = table.opened_writer
-        if writer is not None:
+        if writer is not None and not table.name.is_temporary:
             yield table.name, writer.stats()
 
 
@@ -241,7 +241,7 @@ class Gauges(Collector):
         now = time.monotonic()
         for table in self.catalog.list_open_tables():
             snapshot, looked_at = table.last_snapshot, table.last_read_at
-            if snapshot is None or looked_at is None:
+            if snapshot is None or looked_at is None or table.name.is_temporary:
                 continue
             label = (table.name,)
             version.add_metric(label, snapshot.base.version)

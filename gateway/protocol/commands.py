@@ -10,7 +10,7 @@ A ticket that was made in a transaction is redeemed in it, and so by the same ga
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache, partial
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
@@ -23,7 +23,7 @@ from gateway.protocol.identity import Identity
 from gateway.protocol.open_uploads import OpenUpload
 from gateway.protocol.wire import decode
 from memwal.errors import InvalidInputError, PermissionDeniedError
-from planner.access.rights import Access
+from planner.access.rights import Access, SessionAccess
 from planner.engine import SessionSettings
 from planner.scans.settings import ALL_SHORTCUTS, ClientTypes, exclude_shortcuts
 from planner.tables.sources.snapshot import Consistency
@@ -37,8 +37,14 @@ _MAX_BYTES = 1024
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def encode_settings(settings: SessionSettings, transaction_id: bytes = b"") -> bytes:
-    """Return the message that stands for `settings` and a transaction, serialized; b"" for no transaction."""
+def encode_settings(settings: SessionSettings, transaction_id: bytes = b"", temporary: str = "") -> bytes:
+    """Return the message that stands for settings, serialized.
+
+    Args:
+        settings: of a session.
+        transaction_id: of the transaction; b"" for none.
+        temporary: schema of the session's temporary tables; "" for none.
+    """
     message = own.SessionSettings(
         catalog=settings.catalog,
         schema=settings.schema,
@@ -53,6 +59,7 @@ def encode_settings(settings: SessionSettings, transaction_id: bytes = b"") -> b
         read_only=settings.read_only,
         shortcuts_off=sorted(ALL_SHORTCUTS - settings.shortcuts),
         transaction_id=transaction_id,
+        temporary=temporary,
     )
     return message.SerializeToString()
 
@@ -93,6 +100,18 @@ def decode_transaction_id(data: bytes) -> bytes:
     if len(data) > _MAX_BYTES:
         raise InvalidInputError(f"the settings of the ticket have {len(data)} bytes: send it back unchanged")
     return decode(own.SessionSettings, data, "the settings of the ticket").transaction_id
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def decode_temporary(data: bytes) -> str:
+    """Return the schema of temporary tables of a serialized message of settings; "" for none.
+
+    Raises:
+        InvalidInputError: there is no such message.
+    """
+    if len(data) > _MAX_BYTES:
+        raise InvalidInputError(f"the settings of the ticket have {len(data)} bytes: send it back unchanged")
+    return decode(own.SessionSettings, data, "the settings of the ticket").temporary
 
 
 STATEMENT_ID_BYTES = 16
@@ -137,6 +156,25 @@ class Call:
     chosen: frozenset[str] = frozenset()
     transaction: Transaction | None = None
     transaction_id: bytes = b""
+
+    @property
+    def temporary(self) -> str:
+        """The schema of the session's temporary tables; "" if it has none."""
+        access = self.access
+        return access.temporary if isinstance(access, SessionAccess) and access.names else ""
+
+    @property
+    def principal(self) -> Access:
+        """What the caller may see outside of the session."""
+        access = self.access
+        return access.principal if isinstance(access, SessionAccess) else access
+
+    def find_path(self, settings: SessionSettings) -> SessionSettings:
+        """Return the settings of a statement, in which names mean temporary tables of the session first."""
+        access = self.access
+        if not isinstance(access, SessionAccess):
+            return settings
+        return replace(settings, schema=access.find_path(settings.schema))
 
     def check_may_change(self, statement: str) -> None:
         """Check that the session of the call takes statements that change something.

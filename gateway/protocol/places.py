@@ -9,6 +9,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from urllib.parse import quote
 
 from memwal.storage.files import Storage
@@ -34,9 +35,12 @@ class Places:
     Args:
         root: of all tables.
         environment: variables of the process, which may have credentials.
+        local: directory of temporary tables.
     """
 
-    def __init__(self, root: Storage, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, root: Storage, environment: Mapping[str, str] | None = None, local: Path | None = None
+    ) -> None:
         variables = os.environ if environment is None else environment
         self._patterns: list[tuple[re.Pattern[str], str]] = []
         bucket = "" if root.uri.startswith("/") else root.root.partition("/")[0]
@@ -53,7 +57,8 @@ class Places:
             # What a link leads to is what some libraries name.
             paths = dict.fromkeys((root.root, os.path.realpath(root.root)))
             self._replace_root(paths, *paths)
-            temporary = _spell(tempfile.gettempdir())
+        for directory in filter(None, (local, tempfile.gettempdir())):
+            temporary = _spell(str(directory))
             self._replace(rf"(?:file://)?{temporary}/{_REST}", "a temporary file")
         secrets = [value for value in secrets if len(value) >= _MIN_SECRET_CHARACTERS]
         if secrets:

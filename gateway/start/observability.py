@@ -73,7 +73,8 @@ class Observability:
         if writes is not None:
             writes.listen(
                 WriteMetrics(
-                    self.metrics.registry, lambda: [table.name for table in catalog.list_open_tables()]
+                    self.metrics.registry,
+                    lambda: [one.name for one in catalog.list_open_tables() if not one.name.is_temporary],
                 )
             )
             if self._tracing is not None:

@@ -27,9 +27,10 @@ from memwal.storage.time_limits import StorageLimits
 from memwal.writing import OwnershipPolicy, WriteOptions
 from memwal.writing.observing import WriteObserver
 from planner.access.rights import Access
+from planner.tables.local.scratch import sweep_scratch
+from planner.tables.local.temporary import TemporaryOptions, TemporaryTables
 from planner.tables.shared.cache import SharedCache
 from planner.tables.state.catalog import CACHE_BYTES, Catalog
-from planner.tables.state.scratch import sweep_scratch
 
 
 def open_catalog(
@@ -56,9 +57,17 @@ def open_catalog(
         writing=writing,
         limits=read_storage_limits(config),
         shared=shared,
+        temporary=TemporaryTables(
+            TemporaryOptions(
+                config.server.temporary_directory,
+                config.limits.max_temporary_bytes,
+                config.limits.max_all_temporary_bytes,
+            )
+        ),
     )
     if writing is not None:
         sweep_scratch(catalog.storage)
+        catalog.temporary.sweep()
     return catalog
 
 

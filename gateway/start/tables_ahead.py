@@ -8,6 +8,7 @@ from gateway.execution.query import Query, QueryState
 from gateway.execution.running_queries import QueryObserver
 from gateway.execution.workers.pool import WorkerPool
 from gateway.execution.workers.tables_ahead import TablesAhead
+from memwal.storage.table_names import TableName
 from planner.plans.query_planner import QueryPlanner
 from planner.tables.shared.recent_reads import RecentReads
 from planner.tables.state.catalog import Catalog
@@ -41,7 +42,8 @@ class OpeningAhead(QueryObserver):
         """Remember what a statement has read."""
         if query.state is QueryState.FINISHED:
             for read in query.reads:
-                self._reads.note(read.table, read.columns)
+                if not TableName.parse(read.table).is_temporary:
+                    self._reads.note(read.table, read.columns)
 
     def wait(self, seconds: float) -> None:
         """Wait until all processes have opened their tables, but no longer than so many seconds."""

@@ -246,7 +246,7 @@ class Followers:
 
         def check() -> None:
             query.control.check()
-            if self._find_access(call.identity) is not call.access:
+            if self._find_access(call.identity) is not call.principal:
                 raise PreconditionError(
                     f"what user {call.identity.name!r} may see has changed: go on from the last token with "
                     "a new statement"

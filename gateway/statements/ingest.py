@@ -19,9 +19,11 @@ from gateway.execution.query import Query
 from gateway.execution.updates import Updates, encode_update_result
 from gateway.protocol.commands import Call, Handler, Upload
 from gateway.protocol.limits import Limits
+from gateway.statements.session.temporary import SessionTables
 from memwal.creating import list_key_columns
-from memwal.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedError
-from memwal.storage.table_names import CATALOG, MAIN_SCHEMA, TableName
+from memwal.errors import AlreadyExistsError, InvalidInputError, NotFoundError, PreconditionError
+from memwal.storage.table_names import CATALOG, MAIN_SCHEMA, TEMPORARY, TableName
+from planner.access.rights import Access, SessionAccess
 from planner.access.visible_catalog import SYSTEM_SCHEMAS
 from planner.bridge.plain_types import conform, plain_type
 from planner.bridge.run_control import RunControl
@@ -43,6 +45,11 @@ _MODES: Mapping[int, _Mode] = MappingProxyType(
         _Options.TABLE_EXISTS_OPTION_APPEND: "skip",
         _Options.TABLE_EXISTS_OPTION_REPLACE: "replace",
     }
+)
+_NO_SESSION = (
+    "temporary tables are of a session, and this ingestion names none, so nothing was written: let the "
+    "driver keep cookies (ADBC: adbc.flight.sql.rpc.with_cookie_middleware), and begin with CREATE "
+    "TEMPORARY TABLE, which opens a session; then append to that table"
 )
 # The metadata of columns that tables keep: Lance's mark of a key, and remarks.
 _KEY = b"lance-schema:unenforced-primary-key"
@@ -81,23 +88,18 @@ class Target:
         return f"INGEST INTO {shown}"
 
 
-def read_target(command: sql.CommandStatementIngest, schema: str) -> Target:
+def read_target(command: sql.CommandStatementIngest, schema: str, access: Access) -> Target:
     """Return the target of an ingestion command.
 
     Args:
         command: the command.
         schema: of targets without one.
+        access: of the session, whose temporary tables are found first.
 
     Raises:
         InvalidInputError: the command contradicts itself, or has an option that does not exist.
         NotFoundError: there is no such catalog, or its schema has system tables.
-        UnsupportedError: the table is to be a temporary one.
     """
-    if command.temporary:
-        raise UnsupportedError(
-            f"table {command.table!r} cannot be temporary, since the gateway has none that end with a "
-            "session: ingest into a table, and drop it"
-        )
     if command.catalog not in ("", CATALOG):
         raise NotFoundError(f"catalog {command.catalog!r} takes no tables: there is {CATALOG!r}")
     if (command.schema or schema) in SYSTEM_SCHEMAS:
@@ -114,8 +116,17 @@ def read_target(command: sql.CommandStatementIngest, schema: str) -> Target:
             "the ingestion must say what becomes of a table that is there (fail, append or replace), and of "
             "one that is not (create or fail)"
         )
+    if command.temporary and command.schema not in ("", TEMPORARY):
+        raise InvalidInputError(
+            f"table {command.table!r} is to be temporary, and so in no schema like {command.schema!r}: leave "
+            "it out"
+        )
+    if isinstance(access, SessionAccess):
+        is_made = mode == "fail" and not command.temporary
+        schema = schema if is_made else access.find_path(schema)
+    qualifier = TEMPORARY if command.temporary else command.schema
     return Target(
-        TableName(command.table, command.schema or schema),
+        TableName.qualify(command.table, qualifier, schema),
         definition.if_not_exist == _Options.TABLE_NOT_EXIST_OPTION_CREATE,
         mode,
         dict(command.options),
@@ -125,7 +136,10 @@ def read_target(command: sql.CommandStatementIngest, schema: str) -> Target:
 class Ingestion:
     """The command family with one command."""
 
-    def __init__(self, engine: QueryEngine, updates: Updates, limits: Limits) -> None:
+    def __init__(
+        self, engine: QueryEngine, updates: Updates, limits: Limits, temporary: SessionTables
+    ) -> None:
+        self._temporary = temporary
         self._engine = engine
         self._updates = updates
         self._limits = limits
@@ -137,8 +151,14 @@ class Ingestion:
     def _accept(
         self, command: sql.CommandStatementIngest, reader: flight.MetadataRecordBatchReader, call: Call
     ) -> bytes:
-        target = read_target(command, call.settings.schema)
-        call.check_may_change(target.statement)
+        if command.temporary:
+            extended = self._temporary.open(call)
+            if extended is None:
+                raise PreconditionError(_NO_SESSION)
+            call = extended
+        target = read_target(command, call.settings.schema, call.access)
+        if not target.table.is_temporary:
+            call.check_may_change(target.statement)
         received = read_schema(reader, call)
 
         def step(query: Query) -> WriteResult:

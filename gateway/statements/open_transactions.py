@@ -18,9 +18,8 @@ from dataclasses import dataclass
 
 from gateway.protocol.limits import Limits
 from gateway.protocol.open_uploads import Peer, parse_peer
-from memwal.errors import NotFoundError, PreconditionError
+from memwal.errors import NotFoundError, PreconditionError, ResourcesExhaustedError
 from planner.engine import QueryEngine
-from planner.plans.errors import ResourcesExhaustedError
 from planner.writes.transactions import Transaction
 
 _LOOK_SECONDS = 10.0

@@ -133,7 +133,7 @@ class PreparedStatements:
         if len(query.parameter_schema):
             handle.id = secrets.token_bytes(16)
             self._bindings.open(handle.id)
-        handle.settings = encode_settings(call.settings, call.transaction_id)
+        handle.settings = encode_settings(call.settings, call.transaction_id, call.temporary)
         handle.schema_digest = query.digest
         created = sql.ActionCreatePreparedStatementResult(
             prepared_statement_handle=handle.SerializeToString()
@@ -185,7 +185,7 @@ class PreparedStatements:
         handle.schema_digest = query.digest
         ticket = own.PreparedTicket(
             handle=handle,
-            settings=encode_settings(call.settings, call.transaction_id),
+            settings=encode_settings(call.settings, call.transaction_id, call.temporary),
             binding_id=binding_id,
             statement_id=new_statement_id(),
         )

@@ -84,7 +84,7 @@ class Statements:
             return self._updates.plan_own(plan, call)
         handle = own.StatementHandle(
             query=command.query,
-            settings=encode_settings(call.settings, call.transaction_id),
+            settings=encode_settings(call.settings, call.transaction_id, call.temporary),
             statement_id=new_statement_id(),
             schema_digest=plan.digest,
         )
@@ -122,7 +122,7 @@ class Statements:
         plan = self._prepare_substrait(command, call)
         ticket = own.PlanTicket(
             plan=command.plan.plan,
-            settings=encode_settings(call.settings, call.transaction_id),
+            settings=encode_settings(call.settings, call.transaction_id, call.temporary),
             statement_id=new_statement_id(),
             schema_digest=plan.digest,
         )

@@ -48,21 +48,31 @@ def record_last_field_id(dataset: Any, last_id: int) -> None:  # noqa: ANN401 - 
         dataset.update_config({LAST_FIELD_ID: str(last_id)})
 
 
-def add_fields(dataset: Any, fields: Sequence[pa.Field], after: int) -> LanceSchema:  # noqa: ANN401 - lance types
-    """Return the schema of a dataset with more columns at its end.
+def change_fields(
+    dataset: Any,  # noqa: ANN401 - lance types
+    removed: Sequence[str],
+    added: Sequence[pa.Field],
+    after: int,
+) -> LanceSchema:
+    """Return the schema of a dataset without some columns, and with others at its end.
 
     Args:
         dataset: the base table.
-        fields: the columns.
-        after: the highest id that they may not have.
+        removed: names of columns.
+        added: columns.
+        after: the highest id that new ones may not have.
     """
     metadata, existing = _unpack_schema(dataset.lance_schema)
-    _, added = _unpack_schema(LanceSchema.from_pyarrow(pa.schema(fields)))
-    for field in added:
+    gone = {field.id for field in existing if field.name in removed and field.parent_id < 0}
+    for field in existing:  # Children come after their parents.
+        if field.parent_id in gone:
+            gone.add(field.id)
+    new = _unpack_schema(LanceSchema.from_pyarrow(pa.schema(added)))[1] if added else []
+    for field in new:
         field.id += after + 1
         if field.parent_id >= 0:
             field.parent_id += after + 1
-    return _pack_schema(metadata, [*existing, *added])
+    return _pack_schema(metadata, [*(field for field in existing if field.id not in gone), *new])
 
 
 def replace_fields(dataset: Any, fields: Sequence[pa.Field]) -> LanceSchema:  # noqa: ANN401 - lance types
@@ -82,16 +92,6 @@ def replace_fields(dataset: Any, fields: Sequence[pa.Field]) -> LanceSchema:  # 
             new.id = field.id
         replaced.append(field if new is None else new)
     return _pack_schema(metadata, replaced)
-
-
-def remove_field(dataset: Any, name: str) -> LanceSchema:  # noqa: ANN401 - lance types
-    """Return the schema of a dataset without one of its columns."""
-    metadata, existing = _unpack_schema(dataset.lance_schema)
-    removed = {field.id for field in existing if field.name == name and field.parent_id < 0}
-    for field in existing:  # Children come after their parents.
-        if field.parent_id in removed:
-            removed.add(field.id)
-    return _pack_schema(metadata, [field for field in existing if field.id not in removed])
 
 
 def _unpack_schema(schema: LanceSchema) -> tuple[dict[str, list[int]], list[mem_wal_pb2.SchemaField]]:

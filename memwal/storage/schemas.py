@@ -11,12 +11,21 @@ from typing import Final
 
 from memwal.errors import InvalidInputError
 from memwal.storage.files import VERSIONS, Storage
-from memwal.storage.table_names import CATALOG, MAIN_SCHEMA, TABLE_SUFFIX, VIEW_SUFFIX
+from memwal.storage.table_names import (
+    CATALOG,
+    MAIN_SCHEMA,
+    TABLE_SUFFIX,
+    TEMPORARY,
+    VIEW_SUFFIX,
+    is_temporary_schema,
+)
 
 MARK: Final = "_schema.json"
 """File that makes a directory a schema, even without a table."""
 _MARK_TEXT: Final = b'{"made_by": "lance-gateway"}\n'
-RESERVED_SCHEMAS: Final = frozenset({MAIN_SCHEMA, "system", "information_schema", "pg_catalog", CATALOG})
+RESERVED_SCHEMAS: Final = frozenset(
+    {MAIN_SCHEMA, "system", "information_schema", "pg_catalog", CATALOG, TEMPORARY}
+)
 """Names that mean something else; a directory of such a name is no schema."""
 MAX_NAME_BYTES: Final = 255 - len(VIEW_SUFFIX)
 """File systems take no longer names, and a name has a suffix there."""
@@ -75,7 +84,7 @@ class Schemas:
         Raises:
             InvalidInputError: says why.
         """
-        if schema in RESERVED_SCHEMAS:
+        if schema in RESERVED_SCHEMAS or is_temporary_schema(schema):
             msg = f"{schema!r} can't be the name of a new schema, which has another meaning: choose another"
             raise InvalidInputError(msg)
         if not self._may_be_schema(schema) or any(not one.isprintable() for one in schema):
@@ -100,6 +109,7 @@ class Schemas:
         return (
             self.is_usable(name)
             and name not in RESERVED_SCHEMAS
+            and not is_temporary_schema(name)
             and not name.startswith(_HIDDEN)
             and not name.endswith(TABLE_SUFFIX)
         )

@@ -15,6 +15,45 @@ MAIN_SCHEMA: Final = "main"
 """The schema of the tables in the root directory itself."""
 TABLE_SUFFIX: Final = ".lance"
 VIEW_SUFFIX: Final = ".view.sql"
+TEMPORARY: Final = "pg_temp"
+"""What a session calls the schema of its temporary tables, whose own name begins so."""
+_TEMPORARY_PREFIX: Final = f"{TEMPORARY}_"
+
+
+def is_temporary_schema(schema: str) -> bool:
+    """Return whether a schema, if it exists, has the temporary tables of a session."""
+    return schema.startswith(_TEMPORARY_PREFIX)
+
+
+class SearchPath(str):
+    """The current schema of a session, before which its temporary tables are looked at.
+
+    The text is the name of the current schema.
+
+    Attributes:
+        temporary: schema of the temporary tables and views.
+        names: their names.
+    """
+
+    __slots__ = ("names", "temporary")
+
+    temporary: str
+    names: frozenset[str]
+
+    def __new__(cls, schema: str, temporary: str, names: frozenset[str]) -> Self:
+        """Put temporary tables before a schema."""
+        path = super().__new__(cls, schema)
+        path.temporary = temporary
+        path.names = names
+        return path
+
+    def __getnewargs__(self) -> tuple[str, str, frozenset[str]]:  # type: ignore[override]
+        """Return what another process makes the path of."""
+        return str(self), self.temporary, self.names
+
+    def locate(self, table: str) -> str:
+        """Return the schema of a table that is named without one."""
+        return self.temporary if table in self.names else str(self)
 
 
 class TableName(str):
@@ -38,7 +77,9 @@ class TableName(str):
     table: str
 
     def __new__(cls, table: str, schema: str = MAIN_SCHEMA) -> Self:
-        """Make the name of a table in a schema."""
+        """Make the name of a table in a schema, or in the one in which a path has it."""
+        if isinstance(schema, SearchPath):
+            schema = schema.locate(table)
         parts = (table,) if schema == MAIN_SCHEMA else (schema, table)
         name = super().__new__(cls, ".".join(map(_write_part, parts)))
         name.schema = schema
@@ -67,6 +108,24 @@ class TableName(str):
             msg = f"{text!r} names no table: write name, schema.name, or parts with dots in double quotes"
             raise InvalidInputError(msg)
         return TableName(table, qualifiers[-1] if qualifiers else schema)
+
+    @staticmethod
+    def qualify(table: str, qualifier: str, schema: str) -> TableName:
+        """Return the name of a table, as a statement writes it.
+
+        Args:
+            table: name within its schema.
+            qualifier: the schema; "" for the one that the statement is in.
+            schema: in which the statement is.
+        """
+        if qualifier == TEMPORARY and isinstance(schema, SearchPath):
+            return TableName(table, schema.temporary)
+        return TableName(table, qualifier or schema)
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether it is that of a temporary table or view of some session."""
+        return is_temporary_schema(self.schema)
 
     @property
     def sql(self) -> str:

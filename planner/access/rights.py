@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from memwal.errors import InvalidInputError
+from memwal.storage.table_names import SearchPath, TableName, is_temporary_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +76,63 @@ class FullAccess:
     user: str = "anonymous"
     is_admin: bool = True
 
-    def of(self, table: str) -> TableAccess | None:  # noqa: ARG002 - every table alike
-        """Return access to all rows and columns."""
-        return UNRESTRICTED
+    def of(self, table: str) -> TableAccess | None:
+        """Return access to all rows and columns; None for temporary tables, which are of one session."""
+        return None if TableName.parse(table).is_temporary else UNRESTRICTED
 
-    def can_write(self, table: str) -> bool:  # noqa: ARG002 - every table alike
-        """Return True."""
-        return True
+    def can_write(self, table: str) -> bool:
+        """Return True for all tables but temporary ones."""
+        return not TableName.parse(table).is_temporary
 
-    def covers_schema(self, schema: str, *, to_write: bool = False) -> bool:  # noqa: ARG002 - every schema alike
-        """Return True."""
-        return True
+    def covers_schema(self, schema: str, *, to_write: bool = False) -> bool:  # noqa: ARG002 - both alike
+        """Return True for all schemas but those of temporary tables."""
+        return not is_temporary_schema(schema)
 
 
 FULL_ACCESS: Access = FullAccess()
+
+
+@dataclass(frozen=True, eq=False)
+class SessionAccess:
+    """The rights of a principal in a session with temporary tables, all of which they have.
+
+    An object is good until a temporary table is made or dropped, so plans that are kept for it name the
+    tables that they mean.
+
+    Attributes:
+        principal: rights outside of the session.
+        temporary: schema of the temporary tables.
+        names: those of its tables and views.
+        directory: that has the schema, on the disk of the gateway.
+    """
+
+    principal: Access
+    temporary: str
+    names: frozenset[str]
+    directory: str
+
+    @property
+    def user(self) -> str:
+        """Name of the principal."""
+        return self.principal.user
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether the principal may see and stop the statements of others."""
+        return self.principal.is_admin
+
+    def of(self, table: str) -> TableAccess | None:
+        """Return the access to a table or view; None if it does not exist for the principal."""
+        return UNRESTRICTED if TableName.parse(table).schema == self.temporary else self.principal.of(table)
+
+    def can_write(self, table: str) -> bool:
+        """Return whether the principal may write rows of a table, and create, alter and drop it."""
+        return TableName.parse(table).schema == self.temporary or self.principal.can_write(table)
+
+    def covers_schema(self, schema: str, *, to_write: bool = False) -> bool:
+        """Return whether the principal sees, or may write, all tables that a schema has or will have."""
+        return schema == self.temporary or self.principal.covers_schema(schema, to_write=to_write)
+
+    def find_path(self, schema: str) -> str:
+        """Return the current schema of the session, with its temporary tables before it."""
+        return SearchPath(schema, self.temporary, self.names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -15,7 +15,7 @@ import pyarrow as pa
 from memwal.errors import InvalidInputError, NotFoundError, PreconditionError
 from memwal.rules import drop_default
 from memwal.storage.table_names import MAIN_SCHEMA, TableName
-from planner.access.rights import UNRESTRICTED, Access, FullAccess, TableAccess
+from planner.access.rights import UNRESTRICTED, Access, FullAccess, SessionAccess, TableAccess
 from planner.access.table_policy import TablePolicy, plan_policy, policy_mismatch_error
 from planner.sql.as_of import AsOf
 from planner.sql.tokens import fold
@@ -208,23 +208,24 @@ class VisibleCatalog:
 
     def table_names(self, schema: str | None = None) -> tuple[TableName, ...]:
         """Return the names of tables with a grant, of a schema or of all, sorted."""
-        return self._filter_granted(self._catalog.table_names(schema))
+        return self._list_names(self._catalog.table_names, schema)
 
     def view_names(self, schema: str | None = None) -> tuple[TableName, ...]:
         """Return the names of views with a grant, sorted; the tables that they read are checked later."""
-        return self._filter_granted(self._catalog.view_names(schema))
+        return self._list_names(self._catalog.view_names, schema)
 
     def names(self, schema: str | None = None) -> tuple[TableName, ...]:
         """Return the names of tables and views with a grant, of a schema or of all, sorted."""
-        return self._filter_granted(self._catalog.names(schema))
+        return self._list_names(self._catalog.names, schema)
 
     def schema_names(self) -> tuple[str, ...]:
         """Return the names of schemas that exist for the principal, sorted; `main` always does."""
-        return tuple(filter(self._sees_schema, self._catalog.schema_names()))
+        schemas = filter(self._sees_schema, self._catalog.schema_names())
+        return tuple(sorted((*schemas, *self._temporary_schemas)))
 
     def has_schema(self, schema: str) -> bool:
         """Return whether a schema, or one of system tables, exists for the principal."""
-        return schema in SYSTEM_SCHEMAS or (
+        return schema in (*SYSTEM_SCHEMAS, *self._temporary_schemas) or (
             self._catalog.schemas.exists(schema) and self._sees_schema(schema)
         )
 
@@ -300,6 +301,11 @@ class VisibleCatalog:
             self.views[name] = sql
         return sql
 
+    def view_path(self, name: TableName) -> str:
+        """Return the schema of names without one in a view."""
+        view = self._catalog.view(name) if name.is_temporary else None
+        return name.schema if view is None or view.path is None else view.path
+
     def is_current(self) -> bool:
         """Return whether all names that were found have the same meaning, and all tables the same columns.
 
@@ -369,8 +375,19 @@ class VisibleCatalog:
         plain, is_numbered = split_numbered(name)
         return self._catalog.number_rows(plain) if is_numbered else self._catalog.table(plain)
 
-    def _filter_granted(self, names: Sequence[TableName]) -> tuple[TableName, ...]:
-        return tuple(name for name in names if self._find_access(name) is not None)
+    @property
+    def _temporary_schemas(self) -> tuple[str, ...]:
+        """The schema of the session's temporary tables, if it has any."""
+        access = self.access
+        return (access.temporary,) if isinstance(access, SessionAccess) and access.names else ()
+
+    def _list_names(
+        self, list_names: Callable[[str | None], Sequence[TableName]], schema: str | None
+    ) -> tuple[TableName, ...]:
+        names = list(list_names(schema))
+        if schema is None:
+            names += [name for one in self._temporary_schemas for name in list_names(one)]
+        return tuple(sorted(name for name in names if self._find_access(name) is not None))
 
     def _sees_schema(self, schema: str) -> bool:
         return (
@@ -382,7 +399,7 @@ class VisibleCatalog:
 
     def _find_access(self, name: str) -> TableAccess | None:
         if type(self.access) is FullAccess:
-            return UNRESTRICTED
+            return None if TableName.parse(name).is_temporary else UNRESTRICTED
         plain, is_numbered = split_numbered(name)
         access = self.access.of(plain)
         # Rows are numbered for those who may write them, and these see all of a table.

@@ -351,7 +351,7 @@ class _Binder:
     def _divide_name(self, text: str, schema: str) -> tuple[str, ...]:
         """Return the parts of a name in a text, which may be that of a table with dots in its own name."""
         parts, find = split_name(text), self.names.resolver.find
-        if len(parts) == 1 or find(TableName(parts[-1], parts[-2])) is not None:
+        if len(parts) == 1 or find(TableName.qualify(parts[-1], parts[-2], schema)) is not None:
             return parts
         return parts if find(TableName(text, schema)) is None else (text,)
 
@@ -360,7 +360,7 @@ class _Binder:
     ) -> list[Piece | Slot]:
         """Return a view as a derived table."""
         self._views += 1
-        inner = trail.enter(view.name)
+        inner = trail.enter(view.name, self.names.resolver.view_path(view.name))
         pieces = self._rewrite(self.spell_out(inner.read(view.view.strip())), 0, inner)
         body = [
             Piece(piece.text, origin, verbatim=False, mend=piece.mend)

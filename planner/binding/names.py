@@ -35,6 +35,9 @@ class NameResolver(KnownNames, Protocol):
     def view_sql(self, name: TableName) -> str | None:
         """Return the SELECT statement of a view; None if there is no view of this name."""
 
+    def view_path(self, name: TableName) -> str:
+        """Return the schema of names without one in a view."""
+
     def has_schema(self, schema: str) -> bool:
         """Return whether a schema exists."""
 
@@ -84,14 +87,15 @@ class ViewTrail:
     """
 
     names: tuple[TableName, ...] = ()
+    schema: str | None = None
+    """That of names without one in the innermost view; None outside of views."""
 
-    @property
-    def schema(self) -> str | None:
-        """The schema of the innermost view, in which names without one are; None outside of views."""
-        return self.names[-1].schema if self.names else None
-
-    def enter(self, name: TableName) -> ViewTrail:
+    def enter(self, name: TableName, schema: str) -> ViewTrail:
         """Return the trail inside one more view.
+
+        Args:
+            name: of the view.
+            schema: of names without one in it.
 
         Raises:
             InvalidInputError: the view is already being expanded; the message shows the cycle.
@@ -101,7 +105,7 @@ class ViewTrail:
             raise InvalidInputError(f"The view {name!r} refers to itself: {cycle}; change one of these views")
         if len(self.names) >= _MAX_VIEWS:
             raise InvalidInputError(f"The view {name!r} stands on more than {_MAX_VIEWS} layers of views")
-        return ViewTrail((*self.names, name))
+        return ViewTrail((*self.names, name), schema)
 
     def read(self, sql: str) -> SqlText:
         """Tokenize the text of the innermost view, which must be one query without parameters.
@@ -331,7 +335,7 @@ class StatementNames:
             if chain.parts[0] in references.aliases:
                 continue
             dropped = 2 if chain.parts[0] == CATALOG and len(chain.parts) > 3 else 1
-            name = TableName(chain.parts[dropped], chain.parts[dropped - 1])
+            name = TableName.qualify(chain.parts[dropped], chain.parts[dropped - 1], schema)
             if len(chain.parts) < dropped + 2 or name not in sited:
                 continue
             first, last = text.start(chain.first), text.start(chain.first + 2 * dropped)
@@ -344,7 +348,7 @@ class StatementNames:
 def _name_of_site(site: TableSite, schema: str) -> TableName:
     name = site.parts[-1]
     if len(site.parts) > 1:
-        return TableName(name, site.parts[-2])
+        return TableName.qualify(name, site.parts[-2], schema)
     # First, as in PostgreSQL.
     return TableName(name, PG_CATALOG if name in CATALOG_TABLES[PG_CATALOG] else schema)
 

@@ -7,7 +7,12 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
+from memwal.errors import (
+    InvalidInputError,
+    LanceGatewayError,
+    PreconditionError,
+    ResourcesExhaustedError,
+)
 from planner.binding.substrait import Bound
 from planner.sql.subqueries.expressions import MORE_THAN_ONE
 
@@ -72,12 +77,6 @@ class QueryFailedError(LanceGatewayError):
     """DataFusion failed for a reason that is neither in the statement nor in the data."""
 
     status: ClassVar[str] = "INTERNAL"
-
-
-class ResourcesExhaustedError(LanceGatewayError):
-    """The statement needs more memory than it may have."""
-
-    status: ClassVar[str] = "RESOURCE_EXHAUSTED"
 
 
 def schema_changed_error(sql: str) -> PreconditionError:

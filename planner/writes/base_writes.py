@@ -83,7 +83,7 @@ class BaseWrite:
             PreconditionError: the table was altered, or made anew; nothing was written.
             LanceGatewayError: a row violates a rule, or storage failed.
         """
-        added = self._read.write_files(map(self._read.check, rows))
+        added = self._read.write_files(map(self._read.check, self._limit(rows)))
         if not (added or removed):
             return
         try:
@@ -95,6 +95,12 @@ class BaseWrite:
         with self.table.commit_lock:
             commit_base_change(self._read, self._find_newest, change)
         self.table.note_write()
+
+    def _limit(self, rows: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        """Yield the rows as long as there is room for them."""
+        for table in rows:
+            self.table.take_room(table.nbytes)
+            yield table
 
     def move(self, pending: Mapping[str, Sequence[FlushedGeneration]]) -> bool:
         """Move generations to the base table; return False if others did meanwhile.

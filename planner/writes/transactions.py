@@ -18,12 +18,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from execnodes import KeySet
-from memwal.errors import ConflictError, LanceGatewayError, NotFoundError, PreconditionError
+from memwal.errors import (
+    ConflictError,
+    LanceGatewayError,
+    NotFoundError,
+    PreconditionError,
+    ResourcesExhaustedError,
+)
 from memwal.writing import Changes, PartlyWrittenError, WriteReceipt
 from planner.access.rights import FULL_ACCESS
 from planner.access.visible_catalog import SecuredTable
 from planner.bridge.run_control import RunControl
-from planner.plans.errors import ResourcesExhaustedError
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import DEFAULT_SETTINGS
 from planner.tables.sources.base_table import BaseTable

@@ -50,6 +50,9 @@ class Names:
     def find(self, name: TableName) -> TableColumns | None:
         return TableColumns(self.tables[name].schema, KEYS.get(name, ())) if name in self.tables else None
 
+    def view_path(self, name: TableName) -> str:
+        return name.schema
+
     def view_sql(self, name: TableName) -> str | None:
         return self.views.get(name)
 

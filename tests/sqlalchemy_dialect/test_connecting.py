@@ -63,7 +63,7 @@ def connected(url: sa.URL | str) -> Iterator[sa.Connection]:
 def test_a_url_says_where_and_how(url: str, address: str, options: dict[str, str]) -> None:
     assert build_arguments(sa.make_url(url), tls=False) == (
         [address],
-        {"db_kwargs": options, "autocommit": True},
+        {"db_kwargs": {DatabaseOptions.WITH_COOKIE_MIDDLEWARE.value: "true", **options}, "autocommit": True},
     )
 
 

@@ -175,3 +175,15 @@ def test_a_type_is_written_as_the_gateway_takes_it(
         warnings.simplefilter("error")
         table.create(engine)
     assert [column["name"] for column in sa.inspect(engine).get_columns(name)] == ["id", "x"]
+
+
+def test_temporary_tables_are_of_their_connection(engine: sa.Engine, name: str) -> None:
+    table = sa.Table(
+        name, sa.MetaData(), sa.Column("i", sa.Integer, primary_key=True), prefixes=["TEMPORARY"]
+    )
+    with engine.connect() as connection, engine.connect() as other:
+        table.create(connection)
+        connection.execute(table.insert(), [{"i": 1}, {"i": 2}])
+        assert connection.execute(sa.select(sa.func.sum(table.c.i))).scalar_one() == 3
+        with pytest.raises(sa.exc.DBAPIError, match="does not exist"):
+            other.execute(sa.select(table.c.i))

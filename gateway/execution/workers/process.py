@@ -32,9 +32,8 @@ from gateway.execution.workers.messages import (
 )
 from gateway.execution.workers.segments import SegmentReader, StoredBatch, Trimmed
 from gateway.execution.workers.worker import run_worker
-from memwal.errors import LanceGatewayError, UnavailableError
+from memwal.errors import LanceGatewayError, ResourcesExhaustedError, UnavailableError
 from planner.bridge.run_control import RunControl
-from planner.plans.errors import ResourcesExhaustedError
 
 logger = logging.getLogger(__name__)
 

@@ -52,7 +52,7 @@ from gateway.execution.workers.segments import INLINE_BYTES, KeptBytes, SegmentW
 from gateway.execution.workers.tables_ahead import TablesAhead
 from memwal.errors import LanceGatewayError, UnavailableError, is_panic
 from memwal.writing import WriteOptions
-from planner.access.rights import Access
+from planner.access.rights import Access, SessionAccess
 from planner.access.visible_catalog import SystemTable, VisibleCatalog
 from planner.bridge.run_control import RunControl, describe_panics
 from planner.engine import read_long_write
@@ -237,6 +237,7 @@ class Worker:
         Raises:
             LanceGatewayError: it is not valid.
         """
+        self._follow_temporary(request.access)
         planner = QueryPlanner(self.catalog, partitions=self.options.partitions)
         planner.add_system_tables(*self._list_system_tables(0, request.system_tables))
         return read_long_write(planner, request.sql, request.settings, request.access)
@@ -244,7 +245,12 @@ class Worker:
     def _list_system_tables(self, statement: int, schemas: Mapping[str, pa.Schema]) -> Iterator[SystemTable]:
         return (_RemoteSystemTable(name, schema, statement, self) for name, schema in schemas.items())
 
+    def _follow_temporary(self, access: Access) -> None:
+        if isinstance(access, SessionAccess):
+            self.catalog.temporary.follow(access.directory)
+
     def _prepare(self, number: int, definition: Definition) -> PreparedQuery:
+        self._follow_temporary(definition.access)
         system = {one.name: one for one in self._list_system_tables(number, definition.system_tables)}
         visible = VisibleCatalog(self.catalog, definition.access, system)
         bound, settings = definition.bound, definition.settings

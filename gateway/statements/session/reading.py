@@ -52,8 +52,21 @@ def read_set(sql: str) -> tuple[Assignment, ...]:
     return tuple(assignments)
 
 
-def read_reset(sql: str) -> tuple[Assignment, ...] | None:
-    """Read RESET or DISCARD; return None where all settings return to their defaults.
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """What returns to how the session began.
+
+    Attributes:
+        assignments: of settings; None for all of them.
+        drops_temporary: whether temporary tables are dropped.
+    """
+
+    assignments: tuple[Assignment, ...] | None
+    drops_temporary: bool = False
+
+
+def read_reset(sql: str) -> Reset:
+    """Read RESET or DISCARD.
 
     Raises:
         InvalidInputError: syntax.
@@ -61,19 +74,22 @@ def read_reset(sql: str) -> tuple[Assignment, ...] | None:
     reader = StatementReader(tokenize(sql))
     if reader.take("DISCARD"):
         # What else it names belongs to no session here.
-        if any(reader.take(word) for word in ("PLANS", "TEMP", "TEMPORARY", "SEQUENCES")):
+        if reader.take("PLANS") or reader.take("SEQUENCES"):
             reader.expect_end()
-            return ()
+            return Reset(())
+        if reader.take("TEMP") or reader.take("TEMPORARY"):
+            reader.expect_end()
+            return Reset((), drops_temporary=True)
         reader.expect("ALL")
         reader.expect_end()
-        return None
+        return Reset(None, drops_temporary=True)
     reader.expect("RESET")
     if reader.take("ALL"):
         reader.expect_end()
-        return None
+        return Reset(None)
     name = _read_setting(reader)
     reader.expect_end()
-    return (Assignment(name, None),)
+    return Reset((Assignment(name, None),))
 
 
 def read_use(sql: str) -> tuple[str, ...]:

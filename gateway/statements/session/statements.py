@@ -6,8 +6,8 @@ They take effect when they are executed: on the session whose cookie the call br
 cookies would lose what it sets, so that is refused; drivers prepare statements, and get a session by that.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cached_property
 from typing import Final
@@ -37,6 +37,7 @@ class Change(OwnStatement):
         notes: what changes no answer.
         sessions: of the server.
         resets: whether options return to what the connection began with.
+        end_temporary: drops the temporary tables of a session; None leaves them.
     """
 
     sql: str
@@ -44,6 +45,7 @@ class Change(OwnStatement):
     notes: Mapping[str, str]
     sessions: Sessions
     resets: bool = False
+    end_temporary: Callable[[str], None] | None = None
 
     schema = _NO_COLUMNS
 
@@ -58,6 +60,8 @@ class Change(OwnStatement):
         before, after = self.compute(call)
         if call.session_id is not None:
             self.sessions.change(call, after, self.notes)
+            if self.end_temporary is not None:
+                self.end_temporary(call.session_id)
         elif after != before:
             raise PreconditionError(NO_SESSION)
         return pa.RecordBatch.from_pylist([], self.schema)
@@ -129,10 +133,12 @@ class SessionStatements:
 
     Args:
         sessions: of the server.
+        end_temporary: drops the temporary tables of a session.
     """
 
-    def __init__(self, sessions: Sessions) -> None:
+    def __init__(self, sessions: Sessions, end_temporary: Callable[[str], None]) -> None:
         self._sessions = sessions
+        self._end_temporary = end_temporary
 
     @property
     def readers(self) -> Mapping[str, ReadOwnStatement]:
@@ -163,14 +169,17 @@ class SessionStatements:
         return Change(sql, options, notes, self._sessions, resets)
 
     def _reset(self, sql: str, call: Call) -> Change:
-        assignments = read_reset(sql)
-        if assignments is None:
+        reset = read_reset(sql)
+        end_temporary = self._end_temporary if reset.drops_temporary else None
+        if reset.assignments is None:
             # What a session may not do, a pool that cleans its connections does not allow again.
             keeps = call.settings.read_only
             names = [name for name in list_options(call.settings) if not (keeps and name == "read_only")]
             notes = {one.name: one.note(None) for one in PARAMETERS.values() if one.note is not None}
-            return Change(sql, dict.fromkeys(names), notes, self._sessions, resets=True)
-        return self._set(sql, assignments, resets=True)
+            change = Change(sql, dict.fromkeys(names), notes, self._sessions, resets=True)
+        else:
+            change = self._set(sql, reset.assignments, resets=True)
+        return replace(change, end_temporary=end_temporary)
 
     def _use(self, sql: str) -> Change:
         *qualifiers, name = read_use(sql)

@@ -49,7 +49,7 @@ def find_tables(tree: exp.Expr, schema: str = MAIN_SCHEMA) -> tuple[TableName, .
     return tuple(
         sorted(
             {
-                TableName(table.name, table.db or schema)
+                TableName.qualify(table.name, table.db, schema)
                 for table in tables
                 if table.db or table.name.lower() not in common_tables
             }

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from sqlglot import exp
 
-from memwal.storage.table_names import TableName
+from memwal.storage.table_names import SearchPath, TableName
 from planner.sql.dialects.names import KnownNames
 from planner.sql.subqueries.blocks import Block
 from planner.sql.subqueries.dialect import RewritingError, parse_query, write_query
@@ -32,6 +32,9 @@ class NameResolver(KnownNames, Protocol):
 
     def view_sql(self, name: TableName) -> str | None:
         """Return the SELECT statement of a view; None if there is no view of this name."""
+
+    def view_path(self, name: TableName) -> str:
+        """Return the schema of names without one in a view."""
 
 
 @dataclass(frozen=True)
@@ -135,8 +138,9 @@ def inline_views(tree: exp.Query, resolver: NameResolver, schema: str, depth: in
         if depth > _MAX_VIEWS or named & commons or (commons and query.find(exp.CTE)):
             msg = f"the view {table.name} has names of common table expressions, or of too many views"
             raise RewritingError(msg)
-        if name.schema != schema:
-            _add_schema(query, name.schema)
+        path = resolver.view_path(name)
+        if path != schema or isinstance(path, SearchPath) or isinstance(schema, SearchPath):
+            _add_schema(query, path)
         inline_views(query, resolver, schema, depth + 1)
         alias = table.args.get("alias")
         relation = derived(query, table.alias_or_name, [one.name for one in alias.columns] if alias else [])
@@ -147,11 +151,11 @@ def inline_views(tree: exp.Query, resolver: NameResolver, schema: str, depth: in
 
 
 def _add_schema(query: exp.Query, schema: str) -> None:
-    """Add the schema of a view to the names in it that have none."""
+    """Add the schema to the names in a view that have none."""
     commons = {common.alias for common in query.find_all(exp.CTE)}
     for table in query.find_all(exp.Table):
         if isinstance(table.this, exp.Identifier) and not table.db and table.name not in commons:
-            table.set("db", identifier(schema))
+            table.set("db", identifier(TableName(table.name, schema).schema))
 
 
 class _Rewriting:

@@ -48,7 +48,7 @@ class _Scope:
 
 def name_of_table(table: exp.Table, schema: str) -> TableName:
     """Return the name of a table or view in its catalog; `schema` is that of names without one."""
-    return TableName(table.name, table.db or schema)
+    return TableName.qualify(table.name, table.db, schema)
 
 
 class Scopes:

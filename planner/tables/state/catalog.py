@@ -17,21 +17,30 @@ import lance
 from memwal.errors import CorruptDataError, InvalidInputError, NotFoundError
 from memwal.storage.files import VERSIONS, Storage
 from memwal.storage.schemas import MAX_NAME_BYTES, Schemas
-from memwal.storage.table_names import MAIN_SCHEMA, TABLE_SUFFIX, VIEW_SUFFIX, TableName
+from memwal.storage.table_names import (
+    MAIN_SCHEMA,
+    TABLE_SUFFIX,
+    VIEW_SUFFIX,
+    SearchPath,
+    TableName,
+    is_temporary_schema,
+)
 from memwal.storage.time_limits import DEFAULT_LIMITS, StorageLimits
 from memwal.writing import WriteOptions
+from planner.tables.local.scratch import Scratch
+from planner.tables.local.temporary import TemporaryTables
 from planner.tables.shared.cache import SharedCache
 from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.decoded_columns import DecodedColumns
 from planner.tables.sources.keys import KeyPlaces
 from planner.tables.state.numbered_table import NumberedTable
 from planner.tables.state.past_tables import PastTables
-from planner.tables.state.scratch import Scratch
 from planner.tables.state.table import Table
 from planner.tables.state.table_state import create_session
 
 WRITING = WriteOptions()
 _VIEW_COMMENT = "-- comment: "
+_VIEW_PATH = "-- path: "
 CACHE_BYTES = 512 << 20
 INDEX_CACHE_BYTES = 512 << 20
 METADATA_CACHE_BYTES = 256 << 20
@@ -48,24 +57,40 @@ class View:
     Attributes:
         select: its query.
         comment: what it is for; None for nothing.
+        path: of a temporary view, what names without a schema meant where it was made; None for others.
     """
 
     select: str
     comment: str | None = None
+    path: str | None = None
 
     def encode(self) -> bytes:
         """Return the content of the file."""
-        line = f"{_VIEW_COMMENT}{json.dumps(self.comment, ensure_ascii=False)}\n" if self.comment else ""
-        return f"{line}{self.select}".encode()
+        lines = ""
+        if isinstance(self.path, SearchPath):
+            path = [str(self.path), self.path.temporary, sorted(self.path.names)]
+            lines = f"{_VIEW_PATH}{json.dumps(path)}\n"
+        if self.comment:
+            lines += f"{_VIEW_COMMENT}{json.dumps(self.comment, ensure_ascii=False)}\n"
+        return f"{lines}{self.select}".encode()
 
     @staticmethod
-    def decode(data: bytes) -> View:
+    def decode(data: bytes, *, is_temporary: bool = False) -> View:
         """Read the content of a file.
+
+        Args:
+            data: the content.
+            is_temporary: whether it is of a temporary view, which begins with its path.
 
         Raises:
             UnicodeDecodeError: it is not UTF-8 text.
         """
         text = data.decode()
+        if is_temporary:
+            line, _, text = text.partition("\n")
+            schema, temporary, names = json.loads(line.removeprefix(_VIEW_PATH))
+            view = View.decode(text.encode())
+            return View(view.select, view.comment, SearchPath(schema, temporary, frozenset(names)))
         first, _, select = text.partition("\n")
         if first.startswith(_VIEW_COMMENT):
             with suppress(ValueError):  # a line that somebody else wrote
@@ -84,6 +109,7 @@ class Catalog:
         cache_bytes: budget for keys, visibility masks and columns of fresh rows, of all tables together.
         writing: how tables are written; None where they are only read.
         shared: what is kept for other processes as well; None where nothing is shared.
+        temporary: the temporary tables of sessions.
     """
 
     def __init__(
@@ -93,8 +119,11 @@ class Catalog:
         cache_bytes: int = CACHE_BYTES,
         writing: WriteOptions | None = WRITING,
         shared: SharedCache | None = None,
+        temporary: TemporaryTables | None = None,
     ) -> None:
         self.storage = storage
+        self.temporary = temporary or TemporaryTables()
+        self._temporary_names: dict[str, frozenset[str]] = {}
         self.schemas = Schemas(storage)
         self.writing = writing
         self.shared = shared or SharedCache()
@@ -124,6 +153,7 @@ class Catalog:
         writing: WriteOptions | None = WRITING,
         limits: StorageLimits = DEFAULT_LIMITS,
         shared: SharedCache | None = None,
+        temporary: TemporaryTables | None = None,
     ) -> Catalog:
         """Open a root directory.
 
@@ -134,6 +164,7 @@ class Catalog:
             writing: how tables are written; None where they are only read.
             limits: of requests to an object store.
             shared: what is kept for other processes as well; None where nothing is shared.
+            temporary: the temporary tables of sessions.
 
         Raises:
             NotFoundError: there is no such directory.
@@ -142,7 +173,7 @@ class Catalog:
         if not storage.exists("")[0] and not storage.list():
             msg = f"root {root!r} does not exist: give a directory or bucket prefix of <name>.lance tables"
             raise NotFoundError(msg)
-        return Catalog(storage, cache_bytes=cache_bytes, writing=writing, shared=shared)
+        return Catalog(storage, cache_bytes=cache_bytes, writing=writing, shared=shared, temporary=temporary)
 
     @property
     def caches(self) -> Mapping[str, ByteCache]:
@@ -174,13 +205,58 @@ class Catalog:
         until = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         left: dict[str, Sequence[str]] = {}
         for table in self.list_open_tables():
+            if table.name.is_temporary:
+                table.abandon()
+                continue
             regions = table.close(None if until is None else max(until - time.monotonic(), 0.0))
             if regions:
                 left[table.name] = regions
         self.executor.shutdown(wait=False, cancel_futures=True)
         self.shared.close()
         self.scratch.close()
+        self.temporary.close()
         return left
+
+    def has_schema(self, schema: str) -> bool:
+        """Return whether a schema exists, or is one of temporary tables."""
+        return self.temporary.has_schema(schema) or self.schemas.exists(schema)
+
+    def list_temporary(self, schema: str) -> frozenset[str]:
+        """Return the names of temporary tables and views; the same object, unless one was made or dropped.
+
+        Args:
+            schema: of a session.
+        """
+        known = self._temporary_names.get(schema)
+        if known is None:
+            known = self._temporary_names[schema] = frozenset(name.table for name in self.names(schema))
+        return known
+
+    def drop_temporary(self, schema: str) -> None:
+        """Remove the temporary tables and views of a session."""
+        for table in self.list_open_tables():
+            if table.name.schema == schema:
+                self.forget(table.name)
+        self.temporary.drop_schema(schema)
+        self._temporary_names.pop(schema, None)
+
+    def take_room(self, name: str, nbytes: int) -> None:
+        """Take room for rows that a table is about to get; only temporary ones have a limit.
+
+        Raises:
+            ResourcesExhaustedError: there is none.
+        """
+        schema = TableName.parse(name).schema
+        if is_temporary_schema(schema):
+            self.temporary.take_room(schema, nbytes)
+
+    def create_scratch(self, name: str) -> Storage:
+        """Return a directory that is not there yet, from which a table of a name can be moved to its place.
+
+        Raises:
+            UnavailableError: the file system refuses it.
+        """
+        return (self.temporary if TableName.parse(name).is_temporary else self.scratch).create()
 
     def schema_names(self) -> tuple[str, ...]:
         """Return the names of all schemas, sorted; asks storage once for each directory that may be one."""
@@ -203,8 +279,9 @@ class Catalog:
         if name in self._tables:
             return True
         name = TableName.parse(name)
-        if self.storage.backend.scheme == "file":
-            return self._is_usable(name) and self.storage.exists(f"{name.directory}/{VERSIONS}")[0]
+        storage = self._find_storage(name.schema)
+        if storage.backend.scheme == "file":
+            return self._is_usable(name) and storage.exists(f"{name.directory}/{VERSIONS}")[0]
         return self._is_usable(name) and name in self.table_names(name.schema)
 
     def table(self, name: str) -> Table:
@@ -219,7 +296,9 @@ class Catalog:
         name = TableName.parse(name)
         if not self._is_usable(name) or name not in self.table_names(name.schema):
             raise self._build_unknown_error(name)
-        storage = self.storage.child(name.directory)
+        storage = self._find_storage(name.schema).child(name.directory)
+        if name.is_temporary:
+            self._forget_ended()
         with self._lock:
             return self._tables.setdefault(
                 name,
@@ -231,6 +310,7 @@ class Catalog:
                     self._places,
                     create_session() if name in self._forgotten else self._session,
                     self.writing,
+                    take_room=partial(self.take_room, name),
                 ),
             )
 
@@ -252,7 +332,8 @@ class Catalog:
             InvalidInputError: no table can have that name.
         """
         self.check_name(name)
-        return self.storage.child(TableName.parse(name).directory)
+        parsed = TableName.parse(name)
+        return self._find_storage(parsed.schema).child(parsed.directory)
 
     def check_name(self, name: str) -> None:
         """Refuse a name that no table or view can have.
@@ -270,10 +351,14 @@ class Catalog:
 
     def forget(self, name: str) -> None:
         """Drop the cached state of a table that was dropped or created under this name."""
+        schema = TableName.parse(name).schema
+        if is_temporary_schema(schema):
+            self._temporary_names.pop(schema, None)
+            self.temporary.measure_again()
         with self._lock:
             table = self._tables.pop(name, None)
             self._numbered.pop(name, None)
-            if table is not None:
+            if table is not None and not table.name.is_temporary:
                 self._forgotten.add(name)  # its files may have been read in the session of all others
         if table is not None:
             table.abandon()
@@ -287,13 +372,14 @@ class Catalog:
         """Return a view; None if there is none of that name."""
         if not self._is_usable(name):
             return None
-        path = _locate_view(name)
+        path, parsed = _locate_view(name), TableName.parse(name)
+        storage = self._find_storage(parsed.schema)
         try:
-            return View.decode(self.storage.read(path))
+            return View.decode(storage.read(path), is_temporary=parsed.is_temporary)
         except FileNotFoundError:
             return None
         except UnicodeDecodeError as error:
-            msg = f"view {name!r}: {self.storage.locate(path)} is not UTF-8 text: {error}"
+            msg = f"view {name!r}: {storage.locate(path)} is not UTF-8 text: {error}"
             raise CorruptDataError(msg) from error
 
     def write_view(self, name: str, view: View, *, replaces: bool) -> bool:
@@ -303,20 +389,40 @@ class Catalog:
             InvalidInputError: no view can have that name.
         """
         self.check_name(name)
-        path, data = _locate_view(name), view.encode()
-        if not replaces:
-            return self.storage.put_if_absent(path, data)
-        self.storage.put(path, data)
-        return True
+        path, data, schema = _locate_view(name), view.encode(), TableName.parse(name).schema
+        storage = self._find_storage(schema)
+        is_written = True
+        if replaces:
+            storage.put(path, data)
+        else:
+            is_written = storage.put_if_absent(path, data)
+        self._temporary_names.pop(schema, None)
+        return is_written
 
     def drop_view(self, name: str) -> None:
         """Remove a view if it exists."""
-        self.storage.delete(_locate_view(name))
+        schema = TableName.parse(name).schema
+        self._find_storage(schema).delete(_locate_view(name))
+        self._temporary_names.pop(schema, None)
 
     def _is_usable(self, name: str) -> bool:
         """Return whether a table or view may have a name, and be in its schema."""
         parsed = TableName.parse(name)
-        return self.schemas.is_usable(parsed.table) and self.schemas.may_exist(parsed.schema)
+        return self.schemas.is_usable(parsed.table) and self._may_exist(parsed.schema)
+
+    def _may_exist(self, schema: str) -> bool:
+        return self.temporary.has_schema(schema) or self.schemas.may_exist(schema)
+
+    def _find_storage(self, schema: str) -> Storage:
+        """Return the directory that has a schema."""
+        storage = self.temporary.storage if is_temporary_schema(schema) else None
+        return storage or self.storage
+
+    def _forget_ended(self) -> None:
+        """Forget temporary tables that other processes have dropped, whose names nobody has again."""
+        for table in self.list_open_tables():
+            if table.name.is_temporary and not table.storage.exists(VERSIONS)[0]:
+                self.forget(table.name)
 
     def _list_names(self, schema: str | None, suffix: str, *, directories: bool) -> tuple[TableName, ...]:
         schemas = self.schema_names() if schema is None else (schema,)
@@ -326,18 +432,19 @@ class Catalog:
 
     def _list_names_of(self, suffix: str, schema: str, *, directories: bool) -> tuple[TableName, ...]:
         found = self._list_entries(schema, suffix, directories=directories)
-        if not directories or self.storage.backend.scheme != "file":
+        storage = self._find_storage(schema)
+        if not directories or storage.backend.scheme != "file":
             return tuple(filter(self._is_usable, found))
         # A directory may be on its way to become a table, or be left of one; asking is cheap only here.
-        are_tables = self.storage.exists(*(f"{name.directory}/{VERSIONS}" for name in found))
+        are_tables = storage.exists(*(f"{name.directory}/{VERSIONS}" for name in found))
         return tuple(name for name, is_table in zip(found, are_tables, strict=True) if is_table)
 
     def _list_entries(self, schema: str, suffix: str, *, directories: bool) -> tuple[TableName, ...]:
-        if not self.schemas.may_exist(schema):
+        if not self._may_exist(schema):
             return ()
         return tuple(
             TableName(entry.name.removesuffix(suffix), schema)
-            for entry in self.storage.list("" if schema == MAIN_SCHEMA else schema)
+            for entry in self._find_storage(schema).list("" if schema == MAIN_SCHEMA else schema)
             if entry.name.endswith(suffix) and entry.is_dir == directories and entry.name != suffix
         )
 

@@ -59,7 +59,10 @@ class Table:
         session: Any,  # noqa: ANN401 - lance types
         writing: WriteOptions | None = None,
         own_tails: OwnTails | None = None,
+        take_room: Callable[[int], None] = lambda _: None,
     ) -> None:
+        self.take_room = take_room
+        """Takes room for so many bytes of rows, or raises an error."""
         self.name = TableName.parse(name)
         self.storage = storage
         self.cache = cache

@@ -6,26 +6,21 @@ Lance and this gateway match columns by field id, so open writers, generations a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-import lance
 import pyarrow as pa
 
-from memwal.creating import build_stored_schema, list_region_columns
-from memwal.creating.fields import add_fields, find_last_field_id, record_last_field_id, remove_field
-from memwal.errors import AlreadyExistsError, PreconditionError, UnsupportedError
-from memwal.rules import DEFAULT, find_constraint_on, list_constraints
-from memwal.stored_fields import read_dataset_fields, read_entry_fields
+from memwal.creating import build_stored_schema
+from memwal.errors import AlreadyExistsError, UnsupportedError
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
 from planner.sql.dialects.translate import NATIVE
-from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.table import Table
 from planner.writes.ddl.rules.changes import (
     RuleChange,
@@ -45,6 +40,13 @@ from planner.writes.ddl.statement import (
     check_column,
     commit_change,
 )
+from planner.writes.ddl.tables.change_columns import (
+    AddColumn,
+    ChangeColumns,
+    DropColumn,
+    check_no_constraint,
+    check_not_in,
+)
 from planner.writes.ddl.tables.enable_mem_wal import EnableMemWal, read_set
 from planner.writes.ddl.tables.key_indexes import SetKeyIndex
 from planner.writes.ddl.tables.maintained_indexes import SetMaintainedIndexes
@@ -53,102 +55,6 @@ from planner.writes.ddl.types import ColumnType, read_column_type
 from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.statement.target import check_may_write, check_writable
 from planner.writes.dml.statement.text import ReadSession
-
-
-@dataclass(frozen=True)
-class AddColumn:
-    """ADD COLUMN; the column is NULL in existing rows."""
-
-    field: pa.Field
-    if_not_exists: bool
-
-    def check(self, table: Table) -> bool:
-        """Refuse a name that exists."""
-        if self.field.name in table.base().dataset.schema.names:
-            if self.if_not_exists:
-                return False
-            raise self._column_exists_error(table)
-        return True
-
-    def apply(self, table: Table) -> None:
-        """Commit a schema with the column; no data file changes."""
-
-        def add(dataset: Any) -> None:  # noqa: ANN401 - lance types
-            if self.field.name in dataset.schema.names:  # since it was checked
-                raise self._column_exists_error(table)
-            schema = add_fields(
-                dataset, [self.field], find_last_field_id(dataset, _list_stored_field_ids(table))
-            )
-            fragments = [fragment.metadata for fragment in dataset.get_fragments()]
-            operation = lance.LanceOperation.Merge(fragments, schema, preserves_nullability=True)
-            _commit(dataset, operation)
-
-        commit_change(table, f"add column {self.field.name!r}", add)
-
-    def check_rows(self, table: Table, find_rows: FindRows) -> None:
-        """Refuse a default where there are rows, which would have NULL all the same."""
-        if DEFAULT not in (self.field.metadata or {}):
-            return
-        if find_rows(f"SELECT 1 FROM {table.name.sql} LIMIT 1").num_rows:  # noqa: S608 - quoted
-            name = self.field.name
-            msg = (
-                f"column {name!r} can't be added with a DEFAULT, since table {table.name!r} has rows, which "
-                f"would have NULL there: ADD COLUMN {name} without it, then ALTER COLUMN {name} SET DEFAULT "
-                f".., and set {name} = DEFAULT by UPDATE, range by range if there are many rows"
-            )
-            raise PreconditionError(msg)
-
-    def _column_exists_error(self, table: Table) -> AlreadyExistsError:
-        msg = f"table {table.name!r} has a column {self.field.name!r} already: use IF NOT EXISTS"
-        return AlreadyExistsError(msg)
-
-
-@dataclass(frozen=True)
-class DropColumn:
-    """DROP COLUMN; indexes on the column are dropped too, and its field id is not used again."""
-
-    name: str
-    if_exists: bool
-
-    def check(self, table: Table) -> bool:
-        """Refuse columns of the primary key or the region spec, the only column, and maintained indexes."""
-        base = table.base()
-        if self.if_exists and self.name not in base.schema.names:
-            return False
-        check_column(base, self.name)
-        _check_not_in(base, self.name, "dropped", base.primary_key, "it is part of the primary key")
-        _check_not_in(base, self.name, "dropped", _find_region_columns(base), "regions are made of it")
-        _check_no_constraint(table.name, base.dataset, self.name, "dropped")
-        if len(base.schema) == 1:
-            msg = f"column {self.name!r} is the only one of table {table.name!r}: DROP TABLE drops both"
-            raise PreconditionError(msg)
-        details = base.details
-        for index in base.indexes:
-            if (
-                details is not None
-                and self.name in index.columns
-                and index.name in details.maintained_indexes
-            ):
-                msg = (
-                    f"column {self.name!r} has the index {index.name!r}, which the writers of table "
-                    f"{table.name!r} are told to maintain: it can't be dropped"
-                )
-                raise PreconditionError(msg)
-        return True
-
-    def apply(self, table: Table) -> None:
-        """Commit a schema without the column."""
-
-        def remember(dataset: Any) -> None:  # noqa: ANN401 - lance types
-            record_last_field_id(dataset, find_last_field_id(dataset, _list_stored_field_ids(table)))
-
-        def drop(dataset: Any) -> None:  # noqa: ANN401 - lance types
-            _check_no_constraint(table.name, dataset, self.name, "dropped")  # Once more: since then.
-            schema = remove_field(dataset, self.name)
-            _commit(dataset, lance.LanceOperation.Project(schema, preserves_nullability=True))
-
-        commit_change(table, "record field ids", remember)
-        commit_change(table, f"drop column {self.name!r}", drop)
 
 
 @dataclass(frozen=True)
@@ -167,8 +73,8 @@ class RenameColumn:
             raise AlreadyExistsError(msg)
         build_stored_schema(pa.schema([(self.new_name, pa.int64())]))  # checks the name
         if base.details is not None:
-            _check_not_in(base, self.name, "renamed", base.primary_key, "it is part of the primary key")
-        _check_no_constraint(table.name, base.dataset, self.name, "renamed")
+            check_not_in(base, self.name, "renamed", base.primary_key, "it is part of the primary key")
+        check_no_constraint(table.name, base.dataset, self.name, "renamed")
         return True
 
     def apply(self, table: Table) -> None:
@@ -176,7 +82,7 @@ class RenameColumn:
         alteration = {"path": self.name, "name": self.new_name}
 
         def rename(dataset: Any) -> None:  # noqa: ANN401 - lance types
-            _check_no_constraint(table.name, dataset, self.name, "renamed")  # Once more: since then.
+            check_no_constraint(table.name, dataset, self.name, "renamed")  # Once more: since then.
             dataset.alter_columns(alteration)
 
         commit_change(table, f"rename column {self.name!r}", rename)
@@ -203,7 +109,7 @@ class RetypeColumn:
                 "first, and then to a type with a length"
             )
             raise UnsupportedError(msg)
-        _check_no_constraint(table.name, base.dataset, self.name, "given another type")
+        check_no_constraint(table.name, base.dataset, self.name, "given another type")
         if base.details is not None:
             msg = (
                 f"the type of column {self.name!r} can't change, since table {table.name!r} has a MemWAL: "
@@ -245,7 +151,7 @@ def read_add(reader: Reader) -> Change:
     if column.constraints:
         raise reader.unsupported_error("A constraint is added by ADD CONSTRAINT, after the column; it ends")
     (field,) = build_stored_schema(pa.schema([column.field]))
-    return AddColumn(field, if_not_exists)
+    return ChangeColumns((AddColumn(field, if_not_exists),))
 
 
 def read_drop(reader: Reader) -> Change:
@@ -256,7 +162,7 @@ def read_drop(reader: Reader) -> Change:
     if_exists = reader.take("IF", "EXISTS")
     name = reader.name("The name of a column")
     reader.take("CASCADE") or reader.take("RESTRICT")
-    return DropColumn(name, if_exists)
+    return ChangeColumns((DropColumn(name, if_exists),))
 
 
 def read_rename(reader: Reader) -> Change:
@@ -279,49 +185,11 @@ def read_retype(reader: Reader) -> Change:
     return RetypeColumn(name, read_column_type(reader))
 
 
-def _commit(dataset: Any, operation: Any) -> None:  # noqa: ANN401 - lance types
-    lance.LanceDataset.commit(dataset, operation, read_version=dataset.version, max_retries=0)
-
-
-def _check_not_in(base: BaseTable, name: str, done: str, columns: tuple[str, ...], reason: str) -> None:
-    if name in columns:
-        msg = f"column {name!r} of table {base.name!r} can't be {done}: {reason}"
-        raise PreconditionError(msg)
-
-
-def _check_no_constraint(table: str, dataset: Any, name: str, done: str) -> None:  # noqa: ANN401 - lance types
-    constraint = find_constraint_on(list_constraints(table, dataset.config()), name)
-    if constraint is not None:
-        msg = (
-            f"column {name!r} of table {table!r} can't be {done}: constraint {constraint.name!r} names "
-            "it; DROP CONSTRAINT first"
-        )
-        raise PreconditionError(msg)
-
-
-def _find_region_columns(base: BaseTable) -> tuple[str, ...]:
-    specs = () if base.details is None else base.details.region_specs
-    ids = {field_id for spec in specs for field_id in list_region_columns(spec)}
-    return tuple(name for at, name in base.field_names.items() if at in ids)
-
-
-def _list_stored_field_ids(table: Table) -> Iterator[int]:
-    """Yield the field ids of generations and log entries, which the base table may have dropped."""
-    if table.base().details is None:
-        return
-    for manifest in table.read_manifests():
-        for flushed in manifest.flushed_generations:
-            dataset = table.generation(manifest.region_id, flushed).dataset
-            yield from (nested.field_id for field in read_dataset_fields(dataset) for nested in field.walk())
-        for entry in table.read_unflushed(manifest):
-            if entry.rows is not None:
-                fields = read_entry_fields(entry.rows.schema)
-                yield from (nested.field_id for field in fields for nested in field.walk())
-
-
+_ONE_AT_A_TIME = (
+    "Only ADD COLUMN and DROP COLUMN are done together, others one at a time; another one follows"
+)
 Change: TypeAlias = (
-    AddColumn
-    | DropColumn
+    ChangeColumns
     | RenameColumn
     | RetypeColumn
     | EnableMemWal
@@ -362,8 +230,16 @@ def prepare_alter(
             "A view can only be renamed: CREATE OR REPLACE VIEW gives it another SELECT; its name ends"
         )
     change = _FORMS[reader.choose("what is to be done", *_FORMS)](reader)
-    if reader.word == ",":
-        raise reader.unsupported_error("One change at a time: a second one follows")
+    while reader.word == ",":
+        if not isinstance(change, ChangeColumns):
+            raise reader.unsupported_error(_ONE_AT_A_TIME)
+        reader.take(",")
+        place = reader.at
+        other = _FORMS[reader.choose("what is to be done", *_FORMS)](reader)
+        if not isinstance(other, ChangeColumns):
+            reader.at = place
+            raise reader.unsupported_error(_ONE_AT_A_TIME)
+        change = ChangeColumns((*change.changes, *other.changes))
     reader.expect_end()
     check_writable(engine, name)
     if not (if_exists and not engine.visible_catalog(access).has_table(name)):
@@ -399,7 +275,7 @@ def _apply(change: Change, table: Table, find_rows: FindRows) -> None:
     elif isinstance(change, AddPrimaryKey):
         change.apply(table, find_rows)
     else:
-        if isinstance(change, AddColumn):
+        if isinstance(change, ChangeColumns):
             change.check_rows(table, find_rows)
         change.apply(table)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from memwal.creating import table_exists
-from memwal.errors import AlreadyExistsError, InvalidInputError
+from memwal.errors import AlreadyExistsError, InvalidInputError, PreconditionError
 from memwal.storage.table_names import TableName
-from planner.access.rights import Access
+from planner.access.rights import Access, SessionAccess
 from planner.access.visible_catalog import SecuredTable, VisibleCatalog
 from planner.binding.bind import bind
 from planner.bridge.run_control import RunControl
@@ -28,10 +29,17 @@ from planner.writes.ddl.versions.branches import prepare_create_branch
 from planner.writes.ddl.versions.tags import prepare_create_tag
 from planner.writes.dml.prepared_write import WriteResult
 
-_TEMPORARY = "There are no temporary tables and views: make one and drop it, or use WITH"
+_NO_SESSION = (
+    "temporary tables are of a session, and the call names none, so nothing was made: let the driver keep "
+    "cookies (ADBC: adbc.flight.sql.rpc.with_cookie_middleware), and execute it again; or make a table and "
+    "drop it"
+)
+_GAP = r"(?>\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)"
+_TEMPORARY = re.compile(
+    rf"{_GAP}*+CREATE{_GAP}++(?:OR{_GAP}++REPLACE{_GAP}++)?(?:(?:LOCAL|GLOBAL){_GAP}++)?TEMP(?:ORARY)?\b",
+    re.IGNORECASE | re.DOTALL,
+)
 _REFUSED = {
-    "TEMP": _TEMPORARY,
-    "TEMPORARY": _TEMPORARY,
     "EXTERNAL": "External tables are not offered: put the data into a table of this catalog",
     "UNLOGGED": "Tables without a log are not offered: SET durable_writes = false is the faster, weaker way",
     "MATERIALIZED": "Materialized views are not offered: CREATE TABLE .. AS SELECT keeps a result",
@@ -40,6 +48,24 @@ _REFUSED = {
     "SEQUENCE": "Sequences are not offered",
     "UNIQUE": "Unique indexes are not offered; a PRIMARY KEY keeps the newest row of each key",
 }
+
+
+def makes_temporary(sql: str) -> bool:
+    """Return whether a statement makes a temporary table or view.
+
+    >>> makes_temporary("CREATE TEMP TABLE t (i INT)"), makes_temporary("CREATE TABLE temp (i INT)")
+    (True, False)
+    """
+    return _TEMPORARY.match(sql) is not None
+
+
+def refuse_temporary(sql: str) -> PreparedDefinition:
+    """Return a statement that can't make its temporary table, which it says when it is executed."""
+
+    def refuse(_control: RunControl | None) -> WriteResult:
+        raise PreconditionError(_NO_SESSION)
+
+    return PreparedDefinition(sql, refuse)
 
 
 def prepare_create(
@@ -54,6 +80,8 @@ def prepare_create(
     replaces = reader.take("OR", "REPLACE")
     if reader.word in ("LOCAL", "GLOBAL") and reader.next_word in ("TEMP", "TEMPORARY"):
         reader.at += 1
+    if reader.take("TEMP") or reader.take("TEMPORARY"):
+        return _prepare_temporary(engine, reader, settings, access, replaces=replaces)
     if reader.word in _REFUSED:
         raise reader.unsupported_error(f"{_REFUSED[reader.word]}; it stands")
     what = reader.choose("what is created", "TABLE", "VIEW", "INDEX", "SCHEMA", "TAG", "BRANCH")
@@ -70,13 +98,27 @@ def prepare_create(
     return prepare_create_index(engine, reader, access, replaces=replaces)
 
 
+def _prepare_temporary(
+    engine: QueryPlanner, reader: Reader, settings: SessionSettings, access: Access, *, replaces: bool
+) -> PreparedDefinition:
+    """Prepare CREATE TEMPORARY TABLE or VIEW, read up to TABLE or VIEW."""
+    if not isinstance(access, SessionAccess):
+        raise PreconditionError(_NO_SESSION)
+    # The new one may be the first one, and so the path is no search path yet.
+    reader.schema = access.find_path(settings.schema)
+    reader.new_schema = access.temporary
+    if reader.choose("what is temporary", "TABLE", "VIEW") == "TABLE":
+        return prepare_create_table(engine, reader, settings, access, replaces=replaces)
+    return prepare_create_view(engine, reader, settings, access, replaces=replaces)
+
+
 class _CatalogWithView:
     """A catalog with one more view."""
 
-    def __init__(self, catalog: VisibleCatalog, name: TableName, select: str) -> None:
+    def __init__(self, catalog: VisibleCatalog, name: TableName, view: View) -> None:
         self._catalog = catalog
         self._name = name
-        self._select = select
+        self._view = view
         self.names = catalog.names
         self.has_schema = catalog.has_schema
         self.system_tables = catalog.system_tables
@@ -85,7 +127,10 @@ class _CatalogWithView:
         return None if name == self._name else self._catalog.find(name)
 
     def view_sql(self, name: TableName) -> str | None:
-        return self._select if name == self._name else self._catalog.view_sql(name)
+        return self._view.select if name == self._name else self._catalog.view_sql(name)
+
+    def view_path(self, name: TableName) -> str:
+        return self._view.path or name.schema if name == self._name else self._catalog.view_path(name)
 
 
 def prepare_create_view(
@@ -99,7 +144,7 @@ def prepare_create_view(
     skips = reader.take("IF", "NOT", "EXISTS")
     if skips and replaces:
         raise reader.error("OR REPLACE and IF NOT EXISTS exclude each other; the name stands")
-    name = reader.table("a view")
+    name = reader.new_table("a view")
     comment = None
     if reader.take("COMMENT"):
         reader.take("=")
@@ -116,12 +161,14 @@ def prepare_create_view(
         msg = f"views are in DataFusion's SQL: choose dialect {NATIVE!r} for it (it is {settings.dialect!r})"
         raise InvalidInputError(msg)
 
+    view = View(select, comment, reader.schema if name.is_temporary else None)
+
     def check() -> None:
         # Names without a schema are in the schema of the view, whoever reads it.
-        engine.prepare(select, replace(settings, types="arrow", schema=name.schema), access)
+        engine.prepare(select, replace(settings, types="arrow", schema=view.path or name.schema), access)
         # Binds a query of the view too, which finds a view that reads itself.
         sql = f"SELECT * FROM {name.sql}"  # noqa: S608 - quoted
-        bind(sql, _CatalogWithView(engine.visible_catalog(access), name, select))
+        bind(sql, _CatalogWithView(engine.visible_catalog(access), name, view))
 
     check()
 
@@ -130,7 +177,7 @@ def prepare_create_view(
             msg = f"{name!r} is a table: DROP TABLE it first, or choose another name"
             raise AlreadyExistsError(msg)
         check()
-        if not catalog.write_view(name, View(select, comment), replaces=replaces) and not skips:
+        if not catalog.write_view(name, view, replaces=replaces) and not skips:
             msg = f"view {name!r} exists already: use OR REPLACE to replace it"
             raise AlreadyExistsError(msg)
         return DONE

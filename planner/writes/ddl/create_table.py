@@ -76,7 +76,7 @@ def prepare_create_table(
     skips = reader.take("IF", "NOT", "EXISTS")
     if skips and replaces:
         raise reader.error("OR REPLACE and IF NOT EXISTS exclude each other; the name stands")
-    definition = _Definition(reader.table(), "replace" if replaces else "skip" if skips else "fail")
+    definition = _Definition(reader.new_table(), "replace" if replaces else "skip" if skips else "fail")
     clone = read_clone(reader)
     if clone is None and reader.take("("):
         _read_body(reader, definition)
@@ -239,6 +239,11 @@ def _read_properties(reader: Reader, definition: _Definition) -> None:
         elif reader.take("COMMENT"):
             reader.take("=")
             definition.metadata[COMMENT] = reader.string("a comment").encode()
+        elif definition.name.is_temporary and reader.take("ON", "COMMIT"):
+            if not reader.take("PRESERVE", "ROWS"):
+                raise reader.unsupported_error(
+                    "Temporary tables keep their rows, ON COMMIT PRESERVE ROWS; another word stands"
+                )
         else:
             raise reader.error(f"Expected WITH (..), COMMENT or AS SELECT, not {reader.shown}: it stands")
 

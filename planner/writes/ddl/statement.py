@@ -13,7 +13,7 @@ from memwal.base import versions
 from memwal.base.table_place import keep_in_place
 from memwal.base.versions import Outcome
 from memwal.errors import InvalidInputError, NotFoundError, PermissionDeniedError
-from memwal.storage.table_names import CATALOG, TableName
+from memwal.storage.table_names import CATALOG, TableName, is_temporary_schema
 from planner.access.rights import Access
 from planner.access.visible_catalog import unknown_schema_error
 from planner.bridge.run_control import RunControl
@@ -40,6 +40,8 @@ class Reader(StatementReader):
     def __init__(self, text: SqlText, schema: str) -> None:
         super().__init__(text)
         self.schema = schema
+        self.new_schema = str(schema)
+        """Schema of what is made without one."""
 
     @staticmethod
     def of(sql: str, schema: str, *words: str) -> Reader:
@@ -85,7 +87,21 @@ class Reader(StatementReader):
         Raises:
             LanceGatewayError: no name is next, or the catalog does not exist.
         """
-        return resolve_table_name(self.read_qualified_name(f"The name of {what}"), schema or self.schema)
+        parts = self.read_qualified_name(f"The name of {what}")
+        return resolve_table_name(parts, self.schema if len(parts) > 1 else schema or self.schema)
+
+    def new_table(self, what: str = "a table") -> TableName:
+        """Take the name of a table or view that is made.
+
+        Raises:
+            LanceGatewayError: no name is next, or it has a schema, and a temporary table is made.
+        """
+        place = self.at
+        name = self.table(what, self.new_schema)
+        if is_temporary_schema(self.new_schema) and not name.is_temporary:
+            self.at = place
+            raise self.error("What is temporary is in no other schema: leave the schema out; the name stands")
+        return name
 
     def schema_name(self) -> str:
         """Take the name of a schema, optionally with that of the catalog.
@@ -164,7 +180,7 @@ def check_may_create(engine: QueryPlanner, name: TableName, access: Access) -> N
     if rights is None or not access.can_write(name) or not rights.is_unrestricted:
         msg = f"user {access.user!r} may not make a table or view {name!r}: an administrator must grant it"
         raise PermissionDeniedError(msg)
-    if not engine.catalog.schemas.exists(name.schema):
+    if not engine.catalog.has_schema(name.schema):
         raise unknown_schema_error(name.schema)
     check_writable(engine, name)
 

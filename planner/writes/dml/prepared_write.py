@@ -214,6 +214,7 @@ def read_and_write(
                 # Some rows lie in regions that were created meanwhile, or that only their values tell.
                 held_ids.update(needed)
                 return None
+            _take_room(target, outcome.changes)
             control.begin_writing()
             return outcome, held.write(outcome.changes, durable=durable)
 
@@ -237,12 +238,19 @@ def write_rows(
     Raises:
         LanceGatewayError: as `TableWriter.write`.
     """
+    _take_room(target, changes)
     if control.transaction is None:
         control.begin_writing()
         return target.table.writer().write(changes, durable=durable)
     control.check()
     kept: WriteReceipt = control.transaction.write(target, changes, reads_first=reads_first)
     return kept
+
+
+def _take_room(target: Target, changes: Changes) -> None:
+    target.table.take_room(
+        sum(rows.nbytes for rows in (changes.upserts, changes.deletes) if rows is not None)
+    )
 
 
 def _find_regions(target: Target, writer: TableWriter, changes: Changes) -> set[str]:

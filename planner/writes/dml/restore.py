@@ -12,13 +12,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memwal.errors import InvalidInputError, PreconditionError
+from memwal.errors import InvalidInputError, PreconditionError, ResourcesExhaustedError
 from memwal.storage.table_names import TableName
 from memwal.writing import Changes
 from planner.access.rights import Access
 from planner.access.visible_catalog import SecuredTable
 from planner.bridge.run_control import RunControl
-from planner.plans.errors import ResourcesExhaustedError
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.changes import CHANGE
 from planner.scans.settings import SessionSettings

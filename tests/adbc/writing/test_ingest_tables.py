@@ -104,10 +104,6 @@ def test_a_table_is_seen_at_once(cursor: Any, adbc: Any, uri: str, table: str) -
         assert read(reading, table).num_rows == 3
 
 
-def test_temporary_tables_are_refused(cursor: Any, table: str) -> None:
-    assert "temporary" in refusal(cursor, table, ROWS, mode="create", temporary=True)
-
-
 @pytest.mark.parametrize("place", [{"db_schema_name": "main"}, {"catalog_name": "lance"}])
 def test_the_catalog_and_schema_that_there_are(cursor: Any, table: str, place: dict[str, str]) -> None:
     assert cursor.adbc_ingest(table, ROWS, mode="create", **place) == 3

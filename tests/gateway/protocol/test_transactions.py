@@ -13,8 +13,7 @@ from gateway.protocol.limits import Limits
 from gateway.protocol.open_uploads import Peer, list_connected_peers
 from gateway.server import GatewayServer
 from gateway.statements.open_transactions import OpenTransactions
-from memwal.errors import NotFoundError, PreconditionError
-from planner.plans.errors import ResourcesExhaustedError
+from memwal.errors import NotFoundError, PreconditionError, ResourcesExhaustedError
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.conftest import serving

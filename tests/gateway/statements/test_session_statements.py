@@ -328,7 +328,7 @@ def test_any_text_is_read_or_refused(word: str, fragments: list[str]) -> None:
     call = Call("peer", ANONYMOUS, FULL_ACCESS, None, DEFAULTS, lambda _name, _value: None, lambda: False)
     sql = " ".join([word, *fragments])
     try:
-        statement = SessionStatements(sessions).readers[word.lower()](sql, call)
+        statement = SessionStatements(sessions, lambda _: None).readers[word.lower()](sql, call)
         if statement is not None:
             statement.run(call)
     except LanceGatewayError as error:

@@ -18,6 +18,9 @@ class Names:
         columns = pa.schema([("id", pa.int64()), ("body", pa.string())])
         return TableColumns(columns, ("id",)) if name == "items" else None
 
+    def view_path(self, name: TableName) -> str:
+        return name.schema
+
     def view_sql(self, name: TableName) -> str | None:
         return "SELECT id FROM lance_fts('items', 'body', 'fox')" if name == "best" else None
 

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from memwal.errors import ConflictError, InvalidInputError, UnsupportedError
+from memwal.errors import ConflictError, InvalidInputError, ResourcesExhaustedError, UnsupportedError
 from memwal.writing import PartlyWrittenError
-from planner.plans.errors import ResourcesExhaustedError
 from tests.support.gateways import EngineGateway, EngineTransaction
 
 ALL = "SELECT id, n FROM t ORDER BY id"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal
 
 import pyarrow as pa
@@ -88,13 +89,21 @@ def create_table(
     config: dict[str, str | None] = {one.key: one.encode() for one in constraints}
     if parsed.key_index is not None:
         config |= encode_key_index(parsed.key_index)
-    contents = _Contents(name, declared, key, parsed.mem_wal, config, tuple(constraints), rows)
+    limited = None if rows is None else partial(_limit_rows, catalog, name, rows)
+    contents = _Contents(name, declared, key, parsed.mem_wal, config, tuple(constraints), limited)
+    catalog.take_room(name, 0)
     # A rehearsal finds errors before anything is written or dropped.
     create_dataset(storage, declared, options=parsed.mem_wal, config=config, rehearse=True)
     if exists:
         has_rows = _replace(catalog, contents, storage)
     else:
-        fragments = contents.write_rows(storage)
+        try:
+            fragments = contents.write_rows(storage)
+        except LanceGatewayError:
+            if name.is_temporary and not table_exists(storage):
+                storage.delete_all()
+                catalog.forget(name)  # so that its room is free
+            raise
         if not contents.create(storage, fragments):
             _discard(storage, fragments)
             return _skip_existing(name, mode)
@@ -103,6 +112,15 @@ def create_table(
     if has_rows:
         _index_key(catalog, name)
     return True
+
+
+def _limit_rows(
+    catalog: Catalog, name: TableName, rows: Callable[[], Iterator[pa.RecordBatch]]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows as long as there is room for them."""
+    for batch in rows():
+        catalog.take_room(name, batch.nbytes)
+        yield batch
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +173,7 @@ def _replace(catalog: Catalog, contents: _Contents, storage: Storage) -> bool:
             _discard(storage, fragments)
             raise _contested_error(contents.name)
         return bool(fragments)
-    made = catalog.scratch.create()
+    made = catalog.create_scratch(contents.name)
     try:
         fragments = contents.write_rows(made)
         contents.create(made, fragments)

@@ -89,9 +89,15 @@ def _check(
         check_may_write(engine, name, access)
     check_may_create(engine, name, access)
     check_may_create(engine, new_name, access)
+    if name.schema != new_name.schema and (name.is_temporary or new_name.is_temporary):
+        msg = (
+            f"{name!r} can't be renamed to {new_name!r}: temporary tables stay temporary, and others don't "
+            "become so; CREATE TABLE .. AS SELECT copies the rows"
+        )
+        raise UnsupportedError(msg)
     if catalog.view_sql(new_name) is not None or table_exists(catalog.locate_table(new_name)):
         raise _taken_error(name, new_name)
-    if not is_view and not catalog.storage.can_move:
+    if not is_view and not catalog.locate_table(name).can_move:
         msg = (
             f"table {name!r} can't be renamed to {new_name!r}: object stores move no directories. CREATE "
             "TABLE .. (PRIMARY KEY (..)) AS SELECT copies its rows, and DROP TABLE removes it then"
@@ -125,6 +131,7 @@ def rename_table(catalog: Catalog, name: TableName, new_name: TableName) -> None
     finally:
         if not table_exists(source):  # Also where the answer was lost.
             catalog.forget(name)
+            catalog.forget(new_name)
 
 
 def _move(catalog: Catalog, source: Storage, target: Storage, new_name: TableName) -> bool:

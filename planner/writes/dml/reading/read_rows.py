@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memwal.errors import InvalidInputError
+from memwal.errors import InvalidInputError, ResourcesExhaustedError
 from memwal.writing import TableWriter
 from planner.bridge.run_control import RunControl
-from planner.plans.errors import ResourcesExhaustedError
 from planner.writes.dml.statement.target import Target
 from planner.writes.dml.statement.text import SourceQuery
 

@@ -42,6 +42,9 @@ class _Tables:
     def view_sql(self, name: TableName) -> str | None:  # noqa: ARG002 - there are none
         return None
 
+    def view_path(self, name: TableName) -> str:
+        return name.schema
+
     def names(self, schema: str | None = None) -> tuple[TableName, ...]:
         names = map(TableName.parse, self._schemas)
         return tuple(name for name in names if schema in {None, name.schema})

@@ -205,7 +205,7 @@ def resolve_table_name(parts: Sequence[str], schema: str) -> TableName:
     if len(qualifiers) == 2 and qualifiers[0] != CATALOG:
         msg = f"Catalog {qualifiers[0]!r} does not exist; the only one is {CATALOG!r}"
         raise NotFoundError(msg)
-    full_name = TableName(name, qualifiers[-1] if qualifiers else schema)
+    full_name = TableName.qualify(name, qualifiers[-1] if qualifiers else "", schema)
     if full_name.schema in SYSTEM_SCHEMAS:
         msg = f"{full_name} is a system table, which is only read: write to tables of another schema"
         raise UnsupportedError(msg)

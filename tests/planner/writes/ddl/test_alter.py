@@ -254,3 +254,64 @@ class TestSetMemWal:
         with pytest.raises(InvalidInputError, match="changes nothing"):
             plain("ALTER TABLE t SET (max_memtable_rows = 5)")
         assert plain.dataset("t").mem_wal_index_details() is None
+
+
+def test_several_columns_come_and_go_in_one_version(filled: Sql) -> None:
+    filled("ALTER TABLE t ADD COLUMN note TEXT")
+    filled("UPDATE t SET note = 'n'")
+    filled("CREATE INDEX by_qty ON t (qty)")
+    version = filled.dataset("t").version
+    ids = filled.field_ids("t")
+    filled("ALTER TABLE t DROP COLUMN qty, ADD COLUMN many TEXT, ADD a INT COMMENT 'new', DROP note")
+    dataset = filled.dataset("t")
+    assert dataset.schema.names == ["id", "name", "many", "a"]
+    assert dataset.schema.field("a").metadata[b"comment"] == b"new"
+    assert "by_qty" not in {index.name for index in dataset.describe_indices()}
+    assert filled("SELECT id, many, a FROM t ORDER BY id") == [
+        (1, None, None),
+        (2, None, None),
+        (3, None, None),
+    ]
+    added = {number for name, number in filled.field_ids("t").items() if name in ("many", "a")}
+    assert added.isdisjoint(ids.values())
+    # One version notes which field ids were in use, and the next one changes all columns.
+    assert dataset.version == version + 2
+    assert dataset.checkout_version(dataset.version - 1).schema.names == ["id", "name", "qty", "note"]
+    filled("INSERT INTO t VALUES (3, 'again', 'many', 5)")
+    assert filled("SELECT a FROM t WHERE many = 'many'") == [(5,)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ("ADD COLUMN a INT, DROP COLUMN id", "can't be dropped: it is part of the primary key"),
+        ("ADD COLUMN a INT, DROP COLUMN missing", "has no column 'missing'"),
+        ("DROP COLUMN qty, ADD COLUMN name INT", "has a column 'name' already"),
+        ("ADD COLUMN a INT, ADD COLUMN b INT DEFAULT 3", "'b' can't be added with a DEFAULT"),
+        ("ADD COLUMN a INT, ADD COLUMN IF NOT EXISTS a TEXT", "'a' is named twice"),
+        ("DROP COLUMN qty, ADD COLUMN qty TEXT", "'qty' is named twice: write one ALTER TABLE after"),
+        ("ADD COLUMN a INT, RENAME COLUMN qty TO amount", "Only ADD COLUMN and DROP COLUMN"),
+        ("RENAME COLUMN qty TO amount, ADD COLUMN a INT", "Only ADD COLUMN and DROP COLUMN"),
+    ],
+)
+def test_of_several_changes_all_are_made_or_none(filled: Sql, changes: str, reason: str) -> None:
+    version = filled.dataset("t").version
+    with pytest.raises(LanceGatewayError, match=reason):
+        filled(f"ALTER TABLE t {changes}")
+    assert filled.dataset("t").version == version
+    assert filled.dataset("t").schema.names == ["id", "name", "qty"]
+
+
+def test_what_is_there_or_missing_is_left_among_several_changes(filled: Sql) -> None:
+    filled("ALTER TABLE t ADD COLUMN IF NOT EXISTS qty TEXT, ADD a INT, DROP COLUMN IF EXISTS missing")
+    assert filled.dataset("t").schema.names == ["id", "name", "qty", "a"]
+    assert filled("SELECT qty, a FROM t WHERE id = 3") == [(30, None)]
+
+
+def test_all_columns_of_a_table_go_only_for_others(sql: Sql) -> None:
+    sql("CREATE TABLE u (a INT, b INT) WITH (memwal = false)")
+    sql("INSERT INTO u VALUES (1, 2)")
+    with pytest.raises(PreconditionError, match="no columns but a, b: DROP TABLE"):
+        sql("ALTER TABLE u DROP COLUMN a, DROP COLUMN b")
+    sql("ALTER TABLE u DROP COLUMN a, DROP COLUMN b, ADD COLUMN c INT")
+    assert sql("SELECT * FROM u") == [(None,)]

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from memwal.base.versions import ATTEMPTS
-from memwal.creating.fields import add_fields, find_last_field_id
+from memwal.creating.fields import change_fields, find_last_field_id
 from memwal.errors import AlreadyExistsError, PreconditionError, UnavailableError
-from planner.writes.ddl.alter import AddColumn
 from planner.writes.ddl.statement import commit_change
+from planner.writes.ddl.tables.change_columns import AddColumn, ChangeColumns
 
 Sql = Any
 
@@ -36,7 +36,7 @@ def test_a_change_that_another_came_before_is_done_on_top_of_it(sql: Sql, root: 
 
     def change(dataset: Any) -> None:
         tries.append(dataset.version)
-        schema = add_fields(dataset, [pa.field("m", pa.int32())], find_last_field_id(dataset))
+        schema = change_fields(dataset, [], [pa.field("m", pa.int32())], find_last_field_id(dataset))
         operation = lance.LanceOperation.Merge([one.metadata for one in dataset.get_fragments()], schema)
         if len(tries) == 1:
             other(path)
@@ -75,7 +75,7 @@ def test_what_lance_refuses_is_told_in_one_line(sql: Sql) -> None:
 def test_of_two_columns_of_one_name_that_are_added_at_once_one_comes(sql: Sql) -> None:
     sql("CREATE TABLE t (n INT)")
     table = sql.engine.catalog.table("t")
-    change = AddColumn(pa.field("m", pa.int32()), if_not_exists=False)
+    change = ChangeColumns((AddColumn(pa.field("m", pa.int32()), if_not_exists=False),))
     assert change.check(table)
     change.apply(table)
     with pytest.raises(AlreadyExistsError, match="has a column 'm' already"):

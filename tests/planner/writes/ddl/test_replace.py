@@ -12,7 +12,7 @@ import pytest
 
 from memwal.storage.files import LocalBackend, Storage
 from planner.scans.settings import NO_SHORTCUTS
-from planner.tables.state.scratch import SCRATCH, Scratch, sweep_scratch
+from planner.tables.local.scratch import SCRATCH, Scratch, sweep_scratch
 
 Sql = Any
 REPLACE = (
@@ -100,7 +100,7 @@ def test_a_table_that_is_dropped_meanwhile_is_made(
 def test_what_a_killed_gateway_left_is_removed_by_the_next_one(root: Path) -> None:
     script = (
         "import os, sys; from memwal.storage.files import Storage; "
-        "from planner.tables.state.scratch import Scratch; "
+        "from planner.tables.local.scratch import Scratch; "
         "made = Scratch(Storage.open(sys.argv[1])).create(); made.put('x', b'x'); "
         "print(made.root, flush=True); os._exit(9)"
     )

@@ -15,6 +15,7 @@ from planner.access.rights import TableAccess
 from planner.engine import PreparedQuery
 from planner.writes.ddl import alter
 from planner.writes.ddl.rules import changes
+from planner.writes.ddl.tables import change_columns
 from tests.planner.writes.ddl.test_alter import merge_everything
 from tests.support.principals import create_principal
 
@@ -358,7 +359,8 @@ class TestConstraintsThatCome:
     ) -> None:
         first, second = open_gateway(root), open_gateway(root)
         commit = alter.commit_change
-        for number, change in enumerate(("DROP COLUMN n", "RENAME COLUMN n TO m")):
+        changes = {"DROP COLUMN n": change_columns, "RENAME COLUMN n TO m": alter}
+        for number, (change, module) in enumerate(changes.items()):
             table = f"t{number}"
             first(f"CREATE TABLE {table} (id INT PRIMARY KEY, n INT)")
 
@@ -367,7 +369,7 @@ class TestConstraintsThatCome:
                 second(f"ALTER TABLE {table} ADD CHECK (n > 0)")
                 return commit(*args)
 
-            monkeypatch.setattr(alter, "commit_change", committed)
+            monkeypatch.setattr(module, "commit_change", committed)
             with pytest.raises(PreconditionError, match="DROP CONSTRAINT first"):
                 first(f"ALTER TABLE {table} {change}")
 

@@ -1,0 +1,1 @@
+"""Directories on the disk of the gateway: where tables are made and moved, and temporary ones."""
