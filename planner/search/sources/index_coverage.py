@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from execnodes.storage.data_files import Place
 from memwal.errors import InvalidInputError
+from planner.sql.tokens import quote
 from planner.tables.sources.base_table import BaseTable, DatasetIndex
 from planner.tables.sources.generations import GenerationDataset
 
@@ -130,8 +131,8 @@ def find_text_index(base: BaseTable, column: str, shown: Container[str]) -> Data
     indexed = sorted(column for column in columns if column in shown)
     others = f"columns with one: {', '.join(map(repr, indexed))}" if indexed else "no column has one"
     msg = (
-        f"column {column!r} of table {base.name!r} has no text index ({others}): build one with pylance, "
-        f"dataset.create_scalar_index({column!r}, 'INVERTED')"
+        f"column {column!r} of table {base.name!r} has no text index ({others}): build one, "
+        f"CREATE INDEX ON {base.name} USING FTS ({quote(column)})"
     )
     raise InvalidInputError(msg)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from memwal.errors import UnsupportedError
-from planner.sql.tokens import SqlText, at_position
+from planner.sql.tokens import STRING, SqlText, at_position
 
 _Words = tuple[str, ...]
 _TOTALS = frozenset({"ROLLUP", "CUBE", "TOTALS"})
@@ -28,6 +28,9 @@ _AFTER_CONDITIONS = _SIDES | frozenset(
     {"", ",", ";", "AS", "FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY", "ORDER", "LIMIT", "OFFSET"}
     | {"FETCH", "UNION", "EXCEPT", "INTERSECT", "MINUS", "JOIN", "INNER", "FULL", "CROSS", "NATURAL", "ON"}
     | {"THEN", "WHEN", "ELSE", "RETURNING", "ASC", "DESC", "NULLS"}
+)
+_CONSTANTS = frozenset(
+    {"(", ")", "[", "]", ",", "-", "0", STRING, "$", "?", "ARRAY", "NULL", "TRUE", "FALSE"}
 )
 _AFTER_LOCKS = frozenset({"", "OF", "NOWAIT", "SKIP", ")"})
 
@@ -80,6 +83,28 @@ def _is_nested_write(words: _Words, i: int) -> bool:
     return is_statement and words[i - 1] == "(" and words[i - 2] in {"AS", "MATERIALIZED"}
 
 
+def _is_unnested_column(words: _Words, i: int) -> bool:
+    """Return whether UNNEST stands behind another relation, and reads one of its columns perhaps."""
+    if words[i + 1] != "(" or words[i - 1] not in {",", "JOIN", "LATERAL"}:
+        return False
+    depth = 0
+    for k in range(i - 1, -1, -1):
+        depth += (words[k] in _CLOSERS) - (words[k] in _OPENERS)
+        if depth < 0 or (depth == 0 and words[k] in {"SELECT", "WHERE", "BY", "HAVING"}):
+            return False
+        if depth == 0 and words[k] == "FROM":
+            break
+    else:
+        return False
+    depth, k = 1, i + 2
+    while depth and words[k]:
+        depth += (words[k] in _OPENERS) - (words[k] in _CLOSERS)
+        if words[k] not in _CONSTANTS and words[k + 1] != "(":
+            return True
+        k += 1
+    return False
+
+
 _NESTED_WRITE = (
     _is_nested_write,
     "A statement that writes can't stand in WITH: send it by itself, with RETURNING if its rows are needed",
@@ -109,6 +134,10 @@ MISREAD: Mapping[str, tuple[Callable[[_Words, int], bool], str]] = MappingProxyT
         "ILIKE": (
             lambda words, i: words[i - 1] == "*" and words[i - 2] in {"SELECT", ",", ".", "DISTINCT", "ALL"},
             "* ILIKE is not offered: name the columns",
+        ),
+        "UNNEST": (
+            _is_unnested_column,
+            "UNNEST of columns beside a table is not offered: write (SELECT *, unnest(tags) AS tag FROM t)",
         ),
         "INSERT": _NESTED_WRITE,
         "MERGE": _NESTED_WRITE,

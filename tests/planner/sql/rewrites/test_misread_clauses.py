@@ -22,6 +22,11 @@ from tests.planner.names import TABLES, bound, context_with
         ("SELECT item, sum(qty) FROM orders GROUP BY item WITH ROLLUP", "GROUP BY ROLLUP (...)"),
         ("SELECT item, sum(qty) FROM orders GROUP BY item WITH CUBE", "CUBE (...)"),
         ("SELECT id FROM orders CONNECT BY PRIOR id = id", "use WITH RECURSIVE"),
+        ("SELECT id, x FROM orders CROSS JOIN UNNEST(tags) AS u(x)", "write (SELECT *, unnest(tags)"),
+        (
+            "SELECT id, x FROM orders o, UNNEST(array_append(o.tags, 'x')) AS u(x)",
+            "write (SELECT *, unnest(tags)",
+        ),
         ("WITH n AS (INSERT INTO orders VALUES (1) RETURNING id) SELECT * FROM n", "send it by itself"),
         ("WITH n AS MATERIALIZED (DELETE FROM orders RETURNING id) SELECT * FROM n", "send it by itself"),
         ("WITH n AS (UPDATE orders SET id = 1 RETURNING id) SELECT * FROM n", "send it by itself"),
@@ -69,6 +74,8 @@ def test_a_clause_that_would_change_nothing_is_refused(sql: str, message: str) -
         "SELECT qty * 2 FROM orders WHERE item ILIKE 'n%'",
         "SELECT CASE WHEN qty IS DISTINCT FROM 1 THEN qty > 1 AND id > 1 END FROM orders",
         "SELECT count(DISTINCT qty) FROM orders WHERE qty IS DISTINCT FROM (1) HAVING 1 = 1 OR 1 = 2",
+        "SELECT id, unnest([qty, 1]) FROM orders",
+        "SELECT id, x FROM orders, UNNEST([1, make_array(2)[1]]) AS u(x)",
         "SELECT 'TABLESAMPLE (1) FOR UPDATE' -- WITH ROLLUP",
     ],
 )
