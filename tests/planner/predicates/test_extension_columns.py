@@ -2,7 +2,6 @@
 
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 
 import lance
 import pyarrow as pa
