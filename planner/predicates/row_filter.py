@@ -2,7 +2,8 @@
 
 Arrow's own filter means something else by some of what DataFusion pushes: its `is_in` knows no NULL, so that
 `(s IN ('a', 'b')) IS NULL` would never hold, and its NaN equals nothing. Here NULL in or before a list
-gives NULL, and floating-point numbers compare as `docs/sql.md` says.
+gives NULL, and floating-point numbers compare as `docs/sql.md` says. Arrow compares no values of extension
+types, such as JSON or UUIDs: they compare as what they are stored as, as in DataFusion.
 """
 
 from __future__ import annotations
@@ -61,15 +62,20 @@ def evaluate_condition(node: Node, batch: pa.RecordBatch) -> pa.BooleanArray | N
 def _evaluate(node: Node, batch: pa.RecordBatch) -> pa.Array | None:
     match node:
         case Field(name):
-            column = batch.column(name)
+            column = _unwrap(batch.column(name))
             return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
         case Value(scalar):
-            return pa.repeat(scalar, batch.num_rows)
+            return _unwrap(pa.repeat(scalar, batch.num_rows))
         case Call(function, arguments, options):
             values = [_evaluate(argument, batch) for argument in arguments]
             known = [value for value in values if value is not None]
             return _evaluate_call(function, known, options) if len(known) == len(values) else None
     return None
+
+
+def _unwrap(column: pa.Array) -> pa.Array:
+    """Return the stored values of an extension type; the values of another type."""
+    return column.storage if isinstance(column, pa.ExtensionArray) else column
 
 
 def _evaluate_call(function: str, values: list[pa.Array], options: pa.StructScalar | None) -> pa.Array | None:
@@ -181,8 +187,8 @@ class PredicateFilter:
         truth = None if node is None else evaluate_condition(node, batch)
         if truth is not None:
             return pc.fill_null(truth, fill_value=False)
-        rows = pa.Table.from_batches([batch.select(sorted(self.columns))])
-        numbered = rows.append_column("", pa.array(np.arange(batch.num_rows)))
+        columns = {name: _unwrap(batch.column(name)) for name in sorted(self.columns)}
+        numbered = pa.table({**columns, "": np.arange(batch.num_rows)})
         found = np.zeros(batch.num_rows, dtype=np.bool_)
         found[numbered.filter(self.expression).column("").to_numpy()] = True
         return pa.array(found)
