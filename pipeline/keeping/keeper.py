@@ -14,7 +14,8 @@ from memwal.regions.manifest import RegionManifest
 from pipeline.cleaning import clean
 from pipeline.indexing import maintain
 from pipeline.jobs.lake import Lake, LakeTable, NoMemWalError, TableState
-from pipeline.jobs.runners import Progress, Runner, Threads, format_count, ignore_progress
+from pipeline.jobs.progress import Track, ignore_job
+from pipeline.jobs.runners import Progress, Runner, Threads, format_count
 from pipeline.keeping.policy import Policies, RunPolicy
 from pipeline.merging import merge
 from pipeline.snapshotting import snapshot
@@ -217,7 +218,7 @@ class Keeper:
         policies: policies of the jobs.
         names: names of the tables; () for all, also those created later.
         runner: runs the parts of jobs.
-        progress: shows the progress of jobs.
+        track: shows jobs and their progress.
         observers: observe steps, tables and rounds.
         stop: event after which no step begins.
         steps: steps of a round, by name and in order.
@@ -231,7 +232,7 @@ class Keeper:
         names: Collection[str] = (),
         *,
         runner: Runner | None = None,
-        progress: Progress = ignore_progress,
+        track: Track = ignore_job,
         observers: Collection[KeepObserver] = (),
         stop: threading.Event | None = None,
         steps: Mapping[str, Step] = STEPS,
@@ -241,7 +242,7 @@ class Keeper:
         self._policies = policies
         self._names = tuple(names)
         self._runner = runner or Threads()
-        self._progress = progress
+        self._track = track
         self._observers = tuple(observers)
         self._stop = stop or threading.Event()
         self._steps = steps
@@ -328,7 +329,8 @@ class Keeper:
             began = self._clock()
             done: StepResult | None = None
             try:
-                done = self._steps[name](table, self._policies, self._runner, self._progress)
+                with self._track(name, table.name) as progress:
+                    done = self._steps[name](table, self._policies, self._runner, progress)
             finally:
                 for observer in self._observers:
                     observer.on_step(table.name, name, done, self._clock() - began)
