@@ -18,6 +18,7 @@ from pipeline.jobs.progress import Track, ignore_job
 from pipeline.jobs.runners import Progress, Runner, Threads, format_count
 from pipeline.keeping.policy import Policies, RunPolicy
 from pipeline.merging import merge
+from pipeline.merging.flushing import flush_logs
 from pipeline.snapshotting import snapshot
 
 
@@ -37,6 +38,21 @@ class StepResult:
 
 
 Step: TypeAlias = Callable[[LakeTable, Policies, Runner, Progress], StepResult]
+
+
+def flush_step(table: LakeTable, policies: Policies, runner: Runner, progress: Progress) -> StepResult:
+    """Flush logs whose owners are gone."""
+    if not policies.run.flush:
+        return StepResult()
+    # In this process, whatever runs the other jobs: there are few such logs.
+    del runner
+    report = flush_logs(table, policies.run.flush_after_seconds, progress=progress)
+    if not report.regions:
+        return StepResult()
+    count = len(report.regions)
+    return StepResult(
+        f"flushed the logs of {format_count(count, 'region')} without owner", {"regions": count}
+    )
 
 
 def merge_step(table: LakeTable, policies: Policies, runner: Runner, progress: Progress) -> StepResult:
@@ -100,6 +116,7 @@ def clean_step(table: LakeTable, policies: Policies, runner: Runner, progress: P
 
 
 STEPS: Final[Mapping[str, Step]] = {
+    "flush": flush_step,
     "merge": merge_step,
     "index": index_step,
     "snapshot": snapshot_step,
