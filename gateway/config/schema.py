@@ -57,6 +57,11 @@ class ServerSection(Section):
 
     host: str = Field(default="127.0.0.1", description="Address to listen on.")
     port: Port = Field(default=31337, description="Port of the Flight SQL server.")
+    stop_delay: Seconds = Field(
+        default=0.0,
+        description="How long calls are still accepted after a signal to stop, while /readyz says 503: "
+        "longer than a load balancer takes to send new ones elsewhere.",
+    )
     drain: Seconds = Field(
         default=30.0, description="How long running streams may go on after a signal to stop."
     )
