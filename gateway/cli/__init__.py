@@ -36,6 +36,7 @@ def _options(
 
 
 app.command("serve")(commands.serve)
+app.command("health")(commands.health)
 app.command("sql")(commands.sql)
 app.command("mcp")(mcp.mcp)
 app.command("backup")(backups.backup)

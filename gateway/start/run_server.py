@@ -21,7 +21,7 @@ from gateway.auth.calls import Security
 from gateway.auth.files import read_text
 from gateway.auth.policy import find_misfits, parse_policy
 from gateway.config.loader import Loaded, list_fields
-from gateway.config.schema import GatewayConfig
+from gateway.config.schema import GatewayConfig, choose_http_port
 from gateway.execution.workers.pool import WorkerPool
 from gateway.execution.workers.remote_query import RemoteQuery, bind_in_worker, read_write_in_worker
 from gateway.observability import statements
@@ -31,7 +31,7 @@ from gateway.peers.forwarding import ForwardedRows
 from gateway.protocol.limits import Limits
 from gateway.server import GatewayServer
 from gateway.start.machine import count_cores
-from gateway.start.observability import Observability, choose_http_port
+from gateway.start.observability import Observability
 from gateway.start.opening import Writing, open_catalog, open_security, open_writing
 from gateway.start.processes import Processes, SharedDirectory, plan_processes
 from gateway.start.tables_ahead import OpeningAhead
