@@ -132,7 +132,10 @@ class TestChart:
             pytest.skip("helm is not installed")
         options = [word for one in sets for word in ("--set", one)]
         run = subprocess.run(
-            [helm, "template", "lake", CHART, *options], capture_output=True, text=True, check=False
+            [helm, "template", "lake", CHART, "--kube-version", "1.30.0", *options],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert run.returncode == 0, run.stderr
         objects = {
