@@ -4,6 +4,13 @@
 another place, and `restore` makes tables of such copies.
 """
 
-from pipeline.snapshotting.regions import CommittedSnapshots, SnapshotPolicy, SnapshotReport, commit, snapshot
+from pipeline.snapshotting.regions import (
+    CommittedSnapshots,
+    SnapshotJob,
+    SnapshotPolicy,
+    SnapshotReport,
+    commit,
+    snapshot,
+)
 
-__all__ = ["CommittedSnapshots", "SnapshotPolicy", "SnapshotReport", "commit", "snapshot"]
+__all__ = ["CommittedSnapshots", "SnapshotJob", "SnapshotPolicy", "SnapshotReport", "commit", "snapshot"]
