@@ -2,7 +2,30 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+import re
+from typing import ClassVar, Final
+
+_CAUSES: Final = tuple(
+    (re.compile(pattern), cause)
+    for pattern, cause in (
+        (r"\b(os error|Errno) 28\b", "The disk is full (no restart is needed once there is room)"),
+        (r"\b(os error|Errno) 122\b", "The disk quota is used up"),
+        (r"\b(os error|Errno) 30\b", "The file system is read-only"),
+        (r"\b(os error|Errno) (24|23)\b", "No file descriptors are left (raise the limit, ulimit -n)"),
+        (r"\b(os error|Errno) (13|1)\b", "The file system refuses access (check owner and mode)"),
+        (r"\b(os error|Errno) 5\b", "The disk does not read or write"),
+        (
+            r"AccessDenied|403 Forbidden|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken",
+            "The object store refuses access (check credentials and rights)",
+        ),
+    )
+)
+"""What the operating system and object stores say, and what that means."""
+
+
+def find_storage_cause(text: str) -> str | None:
+    """Return what is wrong with storage by the text of an error; None if the text does not tell."""
+    return next((cause for pattern, cause in _CAUSES if cause in text or pattern.search(text)), None)
 
 
 def shorten_error(error: BaseException) -> str:
@@ -23,12 +46,13 @@ def is_panic(error: BaseException) -> bool:
 
 
 def is_storage_failure(error: BaseException) -> bool:
-    """Return whether an error of Lance says that the object store did not serve a request.
+    """Return whether an error of Lance says that storage did not serve a request.
 
     Lance raises the same types for a file that it can't read. What its object store calls generic is neither
     an absent file nor a damaged one: no answer in time, no connection, a server that failed.
     """
-    return "Generic S3 error" in str(error)
+    text = str(error)
+    return "Generic S3 error" in text or find_storage_cause(text) is not None
 
 
 def build_read_error(message: str, error: BaseException) -> LanceGatewayError:
@@ -77,9 +101,21 @@ class UnsupportedError(LanceGatewayError):
 
 
 class UnavailableError(LanceGatewayError):
-    """Storage failed; the same request may succeed later."""
+    """Storage failed; the same request may succeed later.
+
+    If the message says what is wrong with storage, its first words do.
+
+    Args:
+        message: what failed, and why.
+    """
 
     status: ClassVar[str] = "UNAVAILABLE"
+
+    def __init__(self, message: str = "", *others: object) -> None:
+        cause = find_storage_cause(message)
+        if cause is not None and not message.startswith(cause):
+            message = f"{cause}: {message.replace(f'{cause}: ', '')}"
+        super().__init__(message, *others)
 
 
 class PreconditionError(LanceGatewayError):

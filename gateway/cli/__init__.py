@@ -8,6 +8,7 @@ import typer
 from gateway.cli import commands, security
 from gateway.cli.mcp import command as mcp
 from pipeline.cli import app as pipeline_app
+from pipeline.cli import backups
 
 app = typer.Typer(
     name="lance-gateway",
@@ -35,8 +36,11 @@ def _options(
 
 
 app.command("serve")(commands.serve)
+app.command("health")(commands.health)
 app.command("sql")(commands.sql)
 app.command("mcp")(mcp.mcp)
+app.command("backup")(backups.backup)
+app.command("restore")(backups.restore)
 app.add_typer(commands.app, name="config")
 app.add_typer(security.users, name="user")
 app.add_typer(security.tokens, name="token")

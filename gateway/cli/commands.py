@@ -1,5 +1,6 @@
 """`lance-gateway serve`, `sql` and `config`, and what commands share: flags, and what a failure says."""
 
+import http.client
 import os
 import sys
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ from gateway.cli.connecting import (
 from gateway.cli.render import Format
 from gateway.config.loader import Flag
 from gateway.start.machine import count_cores
-from memwal.errors import LanceGatewayError
+from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
 from pipeline.cli.options import StorageOptions, parse_pairs
 from pipeline.cli.options import exit_on_failure as failing_job
 
@@ -184,6 +185,46 @@ def serve(
         from gateway.start.run_server import serve as run  # noqa: PLC0415
 
         run(loaded)
+
+
+def health(root: Root = None, config: ConfigFile = None, sets: Sets = None) -> None:
+    """Ask the gateway of this machine that has this configuration whether it is ready; exit with 1 if not."""
+    with exit_on_error():
+        from gateway.config import load  # noqa: PLC0415 - keeps --help quick
+        from gateway.config.schema import choose_http_port  # noqa: PLC0415
+
+        loaded = load(collect_flags(root, None, sets), config).config
+        host, port = (
+            loaded.observability.http_host,
+            choose_http_port(loaded.observability, loaded.server.port),
+        )
+        if not port:
+            raise InvalidInputError("health is off or at any free port: set observability.http_port")
+        typer.echo(_ask_readiness(_LOCAL.get(host, host), port))
+
+
+_LOCAL = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - addresses that stand for all
+_HEALTH_SECONDS = 5.0
+
+
+def _ask_readiness(host: str, port: int) -> str:
+    """Return what `/readyz` says.
+
+    Raises:
+        UnavailableError: the gateway is not ready, or does not answer.
+    """
+    connection = http.client.HTTPConnection(host, port, timeout=_HEALTH_SECONDS)
+    try:
+        connection.request("GET", "/readyz")
+        answer = connection.getresponse()
+        said = answer.read().decode(errors="replace").strip()
+    except (OSError, http.client.HTTPException) as error:
+        raise UnavailableError(f"no gateway answers at http://{host}:{port}/readyz: {error}") from error
+    finally:
+        connection.close()
+    if answer.status != http.client.OK:
+        raise UnavailableError(f"the gateway at http://{host}:{port} is not ready: {said}")
+    return said
 
 
 def sql(

@@ -57,6 +57,11 @@ class ServerSection(Section):
 
     host: str = Field(default="127.0.0.1", description="Address to listen on.")
     port: Port = Field(default=31337, description="Port of the Flight SQL server.")
+    stop_delay: Seconds = Field(
+        default=0.0,
+        description="How long calls are still accepted after a signal to stop, while /readyz says 503: "
+        "longer than a load balancer takes to send new ones elsewhere.",
+    )
     drain: Seconds = Field(
         default=30.0, description="How long running streams may go on after a signal to stop."
     )
@@ -438,3 +443,19 @@ class GatewayConfig(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Take what it is given and nothing else: `loading` merges the layers, and knows which is which."""
         return (init_settings,)
+
+
+def choose_http_port(config: ObservabilitySection, flight_port: int) -> int | None:
+    """Return the port of metrics and health: 0 for any free one, None if it is off.
+
+    Args:
+        config: says which.
+        flight_port: of the Flight SQL server, as configured.
+    """
+    match config.http_port:
+        case "off":
+            return None
+        case "auto":
+            return flight_port + 1 if 0 < flight_port < 65535 else 0
+        case port:
+            return port

@@ -10,7 +10,7 @@ from pyarrow import flight
 
 from gateway.auth.calls import METHODS, RpcObserver
 from gateway.config.effective_values import strip_password
-from gateway.config.schema import ObservabilitySection
+from gateway.config.schema import ObservabilitySection, choose_http_port
 from gateway.execution.running_queries import QueryObserver
 from gateway.observability.gauges import Gauges, WriteEvents, WriteGauges, WriteMetrics
 from gateway.observability.http import HttpServer, Readiness
@@ -137,19 +137,3 @@ class Observability:
         if self.http is not None:
             self.http.close()
         self.readiness.close()
-
-
-def choose_http_port(config: ObservabilitySection, flight_port: int) -> int | None:
-    """Return the port of metrics and health: 0 for any free one, None if it is off.
-
-    Args:
-        config: says which.
-        flight_port: of the Flight SQL server, as configured.
-    """
-    match config.http_port:
-        case "off":
-            return None
-        case "auto":
-            return flight_port + 1 if 0 < flight_port < 65535 else 0
-        case port:
-            return port

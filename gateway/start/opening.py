@@ -4,6 +4,7 @@ import ipaddress
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ from gateway.config.schema import AuthSection, GatewayConfig, JwtSection, TlsSec
 from gateway.peers.forwarding import Forwarding
 from gateway.peers.peer_identity import PeerToken, Trust
 from gateway.protocol.identity import Identity
-from memwal.errors import InvalidInputError, PreconditionError
+from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
+from memwal.storage.root_format import check_format, mark_format
 from memwal.storage.time_limits import StorageLimits
 from memwal.writing import OwnershipPolicy, WriteOptions
 from memwal.writing.observing import WriteObserver
@@ -48,7 +50,7 @@ def open_catalog(
         shared: what is kept for other processes as well; None where nothing is shared.
 
     Raises:
-        LanceGatewayError: there is no such root, or storage did not serve it.
+        LanceGatewayError: there is no such root, a newer version has used it, or storage did not serve it.
     """
     catalog = Catalog.open(
         config.root,
@@ -65,7 +67,13 @@ def open_catalog(
             )
         ),
     )
+    try:
+        check_format(catalog.storage, version("lance-gateway"))
+    except LanceGatewayError:
+        catalog.close()
+        raise
     if writing is not None:
+        mark_format(catalog.storage, version("lance-gateway"))
         sweep_scratch(catalog.storage)
         catalog.temporary.sweep()
     return catalog

@@ -21,7 +21,7 @@ from gateway.auth.calls import Security
 from gateway.auth.files import read_text
 from gateway.auth.policy import find_misfits, parse_policy
 from gateway.config.loader import Loaded, list_fields
-from gateway.config.schema import GatewayConfig
+from gateway.config.schema import GatewayConfig, choose_http_port
 from gateway.execution.workers.pool import WorkerPool
 from gateway.execution.workers.remote_query import RemoteQuery, bind_in_worker, read_write_in_worker
 from gateway.observability import statements
@@ -31,7 +31,7 @@ from gateway.peers.forwarding import ForwardedRows
 from gateway.protocol.limits import Limits
 from gateway.server import GatewayServer
 from gateway.start.machine import count_cores
-from gateway.start.observability import Observability, choose_http_port
+from gateway.start.observability import Observability
 from gateway.start.opening import Writing, open_catalog, open_security, open_writing
 from gateway.start.processes import Processes, SharedDirectory, plan_processes
 from gateway.start.tables_ahead import OpeningAhead
@@ -69,10 +69,11 @@ _AHEAD_SECONDS = 0.5
 def serve(loaded: Loaded) -> None:
     """Serve until SIGINT or SIGTERM, then end the process.
 
-    The first line on stdout names the address, once it accepts connections. The first signal refuses new
-    connections and lets running streams finish for `server.drain`; then they fail with UNAVAILABLE. Rows that
-    were acknowledged without waiting for storage are written then, and regions flushed for
-    `writes.flush_timeout`. A second signal ends the process at once. Must be called from the main thread.
+    The first line on stdout names the address, once it accepts connections. The first signal ends the
+    readiness, refuses new connections after `server.stop_delay`, and lets running streams finish for
+    `server.drain`; then they fail with UNAVAILABLE. Rows that were acknowledged without waiting for storage
+    are written then, and regions flushed for `writes.flush_timeout`. A second signal ends the process at
+    once. Must be called from the main thread.
 
     Raises:
         LanceGatewayError: the installed versions do not fit, there is no such root, the address is taken, or
@@ -113,6 +114,7 @@ def serve(loaded: Loaded) -> None:
         while not stop.wait(_SIGNAL_SECONDS):
             pass
         observability.readiness.drain()
+        _await_balancers(config.server.stop_delay)
         has_ended = _drain(server, config.server.drain)
         has_closed = _close(catalog, config.writes.flush_timeout)
         if has_ended and has_closed:
@@ -213,6 +215,13 @@ def _stop_on_signals() -> threading.Event:
     for number in _STOP_SIGNALS:
         signal.signal(number, handle)
     return stop
+
+
+def _await_balancers(seconds: float) -> None:
+    """Go on for a while, so that whoever looks at the readiness sends new calls elsewhere."""
+    if seconds:
+        logger.info("not ready any more; new calls are refused in %g s", seconds)
+        threading.Event().wait(seconds)
 
 
 def _drain(server: GatewayServer, seconds: float) -> bool:

@@ -22,6 +22,7 @@ from gateway.protocol.limits import Limits
 from gateway.statements.session.temporary import SessionTables
 from memwal.creating import list_key_columns
 from memwal.errors import AlreadyExistsError, InvalidInputError, NotFoundError, PreconditionError
+from memwal.storage.jobs import Job
 from memwal.storage.table_names import CATALOG, MAIN_SCHEMA, TEMPORARY, TableName
 from planner.access.rights import Access, SessionAccess
 from planner.access.visible_catalog import SYSTEM_SCHEMAS
@@ -163,9 +164,13 @@ class Ingestion:
 
         def step(query: Query) -> WriteResult:
             creates = self._must_create(target, call)
+            with self._engine.catalog.jobs.run("load", target.table, call.access.user) as job:
+                return load(query, job, creates=creates)
+
+        def load(query: Query, job: Job, *, creates: bool) -> WriteResult:
             schema = derive_columns(received)
-            batches = decode_batches(
-                query.relay_each(read_batches(reader, call, query)), schema, self._limits
+            batches = _count_rows(
+                decode_batches(query.relay_each(read_batches(reader, call, query)), schema, self._limits), job
             )
             if creates and query.control.transaction is not None:
                 query.control.transaction.commit_before()
@@ -228,6 +233,14 @@ class Ingestion:
 
         self._create(target, schema, rows)
         return WriteResult(count)  # a table is durable when it is made
+
+
+def _count_rows(batches: Iterator[pa.RecordBatch], job: Job) -> Iterator[pa.RecordBatch]:
+    """Yield batches, and count their rows once the next batch is asked for."""
+    job.begin("write rows", None, "row")
+    for batch in batches:
+        yield batch
+        job.advance(batch.num_rows)
 
 
 def derive_columns(schema: pa.Schema) -> pa.Schema:

@@ -23,6 +23,7 @@ from memwal.errors import (
     PreconditionError,
     UnavailableError,
     UnsupportedError,
+    is_storage_failure,
     shorten_error,
 )
 from memwal.storage.files import VERSIONS, Entry, Storage, base_manifest_paths, parse_base_manifest_version
@@ -68,7 +69,7 @@ def commit_with_retries(failing: str, change: Callable[[], Outcome]) -> Outcome:
             reason = shorten_error(error)
             if not any(word in reason.lower() for word in _CONFLICTS):
                 msg = f"{failing}: {reason}"
-                raise PreconditionError(msg) from error
+                raise (UnavailableError if is_storage_failure(error) else PreconditionError)(msg) from error
             failure = error
     msg = f"{failing}: {ATTEMPTS} times another change came first; try again later"
     raise UnavailableError(msg) from failure

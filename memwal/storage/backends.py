@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 REQUESTS_IN_PARALLEL: Final = 16
 KEYS_OF_A_DELETE: Final = 1000
+CHUNK_BYTES: Final = 8 << 20
+"""Files that are copied are read in parts of this size."""
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -120,6 +122,17 @@ class ObjectBackend:
         """Call a function for every item, several at a time."""
         return tuple(self._calls.map(function, items))
 
+    def read_chunks(self, path: str) -> Iterator[bytes]:
+        """Yield an object's bytes."""
+        found = run_request(path, lambda: obstore.get(self._store, self._key(path)))
+        chunks = iter(found.stream(min_chunk_size=CHUNK_BYTES))
+        while (chunk := run_request(path, lambda: next(chunks, None))) is not None:
+            yield bytes(chunk)
+
+    def put_chunks(self, path: str, chunks: Iterator[bytes]) -> None:
+        """Write an object in parts."""
+        run_write_request(path, lambda: obstore.put(self._store, self._key(path), chunks))
+
     def put(self, path: str, data: bytes) -> None:
         """Write an object."""
         run_write_request(path, lambda: obstore.put(self._store, self._key(path), data))
@@ -127,6 +140,9 @@ class ObjectBackend:
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Write an object unless it exists (`If-None-Match: *`)."""
         return create(self._store, self._key(path), data, path)
+
+    def set_written(self, path: str, written: int) -> None:
+        """Do nothing: the time of an object is when it was put."""
 
     def delete(self, path: str) -> None:
         """Delete an object; S3 does not report whether it existed, other services do."""

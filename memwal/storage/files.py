@@ -1,6 +1,7 @@
 """One interface over local directories and object stores, with atomic and conditional writes."""
 
 import contextlib
+import itertools
 import os
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from obstore.store import LocalStore
 
 from memwal.errors import InvalidInputError, UnsupportedError
 from memwal.storage.backends import (
+    CHUNK_BYTES,
     Answer,
     Entry,
     FileIdentity,
@@ -126,6 +128,22 @@ class LocalBackend:
         """Call a function for every item in turn: local files answer faster than a thread starts."""
         return tuple(map(function, items))
 
+    def read_chunks(self, path: str) -> Iterator[bytes]:
+        """Yield a file's bytes."""
+        try:
+            with open(path, "rb") as file:  # noqa: PTH123 - text stays text
+                while chunk := file.read(CHUNK_BYTES):
+                    yield chunk
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise FileNotFoundError(str(error)) from error
+        except OSError as error:
+            raise storage_error(path, error) from error
+
+    def put_chunks(self, path: str, chunks: Iterator[bytes]) -> None:
+        """Write a temporary file and rename it."""
+        store = _resolve_directory(path)
+        run_write_request(path, lambda: obstore.put(store, posixpath.basename(path), chunks))
+
     def put(self, path: str, data: bytes) -> None:
         """Write a temporary file and rename it."""
         run_write_request(path, lambda: obstore.put(_resolve_directory(path), posixpath.basename(path), data))
@@ -133,6 +151,13 @@ class LocalBackend:
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Write a temporary file and link it."""
         return create(_resolve_directory(path), posixpath.basename(path), data, path)
+
+    def set_written(self, path: str, written: int) -> None:
+        """Set the time of a file."""
+        try:
+            os.utime(path, ns=(written, written))
+        except OSError as error:
+            raise storage_error(path, error) from error
 
     def delete(self, path: str) -> None:
         """Delete a file."""
@@ -287,6 +312,10 @@ class Storage:
         """Write a file in one atomic step; replace an existing one."""
         self.backend.put(self._absolute(path), data)
 
+    def put_chunks(self, path: str, chunks: Iterator[bytes]) -> None:
+        """Write a file of many parts in one atomic step; replace an existing one."""
+        self.backend.put_chunks(self._absolute(path), chunks)
+
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Create a file in one atomic step; return False if it exists already.
 
@@ -296,6 +325,30 @@ class Storage:
             UnavailableError: storage failed to answer; whether the file was created is then unknown.
         """
         return self.backend.put_if_absent(self._absolute(path), data)
+
+    def copy_to(self, path: str, target: "Storage", target_path: str, size: int) -> None:
+        """Copy a file to another storage in one atomic step; replace an existing one there.
+
+        Args:
+            path: of the file.
+            target: directory to copy to.
+            target_path: of the copy, below it.
+            size: bytes of the file; a large one is never in memory as a whole.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            UnavailableError: one of both failed to answer.
+        """
+        if size <= CHUNK_BYTES:
+            target.put(target_path, self.read(path))
+            return
+        chunks = self.backend.read_chunks(self._absolute(path))
+        first = next(chunks)  # so that an absent file is not told as a failure of the target
+        target.put_chunks(target_path, itertools.chain((first,), chunks))
+
+    def set_written(self, path: str, written: int) -> None:
+        """Set when a file was written, in nanoseconds since 1970; object stores don't offer that."""
+        self.backend.set_written(self._absolute(path), written)
 
     def delete(self, path: str) -> None:
         """Delete a file; do nothing if it is absent."""

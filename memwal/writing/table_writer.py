@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 import uuid
@@ -15,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from memwal.base.index_details import read_newest_version
+from memwal.base.table_place import keep_in_place
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
 from memwal.storage.files import Storage
 from memwal.writing.changes import (
@@ -29,6 +31,7 @@ from memwal.writing.exclusive import LATE_SECONDS, ExclusiveRegions
 from memwal.writing.forwarding import forward_changes
 from memwal.writing.observing import RegionStats
 from memwal.writing.options import OwnershipPolicy, WriteOptions
+from memwal.writing.region.abandoned import SIGN_SECONDS, end_life, show_life
 from memwal.writing.region.claim import OwnTail
 from memwal.writing.region.region_writer import RegionWriter
 from memwal.writing.region.requests import Request, run_requests
@@ -254,6 +257,9 @@ class TableWriter:
             _log.warning("region %s was not flushed: %s", region_id, error)
         self._stopped.set()
         self._pool.shutdown(wait=False)
+        if not failed and self._tidier is not None:
+            self._tidier.join(LATE_SECONDS)
+            end_life(self._storage, self._writer_id)
         return tuple(failed)
 
     def abandon(self, *, drops: bool = False) -> None:
@@ -340,10 +346,8 @@ class TableWriter:
         if writer is not None:
             return writer
         with self._lock:
-            if self._tidier is None and self._options.idle_close_seconds > 0:
-                self._tidier = threading.Thread(
-                    target=self._flush_idle_regions, name=f"tidy-{self.name}", daemon=True
-                )
+            if self._tidier is None:
+                self._tidier = threading.Thread(target=self._tidy, name=f"tidy-{self.name}", daemon=True)
                 self._tidier.start()
             return self._regions.setdefault(
                 region_id,
@@ -388,9 +392,19 @@ class TableWriter:
             except LanceGatewayError as error:
                 _log.error("rows that were acknowledged as not durable may be lost: %s", error)
 
-    def _flush_idle_regions(self) -> None:
-        idle = self._options.idle_close_seconds
-        while not self._stopped.wait(min(max(idle / 4, 0.05), 30.0)):
+    def _tidy(self) -> None:
+        """Show that this process lives while it owns regions, and flush idle regions, until stopped."""
+        idle = self._options.idle_close_seconds or math.inf
+        shown_at = -math.inf
+        while True:
+            now = time.monotonic()
+            if now - shown_at >= SIGN_SECONDS / 2 and (
+                shown_at < 0 or any(writer.is_owned for writer in list(self._regions.values()))
+            ):
+                self._show_life()
+                shown_at = now
+            if self._stopped.wait(min(max(idle / 4, 0.05), SIGN_SECONDS / 2)):
+                return
             for writer in list(self._regions.values()):
                 if not writer.queue.is_busy and (writer.idle_seconds > idle or writer.has_unflushed_loss):
                     flush = writer.flush_after_loss if writer.has_unflushed_loss else writer.flush
@@ -398,6 +412,11 @@ class TableWriter:
                         flush(time.monotonic() + LATE_SECONDS)
                     except LanceGatewayError as error:
                         _log.warning("an idle region was not flushed: %s", error)
+
+    def _show_life(self) -> None:
+        with suppress(LanceGatewayError), keep_in_place(self._storage):
+            if self.is_there():
+                show_life(self._storage, self._writer_id)
 
     def _deadline(self, seconds: float | None) -> float:
         return time.monotonic() + (self._options.claim_timeout_ms / 1000 if seconds is None else seconds)

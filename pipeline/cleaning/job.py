@@ -61,7 +61,7 @@ def clean(
     kept: list[Kept] = []
     region_ids = list_regions(table.storage)
     function = LookAtRegion(table, base, policy, now)
-    with progress(f"look through {table.name}", len(region_ids)) as advance:
+    with progress(f"look through {table.name}", len(region_ids), "region") as advance:
         for one in (runner or Threads()).run(function, region_ids, name="clean"):
             garbage.extend(one.garbage)
             kept.extend(one.kept)
@@ -121,7 +121,7 @@ def remove(
     in_regions = sorted((item for item in garbage if item.region_id), key=lambda one: one.region_id)
     by_region = {key: tuple(found) for key, found in groupby(in_regions, key=lambda one: one.region_id)}
     function = RemoveFromRegion(table, base, policy, now, by_region)
-    with progress(f"clean {table.name}", len(by_region)) as advance:
+    with progress(f"clean {table.name}", len(by_region), "region") as advance:
         for done in (runner or Threads()).run(function, tuple(by_region), name="clean"):
             removed.extend(done)
             advance(1)

@@ -21,6 +21,7 @@ from pipeline.cli.options import (
     for_each,
     open_runner,
     open_tables,
+    open_tracker,
     parse_pairs,
 )
 from pipeline.jobs.runners import format_count
@@ -56,12 +57,14 @@ def snapshot(
         from pipeline.snapshotting import SnapshotJob  # noqa: PLC0415 - keeps --help quick
 
         keys = {"snapshot.max_age": max_age, "snapshot.hint_entries": hint_entries}
-        policies, found = open_tables(tables, root, config, storage_option, keys)
+        policies, lake, found = open_tables(tables, root, config, storage_option, keys)
+        tracker = open_tracker(lake)
         with open_runner(master, archive) as runner:
 
             def one(table: LakeTable) -> None:
                 title = f"snapshot {table.name}"
-                (report,) = runner.run(SnapshotJob(policies.snapshot), [table], name=title)
+                with tracker.track("snapshot", table.name):
+                    (report,) = runner.run(SnapshotJob(policies.snapshot), [table], name=title)
                 typer.echo(json.dumps(_document(report)) if as_json else _line(report))
 
             for_each(found, one, are_named=bool(tables))
@@ -141,7 +144,6 @@ def index(
     with exit_on_failure():
         from pipeline.indexing import IndexPolicy, IndexSpec, build, maintain  # noqa: PLC0415 - keeps --help quick
         from pipeline.jobs.lake import Lake  # noqa: PLC0415
-        from pipeline.jobs.runners import show_progress  # noqa: PLC0415
 
         policy = IndexPolicy(
             max_unindexed_rows,
@@ -159,7 +161,8 @@ def index(
             IndexSpec.parse(build, parameters, replaces=replace, segment_rows=segment_rows)
             for build in builds or ()
         ]
-        found = Lake.open(root, parse_pairs("--storage-option", storage_option)).tables(tables or ())
+        lake = Lake.open(root, parse_pairs("--storage-option", storage_option))
+        found, tracker = lake.tables(tables or ()), open_tracker(lake)
         if specs and not tables:
             raise InvalidInputError(
                 f"--build {specs[0].column}:{specs[0].type}: name the table that it is of"
@@ -168,10 +171,12 @@ def index(
 
             def one(table: LakeTable) -> None:
                 for spec in specs:
-                    built = build(table, spec, runner=runner, progress=show_progress)
+                    with tracker.track("build", table.name) as progress:
+                        built = build(table, spec, runner=runner, progress=progress)
                     typer.echo(json.dumps(asdict(built))) if as_json else _print_build(built)
                 if not specs:
-                    report = maintain(table, policy, runner=runner, progress=show_progress)
+                    with tracker.track("index", table.name) as progress:
+                        report = maintain(table, policy, runner=runner, progress=progress)
                     typer.echo(json.dumps(asdict(report))) if as_json else _print_maintenance(report)
 
             for_each(found, one, are_named=bool(tables))

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipeline.cli.options import Archive, Master, Root, StorageOptions, exit_on_failure, parse_pairs
+from pipeline.cli.options import (
+    Archive,
+    Master,
+    Root,
+    StorageOptions,
+    exit_on_failure,
+    open_tracker,
+    parse_pairs,
+)
 from pipeline.jobs.runners import format_count
 
 if TYPE_CHECKING:
@@ -69,14 +77,14 @@ def ingest(
         from pipeline.ingesting import stream as start  # noqa: PLC0415
         from pipeline.ingesting.streaming import Source, parse_trigger  # noqa: PLC0415
         from pipeline.jobs.lake import Lake  # noqa: PLC0415
-        from pipeline.jobs.runners import show_progress  # noqa: PLC0415
         from pipeline.spark.session import open_session  # noqa: PLC0415
 
         if (checkpoint is not None or trigger is not None) and not stream:
             raise InvalidInputError("--checkpoint and --trigger belong to a stream: give --stream too")
         if stream and checkpoint is None:
             raise InvalidInputError("--stream needs --checkpoint DIR, where Spark keeps how far it is")
-        into = Lake.open(root, parse_pairs("--storage-option", storage_option)).table(table)
+        lake = Lake.open(root, parse_pairs("--storage-option", storage_option))
+        into = lake.table(table)
         rows = Source(source, source_format, parse_pairs("--option", option), schema)
         options = IngestOptions(tuple(order_by or ()), deleted_column, flush, tasks)
         with open_session(master, settings=parse_pairs("--conf", conf), archive=archive) as spark:
@@ -91,7 +99,9 @@ def ingest(
                 )
                 _await(query)
             else:
-                _print_report(run(rows.batch(spark), into, options, progress=show_progress))
+                with open_tracker(lake).track("ingest", into.name) as progress:
+                    report = run(rows.batch(spark), into, options, progress=progress)
+                _print_report(report)
 
 
 def _print_report(report: IngestReport) -> None:

@@ -15,10 +15,12 @@ from pipeline.cli.options import (
     RootOrFile,
     StorageOptions,
     Tables,
+    create_console,
     exit_on_failure,
     for_each,
     open_runner,
     open_tables,
+    open_tracker,
 )
 from pipeline.jobs.runners import format_count
 
@@ -26,9 +28,6 @@ if TYPE_CHECKING:
     from pipeline.cleaning import CleanReport
     from pipeline.jobs.lake import LakeTable
     from pipeline.merging import MergeReport
-
-_PIPE_WIDTH = 1000
-"""Columns of what is not a terminal: nothing is folded there."""
 
 
 def clean(
@@ -68,7 +67,6 @@ def clean(
     """
     with exit_on_failure():
         from pipeline.cleaning import clean as run  # noqa: PLC0415 - keeps --help quick
-        from pipeline.jobs.runners import show_progress  # noqa: PLC0415
 
         keys = {
             "clean.grace": grace,
@@ -76,11 +74,13 @@ def clean(
             "clean.retain_versions": retain_versions,
             "clean.kinds": ",".join(kind) if kind else None,
         }
-        policies, found = open_tables(tables, root, config, storage_option, keys)
+        policies, lake, found = open_tables(tables, root, config, storage_option, keys)
+        tracker = open_tracker(lake)
         with open_runner(master, archive) as runner:
 
             def job(table: LakeTable) -> None:
-                report = run(table, policies.clean, delete=delete, runner=runner, progress=show_progress)
+                with tracker.track("clean", table.name) as progress:
+                    report = run(table, policies.clean, delete=delete, runner=runner, progress=progress)
                 typer.echo(json.dumps(_plain(report))) if as_json else _print(report)
 
             for_each(found, job, are_named=bool(tables))
@@ -97,12 +97,9 @@ def _plain(report: CleanReport) -> dict[str, object]:
 
 
 def _print(report: CleanReport) -> None:
-    from rich.console import Console  # noqa: PLC0415
     from rich.table import Column, Table  # noqa: PLC0415
 
-    console = Console(soft_wrap=True, highlight=False, markup=False)
-    if not console.is_terminal:
-        console.width = _PIPE_WIDTH
+    console = create_console()
     if report.garbage:
         path = Column("path", overflow="fold")
         shown = Table("kind", path, "files", "bytes", "reason", box=None, pad_edge=False)
@@ -110,11 +107,11 @@ def _print(report: CleanReport) -> None:
             shown.add_row(item.kind.value, item.described, str(item.files), _size(item.bytes), item.reason)
         console.print(shown)
     for kept in report.kept:
-        console.print(f"kept {kept.path}: {kept.reason}")
+        console.print(f"kept {kept.path}: {kept.reason}", soft_wrap=True)
     done = "removed" if report.is_removed else "would be removed; --delete removes them"
     places = "1 place" if len(report.garbage) == 1 else f"{len(report.garbage)} places"
     total = f"{_size(report.bytes)} in {places} {done}"
-    console.print(f"{report.table}: {total if report.garbage else 'nothing to remove'}")
+    console.print(f"{report.table}: {total if report.garbage else 'nothing to remove'}", soft_wrap=True)
 
 
 def _size(count: float) -> str:
@@ -177,7 +174,6 @@ def merge(
     is given: then tables for which none of those given holds are left alone.
     """
     with exit_on_failure():
-        from pipeline.jobs.runners import show_progress  # noqa: PLC0415
         from pipeline.merging import merge as run  # noqa: PLC0415
 
         keys = {
@@ -189,12 +185,14 @@ def merge(
             "merge.batch_bytes": batch_bytes,
             "merge.use_key_index": key_index,
         }
-        policies, found = open_tables(tables, root, config, storage_option, keys)
+        policies, lake, found = open_tables(tables, root, config, storage_option, keys)
+        tracker = open_tracker(lake)
         with open_runner(master, archive) as runner:
 
             def one(table: LakeTable) -> None:
                 chosen = {"regions": region or (), "newer": newer or ()}
-                report = run(table, policies.merge, runner=runner, progress=show_progress, **chosen)
+                with tracker.track("merge", table.name) as progress:
+                    report = run(table, policies.merge, runner=runner, progress=progress, **chosen)
                 typer.echo(json.dumps(_facts(report)) if as_json else _line(report))
 
             for_each(found, one, are_named=bool(tables))

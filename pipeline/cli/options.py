@@ -13,7 +13,10 @@ from memwal.errors import InvalidInputError, LanceGatewayError
 from pipeline.jobs.runners import Runner, Threads
 
 if TYPE_CHECKING:
-    from pipeline.jobs.lake import LakeTable
+    from rich.console import Console
+
+    from pipeline.jobs.lake import Lake, LakeTable
+    from pipeline.jobs.progress import JobTracker
     from pipeline.keeping import Policies
 
 
@@ -138,8 +141,8 @@ def open_tables(
     config: Path | None,
     storage_option: list[str] | None,
     keys: Mapping[str, object] | None = None,
-) -> tuple[Policies, tuple[LakeTable, ...]]:
-    """Return the settings of jobs, and the tables of a command.
+) -> tuple[Policies, Lake, tuple[LakeTable, ...]]:
+    """Return the settings of jobs, the root, and the tables of a command.
 
     Args:
         tables: by name; all of them where none is given.
@@ -157,7 +160,30 @@ def open_tables(
 
     options = parse_pairs("--storage-option", storage_option) or None
     settings = load({"root": root, "storage_options": options, **(keys or {})}, config)
-    return settings.policies, Lake.open(settings.root, settings.storage_options).tables(tables or ())
+    lake = Lake.open(settings.root, settings.storage_options)
+    return settings.policies, lake, lake.tables(tables or ())
+
+
+def open_tracker(lake: Lake) -> JobTracker:
+    """Return what shows the jobs of a command, on stderr and in `system.jobs` of the gateways of the root."""
+    from memwal.storage.jobs import RunningJobs  # noqa: PLC0415 - keeps --help quick
+    from pipeline.jobs.progress import JobTracker  # noqa: PLC0415
+
+    return JobTracker.of_command(RunningJobs(lake.storage))
+
+
+_PIPE_WIDTH = 100_000
+"""Columns of what is not a terminal: nothing is folded there."""
+
+
+def create_console() -> Console:
+    """Return the console of stdout, on which lines are folded only if it is a terminal."""
+    from rich.console import Console  # noqa: PLC0415 - keeps --help quick
+
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        console.width = _PIPE_WIDTH
+    return console
 
 
 def parse_pairs(option: str, given: list[str] | None) -> dict[str, str]:

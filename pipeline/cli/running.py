@@ -14,6 +14,7 @@ from pipeline.cli.options import (
     RootOrFile,
     StorageOptions,
     Tables,
+    create_console,
     exit_on_failure,
     open_runner,
     open_tables,
@@ -64,7 +65,7 @@ def status(
             raise InvalidInputError("--json and --prometheus: choose one")
         found: list[TableStatus] = []
         failures: dict[str, str] = {}
-        for table in open_tables(tables, root, config, storage_option)[1]:
+        for table in open_tables(tables, root, config, storage_option)[2]:
             try:
                 found.append(read_status(table))
             except LanceGatewayError as error:
@@ -78,11 +79,9 @@ def status(
 
             typer.echo(format_exposition(found, regions=regions), nl=False)
         else:
-            from rich.console import Console  # noqa: PLC0415
-
             from pipeline.status.shown import render  # noqa: PLC0415
 
-            Console().print(render(found, regions=regions))
+            create_console().print(render(found, regions=regions))
         for reason in failures.values():
             typer.echo(f"error: {reason}", err=True)
         if failures:
@@ -122,9 +121,10 @@ def run(
     Several of these processes may run on one root.
     """
     with exit_on_failure(), ExitStack() as stack:
+        from memwal.storage.jobs import RunningJobs  # noqa: PLC0415
         from pipeline.cli.settings import load  # noqa: PLC0415
         from pipeline.jobs.lake import Lake  # noqa: PLC0415
-        from pipeline.jobs.runners import show_progress  # noqa: PLC0415
+        from pipeline.jobs.progress import JobTracker, logger  # noqa: PLC0415
         from pipeline.keeping import Keeper  # noqa: PLC0415 - keeps --help quick
         from pipeline.keeping.metrics import HttpServer, KeeperMetrics  # noqa: PLC0415
         from pipeline.keeping.running import configure, run_until, stop_on_signals  # noqa: PLC0415
@@ -155,7 +155,7 @@ def run(
             settings.policies,
             tables or (),
             runner=stack.enter_context(open_runner(chosen, archive)),
-            progress=show_progress,
+            track=JobTracker(RunningJobs(lake.storage), logger.info).track,
             observers=(metrics,),
             stop=stop,
         )

@@ -201,19 +201,20 @@ def _build_index(table: LakeTable, spec: IndexSpec, runner: Runner, progress: Pr
         arguments.setdefault("metric", "l2")
     model: Mapping[str, Any] | None = {}
     if len(groups) > 1 and spec.kind.is_vector:
-        with progress(f"train {spec.name} of {table.name}", 1):
+        with progress(f"train {spec.name} of {table.name}", 1, "model"):
             model = train_shared_model(dataset, spec, indexes.rows)
     if len(groups) < 2 or model is None:
         create = dataset.create_index if spec.kind.is_vector else dataset.create_scalar_index
-        create(spec.column, spec.type, name=spec.name, replace=spec.replaces, **arguments)
+        with progress(f"build {spec.name} of {table.name}", 1, "index"):
+            create(spec.column, spec.type, name=spec.name, replace=spec.replaces, **arguments)
         return 1
     parts = [SegmentPart(table, indexes.version, spec, group, {**arguments, **model}) for group in groups]
     segments = []
-    with progress(f"build {spec.name} of {table.name}", len(parts)) as advance:
+    with progress(f"build {spec.name} of {table.name}", len(parts), "segment") as advance:
         for segment in runner.run(build_segment, parts, name=f"build {spec.name} of {table.name}"):
             segments.append(segment)
             advance(1)
-    with progress(f"merge segments of {spec.name}", 1):
+    with progress(f"merge segments of {spec.name}", 1, "index"):
         whole = dataset.merge_existing_index_segments(segments)
     # On the version that it was built from: Lance refuses it if one of its fragments is gone since.
     dataset.commit_existing_index_segments(spec.name, spec.column, [whole])

@@ -69,7 +69,7 @@ def compact(table: LakeTable, policy: IndexPolicy, runner: Runner, progress: Pro
         if not parts:
             return CompactionResult()
         rewrites: dict[int, Any] = {}
-        with progress(f"compact {table.name}", len(parts)) as advance:
+        with progress(f"compact {table.name}", len(parts), "part") as advance:
             for number, rewrite in runner.run(rewrite_part, parts, name=f"compact {table.name}"):
                 rewrites[number] = rewrite
                 advance(1)

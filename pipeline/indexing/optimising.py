@@ -55,7 +55,7 @@ def optimise(
     groups += [(index,) for index in upkeep if index.fold or index.retrain]
     parts = [OptimisePart(table, group) for group in groups]
     done: list[OptimiseResult] = []
-    with progress(f"index {table.name}", len(upkeep)) as advance:
+    with progress(f"index {table.name}", len(upkeep), "index") as advance:
         for found in runner.run(run_part, parts, name=f"index {table.name}"):
             done += found
             advance(len(found))

@@ -46,7 +46,7 @@ def watch_tasks(context: SparkContext, title: str, tasks: int, progress: Progres
     group = f"lance-gateway-{uuid.uuid4()}"
     context.setJobGroup(group, title)
     ended = threading.Event()
-    with progress(title, tasks) as advance:
+    with progress(title, tasks, "task") as advance:
 
         def watch() -> None:
             reported = 0

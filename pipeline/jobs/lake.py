@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import wraps
+from importlib.metadata import version
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import lance
@@ -22,6 +23,7 @@ from memwal.regions.manifest import (
     read_latest_manifests,
 )
 from memwal.storage.files import VERSIONS, Storage
+from memwal.storage.root_format import check_format
 from memwal.storage.schemas import Schemas
 from memwal.storage.table_names import MAIN_SCHEMA, TABLE_SUFFIX, TableName
 
@@ -117,12 +119,14 @@ class Lake:
 
         Raises:
             NotFoundError: the directory does not exist.
+            PreconditionError: a newer version has used it.
         """
         storage = Storage.open(root, options)
         if not storage.exists("")[0] and not storage.list():
             raise NotFoundError(
                 f"root {root!r} does not exist: give a directory or bucket prefix of <name>.lance tables"
             )
+        check_format(storage, version("lance-gateway"))
         return Lake(storage)
 
     def table_names(self) -> tuple[TableName, ...]:

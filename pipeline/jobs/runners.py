@@ -7,10 +7,6 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bars
-
 from memwal.errors import InvalidInputError
 
 
@@ -26,27 +22,15 @@ def format_count(count: int, what: str) -> str:
 
 Advance: TypeAlias = Callable[[int], object]
 """Called with the number of units that were completed."""
-Progress: TypeAlias = Callable[[str, int], AbstractContextManager[Advance]]
-"""Context manager that shows the progress of a job, from its title and the total number of units."""
+Progress: TypeAlias = Callable[[str, int, str], AbstractContextManager[Advance]]
+"""Context manager that shows the progress of a part of a job, from its title, the total number of units, and
+what one unit is."""
 
 
 @contextmanager
-def ignore_progress(_title: str, _total: int) -> Iterator[Advance]:
+def ignore_progress(_title: str, _total: int, _unit: str) -> Iterator[Advance]:
     """Show nothing."""
     yield lambda _done: None
-
-
-@contextmanager
-def show_progress(title: str, total: int) -> Iterator[Advance]:
-    """Show a progress bar on stderr, if that is a terminal and the total is more than one."""
-    console = Console(stderr=True)
-    if not console.is_terminal or total < 2:
-        yield lambda _done: None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Bars(*columns, console=console, transient=True) as bars:
-        task = bars.add_task(title, total=total)
-        yield lambda done: bars.advance(task, done)
 
 
 Part = TypeVar("Part")

@@ -14,9 +14,11 @@ from memwal.regions.manifest import RegionManifest
 from pipeline.cleaning import clean
 from pipeline.indexing import maintain
 from pipeline.jobs.lake import Lake, LakeTable, NoMemWalError, TableState
-from pipeline.jobs.runners import Progress, Runner, Threads, format_count, ignore_progress
+from pipeline.jobs.progress import Track, ignore_job
+from pipeline.jobs.runners import Progress, Runner, Threads, format_count
 from pipeline.keeping.policy import Policies, RunPolicy
 from pipeline.merging import merge
+from pipeline.merging.flushing import flush_logs
 from pipeline.snapshotting import snapshot
 
 
@@ -36,6 +38,21 @@ class StepResult:
 
 
 Step: TypeAlias = Callable[[LakeTable, Policies, Runner, Progress], StepResult]
+
+
+def flush_step(table: LakeTable, policies: Policies, runner: Runner, progress: Progress) -> StepResult:
+    """Flush logs whose owners are gone."""
+    if not policies.run.flush:
+        return StepResult()
+    # In this process, whatever runs the other jobs: there are few such logs.
+    del runner
+    report = flush_logs(table, policies.run.flush_after_seconds, progress=progress)
+    if not report.regions:
+        return StepResult()
+    count = len(report.regions)
+    return StepResult(
+        f"flushed the logs of {format_count(count, 'region')} without owner", {"regions": count}
+    )
 
 
 def merge_step(table: LakeTable, policies: Policies, runner: Runner, progress: Progress) -> StepResult:
@@ -99,6 +116,7 @@ def clean_step(table: LakeTable, policies: Policies, runner: Runner, progress: P
 
 
 STEPS: Final[Mapping[str, Step]] = {
+    "flush": flush_step,
     "merge": merge_step,
     "index": index_step,
     "snapshot": snapshot_step,
@@ -217,7 +235,7 @@ class Keeper:
         policies: policies of the jobs.
         names: names of the tables; () for all, also those created later.
         runner: runs the parts of jobs.
-        progress: shows the progress of jobs.
+        track: shows jobs and their progress.
         observers: observe steps, tables and rounds.
         stop: event after which no step begins.
         steps: steps of a round, by name and in order.
@@ -231,7 +249,7 @@ class Keeper:
         names: Collection[str] = (),
         *,
         runner: Runner | None = None,
-        progress: Progress = ignore_progress,
+        track: Track = ignore_job,
         observers: Collection[KeepObserver] = (),
         stop: threading.Event | None = None,
         steps: Mapping[str, Step] = STEPS,
@@ -241,7 +259,7 @@ class Keeper:
         self._policies = policies
         self._names = tuple(names)
         self._runner = runner or Threads()
-        self._progress = progress
+        self._track = track
         self._observers = tuple(observers)
         self._stop = stop or threading.Event()
         self._steps = steps
@@ -328,7 +346,8 @@ class Keeper:
             began = self._clock()
             done: StepResult | None = None
             try:
-                done = self._steps[name](table, self._policies, self._runner, self._progress)
+                with self._track(name, table.name) as progress:
+                    done = self._steps[name](table, self._policies, self._runner, progress)
             finally:
                 for observer in self._observers:
                     observer.on_step(table.name, name, done, self._clock() - began)

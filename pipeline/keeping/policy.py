@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from memwal.errors import InvalidInputError
+from memwal.writing import SIGN_SECONDS
 from pipeline.cleaning.garbage import CleanPolicy
 from pipeline.indexing.indexes import IndexPolicy
 from pipeline.merging.batches import MergePolicy
@@ -18,6 +19,9 @@ class RunPolicy:
         clean_interval_seconds: how long after a table was cleaned it is cleaned again.
         snapshot: remember regions in the MemWAL index of the base table.
         delete: remove what nobody needs any more; otherwise tables are not cleaned.
+        flush: flush logs whose owners are gone, so that their rows are merged.
+        flush_after_seconds: how long after the last sign of life of its owner, and after its last entry, a
+            log is flushed; owners show that they live once a minute.
         first_pause_seconds: how long a table is left alone after a job on it failed; twice as long each time.
         longest_pause_seconds: the longest such pause.
         master: Spark to run the heavy parts of jobs on, such as `local[*]` or `spark://host:7077`; threads of
@@ -32,6 +36,8 @@ class RunPolicy:
     clean_interval_seconds: float = 600.0
     snapshot: bool = True
     delete: bool = False
+    flush: bool = True
+    flush_after_seconds: float = 300.0
     first_pause_seconds: float = 5.0
     longest_pause_seconds: float = 600.0
     master: str = ""
@@ -44,6 +50,11 @@ class RunPolicy:
         for name in ("interval_seconds", "first_pause_seconds"):
             if getattr(self, name) <= 0:
                 raise InvalidInputError(f"{name} is {getattr(self, name)}, but must be more than 0")
+        if self.flush_after_seconds < 2 * SIGN_SECONDS:
+            raise InvalidInputError(
+                f"flush_after_seconds is {self.flush_after_seconds}, but must be {2 * SIGN_SECONDS:.0f} or "
+                f"more, since owners show that they live every {SIGN_SECONDS:.0f} s"
+            )
         if self.clean_interval_seconds < 0:
             raise InvalidInputError(
                 f"clean_interval_seconds is {self.clean_interval_seconds}, but must be 0 or more"

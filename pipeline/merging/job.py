@@ -120,7 +120,7 @@ def merge(
         return MergeReport(table.name, (), len(weights), time.monotonic() - began, united)
     until = {region_id: generations[-1].generation for region_id, generations in pending.items()}
     merged: list[MergedBatch] = []
-    with progress(f"merge {table.name}", len(weights)) as advance:
+    with progress(f"merge {table.name}", len(weights), "generation") as advance:
         for now, rest in _rounds(table, state, until, regions):
             if now is not state:
                 weights = weigh(table, rest)

@@ -12,6 +12,7 @@ from memwal.errors import (
     LanceGatewayError,
     PreconditionError,
     ResourcesExhaustedError,
+    UnavailableError,
 )
 from planner.binding.substrait import Bound
 from planner.sql.subqueries.expressions import MORE_THAN_ONE
@@ -57,7 +58,6 @@ _WRAPPERS = re.compile(
 # Functions of numbers that are called with lists of lists, and max and min of what has no order.
 _WRONG_TYPE = re.compile(r"Internal error: could not cast array of type (.+?) to arrow_array")
 _NO_RANGE = re.compile(r"Internal error: Cannot run range queries on datatype: (.+)\.\n")
-_UNORDERED = re.compile(r"Internal error: Uncomparable values")
 _NO_NANOSECONDS = re.compile(
     r"to Nanosecond\b|to Timestamp\(ns|Overflow happened on: -?\d+ \* 1000|Timestamp -?\d+ out of range"
 )
@@ -67,9 +67,21 @@ _MICROSECONDS = (
 )
 _OWN_FIELD = re.compile(r', (?:\w+|"[^"]*")\."row#"(?=[,.]|$)')
 """The column of row numbers (`planner.tables.state.numbered_table`) at the end of a list of fields."""
-_NEGATIVE_SIZE = re.compile(r"Internal error: array_resize: failed to convert size")
+_FIXED = (
+    (
+        re.compile(r"Internal error: Uncomparable values"),
+        "max and min take no values of this nested type, which have no order",
+    ),
+    (
+        re.compile(r"Internal error: array_resize: failed to convert size"),
+        "array_resize takes sizes from 0 on, and got a negative one",
+    ),
+)
+"""Messages that say too little, and what they mean."""
 
 
+# What the operating system says when results that don't fit into memory can't be written or read.
+_NO_FILES = re.compile(r"IO error: [^\n]*\(os error (?:5|13|23|24|28|30|122)\)")
 _SEVERAL_ROWS = re.compile(re.escape(MORE_THAN_ONE) + r"(\d+)")
 
 
@@ -115,6 +127,9 @@ def translate_error(
     if "ParserError(" in text or "SQL error:" in text:
         return bound.syntax_error(text)
     text = _PYTHON_ERROR.sub(r"\1", text)
+    refused = _NO_FILES.search(text)
+    if refused is not None:
+        return UnavailableError(f"the statement could not use its temporary files: {refused[0]}")
     message = _PRIVATE_NAME.sub(lambda match: match[1] or match[2], text)
     short = _WRAPPERS.sub("", _OWN_FIELD.sub("", message)).strip()
     mismatch = _NO_SIGNATURE.match(short)
@@ -135,10 +150,9 @@ def translate_error(
             f"a subquery that stands for a value has {several[1]} rows: add a condition, an aggregate, or "
             "ORDER BY with LIMIT 1"
         )
-    if _UNORDERED.match(short):
-        return InvalidInputError("max and min take no values of this nested type, which have no order")
-    if _NEGATIVE_SIZE.match(short):
-        return InvalidInputError("array_resize takes sizes from 0 on, and got a negative one")
+    fixed = next((said for pattern, said in _FIXED if pattern.match(short)), None)
+    if fixed is not None:
+        return InvalidInputError(fixed)
     if _NO_NANOSECONDS.search(short):
         return InvalidInputError(f"{short.rstrip('.')}; {_MICROSECONDS}")
     if _EXHAUSTED in text:

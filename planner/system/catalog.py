@@ -1,4 +1,4 @@
-"""`system.tables`, `regions`, `generations` and `writers`: the current state of the catalog.
+"""`system.tables`, `regions`, `generations`, `writers` and others: the current state of the catalog.
 
 A principal sees its own tables there. Row counts and values of regions are shown to administrators, and to
 principals without restrictions on the table.
@@ -21,6 +21,7 @@ from memwal.storage.table_names import TableName
 from planner.access.rights import Access
 from planner.access.visible_catalog import MOMENT, SystemTable, VisibleCatalog
 from planner.predicates.region_fields import format_field, format_recorded_value
+from planner.system.jobs import Jobs
 from planner.system.listing import TABLE_FIELDS, Branches, Indexes, OfTables, Tags, Versions, has_full_access
 from planner.system.rules import Columns, Constraints
 from planner.tables.sources.base_table import BaseTable
@@ -47,6 +48,7 @@ def list_system_tables(catalog: Catalog) -> tuple[SystemTable, ...]:
         Branches,
         Indexes,
         Writers,
+        Jobs,
     )
     return tuple(kind(catalog) for kind in kinds)
 

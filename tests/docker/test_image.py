@@ -120,7 +120,7 @@ def test_the_start_command_serves_and_the_health_check_agrees(
         with open_connection(f"grpc://127.0.0.1:{port}") as connection:
             assert fetch(connection, "SELECT count(*) AS n FROM orders").to_pylist() == [{"n": 3}]
         check = command_of(value_of(dockerfile, "HEALTHCHECK"))
-        health = [sys.executable, *check[1:]]
+        health = [str(BIN / check[0]), *check[1:]]
         assert subprocess.run(health, env=variables, timeout=120, check=False).returncode == 0
         process.terminate()
         _, logged = process.communicate(timeout=120)

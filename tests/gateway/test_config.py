@@ -11,8 +11,8 @@ import pytest
 from gateway.config import Flag, load
 from gateway.config.effective_values import render_reference
 from gateway.config.loader import ConfigError
+from gateway.config.schema import choose_http_port
 from gateway.protocol.limits import Limits
-from gateway.start.observability import choose_http_port
 from gateway.start.run_server import create_limits
 from memwal.quantities import parse_seconds, parse_size
 

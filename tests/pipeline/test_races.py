@@ -168,10 +168,10 @@ def test_whatever_comes_between_looking_and_merging(tmp_path: Path, scenario: Sc
     table = scenario.copied(tmp_path)
     rows = scenario.rows
 
-    def overtaken(_title: str, _total: int) -> AbstractContextManager[Advance]:
+    def overtaken(title: str, total: int, unit: str) -> AbstractContextManager[Advance]:
         nonlocal rows
         rows = change(table, rows)
-        return ignore_progress(_title, _total)
+        return ignore_progress(title, total, unit)
 
     merge(table, runner=Threads(1), progress=overtaken)
     assert shown(table) == rows

@@ -13,7 +13,7 @@ from typing import Any, overload
 import numpy as np
 import pyarrow as pa
 
-from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
+from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError, find_storage_cause
 from memwal.regions.manifest import RegionManifest, commit_manifest, read_latest_manifest
 from memwal.regions.wal import WalEntry, find_appended_position
 from memwal.stored_fields import TOMBSTONE
@@ -295,7 +295,9 @@ def shorten_text(error: Exception) -> str:
     """Return Lance's message without positions in its source code and without repetitions."""
     text = str(error)
     kept = [part for part in text.split(", /") if ".rs:" not in part.split(" ")[0]]
-    return kept[0].split("\n")[0][:500] if kept else text[:500]
+    short = kept[0].split("\n")[0][:500] if kept else text[:500]
+    cause = find_storage_cause(text)
+    return short if cause is None else f"{cause}: {short}"
 
 
 def concat_parts(parts: Sequence[pa.Table]) -> pa.Table:

@@ -16,6 +16,7 @@ import lance
 
 from memwal.errors import CorruptDataError, InvalidInputError, NotFoundError
 from memwal.storage.files import VERSIONS, Storage
+from memwal.storage.jobs import RunningJobs
 from memwal.storage.schemas import MAX_NAME_BYTES, Schemas
 from memwal.storage.table_names import (
     MAIN_SCHEMA,
@@ -139,6 +140,7 @@ class Catalog:
         )
         self.past = PastTables()
         self.scratch = Scratch(storage)
+        self.jobs = RunningJobs(storage)
         self._tables: dict[str, Table] = {}
         self._numbered: dict[str, NumberedTable] = {}
         self._forgotten: set[str] = set()

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
+from lance.progress import IndexProgress
 
 from memwal.creating.index_groups import INDEX_GROUP, encode_index_group, list_index_groups
 from memwal.creating.index_types import FULL_TEXT, INDEX_TYPES, IndexType
@@ -21,6 +22,7 @@ from memwal.errors import (
     PreconditionError,
     UnsupportedError,
 )
+from memwal.storage.jobs import Job
 from memwal.storage.table_names import TableName
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
@@ -51,12 +53,17 @@ class IndexCall:
     kind: IndexType
     arguments: Mapping[str, Any]
 
-    def build(self, dataset: Any, column: str, name: str, replace: bool) -> None:  # noqa: ANN401, FBT001 - lance types
-        """Build and commit the index."""
-        if self.kind.is_vector:
-            dataset.create_index(column, self.kind.name, name, replace=replace, **self.arguments)
-        else:
-            dataset.create_scalar_index(column, self.kind.name, name, replace=replace, **self.arguments)
+    def build(self, dataset: Any, column: str, name: str, job: Job | None, *, replace: bool) -> None:  # noqa: ANN401 - lance types
+        """Build and commit the index, and tell of its stages."""
+
+        def show(event: IndexProgress) -> None:
+            if job is None:
+                return
+            unit = event.unit.removesuffix("s") or "step"
+            job.show(f"{name}: {event.stage}", event.completed or 0, event.total, unit)
+
+        create = dataset.create_index if self.kind.is_vector else dataset.create_scalar_index
+        create(column, self.kind.name, name, replace=replace, progress_callback=show, **self.arguments)
 
 
 def read_index_options(name: str, column: pa.Field, given: Mapping[str, str]) -> IndexCall:
@@ -146,10 +153,11 @@ def prepare_create_index(
                 "none there yet: merge its generations first"
             )
             raise PreconditionError(msg)
-        if len(columns) == 1:
-            build_index(table, calls[columns[0]], columns[0], index_name, replaces=replaces)
-        else:
-            _build_group(table, calls, index_name, replaces=replaces)
+        with engine.catalog.jobs.run("create index", table_name, access.user) as job:
+            if len(columns) == 1:
+                build_index(table, calls[columns[0]], columns[0], index_name, replaces=replaces, job=job)
+            else:
+                _build_group(table, calls, index_name, job, replaces=replaces)
         # Open writers don't maintain the index; those opened after the flush do.
         table.writer().flush()
         return DONE
@@ -157,17 +165,33 @@ def prepare_create_index(
     return PreparedDefinition(reader.text.sql, create, table_name)
 
 
-def build_index(table: Table, call: IndexCall, column: str, name: str, *, replaces: bool) -> None:
+def build_index(
+    table: Table, call: IndexCall, column: str, name: str, *, replaces: bool, job: Job | None = None
+) -> None:
     """Build an index of a base table.
+
+    Args:
+        table: the table.
+        call: how the index is built.
+        column: that it is of.
+        name: of the index.
+        replaces: whether it takes the place of one of this name.
+        job: is told of the stages; None for nobody.
 
     Raises:
         PreconditionError: Lance refuses it; says why.
-        UnavailableError: others committed first in every attempt.
+        UnavailableError: others committed first in every attempt, or storage failed.
     """
-    commit_change(table, f"make index {name!r}", lambda dataset: call.build(dataset, column, name, replaces))
+
+    def build(dataset: Any) -> None:  # noqa: ANN401 - lance types
+        call.build(dataset, column, name, job, replace=replaces)
+
+    commit_change(table, f"make index {name!r}", build)
 
 
-def _build_group(table: Table, calls: Mapping[str, IndexCall], name: str, *, replaces: bool) -> None:
+def _build_group(
+    table: Table, calls: Mapping[str, IndexCall], name: str, job: Job, *, replaces: bool
+) -> None:
     """Build an index for each column, but for those that have one of this type; safe to repeat."""
     base = table.base()
     known = list_index_groups(base.dataset).get(name, ())
@@ -185,7 +209,7 @@ def _build_group(table: Table, calls: Mapping[str, IndexCall], name: str, *, rep
     commit_change(table, f"record index {name!r}", lambda dataset: dataset.update_config(entry))
     for column, one in names.items():
         if replaces or one not in list_index_names(table.base()):
-            build_index(table, calls[column], column, one, replaces=replaces)
+            build_index(table, calls[column], column, one, replaces=replaces, job=job)
 
 
 def _has_index(base: BaseTable, name: str) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from memwal.base.index_details import list_merged_generations
+from memwal.storage.jobs import Job
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
@@ -29,6 +30,7 @@ _OPTIMIZED = pa.schema(
         ("indexes", pa.list_(pa.string())),
     ]
 )
+_BRING_UP_TO_DATE = "bring indexes up to date"
 _COUNTS = (
     *("rows", "base_rows", "base_bytes", "base_fragments", "regions"),
     *("generations", "generation_rows", "unflushed_rows"),
@@ -61,13 +63,14 @@ def prepare_optimize(
 
     def optimize(_control: RunControl | None) -> WriteResult:
         check_may_write(engine, name, access)
-        row = _optimize(engine.catalog.table(name), parts)
+        with engine.catalog.jobs.run("optimize", name, access.user) as job:
+            row = _optimize(engine.catalog.table(name), parts, job)
         return WriteResult(-1, pa.Table.from_pylist([row], _OPTIMIZED))
 
     return PreparedDefinition(sql, optimize, name, _OPTIMIZED)
 
 
-def _optimize(table: Table, parts: tuple[str, ...]) -> dict[str, Any]:
+def _optimize(table: Table, parts: tuple[str, ...], job: Job) -> dict[str, Any]:
     before = table.base()
     row: dict[str, Any] = {
         "table_name": table.name,
@@ -78,16 +81,20 @@ def _optimize(table: Table, parts: tuple[str, ...]) -> dict[str, Any]:
     }
     names = list_index_names(before)
     if "INDEXES" in parts and names:
+        job.show(_BRING_UP_TO_DATE, 0, len(names), "index")
         _optimize_indexes(table)  # Only fragments that the same indexes cover are compacted together.
         row["indexes"] = list(names)
     if "COMPACT" in parts:
+        job.show("compact files", 0, len(before.fragments), "fragment")
         metrics = commit_change(table, "compact files", lambda dataset: dataset.optimize.compact_files())
         row |= {"files_removed": metrics.files_removed, "files_added": metrics.files_added}
         if names and metrics.files_removed:
             # Compaction resets how far indexes have caught up with merges.
+            job.show(_BRING_UP_TO_DATE, 0, len(names), "index")
             _optimize_indexes(table)
             row["indexes"] = list(names)
     if "INDEXES" in parts:
+        job.show("build indexes of the key", 0, None, "index")
         built = build_key_indexes(table)
         if built:
             table.writer().flush()  # Writers that are opened from now on maintain them.

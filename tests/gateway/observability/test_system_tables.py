@@ -1,8 +1,10 @@
 """`system.queries`, `system.sessions`, `system.settings`, and KILL QUERY, over the wire."""
 
 import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyarrow import flight
 
@@ -17,6 +19,8 @@ from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.observability.conftest import Watched
 from tests.gateway.observability.people import guarded
+from tests.support.results import rows_of
+from tests.support.servers import open_connection
 
 ENDLESS = "SELECT value FROM generate_series(1, 100000000000)"
 
@@ -53,6 +57,24 @@ def test_finished_and_running_statements_are_shown(client: flight.FlightClient) 
     assert failed["state"] == "failed"
     assert "zero" in failed["error"]
     assert (own["state"], own["finished_at"], own["error"]) == ("running", None, None)
+
+
+def test_a_load_is_shown_while_its_rows_come(watched: Watched) -> None:
+    seen: list[tuple[str, str, int]] = []
+    with GatewayClient(watched.uri) as client, open_connection(watched.uri) as connection:
+
+        def send() -> Iterator[pa.RecordBatch]:
+            for number in range(3):
+                yield pa.record_batch({"n": [number]})
+            while not any(done for *_, done in seen):
+                jobs = client.query("SELECT kind, table_name, done FROM system.jobs").read_all()
+                seen.extend(rows_of(jobs))
+
+        rows = pa.RecordBatchReader.from_batches(pa.schema([("n", pa.int64())]), send())
+        with connection.cursor() as cursor:
+            cursor.adbc_ingest("loaded", rows, mode="create")
+        assert {(kind, table) for kind, table, _ in seen} == {("load", "loaded")}
+        assert client.query("SELECT * FROM system.jobs").read_all().num_rows == 0
 
 
 def test_sessions_are_shown_and_join_with_queries(watched: Watched) -> None:

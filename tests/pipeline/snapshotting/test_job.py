@@ -11,11 +11,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from memwal.regions.manifest import read_latest_manifest
-from pipeline import snapshotting as snapshotting_job
 from pipeline.cli import app
 from pipeline.jobs.lake import Lake, LakeTable
 from pipeline.merging import merge
 from pipeline.snapshotting import SnapshotPolicy, SnapshotReport, commit, snapshot
+from pipeline.snapshotting import regions as snapshotting_job
 from tests.pipeline.snapshotting.remembered import ALWAYS, SCHEMA, details_of, newest, rows
 from tests.support.tables import LsmTable, bucketed
 from tests.support.writer_process import WriterProcess

@@ -17,10 +17,10 @@ from memwal.base.versions import commit_next
 from memwal.errors import UnavailableError, UnsupportedError
 from memwal.regions.region_snapshots import decode_region_snapshots
 from memwal.storage.files import LocalBackend, Storage
-from pipeline import snapshotting as snapshotting_job
 from pipeline.jobs.lake import Lake, LakeTable, TableState
 from pipeline.merging import merge
 from pipeline.snapshotting import commit, snapshot
+from pipeline.snapshotting import regions as snapshotting_job
 from protos import mem_wal_pb2
 from tests.pipeline.snapshotting.remembered import ALWAYS, SCHEMA, details_of, newest, rows
 from tests.support.tables import LsmTable, bucketed

@@ -22,6 +22,7 @@ NAMES = [
     "constraints",
     "generations",
     "indexes",
+    "jobs",
     "regions",
     "tables",
     "tags",
@@ -209,7 +210,7 @@ def test_they_are_listed_and_described(engine: QueryEngine) -> None:
 
 def test_other_names_are_refused(engine: QueryEngine) -> None:
     with pytest.raises(
-        NotFoundError, match=r"system\.nope does not exist; .* generations, indexes, regions, tables"
+        NotFoundError, match=r"system\.nope does not exist; .* generations, indexes, jobs, regions, tables"
     ):
         engine.prepare("SELECT * FROM system.nope")
     with pytest.raises(NotFoundError, match="'queries' does not exist"):

@@ -173,7 +173,7 @@ def snapshot(
     before: int | None = None
     known: dict[str, RegionManifest] = {}
     hints = 0
-    with progress(f"snapshot {table.name}", 1) as advance:
+    with progress(f"snapshot {table.name}", 1, "table") as advance:
         for attempt in range(ATTEMPTS):
             if attempt:
                 pause = min(_FIRST_PAUSE_SECONDS * 2**attempt, _LONGEST_PAUSE_SECONDS)
