@@ -1,7 +1,6 @@
 """One interface over local directories and object stores, with atomic and conditional writes."""
 
 import contextlib
-import itertools
 import os
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -326,7 +325,7 @@ class Storage:
         """
         return self.backend.put_if_absent(self._absolute(path), data)
 
-    def copy_to(self, path: str, target: "Storage", target_path: str, size: int) -> None:
+    def copy_to(self, path: str, target: "Storage", target_path: str, size: int) -> bool:
         """Copy a file to another storage in one atomic step; replace an existing one there.
 
         Args:
@@ -335,16 +334,31 @@ class Storage:
             target_path: of the copy, below it.
             size: bytes of the file; a large one is never in memory as a whole.
 
+        Returns:
+            Whether it was still of that size. A clean-up empties some files.
+
         Raises:
             FileNotFoundError: there is no such file.
             UnavailableError: one of both failed to answer.
         """
         if size <= CHUNK_BYTES:
-            target.put(target_path, self.read(path))
-            return
+            data = self.read(path)
+            if len(data) == size:
+                target.put(target_path, data)
+            return len(data) == size
         chunks = self.backend.read_chunks(self._absolute(path))
-        first = next(chunks)  # so that an absent file is not told as a failure of the target
-        target.put_chunks(target_path, itertools.chain((first,), chunks))
+        first = next(chunks, b"")  # so that an absent file is not told as a failure of the target
+        copied = len(first)
+
+        def count() -> Iterator[bytes]:
+            nonlocal copied
+            yield first
+            for chunk in chunks:
+                copied += len(chunk)
+                yield chunk
+
+        target.put_chunks(target_path, count())
+        return copied == size
 
     def set_written(self, path: str, written: int) -> None:
         """Set when a file was written, in nanoseconds since 1970; object stores don't offer that."""

@@ -140,12 +140,11 @@ class _Copy:
     target: Storage
 
     def __call__(self, file: CopiedFile) -> tuple[CopiedFile, bool]:
-        """Copy a file; return False for one that is gone."""
+        """Copy a file; return False for one that is gone, or another one by now."""
         try:
-            self.source.copy_to(file.path, self.target, file.stored_at, file.size)
+            return file, self.source.copy_to(file.path, self.target, file.stored_at, file.size)
         except FileNotFoundError:
             return file, False
-        return file, True
 
 
 @dataclass(frozen=True, slots=True)
