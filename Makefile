@@ -28,7 +28,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 SOURCES := benchmarks dbt-lance-gateway docs/site examples execnodes gateway memwal pipeline planner protos sqlalchemy_lance_gateway tests
 
-.PHONY: help demo test test-fast jdbc-drivers dbt-environment soak mutants bench lint format docs protos clean
+.PHONY: help demo test test-fast jdbc-drivers dbt-environment soak mutants bench lint format docs console protos clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1	\2/' | expand -t 20
@@ -75,6 +75,10 @@ format: $(VENV)/.installed-dev ## Format the sources and repair what ruff can re
 
 docs: $(VENV)/.installed-dev ## Make the documentation into a site (in site/); a link that leads nowhere fails
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build 2>&1 | { grep -v '^INFO' || true; }
+
+console: ## Bundle the console's editor anew (needs npm; versions are those of its package-lock.json)
+	@cd gateway/observability/console/bundle && npm ci --ignore-scripts --no-audit --no-fund && npx esbuild editor.js \
+		--bundle --minify --format=esm --legal-comments=none --outfile=../static/codemirror.js && rm -rf node_modules
 
 protos: $(VENV)/.installed-dev ## Generate the protobuf modules from their .proto files
 	@$(BIN)/python -m protos.generate

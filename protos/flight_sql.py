@@ -121,5 +121,38 @@ class FlightSqlConnection:
         return bytes(results[0].body) if results else None
 
 
+class CookieJar(flight.ClientMiddlewareFactory):  # type: ignore[misc]
+    """Sends back the cookies that the server sets: they name the session."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cookies: dict[str, str] = {}
+
+    def start_call(self, info: flight.CallInfo) -> flight.ClientMiddleware:  # noqa: ARG002 - every call alike
+        """Return what adds the cookies to a call, and reads those of its answer."""
+        return _Cookies(self.cookies)
+
+
+class _Cookies(flight.ClientMiddleware):  # type: ignore[misc]
+    def __init__(self, cookies: dict[str, str]) -> None:
+        super().__init__()
+        self._cookies = cookies
+
+    def sending_headers(self) -> dict[str, str]:
+        return (
+            {"cookie": "; ".join(f"{name}={value}" for name, value in self._cookies.items())}
+            if self._cookies
+            else {}
+        )
+
+    def received_headers(self, headers: Mapping[str, Sequence[str]]) -> None:
+        for cookie in headers.get("set-cookie", ()):
+            name, _, value = cookie.partition(";")[0].strip().partition("=")
+            if value:
+                self._cookies[name] = value
+            else:
+                self._cookies.pop(name, None)
+
+
 def _build_descriptor(command: Message) -> flight.FlightDescriptor:
     return flight.FlightDescriptor.for_command(pack(command))

@@ -17,7 +17,13 @@ from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, U
 from memwal.storage.table_names import MAIN_SCHEMA, TableName, split_name
 from protos import flight_pb2
 from protos import flight_sql_pb2 as sql
-from protos.flight_sql import FlightSqlConnection, build_bearer_header, format_error, read_tls_files
+from protos.flight_sql import (
+    CookieJar,
+    FlightSqlConnection,
+    build_bearer_header,
+    format_error,
+    read_tls_files,
+)
 
 T = TypeVar("T")
 
@@ -91,7 +97,7 @@ class GatewayClient:
         self._chosen = [
             (f"x-lance-gateway-{name}".encode(), value.encode()) for name, value in chosen.items()
         ]
-        self._jar = _CookieJar()
+        self._jar = CookieJar()
         self._connection = FlightSqlConnection(uri.rstrip("/"), files, [self._jar])
         try:
             self._options = self._log_in()
@@ -264,38 +270,6 @@ class ResultReader:
     def cancel(self) -> None:
         """Cancel the statement at the server."""
         self._reader.cancel()
-
-
-class _CookieJar(flight.ClientMiddlewareFactory):
-    """Sends back the cookies that the server sets: they name the session."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.cookies: dict[str, str] = {}
-
-    def start_call(self, info: flight.CallInfo) -> flight.ClientMiddleware:  # noqa: ARG002 - every call alike
-        return _Cookies(self.cookies)
-
-
-class _Cookies(flight.ClientMiddleware):
-    def __init__(self, cookies: dict[str, str]) -> None:
-        super().__init__()
-        self._cookies = cookies
-
-    def sending_headers(self) -> dict[str, str]:
-        return (
-            {"cookie": "; ".join(f"{name}={value}" for name, value in self._cookies.items())}
-            if self._cookies
-            else {}
-        )
-
-    def received_headers(self, headers: Mapping[str, Sequence[str]]) -> None:
-        for cookie in headers.get("set-cookie", ()):
-            name, _, value = cookie.partition(";")[0].strip().partition("=")
-            if value:
-                self._cookies[name] = value
-            else:
-                self._cookies.pop(name, None)
 
 
 def list_names(tables: pa.Table) -> list[TableName]:

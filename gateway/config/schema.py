@@ -360,12 +360,19 @@ class WritesSection(Section):
 
 
 class ObservabilitySection(Section):
-    """Metrics, health, logs and traces."""
+    """Metrics, health, the console, logs and traces."""
 
-    http_host: str = Field(default="127.0.0.1", description="Address of /metrics, /livez and /readyz.")
+    http_host: str = Field(
+        default="127.0.0.1", description="Address of /metrics, /livez, /readyz and the console."
+    )
     http_port: HttpPort = Field(
         default="auto",
         description="Port of the same; auto is the one after server.port (any free one if that is 0).",
+    )
+    console: bool = Field(
+        default=True,
+        description="Offer the console and the HTTP API on that port, to the users of the gateway; without "
+        "authentication only on loopback.",
     )
     log_format: Literal["text", "json"] = Field(default="text", description="How log lines look.")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(

@@ -4,22 +4,25 @@
 - `/livez`: 200 while the process serves at all
 - `/readyz`: 200 while it should be sent queries, else 503; either with the reasons
 - `/healthz`: the same in the words of gRPC's health protocol, as JSON
+- `/console/` and `/api/`: the console, where it is offered
 """
 
 import gzip
-import json
 import logging
 import socket
-import sys
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import ClassVar
 
+import uvicorn
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
 
 from memwal.errors import LanceGatewayError, UnavailableError
 from memwal.storage.files import Storage
@@ -83,14 +86,14 @@ class Readiness:
 logger = logging.getLogger(__name__)
 
 _TEXT = "text/plain; charset=utf-8"
-# A client that sends half a request and waits.
-_PATIENCE_SECONDS = 10.0
-# How soon `close` is noticed.
-_STOP_SECONDS = 0.1
+_UNCACHED = {"Cache-Control": "no-store"}
+# Streams that are under way when the server closes are ended after so long.
+_GRACE_SECONDS = 1
+_BACKLOG = 128
 
 
 class HttpServer:
-    """Serves metrics and health from threads of its own until it is closed.
+    """Serves metrics, health and what else it is given from a thread of its own until it is closed.
 
     Args:
         registry: what `/metrics` shows.
@@ -103,87 +106,90 @@ class HttpServer:
     """
 
     def __init__(self, registry: CollectorRegistry, readiness: Readiness, host: str, port: int) -> None:
-        handler = type("Handler", (_Handler,), {"registry": registry, "readiness": readiness})
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        server = type("Server", (_Server,), {"address_family": family})
-        try:
-            self._server: ThreadingHTTPServer = server((host, port), handler)
-        except OSError as error:
-            raise UnavailableError(
-                f"cannot listen on {host}:{port} for metrics and health: {error.strerror or error}; choose "
-                "another --http-port (0 takes any free one, off goes without) or --http-host"
-            ) from error
-        self.port: int = self._server.server_address[1]
+        self._socket = _listen(host, port)
+        self.port: int = self._socket.getsockname()[1]
+        self._app = Starlette(
+            routes=_Watching(registry, readiness).list_routes(),
+            exception_handlers={HTTPStatus.NOT_FOUND: _refuse_path},
+        )
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                self._app,
+                http="h11",
+                ws="none",
+                loop="asyncio",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_graceful_shutdown=_GRACE_SECONDS,
+            )
+        )
         self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(_STOP_SECONDS,), name="http", daemon=True
+            target=self._server.run, args=([self._socket],), name="http", daemon=True
         )
         self._thread.start()
 
+    def offer(self, routes: Sequence[BaseRoute]) -> None:
+        """Serve more paths."""
+        self._app.router.routes.extend(routes)
+
     def close(self) -> None:
         """Stop listening."""
-        self._server.shutdown()
-        self._server.server_close()
+        self._server.should_exit = True
         self._thread.join()
+        self._socket.close()
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 128
+class _Watching:
+    """The paths that scrapers and probes ask; their handlers run in threads, as listing storage waits."""
 
-    def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002
-        logger.debug("a request for metrics or health broke off: %s", sys.exc_info()[1])
+    def __init__(self, registry: CollectorRegistry, readiness: Readiness) -> None:
+        self._registry = registry
+        self._readiness = readiness
 
+    def list_routes(self) -> list[BaseRoute]:
+        return [
+            Route("/metrics", self._send_metrics),
+            Route("/livez", lambda _: Response(b"ok\n", headers=_UNCACHED, media_type=_TEXT)),
+            Route("/readyz", self._send_readiness),
+            Route("/healthz", self._send_health),
+        ]
 
-class _Handler(BaseHTTPRequestHandler):
-    registry: ClassVar[CollectorRegistry]
-    readiness: ClassVar[Readiness]
-    protocol_version = "HTTP/1.1"
-    timeout = _PATIENCE_SECONDS
-
-    def do_GET(self) -> None:
-        match self.path.partition("?")[0]:
-            case "/metrics":
-                self._send_metrics()
-            case "/livez":
-                self._send(HTTPStatus.OK, _TEXT, b"ok\n")
-            case "/readyz":
-                reasons = self.readiness.list_reasons()
-                text = "".join(f"{reason}\n" for reason in reasons) or "ok\n"
-                self._send(_choose_status(reasons), _TEXT, text.encode())
-            case "/healthz":
-                reasons = self.readiness.list_reasons()
-                health = {"status": "NOT_SERVING" if reasons else "SERVING", "reasons": reasons}
-                self._send(_choose_status(reasons), "application/json", json.dumps(health).encode())
-            case _:
-                body = b"there are /metrics, /livez, /readyz and /healthz\n"
-                self._send(HTTPStatus.NOT_FOUND, _TEXT, body)
-
-    do_HEAD = do_GET  # noqa: N815 - as above
-
-    def version_string(self) -> str:
-        return "lance-gateway"
-
-    def _send_metrics(self) -> None:
-        encode, content_type = choose_encoder(self.headers.get("accept", ""))
-        body = encode(self.registry)
-        zipped = "gzip" in self.headers.get("accept-encoding", "")
-        if zipped:
+    def _send_metrics(self, request: Request) -> Response:
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        body, headers = encode(self._registry), dict(_UNCACHED)
+        if "gzip" in request.headers.get("accept-encoding", ""):
             body = gzip.compress(body, compresslevel=3)
-        self._send(HTTPStatus.OK, content_type, body, zipped=zipped)
+            headers["Content-Encoding"] = "gzip"
+        return Response(body, headers={**headers, "Content-Type": content_type})
 
-    def _send(self, status: HTTPStatus, content_type: str, body: bytes, *, zipped: bool = False) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("Cache-Control", "no-store")
-        if zipped:
-            self.send_header("Content-Encoding", "gzip")
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
+    def _send_readiness(self, request: Request) -> Response:  # noqa: ARG002 - every handler has one
+        reasons = self._readiness.list_reasons()
+        text = "".join(f"{reason}\n" for reason in reasons) or "ok\n"
+        return Response(text, _choose_status(reasons), _UNCACHED, _TEXT)
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class calls it so
-        logger.debug(format, *args)
+    def _send_health(self, request: Request) -> Response:  # noqa: ARG002 - as above
+        reasons = self._readiness.list_reasons()
+        health = {"status": "NOT_SERVING" if reasons else "SERVING", "reasons": reasons}
+        return JSONResponse(health, _choose_status(reasons), _UNCACHED)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise UnavailableError(
+            f"cannot listen on {host}:{port} for metrics and health: {error.strerror or error}; choose "
+            "another --http-port (0 takes any free one, off goes without) or --http-host"
+        ) from error
+
+
+def _refuse_path(request: Request, error: Exception) -> Response:  # noqa: ARG001 - as Starlette calls it
+    body = b"there are /metrics, /livez, /readyz and /healthz; the console, if it is on, is at /console/\n"
+    return Response(body, HTTPStatus.NOT_FOUND, _UNCACHED, _TEXT)
 
 
 def _choose_status(reasons: list[str]) -> HTTPStatus:

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 from pyarrow import flight
 
-from gateway.auth.calls import METHODS, RpcObserver
+from gateway.auth.calls import METHODS, RpcObserver, Security
 from gateway.config.effective_values import strip_password
-from gateway.config.schema import ObservabilitySection, choose_http_port
+from gateway.config.schema import GatewayConfig, ObservabilitySection, choose_http_port
 from gateway.execution.running_queries import QueryObserver
 from gateway.observability.gauges import Gauges, WriteEvents, WriteGauges, WriteMetrics
 from gateway.observability.http import HttpServer, Readiness
 from gateway.observability.statements import Metrics, QueryLog, WriteAudit
 from gateway.server import GatewayServer
+from gateway.start.opening import is_loopback
 from planner.engine import PreparedQuery, QueryEngine
 from planner.plans.query_planner import CreateQuery, CreateUnbound
 from planner.tables.state.catalog import Catalog
@@ -129,6 +130,34 @@ class Observability:
         self.metrics.registry.register(Gauges(server.queries, server.sessions, server.prepared, self.catalog))
         self.metrics.registry.register(WriteGauges(self.catalog))
         self.readiness.start()
+
+    def offer_console(self, config: GatewayConfig, security: Security, flight_port: int) -> None:
+        """Serve the console on the HTTP port, unless that is off or would let strangers in.
+
+        Args:
+            config: all of it.
+            security: of the Flight SQL server, whose users the console has.
+            flight_port: that the Flight SQL server listens on.
+        """
+        host = config.observability.http_host
+        if self.http is None or not config.observability.console:
+            return
+        if config.tls.client_ca_file is not None:
+            # The gateway's own port would take the console for the holder of a certificate.
+            logger.info("no console: clients need certificates, which the HTTP port does not ask for")
+            return
+        if security.authenticator is None and not (is_loopback(host) or config.auth.insecure):
+            logger.warning("no console: %s can be reached by others, and no authentication is set", host)
+            return
+        # Loading it takes a while, and takes memory: only those who offer it wait for it.
+        from gateway.observability.console.app import Console  # noqa: PLC0415
+        from gateway.observability.console.sessions import ConsoleSessions  # noqa: PLC0415
+        from gateway.observability.console.statements import OwnGateway  # noqa: PLC0415
+
+        gateway = OwnGateway.locate(config.server.host, flight_port, is_encrypted=bool(security.tls))
+        self.http.offer(Console(ConsoleSessions(gateway, security.authenticator, host)).list_routes())
+        shown = f"[{host}]" if ":" in host else host
+        logger.info("console at http://%s:%d/console/", shown, self.http.port)
 
     def close(self) -> None:
         """Export the last spans, and stop serving metrics."""

@@ -1,5 +1,5 @@
 """`lance-gateway mcp`: a server of the Model Context Protocol that is a client of a gateway.
 
-`command` reads the options, `server` has the tools, `searches` writes their SQL, `answers` and `values` write
-rows as text that models read.
+`command` reads the options, `server` has the tools, `searches` writes their SQL, `answers` writes rows as
+text that models read.
 """

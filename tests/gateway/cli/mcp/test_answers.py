@@ -11,7 +11,7 @@ import pytest
 
 from gateway.cli.mcp.answers import AnswerLimits, format_rows
 from gateway.cli.mcp.searches import Search
-from gateway.cli.mcp.values import to_json_value
+from gateway.protocol.json_values import to_json_value
 from memwal.errors import InvalidInputError
 
 AMPLE = AnswerLimits(1000, 100_000)

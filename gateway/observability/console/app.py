@@ -1,0 +1,286 @@
+"""The paths of the console: pages under /console/, and the API that they and scripts use under /api/."""
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio.to_thread
+import pyarrow as pa
+from pyarrow import flight
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from gateway.auth.credentials import UnauthenticatedError
+from gateway.observability.console.answers import FORMATS, NDJSON, Answer
+from gateway.observability.console.sessions import COOKIE, ConsoleSession, ConsoleSessions, set_cookie
+from gateway.observability.console.statements import Result
+from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, PermissionDeniedError
+from protos.flight_sql import format_error
+
+_STATIC = Path(__file__).with_name("static")
+# Scripts and requests of this origin only; CodeMirror makes style elements.
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; "
+    "img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+)
+_HEADERS = {
+    "content-security-policy": _POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+}
+_MAX_BODY_BYTES = 4 << 20
+_STATUSES: tuple[tuple[type[Exception], HTTPStatus], ...] = (
+    (UnauthenticatedError, HTTPStatus.UNAUTHORIZED),
+    (PermissionDeniedError, HTTPStatus.FORBIDDEN),
+    (InvalidInputError, HTTPStatus.BAD_REQUEST),
+    (NotFoundError, HTTPStatus.NOT_FOUND),
+    (flight.FlightUnauthenticatedError, HTTPStatus.UNAUTHORIZED),
+    (flight.FlightUnauthorizedError, HTTPStatus.FORBIDDEN),
+    (flight.FlightUnavailableError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (flight.FlightTimedOutError, HTTPStatus.GATEWAY_TIMEOUT),
+    (flight.FlightCancelledError, HTTPStatus.CONFLICT),
+    (pa.ArrowCancelled, HTTPStatus.CONFLICT),
+    (pa.ArrowInvalid, HTTPStatus.BAD_REQUEST),
+    (pa.ArrowKeyError, HTTPStatus.NOT_FOUND),
+    (pa.ArrowNotImplementedError, HTTPStatus.NOT_IMPLEMENTED),
+)
+_FAILURES = (LanceGatewayError, flight.FlightError, pa.ArrowException, OSError)
+T = TypeVar("T", bound=BaseModel)
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+
+class LoginBody(_Body):
+    """The body of /api/login."""
+
+    user: str | None = None
+    password: str | None = None
+    token: str | None = None
+
+
+class QueryBody(_Body):
+    """The body of /api/query."""
+
+    sql: str
+    max_rows: int | None = Field(default=None, ge=0)
+
+
+class PlanBody(_Body):
+    """The body of /api/plan."""
+
+    sql: str
+    analyze: bool = False
+
+
+class KillBody(_Body):
+    """The body of /api/statements/kill."""
+
+    query_id: str
+
+
+class Console:
+    """The pages and the API.
+
+    Args:
+        sessions: who asks.
+    """
+
+    def __init__(self, sessions: ConsoleSessions) -> None:
+        self._sessions = sessions
+
+    def list_routes(self) -> list[BaseRoute]:
+        """Return the paths, for the server of the HTTP port."""
+        return [
+            Route("/api/openapi.json", self._describe),
+            Route("/api/login", _answer(self._log_in), methods=["POST"]),
+            Route("/api/logout", _answer(self._log_out), methods=["POST"]),
+            Route("/api/session", _answer(self._show_session)),
+            Route("/api/query", _answer(self._query), methods=["POST"]),
+            Route("/api/plan", _answer(self._plan), methods=["POST"]),
+            Route("/api/tables", _answer(self._list_tables)),
+            Route("/api/statements", _answer(self._list_statements)),
+            Route("/api/statements/kill", _answer(self._kill), methods=["POST"]),
+            Route("/console", lambda _: RedirectResponse("/console/")),
+            Mount("/console", _Pages(directory=_STATIC, html=True)),
+        ]
+
+    async def _describe(self, request: Request) -> Response:  # noqa: ARG002 - every handler has one
+        return FileResponse(_STATIC / "openapi.json", headers=_HEADERS)
+
+    async def _log_in(self, request: Request) -> Response:
+        self._sessions.check_origin(request)
+        body = await _read(request, LoginBody)
+        cookie, session = await run_in_threadpool(self._sessions.log_in, body.user, body.password, body.token)
+        response = JSONResponse(_describe_session(session))
+        set_cookie(response, cookie, is_encrypted=request.url.scheme == "https")
+        return response
+
+    async def _log_out(self, request: Request) -> Response:
+        self._sessions.find(request)
+        self._sessions.log_out(request)
+        response = JSONResponse({})
+        response.delete_cookie(COOKIE, path="/")
+        return response
+
+    async def _show_session(self, request: Request) -> Response:
+        self._sessions.check_origin(request)
+        try:
+            return JSONResponse(_describe_session(self._sessions.find(request)))
+        except UnauthenticatedError:
+            return JSONResponse({"user": None, "needs_login": self._sessions.needs_login})
+
+    async def _query(self, request: Request) -> Response:
+        session = await run_in_threadpool(self._sessions.find, request)
+        chosen = FORMATS.get(request.headers.get("accept", "*/*").partition(";")[0].strip())
+        chosen = chosen or FORMATS[NDJSON]
+        body = await _read(request, QueryBody)
+        started = time.perf_counter()
+        result = await run_in_threadpool(session.connection.run, body.sql)
+        try:
+            answer = chosen.create(result.schema)
+        except pa.ArrowException:
+            result.cancel()
+            raise
+        stream = _stream(result, answer, body.max_rows, started)
+        return StreamingResponse(stream, media_type=chosen.media_type)
+
+    async def _plan(self, request: Request) -> Response:
+        session = await run_in_threadpool(self._sessions.find, request)
+        body = await _read(request, PlanBody)
+        explain = "EXPLAIN ANALYZE " if body.analyze else "EXPLAIN "
+        return JSONResponse({"plan": await run_in_threadpool(session.connection.fetch, explain + body.sql)})
+
+    async def _list_tables(self, request: Request) -> Response:
+        session = await run_in_threadpool(self._sessions.find, request)
+        return JSONResponse(await _fetch_all(session, _TABLES))
+
+    async def _list_statements(self, request: Request) -> Response:
+        session = await run_in_threadpool(self._sessions.find, request)
+        return JSONResponse(await _fetch_all(session, _STATEMENTS))
+
+    async def _kill(self, request: Request) -> Response:
+        session = await run_in_threadpool(self._sessions.find, request)
+        body = await _read(request, KillBody)
+        if "'" in body.query_id:
+            raise InvalidInputError(f"{body.query_id!r} is no id of a statement: see /api/statements")
+        rows = await run_in_threadpool(session.connection.fetch, f"KILL QUERY '{body.query_id}'")
+        return JSONResponse(rows[0])
+
+
+_TABLES = {
+    "tables": "SELECT * FROM system.tables ORDER BY table_schema, table_name",
+    "regions": "SELECT * FROM system.regions ORDER BY table_schema, table_name, region_id",
+    "generations": "SELECT table_schema, table_name, count(*) AS waiting, sum(rows) AS rows, "
+    "max(lag_seconds) AS lag_seconds FROM system.generations WHERE NOT merged "
+    "GROUP BY table_schema, table_name",
+    "columns": "SELECT table_schema, table_name, column_name, data_type, is_nullable "
+    "FROM information_schema.columns ORDER BY table_schema, table_name, ordinal_position",
+}
+_STATEMENTS = {
+    "under_way": "SELECT * FROM system.queries WHERE finished_at IS NULL ORDER BY created_at",
+    "slowest": "SELECT * FROM system.queries WHERE finished_at IS NOT NULL "
+    "ORDER BY duration_ms DESC LIMIT 20",
+    "latest": "SELECT * FROM system.queries WHERE finished_at IS NOT NULL ORDER BY finished_at DESC LIMIT 50",
+    "sessions": "SELECT * FROM system.sessions ORDER BY last_used_at DESC LIMIT 200",
+}
+
+
+class _Pages(StaticFiles):
+    """Files of the package, with the headers that pages need."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers.update(_HEADERS | {"cache-control": "no-cache"})
+        return response
+
+
+def _answer(
+    handle: Callable[[Request], Awaitable[Response]],
+) -> Callable[[Request], Awaitable[Response]]:
+    """Return a handler that answers failures with JSON and a fitting status."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            response = await handle(request)
+        except _FAILURES as error:
+            response = JSONResponse({"error": format_error(error)}, _find_status(error))
+        response.headers.update(_HEADERS)
+        return response
+
+    return answer
+
+
+def _find_status(error: Exception) -> HTTPStatus:
+    found = (status for kind, status in _STATUSES if isinstance(error, kind))
+    return next(found, HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+async def _read(request: Request, model: type[T]) -> T:
+    """Return the body of a request.
+
+    Raises:
+        InvalidInputError: it is too long, no JSON, or has other fields.
+    """
+    data = bytearray()
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > _MAX_BODY_BYTES:
+            raise InvalidInputError(f"the body has more than {_MAX_BODY_BYTES:,} bytes: send less")
+    try:
+        return model.model_validate_json(bytes(data))
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{'.'.join(map(str, each['loc'])) or 'the body'}: {each['msg']}" for each in error.errors()
+        )
+        raise InvalidInputError(f"the body of {request.url.path} is wrong: {problems}") from None
+
+
+async def _fetch_all(session: ConsoleSession, statements: dict[str, str]) -> dict[str, Any]:
+    return {name: await run_in_threadpool(session.connection.fetch, sql) for name, sql in statements.items()}
+
+
+def _describe_session(session: ConsoleSession) -> dict[str, object]:
+    return {"user": session.user, "csrf_token": session.csrf, "needs_login": session.token is not None}
+
+
+async def _stream(
+    result: Result, answer: Answer, max_rows: int | None, started: float
+) -> AsyncIterator[bytes]:
+    """Yield the rows of a result; stop its statement when nobody reads them any more."""
+    # A thread that waits for rows is left behind when the client goes: the cancellation ends its wait.
+    run = partial(anyio.to_thread.run_sync, abandon_on_cancel=True)
+    batches, rows, is_cut = iter(result), 0, False
+    try:
+        yield answer.begin()
+        while (batch := await run(next, batches, None)) is not None:
+            if max_rows is not None and rows + batch.num_rows > max_rows:
+                batch, is_cut = batch.slice(0, max_rows - rows), True
+            rows += batch.num_rows
+            chunks = answer.write(batch)
+            while (chunk := await run(next, chunks, None)) is not None:
+                yield chunk
+            if is_cut:
+                break
+        seconds = round(time.perf_counter() - started, 6)
+        yield answer.end(
+            {"done": True, "row_count": rows, "cut": is_cut, "affected": result.affected, "seconds": seconds}
+        )
+    except _FAILURES as error:
+        # The status is sent already. A format without room for words breaks off, which its readers notice.
+        failure = answer.fail(format_error(error))
+        if failure is None:
+            raise
+        yield failure
+    finally:
+        result.cancel()

@@ -1,0 +1,153 @@
+"""Who asks: sessions of browsers, known by a cookie, and scripts, known by their bearer token.
+
+A cookie says who asks and not who wrote the page that asks, so a request that changes something must also
+repeat a token that only pages of the gateway can read, and must not come from another site's page.
+"""
+
+import ipaddress
+import secrets
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from cachetools import TTLCache
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.auth.authenticator import Authenticator
+from gateway.auth.credentials import Basic, Bearer, UnauthenticatedError
+from gateway.auth.gateway_tokens import hash_token
+from gateway.observability.console.statements import Connection, OwnGateway
+from memwal.errors import InvalidInputError, PermissionDeniedError
+
+COOKIE = "lance_gateway_console"
+CSRF_HEADER = "x-csrf-token"
+_MAX_SESSIONS = 1_000
+_SESSION_SECONDS = 12 * 3600.0
+_SAFE_METHODS = frozenset({"GET", "HEAD"})
+_NOBODY = "anonymous"
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleSession:
+    """A user who logged in.
+
+    Attributes:
+        user: name.
+        csrf: what requests of the page repeat.
+        token: bearer token of the gateway; None where it asks for none.
+        connection: to the gateway, as this user.
+    """
+
+    user: str
+    csrf: str
+    token: str | None
+    connection: Connection
+
+
+class ConsoleSessions:
+    """The sessions of browsers; beyond a thousand, and after twelve hours, they end.
+
+    Args:
+        gateway: that they ask.
+        authenticator: knows users; None admits everybody, as the gateway itself does then.
+        host: address of the HTTP port.
+    """
+
+    def __init__(self, gateway: OwnGateway, authenticator: Authenticator | None, host: str) -> None:
+        self._gateway = gateway
+        self._authenticator = authenticator
+        self._host = host
+        self._lock = threading.Lock()
+        self._sessions: TTLCache[str, ConsoleSession] = TTLCache(_MAX_SESSIONS, _SESSION_SECONDS)
+
+    @property
+    def needs_login(self) -> bool:
+        """Whether users have to say who they are."""
+        return self._authenticator is not None
+
+    def log_in(self, user: str | None, password: str | None, token: str | None) -> tuple[str, ConsoleSession]:
+        """Return a new session, and the value of its cookie.
+
+        Raises:
+            InvalidInputError: neither a user with a password nor a token is given.
+            UnauthenticatedError: they are not valid.
+        """
+        name, bearer = _NOBODY, None
+        if self._authenticator is not None:
+            if user is not None and password is not None:
+                bearer = self._authenticator.login(Basic(user, password))
+            elif token is not None:
+                bearer = token
+            else:
+                raise InvalidInputError("log in with user and password, or with token")
+            name = self._authenticator.check(Bearer(bearer)).name
+        session = ConsoleSession(name, secrets.token_urlsafe(32), bearer, self._gateway.connect(bearer))
+        cookie = secrets.token_urlsafe(32)
+        with self._lock:
+            self._sessions[hash_token(cookie)] = session
+        return cookie, session
+
+    def log_out(self, request: Request) -> None:
+        """End the session of a request, if it has one."""
+        with self._lock:
+            session = self._sessions.pop(hash_token(request.cookies.get(COOKIE, "")), None)
+        if session is not None:
+            session.connection.close()
+
+    def check_origin(self, request: Request) -> None:
+        """Refuse what the page of another site asks for.
+
+        Raises:
+            PermissionDeniedError: it is refused.
+        """
+        host = request.headers.get("host", "")
+        if self._authenticator is None and not self._is_own(urlsplit(f"//{host}").hostname or ""):
+            # A name of another site that leads to this machine: its page would be of the same origin.
+            raise PermissionDeniedError(
+                f"the host {host!r} is not an address of this gateway, which asks for no login: open the "
+                "console by the address that the gateway listens on"
+            )
+        origin = request.headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != host:
+            raise PermissionDeniedError(f"a page of {origin!r} may not ask this gateway")
+
+    def _is_own(self, name: str) -> bool:
+        """Return whether a name can't be one that another site has bent to this machine."""
+        with suppress(ValueError):
+            return bool(ipaddress.ip_address(name))
+        return name in {"localhost", self._host}
+
+    def find(self, request: Request) -> ConsoleSession:
+        """Return the session of a request.
+
+        Raises:
+            UnauthenticatedError: it has none, or its login has ended.
+            PermissionDeniedError: it has one, but may come from a page of somebody else.
+        """
+        self.check_origin(request)
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and self._authenticator is not None:
+            name = self._authenticator.check(Bearer(token.strip())).name
+            return ConsoleSession(name, "", token.strip(), self._gateway.connect(token.strip()))
+        with self._lock:
+            session = self._sessions.get(hash_token(request.cookies.get(COOKIE, "")))
+        if session is None:
+            raise UnauthenticatedError("there is no session, or it has ended: log in with POST /api/login")
+        if self._authenticator is not None and session.token is not None:
+            # Asked here, so that a login that has ended does not count as a guess from this machine.
+            self._authenticator.check(Bearer(session.token))
+        given = request.headers.get(CSRF_HEADER, "")
+        if request.method not in _SAFE_METHODS and not secrets.compare_digest(
+            given.encode(), session.csrf.encode()
+        ):
+            raise PermissionDeniedError(
+                f"the header {CSRF_HEADER} is missing or wrong: send the csrf_token of the login"
+            )
+        return session
+
+
+def set_cookie(response: Response, value: str, *, is_encrypted: bool) -> None:
+    """Let the browser keep a session's cookie, out of the reach of scripts and of other sites."""
+    response.set_cookie(COOKIE, value, httponly=True, samesite="strict", secure=is_encrypted, path="/")

@@ -1,0 +1,105 @@
+"""Two gateways with a console: one for anybody on this machine, one with users and a policy."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import lance
+import pyarrow as pa
+import pytest
+from argon2 import PasswordHasher
+
+from gateway.auth.users import User, write_user
+from tests.support.ports import find_free_port
+from tests.support.servers import GatewayProcess
+from tests.support.tables import LsmTable, bucketed, key_field
+from tests.support.writer_process import WriterProcess
+
+PASSWORD = "correct horse"
+_POLICY = """
+[roles.reader]
+grants = [{ tables = ["orders"], rows = "id < 3" }]
+
+[roles.owner]
+grants = [{ tables = ["*"], write = true }]
+
+[users]
+rita = ["reader"]
+olga = ["owner"]
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A console."""
+
+    url: str
+    process: GatewayProcess
+    browsers: ExitStack
+
+    def browse(self) -> httpx.Client:
+        """A browser that keeps cookies; closed with the site."""
+        return self.browsers.enter_context(httpx.Client(base_url=self.url, timeout=60))
+
+    def log_in(self, user: str | None = None) -> httpx.Client:
+        """A browser whose page repeats the token of its session."""
+        browser = self.browse()
+        body: dict[str, Any] = {} if user is None else {"user": user, "password": PASSWORD}
+        answer = browser.post("/api/login", json=body)
+        assert answer.status_code == 200, answer.text
+        browser.headers["x-csrf-token"] = answer.json()["csrf_token"]
+        return browser
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, shared_writers: WriterProcess) -> Path:
+    """A table with rows in its base, in a generation and in the log, and one that readers may not see."""
+    folder = tmp_path_factory.mktemp("console")
+    lake = folder / "lake"
+    lake.mkdir()
+    schema = pa.schema(
+        [key_field("id", pa.int64()), ("note", pa.string()), ("vec", pa.list_(pa.float32(), 64))]
+    )
+    rows = [
+        {"id": number, "note": None if number == 1 else f"base {number}", "vec": [0.5] * 64}
+        for number in range(6)
+    ]
+    table = LsmTable.create(
+        lake,
+        "orders",
+        pa.Table.from_pylist(rows, schema=schema),
+        bucketed("id", 1, recorded=True),
+        shared_writers,
+    )
+    table.put([{**rows[2], "note": "in a generation"}])
+    table.close_writers()
+    table.put([{**rows[0], "note": "in the log"}])
+    lance.write_dataset(pa.table({"canary": [4711]}), lake / "secret.lance")
+    quick = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+    for name in ("rita", "olga"):
+        write_user(folder / "users.toml", User(name, quick.hash(PASSWORD)))
+    (folder / "policy.toml").write_text(_POLICY)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def guarded(folder: Path) -> Iterator[Site]:
+    files = [f"auth.{name}_file={folder / name}.toml" for name in ("users", "policy")]
+    yield from _serve(folder, *[part for one in files for part in ("--set", one)])
+
+
+@pytest.fixture(scope="module")
+def site(folder: Path) -> Iterator[Site]:
+    yield from _serve(folder)
+
+
+def _serve(folder: Path, *options: str) -> Iterator[Site]:
+    port = find_free_port()
+    with (
+        GatewayProcess(folder / "lake", "--http-port", str(port), *options) as process,
+        ExitStack() as browsers,
+    ):
+        yield Site(f"http://127.0.0.1:{port}", process, browsers)

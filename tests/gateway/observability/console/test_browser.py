@@ -1,0 +1,209 @@
+"""The pages, in Debian's Chromium.
+
+Set CONSOLE_SCREENSHOTS to a directory to keep pictures of what is shown.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from selenium import webdriver
+from selenium.common import exceptions
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.ui import WebDriverWait
+
+from tests.gateway.observability.console.conftest import PASSWORD, Site
+
+_CHROMIUM, _DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        _CHROMIUM is None or _DRIVER is None,
+        reason="the pages are not tested: install the packages chromium and chromium-driver",
+    ),
+]
+_OPTIONS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--window-size=1280,800",
+)
+_SECONDS = 20
+
+
+class Page:
+    """What a user does and sees."""
+
+    def __init__(self, driver: webdriver.Chrome) -> None:
+        self.driver = driver
+
+    def find(self, selector: str) -> WebElement:
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def text(self, selector: str) -> str:
+        return self.find(selector).text
+
+    def wait(self, condition: Callable[[], object]) -> None:
+        waiting = WebDriverWait(
+            self.driver, _SECONDS, 0.05, ignored_exceptions=[exceptions.StaleElementReferenceException]
+        )
+        try:
+            waiting.until(lambda _: condition())
+        except exceptions.TimeoutException:
+            shown = f"{self.text('body')}\n{self.driver.get_log('browser')}"
+            raise AssertionError(f"it did not come; the page shows {shown}") from None
+
+    def click(self, selector: str) -> None:
+        """Click what may be drawn anew at any time."""
+        self.wait(lambda: self.find(selector).click() is None)
+
+    def run(self, sql: str) -> None:
+        """Write a statement in the editor, and run it as a keyboard does."""
+        content = self.find(".cm-content")
+        content.send_keys(Keys.CONTROL, "a")
+        content.send_keys(Keys.DELETE)
+        content.send_keys(sql, Keys.ESCAPE)
+        content.send_keys(Keys.CONTROL, Keys.ENTER)
+
+    def keep(self, name: str) -> None:
+        folder = os.environ.get("CONSOLE_SCREENSHOTS")
+        if folder:
+            self.driver.save_screenshot(str(Path(folder) / f"{name}.png"))
+
+    def list_complaints(self) -> list[str]:
+        """What the browser's console says, but for answers that say that something failed."""
+        messages = [entry["message"] for entry in self.driver.get_log("browser")]
+        return [message for message in messages if "Failed to load resource" not in message]
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[webdriver.Chrome]:
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(_CHROMIUM)
+    for option in _OPTIONS:
+        options.add_argument(option)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options, webdriver.ChromeService(str(_DRIVER)))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def page(driver: webdriver.Chrome, site: Site) -> Page:
+    driver.get("about:blank")
+    driver.get(f"{site.url}/console/")
+    page = Page(driver)
+    page.wait(lambda: page.find("#query").is_displayed())
+    return page
+
+
+def test_rows_are_shown_with_types_nulls_and_short_vectors(page: Page) -> None:
+    page.run("SELECT * FROM orders ORDER BY id")
+    page.wait(lambda: page.text("#status").startswith("6 rows in"))
+    first = page.find("#result .row").rect
+    head = page.find("#result .head").rect
+    assert first["y"] >= head["y"] + head["height"]
+    grid = page.text("#result")
+    for shown in ("int64", "in the log", "in a generation", "NULL", "... 60 more"):
+        assert shown in grid
+    page.keep("query")
+    assert page.list_complaints() == []
+
+
+def test_a_million_rows_scroll(page: Page) -> None:
+    page.run("SELECT value AS n FROM range(1200000)")
+    page.wait(lambda: page.text("#status").startswith("1,000,000 rows, and there are more"))
+    assert len(page.driver.find_elements(By.CSS_SELECTOR, "#result .row")) < 100
+    page.driver.execute_script(
+        "const grid = document.getElementById('result'); grid.scrollTop = grid.scrollHeight"
+    )
+    page.wait(
+        lambda: page.driver.find_elements(By.CSS_SELECTOR, "#result .row")[-1].text.startswith("1000000")
+    )
+
+
+def test_escape_cancels(page: Page, site: Site) -> None:
+    page.run("SELECT count(*) AS forever FROM range(10000000000) a CROSS JOIN range(100000) b")
+    watcher = site.log_in()
+    page.wait(
+        lambda: any(
+            "forever" in each["statement"] for each in watcher.get("/api/statements").json()["under_way"]
+        )
+    )
+    page.find(".cm-content").send_keys(Keys.ESCAPE)
+    page.wait(lambda: page.text("#status").startswith("cancelled"))
+    page.wait(
+        lambda: any(
+            "forever" in each["statement"] and each["state"] == "cancelled"
+            for each in watcher.get("/api/statements").json()["latest"]
+        )
+    )
+
+
+def test_errors_are_told(page: Page) -> None:
+    page.run("SELECT * FROM nowhere")
+    page.wait(lambda: "nowhere" in page.text("#status.error"))
+
+
+def test_links_carry_the_text_in_the_fragment(page: Page, site: Site) -> None:
+    page.driver.get(f"{site.url}/console/#query=SELECT%20'%3Cimg%20src%3Dx%3E'%20AS%20shared")
+    page.wait(lambda: "shared" in page.text(".cm-content"))
+    page.find("#run").click()
+    page.wait(lambda: "<img src=x>" in page.text("#result"))
+
+
+def test_tables_tell_how_fresh_they_are(page: Page) -> None:
+    page.find("[data-page=tables]").click()
+    page.wait(lambda: "orders" in page.text("#tables-list"))
+    page.wait(lambda: page.text("td.stale") == "2")
+    page.click("#tables-list button")
+    page.wait(lambda: "Regions" in page.text("#table-detail"))
+    page.keep("tables")
+    assert page.list_complaints() == []
+
+
+def test_now_shows_statements_and_kills_them(page: Page) -> None:
+    page.run("SELECT count(*) AS killed_soon FROM range(10000000000) a CROSS JOIN range(100000) b")
+    page.find("[data-page=now]").click()
+    page.wait(lambda: "killed_soon" in page.text("#now-under_way"))
+    page.keep("now")
+    page.click("#now-under_way button")
+    page.wait(lambda: "killed_soon" not in page.text("#now-under_way"))
+    page.find("[data-page=query]").click()
+    page.wait(lambda: "killed" in page.text("#status"))
+
+
+def test_a_phone_shows_a_plan_without_scrolling_sideways(page: Page) -> None:
+    page.driver.set_window_size(500, 800)
+    page.run("SELECT * FROM orders")
+    page.find("#explain").click()
+    page.wait(lambda: "Exec" in page.text("#plan"))
+    wide = "return document.documentElement.scrollWidth > document.documentElement.clientWidth"
+    assert not page.driver.execute_script(wide)
+    page.keep("phone")
+    page.driver.set_window_size(1280, 800)
+
+
+def test_users_log_in_and_out(driver: webdriver.Chrome, guarded: Site) -> None:
+    driver.get(f"{guarded.url}/console/")
+    page = Page(driver)
+    page.wait(lambda: page.find("#login").is_displayed())
+    for password, expected in (("a guess", "wrong"), (PASSWORD, "")):
+        page.find("[name=user]").clear()
+        page.find("[name=user]").send_keys("rita")
+        page.find("[name=password]").clear()
+        page.find("[name=password]").send_keys(password, Keys.ENTER)
+        page.wait(lambda: page.text("#user") == "rita" if not expected else page.text("#login .error"))  # noqa: B023
+    page.run("SELECT count(*) FROM orders")
+    page.wait(lambda: page.text("#status").startswith("1 rows in"))
+    page.find("#logout").click()
+    page.wait(lambda: page.find("#login").is_displayed())
