@@ -1,0 +1,1 @@
+"""Functions, casts and conditions that DataFusion knows by another name, or lacks."""
