@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from planner.sql.standard.expressions.results import find_cast_operand, is_result
 from planner.bridge.parameter_types import sql_type
+from planner.sql.standard.spellings.results import find_cast_operand, is_result
 from planner.sql.tokens import QUOTED, STRING, Edit, SqlText, apply_edits, quote, tokenize
 from planner.system.catalogs.functions import CATALOG_FUNCTIONS, FUNCTION_NAMES, CatalogFunction
 from planner.system.catalogs.pg_catalog import ALWAYS_EMPTY

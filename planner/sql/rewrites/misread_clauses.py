@@ -106,7 +106,7 @@ def _is_unnested_column(words: _Words, i: int) -> bool:
 
 
 def _is_pivot(words: _Words, i: int) -> bool:
-    is_statement = i == 0 or words[i - 1] == "(" and words[i + 2] in {"ON", ".", "USING"}
+    is_statement = i == 0 or (words[i - 1] == "(" and words[i + 2] in {"ON", ".", "USING"})
     return is_statement or (words[i + 1] in {"(", "INCLUDE", "EXCLUDE"} and words[i - 1] not in _BEFORE_NAMES)
 
 

@@ -18,10 +18,6 @@ from planner.sql.standard.aggregates.counted_rows import count_distinct_rows
 from planner.sql.standard.aggregates.filters import decide_filters
 from planner.sql.standard.aggregates.orders import move_aggregate_orders
 from planner.sql.standard.column_lists import move_column_lists
-from planner.sql.standard.expressions.ranges import order_bounds
-from planner.sql.standard.expressions.refusals import REFUSED, refuse_functions
-from planner.sql.standard.expressions.synonyms import SYNONYMS, write_synonyms
-from planner.sql.standard.expressions.uuids import cast_to_uuids
 from planner.sql.standard.instants.formats import FORMATTED, translate_formats
 from planner.sql.standard.instants.fractions import name_units
 from planner.sql.standard.instants.late_instants import name_late_units
@@ -33,6 +29,11 @@ from planner.sql.standard.orders.named_windows import expand_windows
 from planner.sql.standard.orders.ties import keep_ties
 from planner.sql.standard.repeated_keys import leave_out_repeated_keys
 from planner.sql.standard.row_values import compare_fields, list_members
+from planner.sql.standard.spellings.joins import HALVES, name_columns, name_sides
+from planner.sql.standard.spellings.ranges import order_bounds
+from planner.sql.standard.spellings.refusals import REFUSED, refuse_functions
+from planner.sql.standard.spellings.synonyms import SYNONYMS, write_synonyms
+from planner.sql.standard.spellings.uuids import cast_to_uuids
 from planner.sql.tokens import QUOTED, Edit, SqlText, apply_edits, number_parameters, tokenize
 
 
@@ -53,6 +54,8 @@ FORMS: Final = (
     Form(frozenset(REFUSED), refuse_functions),
     Form(SYNONYMS, write_synonyms),
     Form(FORMATTED, translate_formats),
+    Form(HALVES, name_sides),
+    Form(frozenset({"FROM"}), name_columns),
     Form(LOCAL, tell_local_times),
     Form(frozenset({"UUID"}), cast_to_uuids),
     Form(frozenset({"SYMMETRIC", "ASYMMETRIC"}), order_bounds),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.sql.standard.expressions.calls import find_calls
+from planner.sql.standard.spellings.calls import find_calls
 from planner.sql.tokens import Edit, SqlText
 
 
@@ -25,6 +25,4 @@ def count_distinct_rows(text: SqlText) -> Iterator[Edit]:
             continue  # a syntax error, which DataFusion tells
         known = [part for value in values for part in (" AND (", value, ") IS NOT NULL")]
         row = [part for value in values for part in (", ", value)]
-        yield call.write(
-            "count(DISTINCT CASE WHEN (", *known[1:], " THEN struct(", *row[1:], ") END)"
-        )
+        yield call.write("count(DISTINCT CASE WHEN (", *known[1:], " THEN struct(", *row[1:], ") END)")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from planner.sql.standard.expressions.calls import Call, find_calls
+from planner.sql.standard.spellings.calls import Call, find_calls
 from planner.sql.tokens import STRING, Edit, SqlText
 
 _WRITES: Final = frozenset({"TO_CHAR"})
@@ -62,7 +62,7 @@ _PATTERN: Final = re.compile(
     + r")|(?P<plain>.)",
     re.DOTALL,
 )
-_OF_NUMBERS: Final = re.compile(r"[09]")
+_OF_NUMBERS: Final = re.compile(r"(?=.*[09])(?:FM|MI|PR|SG|PL|TH|EEEE|[09.,DGLSVB$ -])+", re.IGNORECASE)
 _LETTER: Final = re.compile(r"[A-Za-z]")
 
 
@@ -98,7 +98,13 @@ def translate_formats(text: SqlText) -> Iterator[Edit]:
         if len(call.arguments) != 2:
             continue
         written = _literal(text, call.arguments[1])
-        if written is None or "%" in written or not (_LETTER.search(written) or _OF_NUMBERS.search(written)):
+        if written is None or "%" in written:
+            continue
+        if call.name.upper() in _WRITES and _OF_NUMBERS.fullmatch(written):
+            raise call.refuse(
+                "to_char() of numbers is not offered: use CAST(.. AS VARCHAR), round() and lpad()"
+            )
+        if not _LETTER.search(written):
             continue
         if call.name.upper() in _JAVA:
             raise call.refuse(
@@ -124,7 +130,9 @@ def _rename(call: Call) -> Edit:
         value, pattern = pattern, value
     written = _literal(call.text, pattern)
     # DataFusion's %f has nine digits.
-    shown: str | range = pattern if written is None else _quote(re.sub(r"(?<!%)((?:%%)*)%f", r"\1%6f", written))
+    shown: str | range = (
+        pattern if written is None else _quote(re.sub(r"(?<!%)((?:%%)*)%f", r"\1%6f", written))
+    )
     return call.write("to_char(", value, ", ", shown, ")")
 
 
@@ -159,8 +167,6 @@ def _read(call: Call, written: str) -> Iterator[_Part]:
         elif groups["name"]:
             shown, function = _NAMES[groups["name"]]
             yield _Part(shown, function, 0 if groups["fill"] or shown not in _PADDED else _WIDTH)
-        elif _OF_NUMBERS.match(found[0]) and call.name.upper() in _WRITES:
-            raise call.refuse("to_char() of numbers is not offered: use CAST(.. AS VARCHAR), round() and lpad()")
         else:
             yield _Part((groups["text"] or f'"{found[0]}"')[1:-1])
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from planner.sql.standard.expressions.results import is_result
+from planner.sql.standard.spellings.results import is_result
 from planner.sql.tokens import Edit, SqlText, quote
 
 _TYPES: Final[Mapping[str, str]] = MappingProxyType({"LOCALTIMESTAMP": "TIMESTAMP", "LOCALTIME": "TIME"})

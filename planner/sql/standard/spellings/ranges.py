@@ -15,7 +15,22 @@ from planner.sql.tokens import Copy, Edit, Piece, SqlText
 _ENDS: Final = frozenset(
     {"", ")", "]", "}", ",", ";", "AND", "OR", "AS", "FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY"}
     | {"ORDER", "LIMIT", "OFFSET", "FETCH", "UNION", "EXCEPT", "INTERSECT", "MINUS", "LEFT", "RIGHT", "JOIN"}
-    | {"INNER", "FULL", "CROSS", "NATURAL", "ON", "THEN", "WHEN", "ELSE", "END", "IS", "=", "<>", "!=", "RETURNING"}
+    | {
+        "INNER",
+        "FULL",
+        "CROSS",
+        "NATURAL",
+        "ON",
+        "THEN",
+        "WHEN",
+        "ELSE",
+        "END",
+        "IS",
+        "=",
+        "<>",
+        "!=",
+        "RETURNING",
+    }
 )
 """Words behind a bound."""
 _OPENERS: Final = frozenset({"(", "[", "{", "CASE"})

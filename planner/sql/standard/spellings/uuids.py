@@ -14,8 +14,8 @@ from typing import Final
 from uuid import UUID
 
 from memwal.rules import UUID_PATTERN
-from planner.sql.standard.expressions.results import find_cast_operand, is_result
 from planner.sql.standard.query_bodies import find_column
+from planner.sql.standard.spellings.results import find_cast_operand, is_result
 from planner.sql.tokens import STRING, Copy, Edit, Piece, SqlText, quote
 
 _FORM: Final = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"

@@ -7,12 +7,26 @@ from dataclasses import dataclass
 from typing import Final
 
 from memwal.errors import InvalidInputError, UnsupportedError
-from planner.sql.standard.expressions.results import is_result
 from planner.sql.standard.query_bodies import split
+from planner.sql.standard.spellings.results import is_result
 from planner.sql.tokens import Copy, Edit, Piece, SqlText, at_position, quote
 
 _NO_CALLS: Final = frozenset(
-    {".", "WITH", "RECURSIVE", "AS", "FROM", "JOIN", "INTO", "UPDATE", "TABLE", "VIEW", "INDEX"}
+    {
+        ".",
+        "WITH",
+        "RECURSIVE",
+        "AS",
+        "FROM",
+        "JOIN",
+        "INTO",
+        "UPDATE",
+        "TABLE",
+        "VIEW",
+        "INDEX",
+        "FETCH",
+        "NULLS",
+    }
 )
 """Words before the name of a table with columns behind it, or of a function in a schema."""
 
@@ -63,7 +77,7 @@ class Call:
     def refuse_count(self, offered: str) -> InvalidInputError:
         """Return an error about the number of arguments."""
         return self.text.error(
-            self.at, f"{self.name}() takes {offered}, and {len(self.arguments)} arguments stand"
+            self.at, f"{self.name}() has {len(self.arguments)} arguments here, and takes {offered}; it stands"
         )
 
 

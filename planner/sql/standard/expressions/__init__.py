@@ -1,1 +1,0 @@
-"""Functions, casts and conditions that DataFusion knows by another name, or lacks."""
