@@ -152,7 +152,7 @@ MISREAD: Mapping[str, tuple[Callable[[_Words, int], bool], str]] = MappingProxyT
         ),
         "IN": (
             lambda words, i: words[i - 2] == "FOR" and words[i + 1] != "(",
-            "List comprehensions are not offered: use SELECT array_agg(x * 2) FROM (SELECT unnest(l) AS x FROM t)",
+            "List comprehensions are not offered: unnest the list in a subquery, and use array_agg()",
         ),
         "INSERT": _NESTED_WRITE,
         "MERGE": _NESTED_WRITE,

@@ -1,4 +1,4 @@
-"""Translates the formats of PostgreSQL in calls that format and read instants, which DataFusion prints as text.
+"""Translates the formats of PostgreSQL in calls that write and read instants; DataFusion takes them for text.
 
     to_char(at, 'YYYY-MM-DD HH24:MI')
 ->  to_char(at, '%Y-%m-%d %H:%M')
@@ -26,9 +26,9 @@ _STRFTIME: Final = frozenset({"STRFTIME"})
 FORMATTED: Final = _WRITES | _READS | _JAVA | _STRFTIME
 _NUMBERS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "HH24": "%H", "HH12": "%I", "HH": "%I", "MI": "%M", "SS": "%S", "MS": "%3f", "US": "%6f", "FF3": "%3f",
-        "FF6": "%6f", "YYYY": "%Y", "YY": "%y", "MM": "%m", "DDD": "%j", "DD": "%d", "IYYY": "%G", "IY": "%g",
-        "IW": "%V", "ID": "%u", "Q": "%q",
+        "HH24": "%H", "HH12": "%I", "HH": "%I", "MI": "%M", "SS": "%S", "MS": "%3f", "US": "%6f",
+        "FF3": "%3f", "FF6": "%6f", "YYYY": "%Y", "YY": "%y", "MM": "%m", "DDD": "%j", "DD": "%d",
+        "IYYY": "%G", "IY": "%g", "IW": "%V", "ID": "%u", "Q": "%q",
     }
 )  # fmt: skip
 """Pattern of PostgreSQL, in any case -> that of DataFusion."""
@@ -47,8 +47,8 @@ _WIDTH: Final = 9
 """Characters to which PostgreSQL fills names of months and days."""
 _UNKNOWN: Final = (
     "SSSSS", "SSSS", "Y,YYY", "YYY", "Y", "A.M.", "P.M.", "a.m.", "p.m.", "IYY", "I", "IDDD", "D", "WW", "W",
-    "CC", "J", "RM", "rm", "TZH", "TZM", "TZ", "tz", "OF", "BC", "AD", "B.C.", "A.D.", "FF1", "FF2", "FF4", "FF5",
-    "FX", "TM", "TH", "th", "SP",
+    "CC", "J", "RM", "rm", "TZH", "TZM", "TZ", "tz", "OF", "BC", "AD", "B.C.", "A.D.", "FF1", "FF2", "FF4",
+    "FF5", "FX", "TM", "TH", "th", "SP",
 )  # fmt: skip
 _PATTERN: Final = re.compile(
     r'(?P<text>"[^"]*")|(?P<fill>FM)?(?P<name>'
@@ -158,8 +158,9 @@ def _read(call: Call, written: str) -> Iterator[_Part]:
         unknown = groups["unknown"] or groups["other"]
         if unknown:
             raise call.refuse(
-                f"The pattern {unknown} in the format {written!r} is not offered: there are YYYY, MM, DD, HH24, "
-                "MI, SS, MS, US, Month, Mon, Day, Dy, AM and Q, text in \"..\", and formats with %, as in '%Y'"
+                f"The pattern {unknown} in the format {written!r} is not offered: there are YYYY, MM, DD, "
+                'HH24, MI, SS, MS, US, Month, Mon, Day, Dy, AM and Q, text in "..", and formats with %, '
+                "as in '%Y'"
             )
         if groups["number"]:
             shown = _NUMBERS[groups["number"].upper()]

@@ -30,7 +30,7 @@ def leave_out_exclusions(text: SqlText) -> Iterator[Edit]:
             yield Edit.replace(text.start(i), text.end(i + 2), "")
         elif words[i + 1] in _EXCLUDED:
             message = (
-                "EXCLUDE in a window frame is not offered: subtract the row's own value, as in sum(n) OVER (..) - n, "
-                "or use two frames, before and behind the row; it stands"
+                "EXCLUDE in a window frame is not offered: subtract the row's own value, as in "
+                "sum(n) OVER (..) - n, or use two frames, before and behind the row; it stands"
             )
             raise UnsupportedError(at_position(text.sql, text.start(i), message))

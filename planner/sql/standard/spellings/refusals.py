@@ -22,14 +22,17 @@ REFUSED: Final[Mapping[str, str]] = MappingProxyType(
         "ANY_VALUE": "any_value() is not offered: use min(v), or first_value(v ORDER BY ..)",
         "PERCENTILE_DISC": "percentile_disc() is not offered: use percentile_cont(), or rank the rows",
         "REGEXP_MATCHES": (
-            "regexp_matches() is not offered: regexp_like() tells whether there is a match, and regexp_match() its groups"
+            "regexp_matches() is not offered: regexp_like() tells whether there is a match, and "
+            "regexp_match() its groups"
         ),
         "REGEXP_EXTRACT_ALL": "regexp_extract_all() is not offered: regexp_match() gives the first match",
         "REGEXP_SPLIT_TO_ARRAY": "regexp_split_to_array() is not offered: string_to_array() splits by a text",
         "LEN": "len() is not offered: use length() of texts, and cardinality() of lists",
         "DAYOFWEEK": "dayofweek() differs between databases: use date_part('dow', d), where Sunday is 0",
         "WEEKDAY": "weekday() differs between databases: use date_part('isodow', d)",
-        "TIME_BUCKET": "time_bucket() is not offered: use date_bin(INTERVAL '15 minutes', at, TIMESTAMP '2000-01-01')",
+        "TIME_BUCKET": (
+            "time_bucket() is not offered: use date_bin(INTERVAL '15 minutes', at, TIMESTAMP '2000-01-01')"
+        ),
         "DATEADD": "dateadd() is not offered: add an interval, as in d + INTERVAL '1 day'",
         "STRUCT_PACK": "struct_pack() is not offered: use named_struct('a', 1, 'b', 2), or {'a': 1, 'b': 2}",
         "TYPEOF": f"typeof() is not offered: {_TYPE}",
