@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
+from planner.tables.state.catalog import View
 from tests.support.judged import Judged, open_judged
 from tests.support.results import rows_of
 
@@ -124,7 +125,7 @@ def test_parameters_are_copied_with_their_numbers(judged: Judged) -> None:
 
 def test_views_are_written_so_too(judged: Judged) -> None:
     select = "SELECT to_char(ts, 'YYYY') AS y, count(*) AS c FROM t WHERE sign(n) = 1 GROUP BY 1 ORDER BY ALL"
-    assert judged.engine.catalog.write_view("spelled", select, replaces=False)
+    assert judged.engine.catalog.write_view("spelled", View(select), replaces=False)
     found = rows_of(judged.engine.execute("SELECT y, if(c > 0, 'some', 'none') FROM spelled").read_all())
     assert sorted(found) == [("1999", "some"), ("2024", "some")]
 
