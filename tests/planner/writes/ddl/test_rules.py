@@ -497,7 +497,8 @@ def test_they_and_writes_take_functions_of_other_databases(sql: Sql) -> None:
         "CHECK (n BETWEEN SYMMETRIC 10 AND -10))"
     )
     sql(
-        f"INSERT INTO t VALUES (1, '{first.upper()}'::uuid, to_char(DATE '2024-02-29', 'YYYY'), if(false, 5, 6))"
+        "INSERT INTO t VALUES "
+        f"(1, '{first.upper()}'::uuid, to_char(DATE '2024-01-01', 'YYYY'), if(1 > 2, 5, 6))"
     )
     sql(f"INSERT INTO t (id, n) SELECT 2, count(DISTINCT id, n) FROM t WHERE u = '{first.upper()}'::uuid")
     sql(f"UPDATE t SET n = mod(n, 4), u = CAST('{second}' AS UUID) WHERE sign(n) = 1 AND id = 1")
