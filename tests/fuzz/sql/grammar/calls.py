@@ -94,6 +94,8 @@ SCALAR_CALLS: Mapping[Family, tuple[Call, ...]] = {
         call(INTEGER, "least({}, {})", INTEGER, INTEGER, widened=True),
         call(INTEGER, "CASE WHEN {} THEN {} ELSE {} END", TRUTH, INTEGER, INTEGER, widened=True),
         call(INTEGER, "CASE WHEN {} THEN {} END", TRUTH, INTEGER, widened=True),
+        call(INTEGER, "if({}, {}, {})", TRUTH, INTEGER, INTEGER, widened=True),
+        call(INTEGER, "mod({}, 7)", INTEGER, widened=True),
         call(INTEGER, "CASE {} WHEN {} THEN {} ELSE {} END", TEXT, TEXT, INTEGER, INTEGER, widened=True),
         call(INTEGER, "CAST({} AS BIGINT)", INTEGER),
         call(INTEGER, "CAST({} AS BIGINT)", TRUTH),
@@ -104,6 +106,8 @@ SCALAR_CALLS: Mapping[Family, tuple[Call, ...]] = {
         call(INTEGER, "EXTRACT(MONTH FROM {})", MOMENT),
         call(INTEGER, "EXTRACT(DAY FROM {})", DATE),
         call(INTEGER, "EXTRACT(HOUR FROM {})", MOMENT),
+        call(INTEGER, "year({})", DATE),
+        call(INTEGER, "date_diff('month', {}, {})", DATE, DATE),
         call(INTEGER, "TRY_CAST({} AS BIGINT)", TEXT, duck=_UNKNOWN),
     ),
     FLOAT: (
@@ -149,6 +153,8 @@ SCALAR_CALLS: Mapping[Family, tuple[Call, ...]] = {
         call(TEXT, "CAST({} AS VARCHAR)", TRUTH),
         call(TEXT, "CAST({} AS VARCHAR)", FLOAT, duck=_UNKNOWN),
         call(TEXT, "regexp_replace({}, '[ab]', 'z')", TEXT),
+        call(TEXT, "regexp_extract({}, '[ab]+')", TEXT),
+        call(TEXT, "to_char({}, 'YYYY-FMMonth')", DATE, duck="strftime({}, '%Y-%B')"),
         call(TEXT, "encode({}, 'hex')", BYTES, duck="lower(hex({}))"),
     ),
     TRUTH: (
@@ -180,6 +186,7 @@ SCALAR_CALLS: Mapping[Family, tuple[Call, ...]] = {
         call(TRUTH, "({} IS NOT DISTINCT FROM {})", TEXT, TEXT),
         call(TRUTH, "({} BETWEEN {} AND {})", INTEGER, INTEGER, INTEGER),
         call(TRUTH, "({} NOT BETWEEN {} AND {})", DATE, DATE, DATE),
+        call(TRUTH, "({} BETWEEN SYMMETRIC {} AND {})", INTEGER, INTEGER, INTEGER, duck=_UNKNOWN),
         # A constant comes first: what begins with a scalar subquery is no list for DataFusion's parser.
         call(TRUTH, "({} IN (7, {}, {}, {}))", INTEGER, INTEGER, INTEGER, INTEGER),
         call(TRUTH, "({} IN (NULL, {}))", INTEGER, INTEGER),
