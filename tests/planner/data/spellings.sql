@@ -61,7 +61,7 @@ SELECT localtimestamp IS NULL OR localtime IS NULL OR localtimestamp(3) IS NULL 
 -> SELECT false;
 SELECT a.id FROM t AS a SEMI JOIN t AS o ON a.id = o.n;
 SELECT a.id FROM t AS a ANTI JOIN t AS o ON a.id = o.n;
-SELECT id FROM t WHERE id IS DISTINCT FROM mod(id, 3) AND extract(year FROM last_day(d)) = year(d);
+SELECT id FROM t WHERE (id IS DISTINCT FROM mod(id, 3)) AND extract(year FROM last_day(d)) = year(d);
 FROM t WHERE n > 0;
 WITH mode(x) AS (SELECT 1), age AS (SELECT 2 AS if) SELECT x, age.if FROM mode, age;
 -> SELECT 1, 2;

@@ -12,21 +12,7 @@ from planner.sql.standard.spellings.results import is_result
 from planner.sql.tokens import Copy, Edit, Piece, SqlText, at_position, quote
 
 _NO_CALLS: Final = frozenset(
-    {
-        ".",
-        "WITH",
-        "RECURSIVE",
-        "AS",
-        "FROM",
-        "JOIN",
-        "INTO",
-        "UPDATE",
-        "TABLE",
-        "VIEW",
-        "INDEX",
-        "FETCH",
-        "NULLS",
-    }
+    {".", "WITH", "RECURSIVE", "AS", "INTO", "UPDATE", "TABLE", "VIEW", "INDEX", "FETCH", "NULLS"}
 )
 """Words before the name of a table with columns behind it, or of a function in a schema."""
 
