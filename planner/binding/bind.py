@@ -445,5 +445,6 @@ def _classify_statement(text: SqlText) -> tuple[StatementKind, int | None]:
         return StatementKind.SHOW, None
     if _NO_QUERIES.fullmatch(word):
         raise UnsupportedError(f"{word} is no query, and a query is expected here: SELECT, WITH or VALUES")
+    refuse_misread(text)
     shown = " ".join(token.text for token in text.tokens[: 2 if word == "SHOW" else 1])
     raise UnsupportedError(f"The statement {shown!r} is not offered; {_OFFERED}")

@@ -213,6 +213,8 @@ def _tokenize(sql: str) -> SqlText:
         token.text = token.text.replace(_PARAMETER, "$")
         kind = token.token_type
         if kind is TokenType.VAR:
+            if token.text.startswith("_") and index and words[-1] == _NUMBER:
+                _refuse_underscore(sql, tokens[index - 1], token)
             words.append(token.text.upper())
             names[index] = fold(token.text)
         elif kind is TokenType.SEMICOLON:
@@ -234,6 +236,13 @@ def _tokenize(sql: str) -> SqlText:
         raise InvalidInputError("The statement is empty; send one statement")
     words.append("")
     return SqlText(sql, tuple(tokens), tuple(words), names)
+
+
+def _refuse_underscore(sql: str, number: Token, rest: Token) -> None:
+    """Refuse 1_000, which DataFusion takes for 1 AS _000."""
+    if number.end + 1 == rest.start:
+        message = "Digits of numbers are written without _ between them; it stands"
+        raise InvalidInputError(at_position(sql, rest.start, message))
 
 
 def _refuse_prefix(sql: str, prefix: Token, token: Token) -> None:

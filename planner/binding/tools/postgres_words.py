@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from planner.binding.tools.results import is_result
 from planner.bridge.parameter_types import sql_type
+from planner.sql.standard.spellings.results import find_cast_operand, is_result
 from planner.sql.tokens import QUOTED, STRING, Edit, SqlText, apply_edits, quote, tokenize
 from planner.system.catalogs.functions import CATALOG_FUNCTIONS, FUNCTION_NAMES, CatalogFunction
 from planner.system.catalogs.pg_catalog import ALWAYS_EMPTY
@@ -190,7 +190,7 @@ def _rewrite_casts(text: SqlText) -> Iterator[Edit]:
         if word == "::" and i and words[i + 1]:
             last, kind = _read_type(text, i + 1)
             if kind in _NAMED:
-                first = _find_operand(text, i)
+                first = find_cast_operand(text, i)
                 function = _choose(kind, text, first, i)
                 yield from Edit.wrap(text.start(first), text.end(i - 1), f"{function}(", ")")
                 is_column = text.is_name(i - 1) and words[i - 2] != "::"
@@ -237,32 +237,6 @@ def _choose(kind: str, text: SqlText, first: int, behind: int) -> str:
     is_name = is_name or "PG_GET_SERIAL_SEQUENCE" in operand or "QUOTE_IDENT" in operand
     function = CATALOG_FUNCTIONS[_NAMED[kind][0 if is_name else 1], 1]
     return function.name
-
-
-def _find_operand(text: SqlText, i: int) -> int:
-    """Return the first token of the operand that ends before a token."""
-    words = text.words
-    j = i - 1
-    while j > 0 and words[j] in {")", "]"}:
-        j = _find_opening(text, j)
-        if j > 0 and (words[j] == "[" or text.is_name(j - 1)):
-            j -= 1
-        else:
-            break
-    if j > 0 and words[j] == "0" and words[j - 1] == "$":
-        j -= 1
-    while j > 1 and words[j - 1] == "." and text.is_name(j - 2):
-        j -= 2
-    return _find_operand(text, j - 1) if j > 1 and words[j - 1] == "::" else j
-
-
-def _find_opening(text: SqlText, i: int) -> int:
-    depth = 0
-    for j in range(i, -1, -1):
-        depth += (text.words[j] in {")", "]"}) - (text.words[j] in {"(", "["})
-        if depth == 0:
-            return j
-    return i
 
 
 def _rewrite_clauses(text: SqlText) -> Iterator[Edit]:

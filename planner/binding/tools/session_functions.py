@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Final
 
-from planner.binding.tools.results import is_result
+from planner.sql.standard.spellings.results import is_result
 from planner.sql.tokens import STRING, Edit, SqlText, apply_edits, quote, tokenize
 from planner.system.catalogs.fixed_settings import SERVER_VERSION, find_fixed_setting
 from planner.system.catalogs.relations import PG_CATALOG

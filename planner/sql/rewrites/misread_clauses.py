@@ -105,6 +105,12 @@ def _is_unnested_column(words: _Words, i: int) -> bool:
     return False
 
 
+def _is_pivot(words: _Words, i: int) -> bool:
+    is_statement = i == 0 or (words[i - 1] == "(" and words[i + 2] in {"ON", ".", "USING"})
+    return is_statement or (words[i + 1] in {"(", "INCLUDE", "EXCLUDE"} and words[i - 1] not in _BEFORE_NAMES)
+
+
+_PIVOT = "PIVOT is not offered: write sum(n) FILTER (WHERE k = 'a') AS a, .. and GROUP BY for each value"
 _NESTED_WRITE = (
     _is_nested_write,
     "A statement that writes can't stand in WITH: send it by itself, with RETURNING if its rows are needed",
@@ -138,6 +144,15 @@ MISREAD: Mapping[str, tuple[Callable[[_Words, int], bool], str]] = MappingProxyT
         "UNNEST": (
             _is_unnested_column,
             "UNNEST of columns beside a table is not offered: write (SELECT *, unnest(tags) AS tag FROM t)",
+        ),
+        "PIVOT": (_is_pivot, _PIVOT),
+        "UNPIVOT": (
+            _is_pivot,
+            "UNPIVOT is not offered: write a SELECT for each column, and UNION ALL between them",
+        ),
+        "IN": (
+            lambda words, i: words[i - 2] == "FOR" and words[i + 1] != "(",
+            "List comprehensions are not offered: unnest the list in a subquery, and use array_agg()",
         ),
         "INSERT": _NESTED_WRITE,
         "MERGE": _NESTED_WRITE,

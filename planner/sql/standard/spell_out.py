@@ -14,16 +14,26 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from planner.sql.standard.aggregates.counted_rows import count_distinct_rows
 from planner.sql.standard.aggregates.filters import decide_filters
 from planner.sql.standard.aggregates.orders import move_aggregate_orders
 from planner.sql.standard.column_lists import move_column_lists
+from planner.sql.standard.instants.formats import FORMATTED, translate_formats
 from planner.sql.standard.instants.fractions import name_units
 from planner.sql.standard.instants.late_instants import name_late_units
+from planner.sql.standard.instants.local_times import LOCAL, tell_local_times
 from planner.sql.standard.merged_columns import merge_columns
-from planner.sql.standard.named_windows import expand_windows
+from planner.sql.standard.orders.every_output import sort_by_every_output
+from planner.sql.standard.orders.frames import leave_out_exclusions
+from planner.sql.standard.orders.named_windows import expand_windows
+from planner.sql.standard.orders.ties import keep_ties
 from planner.sql.standard.repeated_keys import leave_out_repeated_keys
 from planner.sql.standard.row_values import compare_fields, list_members
-from planner.sql.standard.ties import keep_ties
+from planner.sql.standard.spellings.joins import HALVES, name_columns, name_sides
+from planner.sql.standard.spellings.ranges import order_bounds
+from planner.sql.standard.spellings.refusals import REFUSED, refuse_functions
+from planner.sql.standard.spellings.synonyms import SYNONYMS, write_synonyms
+from planner.sql.standard.spellings.uuids import cast_to_uuids
 from planner.sql.tokens import QUOTED, Edit, SqlText, apply_edits, number_parameters, tokenize
 
 
@@ -41,6 +51,17 @@ class Form:
 
 
 FORMS: Final = (
+    Form(frozenset(REFUSED), refuse_functions),
+    Form(SYNONYMS, write_synonyms),
+    Form(FORMATTED, translate_formats),
+    Form(HALVES, name_sides),
+    Form(frozenset({"FROM"}), name_columns),
+    Form(LOCAL, tell_local_times),
+    Form(frozenset({"UUID"}), cast_to_uuids),
+    Form(frozenset({"SYMMETRIC", "ASYMMETRIC"}), order_bounds),
+    Form(frozenset({"DISTINCT"}), count_distinct_rows),
+    Form(frozenset({"EXCLUDE"}), leave_out_exclusions),
+    Form(frozenset({"ALL"}), sort_by_every_output),
     Form(frozenset({"WITHIN"}), move_aggregate_orders),
     Form(frozenset({"FILTER"}), decide_filters),
     Form(frozenset({"OVER"}), expand_windows),

@@ -81,6 +81,8 @@ pg_tables = schemaname tablename tableowner tablespace hasindexes:bool hasrules:
     rowsecurity:bool
 pg_views = schemaname viewname viewowner definition
 pg_indexes = schemaname tablename indexname tablespace indexdef
+pg_settings = name setting unit category short_desc extra_desc context vartype source min_val max_val
+    enumvals:texts boot_val reset_val sourcefile sourceline:int4 pending_restart:bool
 pg_matviews = schemaname matviewname matviewowner definition ispopulated:bool
 pg_proc = oid:oid proname pronamespace:oid proowner:oid prolang:oid prokind proretset:bool pronargs:int2
     prorettype:oid proargtypes:oids proallargtypes:oids proargmodes:texts proargnames:texts prosrc

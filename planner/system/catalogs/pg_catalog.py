@@ -14,6 +14,7 @@ from memwal.base.comments import read_column_comment
 from memwal.storage.table_names import CATALOG
 from planner.system.catalogs.catalog_table import Rows, make_tables
 from planner.system.catalogs.columns import PG_COLUMNS
+from planner.system.catalogs.fixed_settings import list_settings
 from planner.system.catalogs.relations import (
     PG_CATALOG,
     Index,
@@ -394,6 +395,7 @@ _ROWS: Final[Mapping[str, Rows]] = MappingProxyType(
         "pg_tables": _list_pg_tables,
         "pg_views": _list_pg_views,
         "pg_indexes": _list_pg_indexes,
+        "pg_settings": list_settings,
     }
 )
 PG_TABLES: Final = make_tables(PG_CATALOG, PG_COLUMNS, _ROWS)

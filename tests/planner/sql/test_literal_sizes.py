@@ -20,7 +20,7 @@ def engine(tmp_path: Path) -> QueryEngine:
         "SELECT length(repeat('x', 2000000000))",
         "SELECT array_resize(make_array(1), 100000000000, 0)",
         "SELECT cardinality(range(0, 1e12))",
-        "SELECT 1, generate_series(1, 20_000_000 + 20000000)",
+        "SELECT 1, generate_series(1, 20000000 + 20000000)",
         "SELECT lpad('x', (20000000))",
         "SELECT cardinality(array_repeat(repeat('x', 3), 99999999))",
         """SELECT length("repeat"('x', 2000000000))""",

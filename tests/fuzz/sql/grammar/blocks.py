@@ -295,10 +295,11 @@ class With(Node):
 
 
 def is_beyond_datafusion(node: Node) -> bool:
-    """Whether DataFusion refuses outputs that share a name, or does not count rows."""
+    """Whether DataFusion refuses outputs that share a name, does not count rows, or lacks a function."""
     return any(
         (isinstance(one, Select) and len({item.name for item in one.items}) < len(one.items))
         or (isinstance(one, SetOperation) and one.operator in {"EXCEPT ALL", "INTERSECT ALL"})
+        or (isinstance(one, Spelled) and one.is_own)
         for one in node.walk()
     )
 

@@ -64,8 +64,9 @@ def call(
     duck: str = _SAME,
     inexact: bool = False,
     widened: bool = False,
+    is_own: bool = False,
 ) -> Call:
-    """A template from its text."""
+    """A template from its text; DataFusion by itself does not know one that is the gateway's own."""
     ours = native.split("{}")
     theirs = ours if duck is _SAME else duck.split("{}")
     assert len(ours) == len(arguments) + 1, native
@@ -74,6 +75,8 @@ def call(
         pieces = [Spelled(ours[0] or " ", None), *ours[1:]]
     else:
         pieces = [one if one == two else Spelled(one, two) for one, two in zip(ours, theirs, strict=True)]
+    if is_own:
+        pieces[0] = Spelled(ours[0], None if duck is _UNKNOWN else theirs[0], is_own=True)
     # Of a constant, DataFusion 54 counts one where there are no rows.
     return Call(family, tuple(pieces), arguments, inexact, widened, of_columns="DISTINCT {}" in native)
 
@@ -94,6 +97,8 @@ SCALAR_CALLS: Mapping[Family, tuple[Call, ...]] = {
         call(INTEGER, "least({}, {})", INTEGER, INTEGER, widened=True),
         call(INTEGER, "CASE WHEN {} THEN {} ELSE {} END", TRUTH, INTEGER, INTEGER, widened=True),
         call(INTEGER, "CASE WHEN {} THEN {} END", TRUTH, INTEGER, widened=True),
+        call(INTEGER, "if({}, {}, {})", TRUTH, INTEGER, INTEGER, widened=True, is_own=True),
+        call(INTEGER, "mod({}, 7)", INTEGER, widened=True, is_own=True),
         call(INTEGER, "CASE {} WHEN {} THEN {} ELSE {} END", TEXT, TEXT, INTEGER, INTEGER, widened=True),
         call(INTEGER, "CAST({} AS BIGINT)", INTEGER),
         call(INTEGER, "CAST({} AS BIGINT)", TRUTH),
@@ -104,6 +109,8 @@ SCALAR_CALLS: Mapping[Family, tuple[Call, ...]] = {
         call(INTEGER, "EXTRACT(MONTH FROM {})", MOMENT),
         call(INTEGER, "EXTRACT(DAY FROM {})", DATE),
         call(INTEGER, "EXTRACT(HOUR FROM {})", MOMENT),
+        call(INTEGER, "year({})", DATE, is_own=True),
+        call(INTEGER, "date_diff('month', {}, {})", DATE, DATE, is_own=True),
         call(INTEGER, "TRY_CAST({} AS BIGINT)", TEXT, duck=_UNKNOWN),
     ),
     FLOAT: (
@@ -149,6 +156,8 @@ SCALAR_CALLS: Mapping[Family, tuple[Call, ...]] = {
         call(TEXT, "CAST({} AS VARCHAR)", TRUTH),
         call(TEXT, "CAST({} AS VARCHAR)", FLOAT, duck=_UNKNOWN),
         call(TEXT, "regexp_replace({}, '[ab]', 'z')", TEXT),
+        call(TEXT, "regexp_extract({}, '[ab]+')", TEXT, is_own=True),
+        call(TEXT, "to_char({}, 'YYYY-FMMonth')", DATE, duck="strftime({}, '%Y-%B')", is_own=True),
         call(TEXT, "encode({}, 'hex')", BYTES, duck="lower(hex({}))"),
     ),
     TRUTH: (
@@ -180,6 +189,9 @@ SCALAR_CALLS: Mapping[Family, tuple[Call, ...]] = {
         call(TRUTH, "({} IS NOT DISTINCT FROM {})", TEXT, TEXT),
         call(TRUTH, "({} BETWEEN {} AND {})", INTEGER, INTEGER, INTEGER),
         call(TRUTH, "({} NOT BETWEEN {} AND {})", DATE, DATE, DATE),
+        call(
+            TRUTH, "({} BETWEEN SYMMETRIC {} AND {})", INTEGER, INTEGER, INTEGER, duck=_UNKNOWN, is_own=True
+        ),
         # A constant comes first: what begins with a scalar subquery is no list for DataFusion's parser.
         call(TRUTH, "({} IN (7, {}, {}, {}))", INTEGER, INTEGER, INTEGER, INTEGER),
         call(TRUTH, "({} IN (NULL, {}))", INTEGER, INTEGER),

@@ -129,10 +129,17 @@ def render(node: Node, reader: Reader) -> tuple[str, tuple[pa.Scalar, ...]]:
 
 @dataclass(frozen=True)
 class Spelled(Node):
-    """Words as they stand, which DuckDB may spell otherwise; None where it has none that mean the same."""
+    """Words as they stand, which DuckDB may spell otherwise; None where it has none that mean the same.
+
+    Attributes:
+        native: the words.
+        duck: those of DuckDB; empty for the same.
+        is_own: whether DataFusion by itself does not know them.
+    """
 
     native: str
     duck: str | None = ""
+    is_own: bool = False
 
     def write(self, text: Text) -> None:
         if text.reader is not Reader.DUCKDB or self.duck == "":

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from planner.access.rights import TableAccess
+from planner.sql.standard.spell_out import spell_out
+from planner.sql.tokens import tokenize
 from tests.fuzz.sql.grammar.expressions import Expressions, Scope
 from tests.fuzz.sql.grammar.kinds import COMMON, Family, arrow_name, kind_of
 from tests.fuzz.sql.grammar.sources import Shape
@@ -69,7 +71,8 @@ def _shown(table: pa.Table, access: TableAccess) -> pa.Table:
         if one.name not in access.hidden_columns
     ]
     where = "" if access.row_filter is None else f" WHERE {access.row_filter}"
-    return datafusion.answer_text(f"SELECT {', '.join(columns)} FROM everything{where}")
+    text = f"SELECT {', '.join(columns)} FROM everything{where}"
+    return datafusion.answer_text(spell_out(tokenize(text)).sql)
 
 
 def _drawn(rng: random.Random, shape: Shape) -> TableAccess:

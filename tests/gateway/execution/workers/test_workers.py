@@ -79,6 +79,10 @@ def test_a_gateway_has_the_workers_that_it_was_told(gateway: GatewayProcess, cur
             "SELECT oid::regclass, oid = 'typed'::regclass FROM pg_class WHERE relname = 'typed'",
             [("typed", True)],
         ),
+        (
+            "SELECT if(id > 7, to_char(DATE '2024-02-29', 'DD.MM'), 'n') FROM orders WHERE id = 8",
+            [("29.02",)],
+        ),
         ("SELECT state FROM system.queries WHERE statement LIKE '%system.queries%' LIMIT 1", [("running",)]),
     ],
 )

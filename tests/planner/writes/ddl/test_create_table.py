@@ -197,3 +197,16 @@ def test_preparing_changes_nothing(sql: Sql, root: Path, statement: str) -> None
         "t",
     )
     assert list(root.iterdir()) == []
+
+
+def test_tables_and_columns_may_have_the_names_of_functions(sql: Sql) -> None:
+    sql('CREATE TABLE "first" (date INT PRIMARY KEY, "if" INT, mode INT)')
+    sql('INSERT INTO first (date, "if", mode) VALUES (1, 2, 3)')
+    sql("CREATE TABLE list (year INT PRIMARY KEY)")
+    sql("INSERT INTO list (year) VALUES (2024)")
+    sql(
+        "MERGE INTO list USING (SELECT 2025 AS month) AS day ON list.year = day.month "
+        "WHEN NOT MATCHED THEN INSERT (year) VALUES (month)"
+    )
+    assert sql('SELECT f.date, f."if", mode FROM first AS f (date, "if", mode)') == [(1, 2, 3)]
+    assert sql("SELECT year FROM list AS mod (year) ORDER BY ALL") == [(2024,), (2025,)]

@@ -488,3 +488,23 @@ class TestDefaultsAndNullsThatChange:
             second("UPDATE t SET n = NULL")
         first("ALTER TABLE t ALTER COLUMN n DROP NOT NULL")
         assert second("UPDATE t SET n = NULL") == 1
+
+
+def test_they_and_writes_take_functions_of_other_databases(sql: Sql) -> None:
+    first, second = "550e8400-e29b-41d4-a716-446655440000", "660e8400-e29b-41d4-a716-446655440000"
+    sql(
+        "CREATE TABLE t (id INT PRIMARY KEY, u UUID DEFAULT gen_random_uuid(), y VARCHAR, n INT, "
+        "CHECK (n BETWEEN SYMMETRIC 10 AND -10))"
+    )
+    sql(
+        "INSERT INTO t VALUES "
+        f"(1, '{first.upper()}'::uuid, to_char(DATE '2024-01-01', 'YYYY'), if(1 > 2, 5, 6))"
+    )
+    sql(f"INSERT INTO t (id, n) SELECT 2, count(DISTINCT id, n) FROM t WHERE u = '{first.upper()}'::uuid")
+    sql(f"UPDATE t SET n = mod(n, 4), u = CAST('{second}' AS UUID) WHERE sign(n) = 1 AND id = 1")
+    assert sql("SELECT id, u = CAST(u AS UUID), y, n FROM t ORDER BY ALL") == [
+        (1, True, "2024", 2),
+        (2, True, None, 1),
+    ]
+    assert sql(f"DELETE FROM t WHERE u = '{second.upper()}'::uuid") == 1
+    assert sql("SELECT id FROM t") == [(2,)]

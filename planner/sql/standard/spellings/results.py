@@ -1,4 +1,4 @@
-"""Finds the results of a SELECT among tokens."""
+"""Finds results of a SELECT, and operands of casts, among tokens."""
 
 from __future__ import annotations
 
@@ -28,3 +28,29 @@ def is_result(text: SqlText, first: int, last: int) -> bool:
         if depth == 0 and words[i] == "SELECT":
             return True
     return False
+
+
+def find_cast_operand(text: SqlText, i: int) -> int:
+    """Return the first token of the operand that ends before a token."""
+    words = text.words
+    j = i - 1
+    while j > 0 and words[j] in {")", "]"}:
+        j = _find_opening(text, j)
+        if j > 0 and (words[j] == "[" or text.is_name(j - 1)):
+            j -= 1
+        else:
+            break
+    if j > 0 and words[j] == "0" and words[j - 1] == "$":
+        j -= 1
+    while j > 1 and words[j - 1] == "." and text.is_name(j - 2):
+        j -= 2
+    return find_cast_operand(text, j - 1) if j > 1 and words[j - 1] == "::" else j
+
+
+def _find_opening(text: SqlText, i: int) -> int:
+    depth = 0
+    for j in range(i, -1, -1):
+        depth += (text.words[j] in {")", "]"}) - (text.words[j] in {"(", "["})
+        if depth == 0:
+            return j
+    return i

@@ -1,0 +1,1 @@
+"""Orders of results and of windows that DataFusion lacks or misreads."""
