@@ -31,6 +31,7 @@ FRAMEWORKS = Path(__file__).with_name("frameworks") / "pom.xml"
 
 _PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
 _PACKAGED_JDKS = ("openjdk-17-jdk-headless", "openjdk-21-jdk-headless")
+_PACKAGED_BROWSER = ("chromium", "chromium-driver")
 _PATIENCE_SECONDS = 140
 
 
@@ -117,7 +118,7 @@ def _run_maven(wanted: str, goal: str, *arguments: str) -> None:
 
 
 def _install() -> None:
-    """Installs what is missing of JDK and Maven, where apt is at hand and may be used without a password."""
+    """Installs JDK, Maven and the browser of the console's tests with apt, where it needs no password."""
     try:
         jdk()
         needs_jdk = False
@@ -127,7 +128,8 @@ def _install() -> None:
     needs_maven = shutil.which("mvn") is None and not all(
         path.exists() for path in (*wanted, _frameworks_folder())
     )
-    if not (needs_jdk or needs_maven) or shutil.which("apt-get") is None:
+    needs_browser = shutil.which("chromedriver") is None
+    if not (needs_jdk or needs_maven or needs_browser) or shutil.which("apt-get") is None:
         return
     sudo = [] if os.geteuid() == 0 else ["sudo", "--non-interactive"]
     if sudo and subprocess.run([*sudo, "true"], capture_output=True, check=False).returncode:
@@ -135,7 +137,10 @@ def _install() -> None:
     subprocess.run([*sudo, "apt-get", "update", "-qq"], check=False)
     packages = [next(filter(_is_packaged, _PACKAGED_JDKS), _PACKAGED_JDKS[0])] if needs_jdk else []
     packages += ["maven"] if needs_maven else []
-    sys.stdout.write(f"installing {' and '.join(packages)} for the JDBC tests\n")
+    packages += [one for one in _PACKAGED_BROWSER if needs_browser and _is_packaged(one)]
+    sys.stdout.write(
+        f"installing {' and '.join(packages) or 'nothing'} for the tests of JDBC and the console\n"
+    )
     sys.stdout.flush()
     install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages]
     subprocess.run([*sudo, "env", "DEBIAN_FRONTEND=noninteractive", *install], check=False)

@@ -99,6 +99,8 @@ def _is_unnested_column(words: _Words, i: int) -> bool:
     depth, k = 1, i + 2
     while depth and words[k]:
         depth += (words[k] in _OPENERS) - (words[k] in _CLOSERS)
+        if words[k] == "SELECT":
+            return False
         if words[k] not in _CONSTANTS and words[k + 1] != "(":
             return True
         k += 1
