@@ -288,13 +288,14 @@ def expect(what: str, got: object, acknowledged: object) -> None:
         raise DemoError(f"{what}: the gateway says {got!r}, but the writer acknowledged {acknowledged!r}")
 
 
-def show_connection(uri: str) -> None:
-    """Print lines to paste."""
+def show_connection(uri: str, page: str) -> None:
+    """Print lines to paste, and the address of the console."""
     print_heading("9. Connect")
     program = Path(sys.executable).with_name("lance-gateway")
     if program.is_relative_to(Path.cwd()):
         program = program.relative_to(Path.cwd())
     for client, line in (
+        ("browser", page),
         ("shell", f'{program} sql "SELECT count(*) FROM orders" --uri {uri}'),
         (
             "Python",
@@ -329,7 +330,7 @@ def run(root: Path, *, once: bool) -> None:
         demo.show_following(gateway)
         demo.show_lookup()
         demo.show_merge()
-        show_connection(gateway.uri)
+        show_connection(gateway.uri, gateway.console)
         elapsed = time.perf_counter() - started
         console.print(f"\nEvery answer equals the acknowledged writes. The demo took {elapsed:.0f} s.")
         if not once:

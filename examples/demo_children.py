@@ -66,7 +66,9 @@ class Writer:
 
 
 class Gateway:
-    """A server over `root`, ready when the constructor returns; `uri` is where it listens.
+    """A server over `root`, ready when the constructor returns.
+
+    `uri` is where it listens, and `console` the address of its pages; "" if it has none.
 
     It takes the usual port, or any free one when something else listens there.
 
@@ -83,6 +85,8 @@ class Gateway:
             found = re.search(r"grpc://\S+:\d+", first_line)
             if found is not None:
                 self.uri = found.group()
+                told = re.search(r"console at (\S+)", log.read_text())
+                self.console = told[1] if told else ""
                 return
             self.close()
         raise DemoError(f"the gateway did not start; see {log}")
