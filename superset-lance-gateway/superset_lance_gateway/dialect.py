@@ -12,7 +12,7 @@ from adbc_driver_flightsql import DatabaseOptions
 from adbc_driver_manager import AdbcStatusCode, dbapi
 from adbc_driver_manager import DatabaseOptions as CommonOptions
 from sqlalchemy import exc
-from sqlalchemy.engine import URL, Connection, reflection
+from sqlalchemy.engine import URL, Connection
 from sqlalchemy.engine.default import DefaultDialect
 
 from superset_lance_gateway.types import build_type
@@ -92,29 +92,24 @@ class LanceGatewayDialect(DefaultDialect):
             AdbcStatusCode.UNAUTHENTICATED,
         }
 
-    @reflection.cache
     def get_schema_names(self, connection: Connection, **kw: Any) -> list[str]:
         """Return the schemas."""
         return sorted(schema["db_schema_name"] for schema in _list_schemas(connection, "db_schemas"))
 
-    @reflection.cache
     def get_table_names(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[str]:
         """Return the tables of a schema."""
         return _list_names(connection, schema, _TABLES)
 
-    @reflection.cache
     def get_view_names(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[str]:
         """Return the views of a schema."""
         return _list_names(connection, schema, _VIEWS)
 
-    @reflection.cache
     def has_table(
         self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any
     ) -> bool:
         """Return whether there is a table or view of that name."""
         return table_name in _list_names(connection, schema, (*_TABLES, *_VIEWS))
 
-    @reflection.cache
     def get_columns(
         self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any
     ) -> list[dict[str, Any]]:
@@ -136,7 +131,6 @@ class LanceGatewayDialect(DefaultDialect):
             for field in fields
         ]
 
-    @reflection.cache
     def get_pk_constraint(
         self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any
     ) -> dict[str, Any]:
