@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, Final
 
+import pyarrow as pa
 from sqlalchemy import types
 from superset.constants import TimeGrain
 from superset.db_engine_specs.base import BaseEngineSpec
@@ -87,6 +89,23 @@ class LanceGatewayEngineSpec(BaseEngineSpec):
     def get_datatype(cls, type_code: Any) -> str | None:
         """Return the name of a result's type, which the driver describes by Arrow's."""
         return str(type_code).upper()
+
+    @classmethod
+    def fetch_data(cls, cursor: Any, limit: int | None = None) -> list[tuple[Any, ...]]:
+        """Return the rows; Superset can't show integers above 2^63, so unsigned ones of 64 bits are decimals."""
+        rows: list[tuple[Any, ...]] = super().fetch_data(cursor, limit)
+        unsigned = frozenset(
+            number for number, column in enumerate(cursor.description or ()) if pa.types.is_uint64(column[1])
+        )
+        if not unsigned:
+            return rows
+        return [
+            tuple(
+                Decimal(value) if number in unsigned and value is not None else value
+                for number, value in enumerate(row)
+            )
+            for row in rows
+        ]
 
     @classmethod
     def get_function_names(cls, database: Any) -> list[str]:

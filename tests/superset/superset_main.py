@@ -40,9 +40,7 @@ def ask(url: str) -> dict[str, Any]:
         "schemas": sorted(lake.get_all_schema_names()),
         "tables": sorted(one[0] for one in lake.get_all_table_names_in_schema(None, "main")),
         "views": sorted(one[0] for one in lake.get_all_view_names_in_schema(None, "main")),
-        "columns": {
-            one["column_name"]: [str(one["type"]), one["type_generic"]] for one in lake.get_columns(visits)
-        },
+        "columns": {one["column_name"]: name_kind(lake, one["type"]) for one in lake.get_columns(visits)},
         "key": lake.get_pk_constraint(visits)["constrained_columns"],
         "functions": lake.db_engine_spec.get_function_names(lake),
         "frame": lake.get_df("SELECT id, page, seen, seconds FROM visits ORDER BY id").to_dict("list"),
@@ -58,6 +56,13 @@ def ask(url: str) -> dict[str, Any]:
         "epoch": str(lake.get_df(f"SELECT {lake.db_engine_spec.epoch_to_dttm().format(col='86400')} AS t")["t"][0]),
         "error": read_error(lake),
     }
+
+
+def name_kind(lake: Any, kind: Any) -> list[str | None]:
+    """Return a column's type, and what Superset takes it for."""
+    name = kind.compile(dialect=lake.get_dialect())
+    spec = lake.db_engine_spec.get_column_spec(name)
+    return [name, None if spec is None else spec.generic_type.name]
 
 
 def ask_charts(lake: Any) -> dict[str, Any]:
