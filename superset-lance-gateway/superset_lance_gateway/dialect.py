@@ -71,11 +71,12 @@ class LanceGatewayDialect(DefaultDialect):
         host = url.host or "127.0.0.1"
         address = f"[{host}]" if ":" in host else host
         scheme = "grpc+tls" if self.tls else "grpc"
-        return [f"{scheme}://{address}:{url.port or _DEFAULT_PORT}"], {"db_kwargs": options, "autocommit": True}
+        return [f"{scheme}://{address}:{url.port or _DEFAULT_PORT}"], {
+            "db_kwargs": options,
+            "autocommit": True,
+        }
 
-    def do_execute(
-        self, cursor: Any, statement: str, parameters: Sequence[Any], context: Any = None
-    ) -> None:
+    def do_execute(self, cursor: Any, statement: str, parameters: Sequence[Any], context: Any = None) -> None:
         """Run a statement; without parameters nothing is bound."""
         cursor.execute(statement, parameters or None)
 

@@ -59,12 +59,8 @@ class LanceGatewayEngineSpec(BaseEngineSpec):
         },
         # Weeks of DATE_TRUNC begin on Monday.
         TimeGrain.WEEK_STARTING_MONDAY: "DATE_TRUNC('week', {col})",
-        TimeGrain.WEEK_STARTING_SUNDAY: (
-            "DATE_TRUNC('week', {col} + INTERVAL '1 day') - INTERVAL '1 day'"
-        ),
-        TimeGrain.WEEK_ENDING_SATURDAY: (
-            "DATE_TRUNC('week', {col} + INTERVAL '1 day') + INTERVAL '5 days'"
-        ),
+        TimeGrain.WEEK_STARTING_SUNDAY: ("DATE_TRUNC('week', {col} + INTERVAL '1 day') - INTERVAL '1 day'"),
+        TimeGrain.WEEK_ENDING_SATURDAY: ("DATE_TRUNC('week', {col} + INTERVAL '1 day') + INTERVAL '5 days'"),
         TimeGrain.WEEK_ENDING_SUNDAY: "DATE_TRUNC('week', {col}) + INTERVAL '6 days'",
     }
 

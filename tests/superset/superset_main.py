@@ -41,20 +41,25 @@ def ask(url: str) -> dict[str, Any]:
         "tables": sorted(one[0] for one in lake.get_all_table_names_in_schema(None, "main")),
         "views": sorted(one[0] for one in lake.get_all_view_names_in_schema(None, "main")),
         "columns": {one["column_name"]: name_kind(lake, one["type"]) for one in lake.get_columns(visits)},
-        "key": lake.get_pk_constraint(visits)["constrained_columns"],
+        "key": read_key(lake),
         "functions": lake.db_engine_spec.get_function_names(lake),
         "frame": lake.get_df("SELECT id, page, seen, seconds FROM visits ORDER BY id").to_dict("list"),
-        "preview": lake.get_df(lake.select_star(visits, limit=1, show_cols=True, cols=lake.get_columns(visits))).to_dict("list"),
+        "preview": lake.get_df(lake.select_star(visits, limit=1)).to_dict("list"),
         "nothing": lake.get_df("SELECT id FROM visits WHERE id < 0").to_dict("list"),
         "charts": ask_charts(lake),
         "grains": {
             str(grain.duration): str(
-                lake.get_df(f"SELECT {grain.function.format(col='seen')} AS t FROM visits WHERE id = 1")["t"][0]
+                lake.get_df(f"SELECT {grain.function.format(col='seen')} AS t FROM visits WHERE id = 1")["t"][
+                    0
+                ]
             )
             for grain in lake.grains()
         },
-        "epoch": str(lake.get_df(f"SELECT {lake.db_engine_spec.epoch_to_dttm().format(col='86400')} AS t")["t"][0]),
-        "error": read_error(lake),
+        "epoch": str(
+            lake.get_df(f"SELECT {lake.db_engine_spec.epoch_to_dttm().format(col='86400')} AS t")["t"][0]
+        ),
+        "error": read_error(lake, "SELECT nothing FROM visits"),
+        "write": read_error(lake, "DELETE FROM visits"),
     }
 
 
@@ -110,10 +115,17 @@ def ask_charts(lake: Any) -> dict[str, Any]:
     return charts
 
 
-def read_error(lake: Any) -> str:
+def read_key(lake: Any) -> list[str]:
+    """Return the columns of the table's key."""
+    with lake.get_inspector() as inspector:
+        key: list[str] = inspector.get_pk_constraint("visits")["constrained_columns"]
+    return key
+
+
+def read_error(lake: Any, sql: str) -> str:
     """Return what SQL Lab shows of a statement that is refused."""
     try:
-        lake.get_df("SELECT nothing FROM visits")
+        lake.get_df(sql)
     except Exception as error:  # noqa: BLE001 - whatever Superset makes of it
         return str(lake.db_engine_spec.extract_error_message(error))
     return ""
