@@ -88,7 +88,7 @@ class LanceGatewayEngineSpec(BaseEngineSpec):
 
     @classmethod
     def fetch_data(cls, cursor: Any, limit: int | None = None) -> list[tuple[Any, ...]]:
-        """Return the rows; Superset can't show integers above 2^63, so unsigned ones of 64 bits are decimals."""
+        """Return the rows; unsigned integers of 64 bits as decimals, since Superset stops at 2^63."""
         rows: list[tuple[Any, ...]] = super().fetch_data(cursor, limit)
         unsigned = frozenset(
             number for number, column in enumerate(cursor.description or ()) if pa.types.is_uint64(column[1])

@@ -82,8 +82,8 @@ def ask_charts(lake: Any) -> dict[str, Any]:
     db.session.commit()
     base: dict[str, Any] = {
         "granularity": "seen",
-        "from_dttm": dt.datetime(2026, 1, 1),  # noqa: DTZ001 - as Superset gives them
-        "to_dttm": dt.datetime(2026, 2, 1),  # noqa: DTZ001
+        "from_dttm": dt.datetime(2026, 1, 1),
+        "to_dttm": dt.datetime(2026, 2, 1),
         "metrics": ["total"],
         "filter": [],
         "is_timeseries": False,
@@ -111,7 +111,9 @@ def ask_charts(lake: Any) -> dict[str, Any]:
             charts[name] = result.error_message
             continue
         rows = result.df.to_dict("records")
-        charts[name] = sorted((list(row.values()) for row in rows), key=str)
+        charts[name] = sorted(
+            (list(row.values()) for row in rows), key=lambda row: [str(value) for value in row]
+        )
     return charts
 
 

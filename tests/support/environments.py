@@ -70,7 +70,7 @@ class Environment:
             pytest.skip(f"the tests of {self.title} cannot run: {error}")
 
     def install(self, environment: Path, folder: Path) -> Path:
-        """The directory of the distribution's packages, built from a copy of its sources as pip would for a user."""
+        """The directory of the packages, built from a copy of their sources as pip would for a user."""
         source, target = folder / "source", folder / "site"
         shutil.copytree(self.source, source)
         _install(

@@ -397,7 +397,8 @@ select datepart('month', created_at) as created_at_month,datepart('year', create
 (1, 2024, 3)
 (2, 2024, 2)
 
-## Grafana: times in nanoseconds, as it reads them all
-SELECT arrow_typeof(cast(created_at as timestamp(9))) as kind, cast(created_at as timestamp(9)) as time FROM orders WHERE id = 5
+## Grafana: the documented panel, whose times are nanoseconds
+SELECT CAST(date_bin(interval '604800 second', created_at, timestamp '1970-01-01T00:00:00Z') AS TIMESTAMP(9)) AS time, status, sum(amount) AS amount
+FROM orders WHERE created_at >= '2024-01-10T00:00:00Z' AND created_at <= '2024-02-10T00:00:00Z' GROUP BY 1, status ORDER BY time
 --
-('Timestamp(ns)', dt.datetime(2024, 1, 8, 10, 0))
+(dt.datetime(2024, 2, 1, 0, 0), 'open', 30.0)
