@@ -26,9 +26,9 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
 # that they start and the next run would have to compile them again.
 export PYTHONDONTWRITEBYTECODE :=
 
-SOURCES := benchmarks dbt-lance-gateway docs/site examples execnodes gateway memwal pipeline planner protos sqlalchemy_lance_gateway tests
+SOURCES := benchmarks dbt-lance-gateway docs/site examples execnodes gateway memwal pipeline planner protos sqlalchemy_lance_gateway superset-lance-gateway tests
 
-.PHONY: help demo test test-fast jdbc-drivers dbt-environment soak mutants bench lint format docs console protos clean
+.PHONY: help demo test test-fast jdbc-drivers dbt-environment superset-environment soak mutants bench lint format docs console protos clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1	\2/' | expand -t 20
@@ -38,6 +38,7 @@ demo: $(VENV)/.installed ## Ask a table questions while it is written (ONCE=1 en
 
 test: $(VENV)/.installed-dev ## Check everything and run every test but the soak (ARGS="-k name")
 	@status=0; $(MAKE) lint || status=$$?; $(MAKE) jdbc-drivers || true; $(MAKE) dbt-environment || true; \
+	$(MAKE) superset-environment || true; \
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not soak" $(ARGS) || status=$$?; exit $$status
 
 test-fast: $(VENV)/.installed-dev ## Run only the tests that take moments
@@ -48,6 +49,9 @@ jdbc-drivers: $(VENV)/.installed-dev ## Fetch the JDBC drivers that are tested; 
 
 dbt-environment: $(VENV)/.installed-dev ## Install the dbt that is tested, in an environment of its own
 	@$(BIN)/python -m tests.dbt.environment
+
+superset-environment: $(VENV)/.installed-dev ## Install the Superset that is tested, in an environment of its own
+	@$(BIN)/python -m tests.superset.environment
 
 soak: $(VENV)/.installed-dev ## Run the long random histories against the oracle
 	@$(BIN)/python -m pytest -m soak --timeout=0 $(ARGS)
@@ -84,7 +88,7 @@ protos: $(VENV)/.installed-dev ## Generate the protobuf modules from their .prot
 	@$(BIN)/python -m protos.generate
 
 clean: ## Remove the virtual environment, caches and the demo's data
-	rm -rf $(VENV) .jdbc-drivers .dbt-environment demo-data bench-data build dist site ./*.egg-info
+	rm -rf $(VENV) .jdbc-drivers .dbt-environment .superset-environment demo-data bench-data build dist site ./*.egg-info
 	rm -rf mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -31,6 +31,8 @@ logger = logging.getLogger(__name__)
 SYSTEM_TABLE = "SYSTEM TABLE"
 TABLE = "TABLE"
 VIEW = "VIEW"
+_STANDARD_TABLE = "BASE TABLE"
+"""What SQL's standard calls a table; clients that know no other name ask for it, as Grafana's does."""
 
 _CATALOGS = parse_schema("catalog_name string!")
 _DB_SCHEMAS = parse_schema("catalog_name string, db_schema_name string!")
@@ -76,6 +78,7 @@ class Metadata(Listings):
         return [(CATALOG, name) for name in self._list_schema_names(command, call)]
 
     def _list_tables(self, command: sql.CommandGetTables, call: Call) -> list[Row]:
+        kinds = _read_kinds(command)
         rows: list[Row] = []
         for db_schema in self._list_schema_names(command, call):
             for relation in sorted(
@@ -83,7 +86,7 @@ class Metadata(Listings):
             ):
                 if not is_matched(command, "table_name_filter_pattern", relation.name):
                     continue
-                if command.table_types and relation.kind not in command.table_types:
+                if kinds and relation.kind not in kinds:
                     continue
                 row: Row = (CATALOG, db_schema, relation.name, relation.kind)
                 if command.include_schema:
@@ -146,6 +149,12 @@ class Metadata(Listings):
 
     def _read_view_schema(self, name: TableName, call: Call) -> pa.Schema:
         return self._engine.prepare(f"SELECT * FROM {name.sql}", access=call.access).schema  # noqa: S608 - quoted
+
+
+def _read_kinds(command: sql.CommandGetTables) -> frozenset[str]:
+    """Return the kinds that are asked for, in any case; none are all."""
+    asked = {kind.upper() for kind in command.table_types}
+    return frozenset(TABLE if kind == _STANDARD_TABLE else kind for kind in asked)
 
 
 def _encode_schema(db_schema: str, relation: _Relation, types: TypeSet) -> bytes:

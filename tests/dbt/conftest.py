@@ -15,7 +15,7 @@ from adbc_driver_flightsql import DatabaseOptions, dbapi
 from adbc_driver_manager import DatabaseOptions as CommonOptions
 
 from gateway.auth.users import User, hash_password, write_user
-from tests.dbt import environment
+from tests.dbt.environment import DBT
 from tests.support.servers import GatewayProcess, fetch
 
 PASSWORD = "correct horse; battery: staple ü"
@@ -75,13 +75,8 @@ class Dbt:
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """dbt's environment and the adapter; skips the test, loudly, where dbt can't be had."""
-    try:
-        found = environment.find_environment()
-    except environment.MissingError as error:
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"CI=true, and the tests of dbt cannot run: {error}", pytrace=False)
-        pytest.skip(f"the tests of dbt cannot run: {error}")
-    return found, environment.install_adapter(found, tmp_path_factory.mktemp("adapter"))
+    found = DBT.find_or_skip()
+    return found, DBT.install(found, tmp_path_factory.mktemp("adapter"))
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Statements as Tableau, Superset, Metabase, Power BI and dbt generate them, in the default dialect."""
+"""Statements as Tableau, Superset, Grafana, dbt and other tools generate them, in the default dialect."""
 
 import datetime as dt
 from collections.abc import Iterator

@@ -51,6 +51,24 @@ def test_pandas_fails_replaces_and_appends(engine: sa.Engine, name: str) -> None
     assert pd.read_sql_table(name, engine).to_dict("list") == {"id": [1, 2, 3]}
 
 
+def test_pandas_deletes_rows_and_keeps_the_table(engine: sa.Engine, name: str) -> None:
+    with engine.connect() as connection:
+        connection.execute(sa.text(f"CREATE TABLE {name} (id BIGINT PRIMARY KEY, name VARCHAR(9))"))
+        connection.execute(sa.text(f"INSERT INTO {name} VALUES (9, 'z')"))
+    FRAME[["id", "name"]].to_sql(name, engine, index=False, if_exists="delete_rows")
+    assert sorted(pd.read_sql_table(name, engine)["id"]) == [1, 2, 3]
+    assert sa.inspect(engine).get_pk_constraint(name)["constrained_columns"] == ["id"]
+
+
+def test_pandas_reads_chunks_with_parameters_and_dates(engine: sa.Engine, name: str) -> None:
+    FRAME.to_sql(name, engine, index=False)
+    statement = sa.text(f"SELECT id, '2026-01-02' AS day FROM {name} WHERE id >= :low ORDER BY id")
+    parts = pd.read_sql(statement, engine, params={"low": 1}, parse_dates=["day"], chunksize=2)
+    read = list(parts)
+    assert [part["id"].tolist() for part in read] == [[1, 2], [3]]
+    assert {day for part in read for day in part["day"]} == {pd.Timestamp("2026-01-02")}
+
+
 def test_pandas_writes_an_index_in_chunks_and_in_one_statement(engine: sa.Engine, name: str) -> None:
     frame = FRAME.set_index("id")
     frame.to_sql(name, engine, chunksize=2, method="multi", dtype={"name": sa.String(9)})

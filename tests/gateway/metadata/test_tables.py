@@ -200,6 +200,8 @@ def test_a_type_that_sql_has_a_name_for_is_understood_under_it(wire: flight.Flig
         ({"table_name_filter_pattern": ""}, []),
         ({"table_types": ["VIEW"]}, ["big_orders"]),
         ({"table_types": ["TABLE", "VIEW"], "table_name_filter_pattern": "%ed"}, ["typed"]),
+        ({"table_types": ["BASE TABLE", "table"]}, ["orders", "typed"]),
+        ({"table_types": ["view"]}, ["big_orders"]),
         ({"table_types": ["NO SUCH KIND"]}, []),
         ({"table_name_filter_pattern": "TYPED"}, []),
         ({"table_name_filter_pattern": "%"}, ["big_orders", "orders", "typed"]),

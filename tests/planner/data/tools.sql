@@ -366,3 +366,39 @@ SELECT column_name, ordinal_position FROM information_schema.columns WHERE table
 --
 ('id', 1)
 ('customer', 2)
+
+## Grafana: the health check
+select 1
+--
+(1,)
+
+## Grafana: a time series of the builder, with $__dateBin and $__timeRange
+SELECT date_bin(interval '604800 second', created_at, timestamp '1970-01-01T00:00:00Z') as time, status, sum(amount) as amount FROM orders WHERE created_at >= '2024-01-01T00:00:00Z' AND created_at <= '2024-02-10T00:00:00Z' GROUP BY 1, status ORDER BY time, status LIMIT 50
+--
+(dt.datetime(2023, 12, 28, 0, 0), 'paid', 10.0)
+(dt.datetime(2024, 1, 4, 0, 0), 'open', 0.0)
+(dt.datetime(2024, 1, 4, 0, 0), 'paid', 20.0)
+(dt.datetime(2024, 2, 1, 0, 0), 'open', 30.0)
+
+## Grafana: $__dateBinAlias, $__timeFrom and $__timeTo
+select date_bin(interval '86400 second', created_at, timestamp '1970-01-01T00:00:00Z') as created_at_binned, count(*) as n from orders where created_at >= cast('2024-01-01T00:00:00Z' as timestamp) and created_at < cast('2024-01-08T10:00:00Z' as timestamp) group by 1 order by 1
+--
+(dt.datetime(2024, 1, 1, 0, 0), 1)
+(dt.datetime(2024, 1, 8, 0, 0), 1)
+
+## Grafana: $__interval
+select date_bin(interval '3600 second', created_at, timestamp '1970-01-01T00:00:00Z') as time from orders where id = 5
+--
+(dt.datetime(2024, 1, 8, 10, 0),)
+
+## Grafana: $__timeGroupAlias of a month, and the groups of $__timeGroup
+select datepart('month', created_at) as created_at_month,datepart('year', created_at) as created_at_year, count(*) as n from orders group by datepart('month', created_at),datepart('year', created_at) order by 1
+--
+(1, 2024, 3)
+(2, 2024, 2)
+
+## Grafana: the documented panel, whose times are nanoseconds
+SELECT CAST(date_bin(interval '604800 second', created_at, timestamp '1970-01-01T00:00:00Z') AS TIMESTAMP(9)) AS time, status, sum(amount) AS amount
+FROM orders WHERE created_at >= '2024-01-10T00:00:00Z' AND created_at <= '2024-02-10T00:00:00Z' GROUP BY 1, status ORDER BY time
+--
+(dt.datetime(2024, 2, 1, 0, 0), 'open', 30.0)

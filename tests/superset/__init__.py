@@ -1,0 +1,1 @@
+"""The package for Superset, in an environment of its own, against a gateway."""
