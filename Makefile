@@ -38,7 +38,6 @@ demo: $(VENV)/.installed ## Ask a table questions while it is written (ONCE=1 en
 
 test: $(VENV)/.installed-dev ## Check everything and run every test but the soak (ARGS="-k name")
 	@status=0; $(MAKE) lint || status=$$?; $(MAKE) jdbc-drivers || true; $(MAKE) dbt-environment || true; \
-	$(MAKE) superset-environment || true; \
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not soak" $(ARGS) || status=$$?; exit $$status
 
 test-fast: $(VENV)/.installed-dev ## Run only the tests that take moments
@@ -53,7 +52,8 @@ dbt-environment: $(VENV)/.installed-dev ## Install the dbt that is tested, in an
 superset-environment: $(VENV)/.installed-dev ## Install the Superset that is tested, in an environment of its own
 	@$(BIN)/python -m tests.superset.environment
 
-soak: $(VENV)/.installed-dev ## Run the long random histories against the oracle
+soak: $(VENV)/.installed-dev ## Run the long random histories against the oracle, and Superset
+	@$(MAKE) superset-environment || true
 	@$(BIN)/python -m pytest -m soak --timeout=0 $(ARGS)
 
 mutants: $(VENV)/.installed-dev ## Change what decides about rows, and see that tests notice (ARGS="planner.predicates.pruning*")

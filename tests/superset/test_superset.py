@@ -17,7 +17,7 @@ from gateway.auth.users import User, hash_password, write_user
 from tests.superset.environment import SUPERSET
 from tests.support.servers import GatewayProcess
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.soak]
 PASSWORD = "correct horse: ü"
 POLICY = '[roles.analyst]\ngrants = [{ tables = ["*"], write = true }]\n'
 CONFIGURATION = """
