@@ -15,17 +15,19 @@ from tests.support.ports import find_free_port
 DOCS = Path(__file__).parents[2] / "docs"
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _PATIENCE_SECONDS = 120
-# One interpreter runs all Python blocks of a page; a line of `_END` on stdout says that a block is over.
-_END = "end of the block"
+# One interpreter runs all Python blocks of a page. After each it prints one of these lines.
+_DONE = "the block is done"
+_FAILED = "the block failed"
 _INTERPRETER = f"""
 import sys, traceback
 names = {{"__name__": "__main__"}}
 while length := sys.stdin.readline():
     try:
         exec(compile(sys.stdin.read(int(length)), "the page", "exec"), names)
-    except BaseException:
+        print({_DONE!r}, flush=True)
+    except Exception:
         traceback.print_exc(file=sys.stdout)
-    print({_END!r}, flush=True)
+        print({_FAILED!r}, flush=True)
 """
 
 
@@ -70,9 +72,11 @@ class Reader:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._python is not None:
-            self._python.communicate(timeout=_PATIENCE_SECONDS)
-        self._stop_gateway()
+        try:
+            if self._python is not None:
+                self._python.communicate(timeout=_PATIENCE_SECONDS)
+        finally:
+            self._stop_gateway()
 
     def follow(self, page: Path) -> None:
         """Run a page.
@@ -148,10 +152,14 @@ class Reader:
         assert self._python.stdout is not None
         self._python.stdin.write(f"{len(text)}\n{text}")
         self._python.stdin.flush()
-        lines = list(iter(self._python.stdout.readline, f"{_END}\n"))
-        printed = "".join(lines)
-        assert "Traceback (most recent call last)" not in printed, f"{where}: {printed}"
-        return printed
+        printed = ""
+        for line in self._python.stdout:
+            if line == f"{_DONE}\n":
+                return printed
+            if line == f"{_FAILED}\n":
+                break
+            printed += line
+        raise AssertionError(f"{where}: {printed}")
 
     def _compare(self, where: str, expected: str, printed: str) -> None:
         shown = printed.replace(str(self._port), "31337").replace(str(self._http_port), "31338")
