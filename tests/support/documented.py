@@ -54,10 +54,10 @@ def read_blocks(page: Path, section: str | None = None) -> tuple[Block, ...]:
 class Reader:
     """Runs the blocks of a page in an empty directory.
 
-    `bash` blocks run there; one that begins with `lance-gateway serve` is a gateway, which the next such block
-    replaces. `sql` blocks go to `lance-gateway sql`, `python` blocks to one interpreter. A `text` block is what the
-    block before it prints; `...` in it stands for anything. Other blocks are for the eyes. The gateway's usual
-    ports are replaced by free ones.
+    `bash` blocks run there; one that begins with `lance-gateway serve` is a gateway, which the next such
+    block replaces. `sql` blocks go to `lance-gateway sql`, `python` blocks to one interpreter. A `text` block
+    is what the block before it prints; `...` in it stands for anything. Other blocks are for the eyes. The
+    gateway's usual ports are replaced by free ones.
     """
 
     directory: Path
@@ -169,6 +169,9 @@ class Reader:
 
 
 def _environment() -> dict[str, str]:
-    """Return an environment in which `python` and `lance-gateway` are those of the tests."""
-    bin_directory = str(Path(sys.executable).parent)
-    return os.environ | {"PATH": f"{bin_directory}:{os.environ['PATH']}", "COLUMNS": "120"}
+    """Return an environment in which `python` and `lance-gateway` are those of the tests.
+
+    Gateways run statements in their front process, so that they start sooner.
+    """
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return os.environ | {"PATH": path, "COLUMNS": "120", "LANCE_GATEWAY_SERVER__WORKERS": "0"}
