@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from memwal.errors import PreconditionError
-from pipeline.spark.session import check_java, find_session
+from pipeline.spark.session import find_session
 from planner.engine import QueryEngine
 from tests.planner.search.replayed import Ask, asking
 from tests.support.gateways import EngineGateway
+from tests.support.java import require_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,12 +49,7 @@ def ask(root: Path, open_engine: Callable[[Path], QueryEngine]) -> Ask:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     """Spark on two cores of this machine; skips the test, loudly, where a JDK is missing."""
-    try:
-        check_java()
-    except PreconditionError as error:
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"CI=true, and the tests on Spark cannot run: {error}", pytrace=False)
-        pytest.skip(f"the tests on Spark cannot run: {error}")
+    require_java()
     folder = tmp_path_factory.mktemp("spark")
     # Executors are children of this process: they have its Python and find the tests' own modules.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable

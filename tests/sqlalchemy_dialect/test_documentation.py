@@ -1,21 +1,16 @@
 """What docs/clients.md shows runs as it stands there."""
 
-import re
-from pathlib import Path
-
 import pytest
 
 from gateway.server import GatewayServer
-
-CLIENTS = Path(__file__).parents[2] / "docs" / "clients.md"
+from tests.support.documented import DOCS, read_blocks
 
 
 def test_the_example_runs(gateway: GatewayServer, capsys: pytest.CaptureFixture[str]) -> None:
-    _, _, section = CLIENTS.read_text().partition("## SQLAlchemy\n")
-    example = re.search(r"```python\n(.*?)```", section, re.DOTALL)
-    assert example is not None
+    blocks = read_blocks(DOCS / "clients.md", "## SQLAlchemy")
+    example = next(block for block in blocks if block.language == "python")
     names: dict[str, object] = {}
-    exec(example.group(1).replace("31337", str(gateway.port)), names)
+    exec(example.text.replace("31337", str(gateway.port)), names)
     names["visits"].drop(names["engine"])  # type: ignore[attr-defined]
     names["engine"].dispose()  # type: ignore[attr-defined]
     printed = capsys.readouterr().out.splitlines()
