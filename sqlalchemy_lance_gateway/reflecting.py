@@ -59,9 +59,10 @@ class ReflectingDialect(DefaultDialect):
 
     @reflection.cache
     def get_schema_names(self, connection: Connection, **kw: Any) -> list[str]:
-        """Return the schemas: that of the tables, and the gateway's own."""
+        """Return the schemas of tables, and the gateway's own; not that of temporary tables."""
         (catalog,) = self._list_objects(connection, "db_schemas")
-        return sorted(schema["db_schema_name"] for schema in catalog["catalog_db_schemas"])
+        names = (schema["db_schema_name"] for schema in catalog["catalog_db_schemas"])
+        return sorted(name for name in names if not name.startswith("pg_temp"))
 
     @reflection.cache
     def get_table_names(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[str]:

@@ -75,6 +75,7 @@ def test_a_load_is_shown_while_its_rows_come(watched: Watched) -> None:
             cursor.adbc_ingest("loaded", rows, mode="create")
         assert {(kind, table) for kind, table, _ in seen} == {("load", "loaded")}
         assert client.query("SELECT * FROM system.jobs").read_all().num_rows == 0
+        client.execute("DROP TABLE loaded")
 
 
 def test_sessions_are_shown_and_join_with_queries(watched: Watched) -> None:
