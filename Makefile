@@ -37,7 +37,8 @@ demo: $(VENV)/.installed ## Ask a table questions while it is written (ONCE=1 en
 	@$(BIN)/python examples/demo.py --root $(DATA) $(if $(filter-out 0,$(ONCE)),--once)
 
 test: $(VENV)/.installed-dev ## Check everything and run every test but the soak (ARGS="-k name")
-	@status=0; $(MAKE) lint || status=$$?; $(MAKE) jdbc-drivers || true; $(MAKE) dbt-environment || true; \
+	@status=0; $(MAKE) dbt-environment & installing=$$!; \
+	$(MAKE) lint || status=$$?; $(MAKE) jdbc-drivers || true; wait $$installing || true; \
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not soak" $(ARGS) || status=$$?; exit $$status
 
 test-fast: $(VENV)/.installed-dev ## Run only the tests that take moments

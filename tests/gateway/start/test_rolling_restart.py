@@ -121,7 +121,7 @@ def write_and_read(connection: Any, number: int) -> None:
         assert cursor.fetchall() == [(number,)]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_clients_that_write_and_read_without_pause_see_no_error(root: Path):
     """Each gateway is replaced while the other one goes on; every statement succeeds, and writes once."""
     engine = EngineGateway(root)

@@ -139,7 +139,7 @@ def run_and_kill(
     assert shown(table) == (scenario.rows | ROWS if job.brings else scenario.rows)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_an_executor_dies_while_rows_are_written(cluster: SparkCluster, scenario: Scenario, tmp_path: Path):
     run_and_kill(cluster, scenario, tmp_path, JOBS["ingest"], "executor", "written")
 
