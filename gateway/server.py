@@ -14,7 +14,8 @@ from pyarrow import flight
 from gateway.auth.calls import NO_HEADERS, CallHeaders, CallMiddleware, RpcObserver, Security
 from gateway.execution.cancellation import Cancellation
 from gateway.execution.endpoints import Endpoints
-from gateway.execution.running_queries import Preparation, Queries, QueryObserver
+from gateway.execution.preparation import Preparation
+from gateway.execution.running_queries import Queries, QueryObserver
 from gateway.execution.streams import CallObserver, Streams, ignore_call
 from gateway.execution.updates import Updates
 from gateway.metadata.keys import Keys
@@ -40,6 +41,7 @@ from gateway.protocol.wire import decode, unpack
 from gateway.sessions import DEFAULTS, Sessions
 from gateway.statements.following import Followers
 from gateway.statements.ingest import Ingestion
+from gateway.statements.kill import parse_kill
 from gateway.statements.open_transactions import OpenTransactions
 from gateway.statements.prepared_statements import PreparedStatements
 from gateway.statements.session.statements import SessionStatements
@@ -118,6 +120,7 @@ class GatewayServer(flight.FlightServerBase):
             self.queries,
             {
                 **SessionStatements(self.sessions, self.temporary.end_session).readers,
+                "kill": lambda sql, _call: parse_kill(sql, self.queries.cancel),
                 "select": Followers(engine, self.queries, self._security.access).read,
             },
             commands.read,

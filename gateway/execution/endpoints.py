@@ -17,8 +17,8 @@ from pyarrow import flight
 
 from gateway.execution.batches import decode_rows, encode_rows
 from gateway.execution.parameters import iterate_rows, restore_parameters
+from gateway.execution.preparation import Preparation
 from gateway.execution.query import Query
-from gateway.execution.running_queries import Preparation
 from gateway.execution.streams import Streams
 from gateway.protocol.commands import (
     STATEMENT_ID_BYTES,

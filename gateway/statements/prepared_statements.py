@@ -27,8 +27,8 @@ from gateway.execution.parameters import (
     read_typed_parts,
     restore_parameters,
 )
+from gateway.execution.preparation import Preparation
 from gateway.execution.query import Query
-from gateway.execution.running_queries import Preparation
 from gateway.execution.streams import Streams
 from gateway.execution.updates import (
     Updates,

@@ -11,7 +11,7 @@ from pyarrow import flight
 
 from gateway.execution.endpoints import Endpoints
 from gateway.execution.own_statement import OwnStatement
-from gateway.execution.running_queries import Preparation
+from gateway.execution.preparation import Preparation
 from gateway.execution.streams import Streams
 from gateway.execution.updates import (
     Updates,

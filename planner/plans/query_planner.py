@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from execnodes import KeySet
 from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError, UnsupportedError, is_panic
-from memwal.storage.files import LocalBackend
+from memwal.storage.local import LocalBackend
 from planner.access.rights import FULL_ACCESS, Access
 from planner.access.visible_catalog import SecuredTable, SystemTable, VisibleCatalog
 from planner.binding.bind import bind

@@ -15,7 +15,7 @@ from unittest import mock
 
 import lance
 
-from memwal.storage.files import LocalBackend
+from memwal.storage.local import LocalBackend
 
 When = Literal["before", "after"]
 

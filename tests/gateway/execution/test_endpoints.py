@@ -14,7 +14,8 @@ from pyarrow import flight
 
 from gateway.cli.client import GatewayClient
 from gateway.execution.endpoints import ENDPOINT_SECONDS, Endpoints
-from gateway.execution.running_queries import Preparation, Queries
+from gateway.execution.preparation import Preparation
+from gateway.execution.running_queries import Queries
 from gateway.execution.streams import Streams
 from gateway.protocol.commands import Call
 from gateway.protocol.identity import ANONYMOUS

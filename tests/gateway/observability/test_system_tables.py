@@ -10,8 +10,8 @@ from pyarrow import flight
 
 from gateway.cli.client import GatewayClient
 from gateway.config import Flag, load
-from gateway.execution.kill import parse_kill
 from gateway.observability.system_tables import SystemSettings
+from gateway.statements.kill import parse_kill
 from memwal.errors import InvalidInputError
 from planner.access.rights import FullAccess
 from planner.engine import SessionSettings, first_word

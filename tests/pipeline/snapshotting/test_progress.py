@@ -16,7 +16,8 @@ from memwal.base.index_details import read_base_manifest
 from memwal.base.versions import commit_next
 from memwal.errors import UnavailableError, UnsupportedError
 from memwal.regions.region_snapshots import decode_region_snapshots
-from memwal.storage.files import LocalBackend, Storage
+from memwal.storage.files import Storage
+from memwal.storage.local import LocalBackend
 from pipeline.jobs.lake import Lake, LakeTable, TableState
 from pipeline.merging import merge
 from pipeline.snapshotting import commit, snapshot

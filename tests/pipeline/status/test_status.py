@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
-from memwal.storage.files import LocalBackend
+from memwal.storage.local import LocalBackend
 from pipeline.cli import app
 from pipeline.jobs.lake import Lake, LakeTable
 from pipeline.merging import merge

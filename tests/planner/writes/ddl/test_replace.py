@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from memwal.storage.files import LocalBackend, Storage
+from memwal.storage.files import Storage
+from memwal.storage.local import LocalBackend
 from planner.scans.settings import NO_SHORTCUTS
 from planner.tables.local.scratch import SCRATCH, Scratch, sweep_scratch
 
