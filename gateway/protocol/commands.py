@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache, partial
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 import pyarrow as pa
 from google.protobuf.message import Message
@@ -71,9 +71,7 @@ def decode_settings(data: bytes) -> SessionSettings:
     Raises:
         InvalidInputError: there is no such message, or it asks for what does not exist.
     """
-    if len(data) > _MAX_BYTES:
-        raise InvalidInputError(f"the settings of the ticket have {len(data)} bytes: send it back unchanged")
-    message = decode(own.SessionSettings, data, "the settings of the ticket")
+    message = _decode_message(data)
     return SessionSettings(
         catalog=message.catalog,
         schema=message.schema,
@@ -90,28 +88,33 @@ def decode_settings(data: bytes) -> SessionSettings:
     )
 
 
+class Origin(NamedTuple):
+    """In what a handle or ticket was made, besides settings that it takes along.
+
+    Attributes:
+        transaction_id: of the transaction; b"" for none.
+        temporary: schema of the session's temporary tables; "" for none.
+    """
+
+    transaction_id: bytes
+    temporary: str
+
+
 @lru_cache(maxsize=_REMEMBERED)
-def decode_transaction_id(data: bytes) -> bytes:
-    """Return the transaction of a serialized message of settings; b"" for none.
+def decode_origin(data: bytes) -> Origin:
+    """Return the rest of a serialized message of settings.
 
     Raises:
         InvalidInputError: there is no such message.
     """
+    message = _decode_message(data)
+    return Origin(message.transaction_id, message.temporary)
+
+
+def _decode_message(data: bytes) -> own.SessionSettings:
     if len(data) > _MAX_BYTES:
         raise InvalidInputError(f"the settings of the ticket have {len(data)} bytes: send it back unchanged")
-    return decode(own.SessionSettings, data, "the settings of the ticket").transaction_id
-
-
-@lru_cache(maxsize=_REMEMBERED)
-def decode_temporary(data: bytes) -> str:
-    """Return the schema of temporary tables of a serialized message of settings; "" for none.
-
-    Raises:
-        InvalidInputError: there is no such message.
-    """
-    if len(data) > _MAX_BYTES:
-        raise InvalidInputError(f"the settings of the ticket have {len(data)} bytes: send it back unchanged")
-    return decode(own.SessionSettings, data, "the settings of the ticket").temporary
+    return decode(own.SessionSettings, data, "the settings of the ticket")
 
 
 STATEMENT_ID_BYTES = 16

@@ -6,16 +6,15 @@ that name no other, so the client must send the session's cookie back.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any
 
 import pyarrow as pa
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 
 from gateway.execution.updates import Updates
-from gateway.protocol.commands import Action, Call, Handler, decode_transaction_id
+from gateway.protocol.commands import Action, Call, Handler
+from gateway.protocol.origins import find_origin
 from gateway.statements.open_transactions import OpenTransactions
 from gateway.statements.transaction_text import NO_SAVEPOINTS, Verb, parse_transaction_text
 from memwal.errors import InvalidInputError, NotFoundError, PreconditionError, UnsupportedError
@@ -23,46 +22,20 @@ from planner.bridge.run_control import RunControl
 from planner.engine import PreparedWrite, WriteResult
 from planner.writes.transactions import Transaction
 from protos import flight_sql_pb2 as sql
-from protos import gateway_pb2 as own
 from protos.flight_sql import pack
 
 _DONE = WriteResult(-1)
 
 
-def _read_named(message: Any) -> bytes:  # noqa: ANN401 - has the field
-    return bytes(message.transaction_id)
-
-
-def _read_handle(kind: type[Any], data: bytes) -> bytes:
-    try:
-        settings = kind.FromString(data).settings
-    except DecodeError:
-        return b""  # which its handler says
-    return decode_transaction_id(settings)
-
-
-# Type of a message that runs or prepares a statement -> what reads the id of its transaction; b"" for none.
-_READERS: Mapping[type[Message], Callable[[Any], bytes]] = MappingProxyType(
-    {
-        sql.CommandStatementQuery: _read_named,
-        sql.CommandStatementUpdate: _read_named,
-        sql.CommandStatementSubstraitPlan: _read_named,
-        sql.CommandStatementIngest: _read_named,
-        sql.ActionCreatePreparedStatementRequest: _read_named,
-        sql.ActionCreatePreparedSubstraitPlanRequest: _read_named,
-        sql.CommandPreparedStatementQuery: lambda message: _read_handle(
-            own.PreparedHandle, message.prepared_statement_handle
-        ),
-        sql.CommandPreparedStatementUpdate: lambda message: _read_handle(
-            own.PreparedHandle, message.prepared_statement_handle
-        ),
-        sql.TicketStatementQuery: lambda message: _read_handle(own.StatementHandle, message.statement_handle),
-        own.PreparedTicket: lambda message: decode_transaction_id(message.settings),
-        own.PlanTicket: lambda message: decode_transaction_id(message.settings),
-    }
+# Messages that run or prepare a statement, and name its transaction by themselves.
+_NAMING = (
+    sql.CommandStatementQuery,
+    sql.CommandStatementUpdate,
+    sql.CommandStatementSubstraitPlan,
+    sql.CommandStatementIngest,
+    sql.ActionCreatePreparedStatementRequest,
+    sql.ActionCreatePreparedSubstraitPlanRequest,
 )
-
-
 _PREPARED = (sql.CommandPreparedStatementQuery, sql.CommandPreparedStatementUpdate)
 
 
@@ -72,10 +45,13 @@ def join_transaction(transactions: OpenTransactions, message: Message, call: Cal
     Raises:
         NotFoundError: the message names one that is not known.
     """
-    read = _READERS.get(type(message))
-    if read is None:
-        return call
-    transaction_id = read(message)
+    if isinstance(message, _NAMING):
+        transaction_id = bytes(message.transaction_id)
+    else:
+        origin = find_origin(message)
+        if origin is None:
+            return call
+        transaction_id = origin.transaction_id
     if transaction_id:
         follows = isinstance(message, _PREPARED)
         transaction_id, transaction = transactions.find(

@@ -5,47 +5,20 @@ from __future__ import annotations
 import dataclasses
 import logging
 import threading
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any
 
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 
-from gateway.protocol.commands import Call, decode_temporary
+from gateway.protocol.commands import Call
+from gateway.protocol.origins import find_origin
 from gateway.sessions import Sessions
 from memwal.errors import LanceGatewayError, NotFoundError, PreconditionError
 from planner.access.rights import Access, SessionAccess
 from planner.tables.state.catalog import Catalog
-from protos import flight_sql_pb2 as sql
-from protos import gateway_pb2 as own
 
 logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 60.0
-
-
-def _read_handle(kind: type[Any], data: bytes) -> bytes:
-    try:
-        return bytes(kind.FromString(data).settings)
-    except DecodeError:
-        return b""  # which its handler says
-
-
-# Type of a message with a handle, or of a ticket -> what reads its settings.
-_READERS: Mapping[type[Message], Callable[[Any], bytes]] = MappingProxyType(
-    {
-        sql.CommandPreparedStatementQuery: lambda message: _read_handle(
-            own.PreparedHandle, message.prepared_statement_handle
-        ),
-        sql.CommandPreparedStatementUpdate: lambda message: _read_handle(
-            own.PreparedHandle, message.prepared_statement_handle
-        ),
-        sql.TicketStatementQuery: lambda message: _read_handle(own.StatementHandle, message.statement_handle),
-        own.PreparedTicket: lambda message: bytes(message.settings),
-        own.PlanTicket: lambda message: bytes(message.settings),
-    }
-)
 
 
 def check_session(message: Message, call: Call) -> None:
@@ -56,9 +29,8 @@ def check_session(message: Message, call: Call) -> None:
     Raises:
         NotFoundError: it is not, or the session has none any more.
     """
-    read = _READERS.get(type(message))
-    temporary = "" if read is None else decode_temporary(read(message))
-    if temporary and temporary != call.temporary:
+    origin = find_origin(message)
+    if origin is not None and origin.temporary and origin.temporary != call.temporary:
         msg = (
             "the statement was prepared in a session with temporary tables, which has ended or dropped them, "
             "or whose cookie the call does not send: prepare it again"
