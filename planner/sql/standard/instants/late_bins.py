@@ -21,7 +21,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from planner.sql.standard.instants.late_comparisons import find_read_instants, find_start
+from planner.sql.standard.instants.late_comparisons import ReadInstants
 from planner.sql.tokens import STRING, Edit, SqlText
 
 _LENGTH: Final = re.compile(r"\s*(\d{1,9})\s*([a-z]*?)s?\s*", re.IGNORECASE)
@@ -51,7 +51,7 @@ def bin_late_instants(
         find_instants: returns the columns that are timestamps in all tables, with their types.
     """
     words = text.words
-    instants: Mapping[str, pa.DataType] | None = None
+    instants = ReadInstants(text, find_instants)
     for i, word in enumerate(words):
         if word != "DATE_BIN" or words[i + 1 : i + 4] != ("(", "INTERVAL", STRING):
             continue
@@ -60,10 +60,7 @@ def bin_late_instants(
         if len(commas) not in {1, 2}:
             continue
         column = (commas[1] if len(commas) == 2 else last) - 1
-        if not text.is_name(column) or find_start(text, column) != commas[0] + 1:
-            continue
-        instants = find_read_instants(text, find_instants) if instants is None else instants
-        kind = instants.get(text.name(column))
+        kind = instants.find_kind(commas[0] + 1, column)
         if kind is None or kind.tz is not None or kind.unit == "ns":
             continue
         origin = _read_origin(text, range(commas[1] + 1, last)) if len(commas) == 2 else 0

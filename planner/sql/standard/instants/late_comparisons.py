@@ -72,6 +72,29 @@ def compare_late_dates(
                 yield Edit.replace(text.start(literal.start), text.end(literal.stop - 1), cast)
 
 
+class ReadInstants:
+    """The columns of a statement that are timestamps, which are looked for where one may stand.
+
+    Args:
+        text: the statement.
+        find_instants: returns the columns that are timestamps in all tables, with their types.
+    """
+
+    def __init__(self, text: SqlText, find_instants: Callable[[], Mapping[str, pa.DataType]]) -> None:
+        self._text = text
+        self._find_instants = find_instants
+        self._found: Mapping[str, pa.DataType] | None = None
+
+    def find_kind(self, first: int, last: int) -> pa.DataType | None:
+        """Return the type of the column that some tokens are; None if they are anything else."""
+        text = self._text
+        if not text.is_name(last) or find_start(text, last) != first:
+            return None
+        if self._found is None:
+            self._found = find_read_instants(text, self._find_instants)
+        return self._found.get(text.name(last))
+
+
 def find_read_instants(
     text: SqlText, find_instants: Callable[[], Mapping[str, pa.DataType]]
 ) -> Mapping[str, pa.DataType]:

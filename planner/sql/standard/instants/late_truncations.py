@@ -17,7 +17,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from planner.sql.standard.instants.late_comparisons import find_read_instants, find_start
+from planner.sql.standard.instants.late_comparisons import ReadInstants
 from planner.sql.tokens import STRING, Edit, SqlText
 
 _ZONELESS: Final = frozenset({None, "UTC", "+00:00"})
@@ -46,16 +46,13 @@ def truncate_late_instants(
         find_instants: returns the columns that are timestamps in all tables, with their types.
     """
     words = text.words
-    instants: Mapping[str, pa.DataType] | None = None
+    instants = ReadInstants(text, find_instants)
     for i, word in enumerate(words):
         if word not in {"DATE_TRUNC", "DATETRUNC"} or words[i + 1 : i + 4] != ("(", STRING, ","):
             continue
         last = text.closing(i + 1)
         column = last - 1
-        if not text.is_name(column) or find_start(text, column) != i + 4:
-            continue
-        instants = find_read_instants(text, find_instants) if instants is None else instants
-        kind = instants.get(text.name(column))
+        kind = instants.find_kind(i + 4, column)
         if kind is None or kind.tz not in _ZONELESS or kind.unit == "ns":
             continue
         units = _UNITS if kind.tz is None else _ZONED_UNITS

@@ -13,7 +13,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from planner.sql.standard.instants.late_comparisons import COMPARISONS, find_read_instants, find_start
+from planner.sql.standard.instants.late_comparisons import COMPARISONS, ReadInstants
 from planner.sql.tokens import STRING, Edit, SqlText
 
 _NUMBER: Final = "0"
@@ -30,12 +30,16 @@ def compare_late_years(
         text: the statement.
         find_instants: returns the columns that are timestamps in all tables, with their types.
     """
+    instants = ReadInstants(text, find_instants)
     for i in range(len(text.words) - 1):
         operand = _find_operand(text, i)
         if operand is None:
             continue
         last = text.closing(i + 1)
-        if _is_compared_with_late(text, i, last) and not _is_coarse(text, operand, last - 1, find_instants):
+        if not _is_compared_with_late(text, i, last):
+            continue
+        kind = instants.find_kind(operand, last - 1)
+        if kind is None or kind.unit == "ns":  # Other columns have all years.
             yield from Edit.wrap(text.start(i), text.end(last), "(", " + 0)", mend=True)
 
 
@@ -47,16 +51,6 @@ def _find_operand(text: SqlText, i: int) -> int | None:
     if words[i] in {"DATE_PART", "DATEPART"} and words[i + 1 : i + 4] == ("(", STRING, ","):
         return i + 4 if text.tokens[i + 2].text.lower() in {"year", "years"} else None
     return None
-
-
-def _is_coarse(
-    text: SqlText, first: int, last: int, find_instants: Callable[[], Mapping[str, pa.DataType]]
-) -> bool:
-    """Return whether tokens are a column of timestamps that has all years."""
-    if not text.is_name(last) or find_start(text, last) != first:
-        return False
-    kind = find_read_instants(text, find_instants).get(text.name(last))
-    return kind is not None and kind.unit != "ns"
 
 
 def _is_compared_with_late(text: SqlText, first: int, last: int) -> bool:

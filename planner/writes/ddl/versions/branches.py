@@ -13,8 +13,6 @@ from memwal.errors import (
     InvalidInputError,
     NotFoundError,
     PreconditionError,
-    UnavailableError,
-    shorten_error,
 )
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
@@ -23,9 +21,9 @@ from planner.tables.state.branches import MAIN, read_branches
 from planner.tables.state.past_tables import read_tags
 from planner.tables.state.table import Table
 from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader
-from planner.writes.ddl.versions.references import read_state, refer_to
+from planner.writes.ddl.versions.references import read_state, read_table, refer_to, told_as_errors
 from planner.writes.dml.prepared_write import WriteResult
-from planner.writes.dml.statement.target import check_may_write, check_writable
+from planner.writes.dml.statement.target import check_may_write
 
 _NAME: Final = re.compile(
     r"[A-Za-z0-9_-](?:[A-Za-z0-9_.-]*[A-Za-z0-9_-])?(?:/[A-Za-z0-9_-](?:[A-Za-z0-9_.-]*[A-Za-z0-9_-])?)*"
@@ -44,12 +42,9 @@ def prepare_create_branch(
         raise reader.error("A branch is not replaced: DROP BRANCH it first; its name stands")
     skips = reader.take("IF", "NOT", "EXISTS")
     branch = _read_name(reader)
-    reader.expect("ON")
-    name = reader.table()
+    name = read_table(engine, reader, access)
     state = read_state(reader)
     reader.expect_end()
-    check_may_write(engine, name, access)
-    check_writable(engine, name)
     state.open(engine.catalog, name)
 
     def create(_control: RunControl | None) -> WriteResult:
@@ -65,11 +60,8 @@ def prepare_create_branch(
             raise AlreadyExistsError(msg)
         table = state.open(engine.catalog, name)
         _check_is_merged(table, branch)
-        try:
+        with told_as_errors("branch", branch, base):
             base.dataset.create_branch(branch, tuple(refer_to(table)))
-        except (OSError, ValueError) as error:
-            msg = f"branch {branch!r} of table {name!r} can't be made: {shorten_error(error)}; try again"
-            raise UnavailableError(msg) from error
         return DONE
 
     return PreparedDefinition(reader.text.sql, create, name)
@@ -84,11 +76,8 @@ def prepare_drop_branch(
         LanceGatewayError: the statement is invalid.
     """
     branch = reader.name("The name of a branch")
-    reader.expect("ON")
-    name = reader.table()
+    name = read_table(engine, reader, access)
     reader.expect_end()
-    check_may_write(engine, name, access)
-    check_writable(engine, name)
 
     def drop(_control: RunControl | None) -> WriteResult:
         check_may_write(engine, name, access)
@@ -109,11 +98,8 @@ def prepare_drop_branch(
                     f"DROP {kind} it first"
                 )
                 raise PreconditionError(msg)
-        try:
+        with told_as_errors("branch", branch, base):
             base.dataset.branches.delete(branch)
-        except (OSError, ValueError) as error:
-            msg = f"branch {branch!r} of table {name!r} can't be dropped: {shorten_error(error)}; try again"
-            raise UnavailableError(msg) from error
         return DONE
 
     return PreparedDefinition(reader.text.sql, drop, name)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from memwal.errors import UnavailableError, shorten_error
 from memwal.storage.table_names import TableName
+from planner.access.rights import Access
+from planner.plans.query_planner import QueryPlanner
 from planner.sql.as_of import AS_OF_STARTS, AsOf, read_as_of
+from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.branches import MAIN, BranchTable
 from planner.tables.state.catalog import Catalog
 from planner.tables.state.past_tables import PastTable
 from planner.tables.state.table import Table
 from planner.writes.ddl.statement import Reader
+from planner.writes.dml.statement.target import check_may_write, check_writable
 
 
 class Reference(NamedTuple):
@@ -52,6 +59,38 @@ class State:
             LanceGatewayError: there is no such state.
         """
         return refer_to(self.open(catalog, name))
+
+
+@contextmanager
+def told_as_errors(kind: str, name: str, base: BaseTable) -> Iterator[None]:
+    """Say what Lance refuses: a version has gone meanwhile, or another client was first.
+
+    Args:
+        kind: what is changed, "tag" or "branch".
+        name: of the tag or branch.
+        base: of the table.
+
+    Raises:
+        UnavailableError: Lance refused it.
+    """
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        msg = f"{kind} {name!r} of table {base.name!r} can't be changed: {shorten_error(error)}; try again"
+        raise UnavailableError(msg) from error
+
+
+def read_table(engine: QueryPlanner, reader: Reader, access: Access) -> TableName:
+    """Take ``ON t``, which must be a table that the user may change.
+
+    Raises:
+        LanceGatewayError: it is not, or something else stands there.
+    """
+    reader.expect("ON")
+    name = reader.table()
+    check_may_write(engine, name, access)
+    check_writable(engine, name)
+    return name
 
 
 def refer_to(table: Table) -> Reference:

@@ -6,27 +6,22 @@ A tag is a name for a version of the base table, or of a branch, which is kept a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
 from memwal.errors import (
     AlreadyExistsError,
     InvalidInputError,
     NotFoundError,
-    UnavailableError,
-    shorten_error,
 )
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
-from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.branches import read_branches
 from planner.tables.state.past_tables import read_tags
 from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader
-from planner.writes.ddl.versions.references import Reference, read_state
+from planner.writes.ddl.versions.references import Reference, read_state, read_table, told_as_errors
 from planner.writes.dml.prepared_write import WriteResult
-from planner.writes.dml.statement.target import check_may_write, check_writable
+from planner.writes.dml.statement.target import check_may_write
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-](?:[A-Za-z0-9_.-]*[A-Za-z0-9_-])?")
 
@@ -43,12 +38,9 @@ def prepare_create_tag(
     if skips and replaces:
         raise reader.error("OR REPLACE and IF NOT EXISTS exclude each other; the name stands")
     tag = _read_name(reader)
-    reader.expect("ON")
-    table_name = reader.table()
+    table_name = read_table(engine, reader, access)
     state = read_state(reader)
     reader.expect_end()
-    check_may_write(engine, table_name, access)
-    check_writable(engine, table_name)
 
     def find_version() -> Reference:
         return state.find(engine.catalog, table_name)
@@ -68,7 +60,7 @@ def prepare_create_tag(
         if tag in read_branches(base):
             msg = f"table {table_name!r} has a branch {tag!r}: give the tag another name"
             raise AlreadyExistsError(msg)
-        with _told_as_errors(base, tag):
+        with told_as_errors("tag", tag, base):
             change = base.dataset.tags.update if is_known else base.dataset.tags.create
             change(tag, (reference.branch, reference.version))
         return DONE
@@ -85,18 +77,15 @@ def prepare_drop_tag(
         LanceGatewayError: the statement is invalid.
     """
     tag = reader.name("The name of a tag")
-    reader.expect("ON")
-    table_name = reader.table()
+    table_name = read_table(engine, reader, access)
     reader.expect_end()
-    check_may_write(engine, table_name, access)
-    check_writable(engine, table_name)
 
     def drop(_control: RunControl | None) -> WriteResult:
         check_may_write(engine, table_name, access)
         base = engine.catalog.table(table_name).base()
         tags = read_tags(base)
         if tag in tags:
-            with _told_as_errors(base, tag):
+            with told_as_errors("tag", tag, base):
                 base.dataset.tags.delete(tag)
         elif not if_exists:
             listed = ", ".join(map(repr, sorted(tags))) or "none"
@@ -105,16 +94,6 @@ def prepare_drop_tag(
         return DONE
 
     return PreparedDefinition(reader.text.sql, drop, table_name)
-
-
-@contextmanager
-def _told_as_errors(base: BaseTable, tag: str) -> Iterator[None]:
-    """Say what Lance refuses: the version has gone meanwhile, or another client was first."""
-    try:
-        yield
-    except (OSError, ValueError) as error:
-        msg = f"tag {tag!r} of table {base.name!r} can't be changed: {shorten_error(error)}; try again"
-        raise UnavailableError(msg) from error
 
 
 def _read_name(reader: Reader) -> str:
