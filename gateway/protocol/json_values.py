@@ -10,6 +10,8 @@ import math
 import numpy as np
 import pyarrow as pa
 
+from memwal.stored_fields import is_list
+
 MAX_CHARS = 1000
 """Characters of a text that are shown."""
 MAX_BYTES = 32
@@ -36,23 +38,13 @@ def to_json_value(scalar: pa.Scalar) -> object:
         return [[to_json_value(part) for part in entry.values()] for entry in scalar.values]
     if pa.types.is_struct(kind):
         return {name: to_json_value(value) for name, value in scalar.items()}
-    if _is_list(kind):
+    if is_list(kind):
         return _shorten_list(scalar.values)
     if pa.types.is_floating(kind):
         return _convert_float(scalar)
     if pa.types.is_temporal(kind):
         return _format_time(scalar)
     return _shorten(scalar.as_py())
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_list(kind)
-        or pa.types.is_large_list(kind)
-        or pa.types.is_fixed_size_list(kind)
-        or pa.types.is_list_view(kind)
-        or pa.types.is_large_list_view(kind)
-    )
 
 
 def _shorten_list(values: pa.Array) -> list[object]:

@@ -11,6 +11,7 @@ from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from memwal.errors import InvalidInputError, UnsupportedError
+from memwal.stored_fields import is_list
 from pipeline.source.options import quote_name
 
 MAX_PRECISION = 38
@@ -92,7 +93,7 @@ def spark_type(kind: pa.DataType, column: str) -> spark.DataType:
                 for field in fields
             ]
         )
-    if _is_list(kind):
+    if is_list(kind):
         return spark.ArrayType(spark_type(kind.value_type, column), kind.value_field.nullable)
     if pa.types.is_time(kind):
         raise _unsupported_error(
@@ -187,16 +188,6 @@ def _fits(given: spark.DataType, found: spark.DataType) -> bool:
             for one, other in zip(given.fields, found.fields, strict=True)
         )
     return given == found
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_list(kind)
-        or pa.types.is_large_list(kind)
-        or pa.types.is_fixed_size_list(kind)
-        or pa.types.is_list_view(kind)
-        or pa.types.is_large_list_view(kind)
-    )
 
 
 def _check_names(names: Sequence[str], where: str) -> None:

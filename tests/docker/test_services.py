@@ -23,6 +23,7 @@ from tests.support.servers import GatewayProcess
 FOLDER = Path(__file__).parents[2] / "docker"
 CHART = FOLDER / "helm"
 UNITS = ("lance-gateway.service", "lance-gateway-keeper.service")
+HELM = "helm.sh/helm/v3/cmd/helm@v3.18.4"
 PROGRAM = Path(sys.executable).with_name("lance-gateway")
 
 
@@ -103,6 +104,18 @@ def load_values(root: Path, sections: dict[str, dict[str, Any]]) -> GatewayConfi
     return load(collect_flags(str(root), None, sets)).config
 
 
+@pytest.fixture(scope="module")
+def helm(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The program, built by Go where it is not installed, which takes minutes."""
+    installed = shutil.which("helm")
+    if installed is not None:
+        return installed
+    programs = tmp_path_factory.mktemp("programs")
+    environment = {**os.environ, "GOBIN": str(programs)}
+    subprocess.run(["go", "install", HELM], env=environment, check=True)
+    return str(programs / "helm")
+
+
 class TestChart:
     def test_its_versions_are_those_of_the_program(self):
         chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
@@ -117,6 +130,7 @@ class TestChart:
         total = config.server.stop_delay + config.server.drain + config.writes.flush_timeout
         assert values["terminationGracePeriodSeconds"] > total
 
+    @pytest.mark.soak
     @pytest.mark.parametrize(
         "sets",
         [
@@ -126,10 +140,7 @@ class TestChart:
         ],
         ids=lambda sets: sets[0],
     )
-    def test_helm_renders_it(self, sets: list[str], tmp_path: Path):
-        helm = shutil.which("helm")
-        if helm is None:
-            pytest.skip("helm is not installed")
+    def test_helm_renders_it(self, helm: str, sets: list[str], tmp_path: Path):
         options = [word for one in sets for word in ("--set", one)]
         run = subprocess.run(
             [helm, "template", "lake", CHART, "--kube-version", "1.30.0", *options],

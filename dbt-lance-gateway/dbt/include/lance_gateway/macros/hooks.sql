@@ -9,3 +9,15 @@
     {% endif %}
   {% endfor %}
 {% endmacro %}
+
+{# What every model ends with; returns what it has built. #}
+{% macro finish_model(relation, grant_config) %}
+  {% do apply_grants(relation, grant_config, should_revoke=False) %}
+  {% do persist_docs(relation, model) %}
+
+  {{ run_hooks(post_hooks, inside_transaction=True) }}
+  {{ adapter.commit() }}
+  {{ run_hooks(post_hooks, inside_transaction=False) }}
+
+  {{ return({'relations': [relation]}) }}
+{% endmacro %}

@@ -41,12 +41,5 @@
     {% do adapter.drop_relation(temp_relation) %}
   {% endif %}
 
-  {% do apply_grants(target_relation, grant_config, should_revoke=False) %}
-  {% do persist_docs(target_relation, model) %}
-
-  {{ run_hooks(post_hooks, inside_transaction=True) }}
-  {{ adapter.commit() }}
-  {{ run_hooks(post_hooks, inside_transaction=False) }}
-
-  {{ return({'relations': [target_relation]}) }}
+  {{ return(finish_model(target_relation, grant_config)) }}
 {% endmaterialization %}

@@ -13,12 +13,5 @@
     {{ get_create_view_as_sql(target_relation, sql) }}
   {% endcall %}
 
-  {% do apply_grants(target_relation, grant_config, should_revoke=False) %}
-  {% do persist_docs(target_relation, model) %}
-
-  {{ run_hooks(post_hooks, inside_transaction=True) }}
-  {{ adapter.commit() }}
-  {{ run_hooks(post_hooks, inside_transaction=False) }}
-
-  {{ return({'relations': [target_relation]}) }}
+  {{ return(finish_model(target_relation, grant_config)) }}
 {% endmaterialization %}
