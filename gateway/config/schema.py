@@ -71,7 +71,7 @@ class ServerSection(Section):
     temporary_directory: File = Field(
         default=None,
         description="Directory on a local disk for the temporary tables of sessions; unset takes one below "
-        "the system's directory of temporary files. Gateways may share it.",
+        "the system's directory of temporary files. Gateways of one user may share it; its mode is 700.",
     )
     workers: Workers = Field(
         default="auto",

@@ -360,3 +360,11 @@ def test_workers_read_them_and_a_killed_gateway_leaves_none(tmp_path: Path) -> N
         assert list_files(temporary)
         with GatewayProcess(tmp_path / "lake", *options):
             assert not list_files(temporary)
+
+
+def test_a_directory_that_others_may_enter_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "temporary").mkdir(mode=0o755)
+    with serving(tmp_path) as server, open_connection(uri_of(server)) as connection:
+        with pytest.raises(ERROR, match=r"server\.temporary_directory .*others may enter it \(mode 755\)"):
+            run(connection, "CREATE TEMP TABLE t AS SELECT 1 AS i")
+        assert ask(connection, "SELECT 1 AS i") == [(1,)]

@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from memwal.errors import ResourcesExhaustedError, UnavailableError
+from memwal.errors import PreconditionError, ResourcesExhaustedError
 from memwal.storage.files import Storage
 from memwal.storage.table_names import TEMPORARY, is_temporary_schema
 from planner.tables.local.scratch import Scratch, sweep_scratch
+from planner.tables.shared.directory import open_directory
 
 _MEASURED_SECONDS: Final = 1.0
 """For so long, what a schema was measured to have is taken for what it has."""
@@ -51,14 +52,10 @@ class TemporaryOptions:
         """Open the directory, which is made if it is not there.
 
         Raises:
-            UnavailableError: the file system refuses it.
+            PreconditionError: the file system refuses it, or others may look into it.
         """
         chosen = self.path
-        try:
-            chosen.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            msg = f"temporary tables can't be kept in {chosen}: {error}"
-            raise UnavailableError(msg) from error
+        os.close(open_directory(chosen, "server.temporary_directory"))
         return Storage.open(str(chosen))
 
 
@@ -81,7 +78,7 @@ class TemporaryTables:
 
     def sweep(self) -> None:
         """Remove what gateways that ended without notice have left."""
-        with suppress(UnavailableError):  # said where a table is to be made
+        with suppress(PreconditionError):  # said where a table is to be made
             sweep_scratch(self.options.open_directory())
 
     def follow(self, directory: str) -> None:
@@ -93,6 +90,7 @@ class TemporaryTables:
         """Make a schema, and return its name, which no other one has.
 
         Raises:
+            PreconditionError: the directory can't be used.
             UnavailableError: the file system refuses it.
         """
         with self._lock:

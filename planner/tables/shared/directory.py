@@ -1,4 +1,4 @@
-"""The directory of shared files, which nobody else on the machine may look into."""
+"""Directories with rows on the disk of the gateway, which nobody else on the machine may look into."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ from memwal.errors import PreconditionError
 _OTHERS = 0o077
 
 
-def open_directory(path: Path) -> int:
+def open_directory(path: Path, setting: str = "cache.directory") -> int:
     """Open a directory for its owner alone; create it, and those above it, if it is absent.
 
     All that is done in it afterwards is done by the descriptor: what is renamed above it does not matter.
+
+    Args:
+        path: of the directory.
+        setting: that names it, for messages.
 
     Returns:
         A descriptor of the directory.
@@ -31,7 +35,7 @@ def open_directory(path: Path) -> int:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
         reason = "it is a link, or no directory" if path.is_symlink() or path.is_file() else error.strerror
-        raise _refuse(path, str(reason)) from None
+        raise _refuse(path, setting, str(reason)) from None
     found = os.fstat(descriptor)
     problem = ""
     if found.st_uid != os.geteuid():
@@ -40,7 +44,7 @@ def open_directory(path: Path) -> int:
         problem = f"others may enter it (mode {stat.S_IMODE(found.st_mode):o})"
     if problem:
         os.close(descriptor)
-        raise _refuse(path, problem)
+        raise _refuse(path, setting, problem)
     return descriptor
 
 
@@ -63,9 +67,8 @@ def measure_room(path: Path) -> int:
     return space.f_blocks * space.f_frsize // 2
 
 
-def _refuse(path: Path, reason: str) -> PreconditionError:
+def _refuse(path: Path, setting: str, reason: str) -> PreconditionError:
     return PreconditionError(
-        f"cache.directory {str(path)!r} can't be used: {reason}. Rows of tables are kept there, so it "
-        "must be a directory of mode 700 that belongs to the user of the gateway: remove it, name another "
-        "one, or say none"
+        f"{setting} {str(path)!r} can't be used: {reason}. Rows of tables are kept there, so it must be a "
+        "directory of mode 700 that belongs to the user of the gateway: remove it, or name another one"
     )
