@@ -25,9 +25,9 @@ AGGREGATES: Final = frozenset(
     | {"approx_percentile_cont_with_weight", "percentile_cont", "quantile_cont", "regr_avgx", "regr_avgy"}
     | {"regr_count", "regr_intercept", "regr_r2", "regr_slope", "regr_sxx", "regr_sxy", "regr_syy"}
 )
-_SERIES: Final = frozenset({"generate_series", "range"})
 COUNTS: Final = frozenset({"count", "approx_distinct", "regr_count"})
 """Aggregates that are 0 where there are no rows; the others are NULL there."""
+_SERIES: Final = frozenset({"generate_series", "range"})
 
 
 class Fresh:
@@ -77,11 +77,6 @@ def derived(query: exp.Query, alias: str, columns: Sequence[str] = ()) -> exp.Su
     """Return a query as a relation."""
     names = [identifier(name) for name in columns]
     return exp.Subquery(this=query, alias=exp.TableAlias(this=identifier(alias), columns=names or None))
-
-
-def value_of(query: exp.Query) -> exp.Subquery:
-    """Return a query that stands for a value."""
-    return exp.Subquery(this=query)
 
 
 def either(*branches: tuple[exp.Expr, exp.Expr], default: exp.Expr | None = None) -> exp.Case:
