@@ -20,8 +20,8 @@ _CAUSES: Final = tuple(
         ),
     )
 )
-"""What the operating system and object stores say, and what that means. Lance and obstore raise errors without
-a number or kind: their texts are all that tells."""
+"""What the operating system and object stores say, and what that means. Errors of Lance and obstore have no
+number or kind: their texts are all that tells."""
 
 
 def find_storage_cause(text: str) -> str | None:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from memwal.errors import UnsupportedError
+from memwal.transforms.determinism import has_unstable_call
 from planner.sql.rewrites.truth_position import find_subject_start
-from planner.sql.tokens import Copy, Edit, Piece, SqlText
+from planner.sql.tokens import Copy, Edit, Piece, SqlText, at_position
 
 _ENDS: Final = frozenset(
     {"", ")", "]", "}", ",", ";", "AND", "OR", "AS", "FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY"}
@@ -40,7 +42,11 @@ _SIDES: Final = frozenset({"LEFT", "RIGHT"})
 
 
 def order_bounds(text: SqlText) -> Iterator[Edit]:
-    """Yield edits that write SYMMETRIC out, and leave ASYMMETRIC out, which is the default."""
+    """Yield edits that write SYMMETRIC out, and leave ASYMMETRIC out, which is the default.
+
+    Raises:
+        UnsupportedError: a value that would be computed twice changes.
+    """
     words = text.words
     for i, word in enumerate(words):
         if word != "BETWEEN":
@@ -62,6 +68,9 @@ def _write_out(text: SqlText, at: int) -> Iterator[Edit]:
     high = range(low.stop + 1, _find_end(text, low.stop + 1))
     if not high:
         return
+    if has_unstable_call(words[subject.start : high.stop]):
+        message = "BETWEEN SYMMETRIC of values that change is not offered: compute them in a subquery"
+        raise UnsupportedError(at_position(text.sql, text.start(at), f"{message}; it stands"))
     between, connective = (" NOT BETWEEN ", " AND ") if is_denied else (" BETWEEN ", " OR ")
     begin = text.start(subject.start)
     parts: list[str | range] = ["(", subject, between, low, " AND ", high, connective]

@@ -85,6 +85,7 @@ REFUSED = {
     "SELECT sum(n) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING EXCLUDE CURRENT ROW) FROM t": "- n",
     "SELECT * FROM t ORDER BY ALL": "names its columns",
     "SELECT to_char(ts, 'WW') FROM t": "pattern WW",
+    "SELECT id FROM t WHERE random() BETWEEN SYMMETRIC 1 AND 0": "compute them in a subquery",
     "SELECT to_char(n, 'FM999.00') FROM t": "of numbers",
     "SELECT date_format(ts, 'yyyy') FROM t": "'%Y-%m-%d'",
 }
