@@ -100,7 +100,11 @@ def list_files(place: Path) -> dict[str, int]:
 
 def count_mapped(pid: int, place: Path) -> int:
     """How many of the files a process has mapped."""
-    return len({one.path for one in psutil.Process(pid).memory_maps(grouped=False) if str(place) in one.path})
+    try:
+        maps = psutil.Process(pid).memory_maps(grouped=False)
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        return 0  # It was killed, and not waited for yet.
+    return len({one.path for one in maps if str(place) in one.path})
 
 
 @pytest.mark.usefixtures("table")
