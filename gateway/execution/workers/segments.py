@@ -4,6 +4,9 @@ Each channel has a few segments (anonymous files in memory). The first byte of a
 front process still uses it; the worker waits while all of them are in use, so a slow client holds back its
 statement, and the memory of a result is bounded. Whoever collects batches uses all of them and waits for
 another one: the second byte says so, and the worker makes more.
+
+Batches of tables that are kept in memory are the same ones in each result: a segment that has one is sent
+again as it is. Whether a batch is kept shows when it comes again, from where it was.
 """
 
 import mmap
@@ -13,8 +16,11 @@ import time
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import pyarrow as pa
+from cachetools import LRUCache
+from pyarrow.types import is_dictionary, is_nested
 
 INLINE_BYTES = 32 << 10
 """Smaller batches are part of their message."""
@@ -26,6 +32,10 @@ itself."""
 KEPT_BYTES = 96 << 20
 """Of the segments that the channels of a worker keep between statements, all of them together: the system
 clears the pages of new ones, which takes longer than to copy a batch into them."""
+_MAX_SEEN = 1024
+"""Batches that may come again."""
+_LARGEST_SOURCE = 2
+"""A batch may hold so many times its size, of which it is a part."""
 _WAIT_SECONDS = 0.0005
 # Passed along, since pyarrow reads the environment wherever it has to make them.
 _OPTIONS = pa.ipc.IpcWriteOptions()
@@ -33,11 +43,20 @@ _STATE, _REQUEST = 0, 1  # Offsets in the header.
 _FREE, _IN_USE = 0, 1
 _NONE, _MORE = 0, 1
 
+Identity: TypeAlias = tuple[tuple[int | None, ...], ...]
+"""Length, offset and addresses of each column: those of two batches that exist at the same time are equal if
+both are the same values."""
 
-@dataclass(slots=True)
+
+@dataclass(slots=True, eq=False)
 class _Segment:
     number: int
     memory: mmap.mmap
+    length: int = 0
+    identity: Identity | None = None
+    """Of the batch in it, if that came before."""
+    source: pa.RecordBatch | None = None
+    """That batch: as long as it is held, nothing else has its addresses."""
 
     @property
     def is_free(self) -> bool:
@@ -108,11 +127,12 @@ class SegmentWriter:
         self._segments: list[_Segment] = []
         self._dropped: list[int] = []
         self._next = 0
+        self._seen: LRUCache[Identity, None] = LRUCache(_MAX_SEEN)
 
     def write(
         self, batch: pa.RecordBatch, schema_bytes: int, check: Callable[[], None]
     ) -> tuple[StoredBatch, int | None]:
-        """Copy a batch into a free segment.
+        """Copy a batch into a free segment, unless one has it.
 
         Args:
             batch: to be written.
@@ -122,15 +142,24 @@ class SegmentWriter:
         Returns:
             Where it is, and the file descriptor of a new segment, which the caller sends and closes.
         """
-        size = pa.ipc.get_record_batch_size(batch) + schema_bytes + 1024
-        segment, descriptor = self._find(size, check)
-        view = memoryview(segment.memory)[_HEADER_BYTES:]
-        sink = pa.FixedSizeBufferWriter(pa.py_buffer(view))
-        with pa.ipc.new_stream(sink, batch.schema, options=_OPTIONS) as writer:
-            writer.write_batch(batch)
-        length = sink.tell()
+        identity = identify(batch)
+        segment, descriptor = self._find_copy(identity), None
+        if segment is None:
+            came_before = identity is not None and identity in self._seen
+            size = pa.ipc.get_record_batch_size(batch) + schema_bytes + 1024
+            segment, descriptor = self._find(size, check, keeps_others=came_before)
+            segment.identity = segment.source = None
+            view = memoryview(segment.memory)[_HEADER_BYTES:]
+            sink = pa.FixedSizeBufferWriter(pa.py_buffer(view))
+            with pa.ipc.new_stream(sink, batch.schema, options=_OPTIONS) as writer:
+                writer.write_batch(batch)
+            segment.length = sink.tell()
+            if came_before:
+                segment.identity, segment.source = identity, batch
+            elif identity is not None:
+                self._seen[identity] = None
         segment.memory[_STATE] = _IN_USE
-        stored = StoredBatch(segment.number, length, descriptor is not None, tuple(self._dropped))
+        stored = StoredBatch(segment.number, segment.length, descriptor is not None, tuple(self._dropped))
         self._dropped.clear()
         return stored, descriptor
 
@@ -140,9 +169,9 @@ class SegmentWriter:
         sizes = sum(len(one.memory) for one in self._segments)
         granted = self._kept.exchange(self._held, sizes)
         while sizes > granted:
-            last = self._segments[-1]
-            sizes -= len(last.memory)
-            self._drop(last)
+            first = self._segments[0]
+            sizes -= len(first.memory)
+            self._drop(first)
         self._held = self._kept.exchange(granted, sizes)
         dropped = tuple(self._dropped)
         self._dropped.clear()
@@ -153,17 +182,35 @@ class SegmentWriter:
         self._segments.clear()
         self._held = self._kept.exchange(self._held, 0)
 
-    def _find(self, size: int, check: Callable[[], None]) -> tuple[_Segment, int | None]:
+    def _find_copy(self, identity: Identity | None) -> _Segment | None:
+        """Return a segment with a batch, which is now the last one that others take the place of."""
+        for segment in self._segments if identity is not None else ():
+            if segment.identity == identity and segment.is_free:
+                self._segments.remove(segment)
+                self._segments.append(segment)
+                return segment
+        return None
+
+    def _find(
+        self, size: int, check: Callable[[], None], *, keeps_others: bool
+    ) -> tuple[_Segment, int | None]:
         self._take_requests()  # An earlier one was for the batch that is about to be sent.
         while True:
             free = [one for one in self._segments if one.is_free]
             fitting = [one for one in free if len(one.memory) >= size + _HEADER_BYTES]
+            taken = sum(len(one.memory) for one in self._segments)
+            has_room = not self._segments or taken + size <= self._limit
+            if keeps_others and has_room:
+                fitting = [one for one in fitting if one.identity is None]
             if fitting:
-                return min(fitting, key=lambda one: len(one.memory)), None
+                oldest, *_ = fitting
+                return oldest if keeps_others else min(fitting, key=lambda one: len(one.memory)), None
+            if has_room:
+                return self._create(size)
             for segment in free:  # Too small for this result.
                 self._drop(segment)
-            if not self._segments or sum(len(one.memory) for one in self._segments) + size <= self._limit:
-                return self._create(size)
+            if free:
+                continue
             check()
             if self._take_requests():
                 self._limit += max(_MAX_BYTES, size)
@@ -185,6 +232,25 @@ class SegmentWriter:
     def _drop(self, segment: _Segment) -> None:
         self._segments.remove(segment)
         self._dropped.append(segment.number)
+
+
+def identify(batch: pa.RecordBatch) -> Identity | None:
+    """Return what tells a batch from all others that exist; None where that can't be told, or takes memory.
+
+    Its addresses alone don't tell where columns have children, which have lengths and offsets of their own.
+    """
+    columns = batch.columns
+    if any(
+        is_nested(one.type) or is_dictionary(one.type) or isinstance(one, pa.ExtensionArray)
+        for one in columns
+    ):
+        return None
+    if batch.get_total_buffer_size() > _LARGEST_SOURCE * batch.nbytes:
+        return None
+    return tuple(
+        (one.type.id, len(one), one.offset, *(part and part.address for part in one.buffers()))
+        for one in columns
+    )
 
 
 class SegmentReader:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from gateway.execution.workers.segments import KeptBytes, SegmentReader, SegmentWriter, Trimmed
+from gateway.execution.workers.segments import KeptBytes, SegmentReader, SegmentWriter, Trimmed, identify
 
 BATCH = pa.record_batch({"n": pa.array(range(3_000_000), pa.int64())})
 
@@ -52,6 +52,50 @@ def test_whoever_keeps_all_batches_is_given_more_segments_when_it_asks() -> None
         kept.append(reader.read(stored, lambda found=descriptor: found or -1, batch.schema))
     assert [batch.num_rows for batch in kept] == [1_000_000, 3_000_000] * 6
     assert waits == [3, 6, 9]
+
+
+def test_a_batch_that_comes_again_from_where_it_was_is_copied_no_more() -> None:
+    def send(batch: pa.RecordBatch) -> int:
+        stored, descriptor = writer.write(batch, batch.schema.serialize().size, lambda: None)
+        sent = reader.read(stored, lambda: descriptor or -1, batch.schema)
+        assert sent.equals(batch)
+        return stored.segment
+
+    writer, reader = SegmentWriter(KeptBytes()), SegmentReader()
+    parts = [pa.record_batch({"n": pa.array(range(first, first + 500_000))}) for first in range(4)]
+    # One segment is enough for batches that follow one another, as long as none is known to come again.
+    assert len({send(part) for part in parts}) == 1
+    segments = [send(part) for part in parts]
+    assert len(set(segments)) == len(parts)
+    assert writer.trim() == ()
+    # Other objects of the same values, where they lie, under any name.
+    again = [pa.record_batch({"m": part.column(0)}) for part in parts]
+    assert [send(part) for part in again[::-1]] == segments[::-1]
+
+    # Something else takes the place of one of them, which then is copied again.
+    taken = send(pa.record_batch({"n": pa.array(range(7, 500_007))}))
+    assert taken in segments
+    assert sorted({send(part) for part in parts})[:4] == sorted(segments)
+
+
+def test_batches_are_told_apart_by_where_their_values_lie() -> None:
+    column = pa.array(range(11), pa.int64())
+    texts = pa.array(["a", "b", None])
+    alike = [pa.record_batch({"n": column.slice(0, 9)}), pa.record_batch({"m": column.slice(0, 9)})]
+    others = [
+        pa.record_batch({"n": column.slice(1, 9)}),
+        pa.record_batch({"n": column.slice(0, 8)}),
+        pa.record_batch({"n": pa.array(range(9), pa.int64())}),
+        pa.record_batch({"n": column.slice(0, 9), "m": column.slice(0, 9)}),
+        pa.record_batch({"n": texts}),
+        pa.record_batch({"n": texts.slice(1)}),
+    ]
+    assert len({identify(batch) for batch in alike}) == 1
+    assert len({identify(batch) for batch in (alike[0], *others)}) == 1 + len(others)
+    # Neither children of columns, nor what would keep more than itself.
+    assert identify(BATCH.slice(0, 10)) is None
+    assert identify(pa.record_batch({"n": pa.array([[1], [2]])})) is None
+    assert identify(pa.record_batch({"n": texts.dictionary_encode()})) is None
 
 
 def test_a_worker_waits_for_a_client_that_does_not_ask_for_the_next_batch() -> None:
