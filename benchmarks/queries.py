@@ -12,6 +12,11 @@ LOOKUP: Final = f"SELECT * FROM {TABLE_NAME} WHERE id = $1"
 STREAM: Final = f"SELECT id, grp, price FROM {TABLE_NAME}"
 
 
+def build_following(since: int) -> str:
+    """Return the SQL that follows what is written after a version of the base table."""
+    return f"SELECT id FROM lance_changes('{TABLE_NAME}', since => {since}, follow => true)"
+
+
 def build_vector_search(vector: str, *, k: int, **options: object) -> str:
     """Return the SQL of a vector search; the vector may be a parameter."""
     arguments = _format_arguments(f"'{TABLE_NAME}'", "'vec'", vector, k=k, **options)

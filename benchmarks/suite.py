@@ -5,6 +5,7 @@ from pathlib import Path
 
 from benchmarks import (
     adbc_lookups,
+    changes,
     first_touch,
     freshness,
     generations_cost,
@@ -62,6 +63,7 @@ FAMILIES: dict[str, Family] = {
     "ingest": ingest.run,
     "inserts": inserts.run,
     "freshness": freshness.run,
+    "changes": changes.run,
     "scans_while_writing": scans_while_writing.run,
     "write_costs": write_costs.run,
     "write_curves": write_curves.run,
