@@ -31,6 +31,7 @@ func client(ctx context.Context, address string) error {
 	statements(ctx, cl)
 	sessions(ctx, cl)
 	writes(ctx, cl)
+	following(ctx, cl)
 	return nil
 }
 
@@ -208,6 +209,38 @@ func writes(ctx context.Context, cl *flightsql.Client) {
 	})
 	tell("update", func() (any, error) { return cl.ExecuteUpdate(ctx, "DROP TABLE go_ingested") })
 	tell("update that is refused", func() (any, error) { return cl.ExecuteUpdate(ctx, "DELETE FROM nowhere WHERE id = 1") })
+}
+
+// following reads the changes of a table while it writes it.
+func following(ctx context.Context, cl *flightsql.Client) {
+	tell("changes as they come", func() (any, error) {
+		if _, err := cl.ExecuteUpdate(ctx, "CREATE TABLE go_followed (id BIGINT PRIMARY KEY)"); err != nil {
+			return nil, err
+		}
+		info, err := cl.Execute(ctx, "SELECT id FROM lance_changes('go_followed', since => 1, follow => true)")
+		if err != nil {
+			return nil, err
+		}
+		endless, stop := context.WithCancel(ctx)
+		defer stop()
+		reader, err := cl.DoGet(endless, info.GetEndpoint()[0].GetTicket())
+		if err != nil {
+			return nil, err
+		}
+		defer reader.Release()
+		seen := []int64{}
+		for id := range int64(3) {
+			if _, err := cl.ExecuteUpdate(ctx, fmt.Sprintf("INSERT INTO go_followed VALUES (%d)", id)); err != nil {
+				return nil, err
+			}
+			// Batches without rows say that the stream lives.
+			for int64(len(seen)) <= id && reader.Next() {
+				seen = append(seen, reader.RecordBatch().Column(0).(*array.Int64).Int64Values()...)
+			}
+		}
+		_, err = cl.ExecuteUpdate(ctx, "DROP TABLE go_followed")
+		return seen, err
+	})
 }
 
 // read counts the rows of all parts; a schema that is not the expected one, or changes on the way, is an error.

@@ -183,6 +183,10 @@ def test_rows_are_ingested_and_updates_executed(client: Facts) -> None:
     assert client.failure("update that is refused").kind == "NotFound"
 
 
+def test_a_table_is_followed_while_it_is_written(client: Facts) -> None:
+    assert client["changes as they come"] == [0, 1, 2]
+
+
 @pytest.mark.parametrize("name", ["PollFlightInfo", "BeginSavepoint"])
 def test_what_there_is_not_is_unimplemented(client: Facts, name: str) -> None:
     assert client.failure(name).kind == "Unimplemented"

@@ -148,3 +148,13 @@ def test_a_batch_with_a_row_that_is_refused_writes_nothing(facts: Facts) -> None
     assert "column 'id' of row 2 is NULL" in failure.text
     assert "its counts" not in facts
     assert facts["what it left"] == 0
+
+
+def test_a_table_is_followed_while_it_is_written(jvm: Jvm, written: tuple[Path, str]) -> None:
+    root, url = written
+    facts = jvm.run("Following", url, make_notes(root, f"followed_{jvm.version.replace('.', '_')}"))
+    for key in (1, 2, 3):
+        assert facts[f"insert {key}"] == [[key, "new", "insert"]]
+    assert facts["update"] == [[2, "new", "update_before"], [2, "changed", "update_after"]]
+    assert facts["delete"] == [[3, "new", "delete"]]
+    assert facts["cancelled"] == [["ended"]]
