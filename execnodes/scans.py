@@ -200,7 +200,7 @@ class LanceScanExec(ScanExec):
         stored, schema = self._list_stored_names(needed), self._build_schema(needed)
         for fragment_id, offsets in located.items():
             taken = None
-            if fragment_id not in mask.fragments:
+            if fragment_id not in mask.fragments and self.source.computed.isdisjoint(stored):
                 taken = self.source.fragments.take(fragment_id, offsets, stored)
             if taken is None:
                 yield from self._scan(mask, (fragment_id,), context)

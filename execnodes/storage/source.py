@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from execnodes.node import ROW_ADDRESS
 from execnodes.rows.keys import KeySet
 from execnodes.rows.row_mask import FragmentMask, RowMask
 from execnodes.storage.data_files import Deletions, FragmentFiles, Place, StoredFragment, StoredFragments
 from memwal.stored_fields import TOMBSTONE, read_dataset_fields
+
+LINEAGE: Final = ("_rowid", "_row_created_at_version", "_row_last_updated_at_version")
+"""Columns that Lance computes of stable row ids: the id, and the versions that made and changed the row."""
+COMPUTED: Final = frozenset({*LINEAGE, ROW_ADDRESS})
+"""Columns that scans of Lance have, and its readers of single rows lack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +131,14 @@ class LanceSource:
         return frozenset(
             name
             for name, stored_name in self.stored_names.items()
-            if name == stored_name and self.stored_types[name][1].equals(self.schema.field(name).type)
+            if name == stored_name
+            and (name in self.computed or self.stored_types[name][1].equals(self.schema.field(name).type))
         )
+
+    @cached_property
+    def computed(self) -> frozenset[str]:
+        """Stored columns that Lance computes."""
+        return COMPUTED.intersection(self.stored_names.values()).difference(self.stored_types)
 
     @cached_property
     def stored_types(self) -> Mapping[str, tuple[int, pa.DataType]]:

@@ -22,7 +22,10 @@ TABLE_ID: Final = b"lance-gateway:table-id"
 """In a schema's metadata: differs from that of every other table, also of one dropped under the same name."""
 KEY_TYPES: Final = "integers of any width, BOOLEAN, text and binary"
 _FIELD_ID: Final = b"lance:field_id"
-_RESERVED: Final = frozenset({"_tombstone", "_rowid", "_rowaddr", "_gen", "_region", "_distance", "_score"})
+_RESERVED: Final = frozenset(
+    {"_tombstone", "_rowid", "_rowaddr", "_gen", "_region", "_distance", "_score"}
+    | {"_row_created_at_version", "_row_last_updated_at_version"}
+)
 
 _KEY_KINDS: Final[tuple[Callable[[pa.DataType], bool], ...]] = (
     kinds.is_integer,

@@ -79,6 +79,7 @@ def create_dataset(
     options: MemWalOptions | None = None,
     *,
     config: Mapping[str, str | None] = _NO_CONFIG,
+    stable_row_ids: bool = False,
     rehearse: bool = False,
 ) -> bool:
     """Create a table in one step unless it exists.
@@ -89,6 +90,7 @@ def create_dataset(
         fragments: first rows, as `write_fragments` returns them.
         options: how its MemWAL is set up; None for a table without.
         config: entries of its configuration.
+        stable_row_ids: whether rows keep their ids when they are changed.
         rehearse: only find out whether it could be made; nothing is written to the table's directory.
 
     Returns:
@@ -111,7 +113,9 @@ def create_dataset(
     with tempfile.TemporaryDirectory(prefix="lance-gateway-") as directory:
         try:
             dataset = lance.LanceDataset.commit(
-                directory, lance.LanceOperation.Overwrite(schema, list(fragments))
+                directory,
+                lance.LanceOperation.Overwrite(schema, list(fragments)),
+                enable_stable_row_ids=stable_row_ids,
             )
         except (OSError, ValueError) as error:
             msg = f"the table can't be made: {shorten_error(error)}"

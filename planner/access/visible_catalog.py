@@ -21,8 +21,8 @@ from planner.sql.as_of import AsOf
 from planner.sql.tokens import fold
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.catalog import Catalog
+from planner.tables.state.extended_tables import Extension, extend_table, split_extension
 from planner.tables.state.noted_tables import find_state
-from planner.tables.state.numbered_table import split_numbered
 from planner.tables.state.past_tables import check_past_access
 from planner.tables.state.table import Table
 
@@ -142,6 +142,11 @@ class SecuredTable:
         restricted = self.access.hidden_columns | self.access.masks.keys()
         return () if restricted.intersection(key) else key
 
+    @property
+    def lineage_columns(self) -> tuple[str, ...]:
+        """Return the columns of row lineage that may be named; () if a policy restricts the table."""
+        return self.base.lineage_columns if self.access.is_unrestricted else ()
+
     def is_like(self, other: SecuredTable) -> bool:
         """Return whether a statement prepared with the other handle is valid with this one."""
         base, other_base = self.base, other.base
@@ -150,6 +155,7 @@ class SecuredTable:
             and base.schema.equals(other_base.schema)
             and base.field_names == other_base.field_names
             and base.primary_key == other_base.primary_key
+            and base.lineage_columns == other_base.lineage_columns
         )
 
 
@@ -242,7 +248,7 @@ class VisibleCatalog:
         secured = self._tables.get((name, None))
         if secured is None:
             access = self._find_access(name)
-            if access is None or not self._catalog.has_table(split_numbered(name)[0]):
+            if access is None or not self._catalog.has_table(split_extension(name)[0]):
                 return None
             try:
                 secured = self._tables[name, None] = SecuredTable(self._open(name), access)
@@ -281,10 +287,11 @@ class VisibleCatalog:
         if access is None or table is None:
             raise unknown_name_error(name, self)
         if as_of is not None:
-            past = find_state(self._catalog.past, table, as_of)
+            plain, extension = split_extension(name)
+            past = find_state(self._catalog.past, self._catalog.table(plain), as_of)
             if not access.is_unrestricted:
                 check_past_access(table.base(), past.base())
-            table = past
+            table = extend_table(past, extension)
         secured = self._tables[name, as_of] = SecuredTable(table, access)
         return secured
 
@@ -371,9 +378,10 @@ class VisibleCatalog:
         return self._system[name]
 
     def _open(self, name: str) -> Table:
-        """Open a table, or one whose rows are numbered."""
-        plain, is_numbered = split_numbered(name)
-        return self._catalog.number_rows(plain) if is_numbered else self._catalog.table(plain)
+        """Open a table, or one with columns that Lance computes."""
+        plain, extension = split_extension(name)
+        is_plain = extension is Extension.NONE
+        return self._catalog.table(plain) if is_plain else self._catalog.open_extended(plain, extension)
 
     @property
     def _temporary_schemas(self) -> tuple[str, ...]:
@@ -400,10 +408,11 @@ class VisibleCatalog:
     def _find_access(self, name: str) -> TableAccess | None:
         if type(self.access) is FullAccess:
             return None if TableName.parse(name).is_temporary else UNRESTRICTED
-        plain, is_numbered = split_numbered(name)
+        plain, extension = split_extension(name)
         access = self.access.of(plain)
-        # Rows are numbered for those who may write them, and these see all of a table.
-        return None if is_numbered and access is not None and not access.is_unrestricted else access
+        # Policies know nothing of columns that Lance computes, which are for those who see all of a table.
+        is_hidden = extension is not Extension.NONE and access is not None and not access.is_unrestricted
+        return None if is_hidden else access
 
 
 def check_view_access(name: str, access: TableAccess) -> None:
@@ -452,7 +461,7 @@ def unknown_table_error(name: str, names: Sequence[str]) -> NotFoundError:
         name: of the table.
         names: all tables and views that exist for the principal.
     """
-    name, names = split_numbered(name)[0], sorted(names)
+    name, names = split_extension(name)[0], sorted(names)
     if not names:
         return NotFoundError(f"Table {name!r} does not exist; there are no tables yet")
     near = [other for other in names if fold(other) == fold(name)]

@@ -12,7 +12,7 @@ changed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
@@ -43,6 +43,7 @@ from planner.sql.references import (
     find_references,
 )
 from planner.sql.rewrites.misread_clauses import MISREAD, refuse_misread
+from planner.sql.row_lineage import LINEAGE_WORDS, LineageScopes
 from planner.sql.search_call import (
     SearchFunction,
     exclude_subqueries,
@@ -64,6 +65,7 @@ from planner.sql.tokens import (
     tokenize,
 )
 from planner.system.catalogs.functions import OWN_NAMES
+from planner.tables.state.extended_tables import Extension
 
 
 def bind(
@@ -215,10 +217,7 @@ class _Binder:
             references, searches = exclude_subqueries(references)
             changes = [call for call in references.functions if call.name == CHANGES]
         aliases = names.find_aliases(references, text, schema)
-        for site in references.tables:
-            pieces = self._rewrite_table(site, text, trail, aliases)
-            if pieces is not None:
-                edits.append(Edit(tokens[site.first].start, tokens[site.last].end + 1, pieces))
+        edits.extend(self._rewrite_tables(references, text, trail, aliases))
         calls: list[tuple[int, int]] = []
         for call, function in searches:
             pieces = self._rewrite_search(call, function, text, trail)
@@ -263,8 +262,41 @@ class _Binder:
 
     # Tables
 
+    def _rewrite_tables(
+        self, references: References, text: SqlText, trail: ViewTrail, aliases: Mapping[TableName, str]
+    ) -> Iterator[Edit]:
+        """Yield edits that replace table names, and keep their row lineage out of what * stands for."""
+        scopes = LineageScopes(text, references) if text.has_any(LINEAGE_WORDS) else None
+        with_lineage: list[tuple[TableSite, Sequence[str]]] = []
+        for site in references.tables:
+            columns = self._find_lineage(site, text, trail, scopes)
+            if columns:
+                with_lineage.append((site, columns))
+            pieces = self._rewrite_table(site, text, trail, aliases, has_lineage=bool(columns))
+            if pieces is not None:
+                yield Edit(text.start(site.first), text.end(site.last), pieces)
+        if scopes is not None:
+            yield from scopes.hide(with_lineage)
+
+    def _find_lineage(
+        self, site: TableSite, text: SqlText, trail: ViewTrail, scopes: LineageScopes | None
+    ) -> Sequence[str]:
+        """Return the columns of row lineage of a table, if the text names one; () for other relations."""
+        if scopes is None or site.common_table is not None or not scopes.names_lineage_of(site):
+            return ()
+        meaning = self.names.resolve(site, text, trail)
+        if meaning is None or meaning.table is None:
+            return ()
+        return self.names.find_lineage_columns(meaning.name, site.as_of)
+
     def _rewrite_table(
-        self, site: TableSite, text: SqlText, trail: ViewTrail, aliases: Mapping[TableName, str]
+        self,
+        site: TableSite,
+        text: SqlText,
+        trail: ViewTrail,
+        aliases: Mapping[TableName, str],
+        *,
+        has_lineage: bool,
     ) -> list[Piece | Slot] | None:
         """Return the pieces that replace a table name; None leaves it unchanged."""
         origin = text.tokens[site.first].start
@@ -294,7 +326,8 @@ class _Binder:
             self.base_site = site, meaning.table
         if site.as_of is not None:
             self.names.table_schema(meaning.name, site.as_of)  # raises if there is no such version
-        private = self.names.add_reference(meaning.name, as_of=site.as_of)
+        name = Extension.LINEAGE.extend_name(meaning.name) if has_lineage else meaning.name
+        private = self.names.add_reference(name, as_of=site.as_of)
         shown = "" if site.has_alias else f" AS {quote(aliases.get(meaning.name, meaning.name.table))}"
         return [Piece(f'"{private}"{shown}', origin, verbatim=False)]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Protocol, runtime_checkable
@@ -23,7 +23,7 @@ from planner.sql.tokens import Edit, SqlText, fold, quote, tokenize
 from planner.system.catalogs.information_schema import DATAFUSION_TABLES
 from planner.system.catalogs.relations import INFORMATION_SCHEMA, PG_CATALOG
 from planner.system.catalogs.tables import CATALOG_TABLES, name_leaf
-from planner.tables.state.numbered_table import split_numbered
+from planner.tables.state.extended_tables import split_extension
 
 _NOT_PLAIN = re.compile("[^a-z0-9_]")
 _MAX_VIEWS = 64
@@ -59,6 +59,7 @@ class TableColumns:
 
     declared_schema: pa.Schema
     primary_key: tuple[str, ...] = ()
+    lineage_columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +245,7 @@ class StatementNames:
 
         The name never equals that of a CTE, which would capture it.
         """
-        stem = _NOT_PLAIN.sub("_", fold(table.table))
+        stem = _NOT_PLAIN.sub("_", fold(split_extension(table)[0].table))
         stem = f"_{stem}" if stem[:1].isdigit() else stem
         number = self._counts.get(stem, 0) + 1
         while f"{stem}#{number}" in self.common_tables:
@@ -259,16 +260,27 @@ class StatementNames:
         Raises:
             LanceGatewayError: the table has no such past version.
         """
+        return self._find_version(table, as_of).declared_schema
+
+    def find_lineage_columns(self, table: TableName, as_of: AsOf | None) -> Sequence[str]:
+        """Return the columns of row lineage of a table that was resolved.
+
+        Raises:
+            LanceGatewayError: the table has no such past version.
+        """
+        return self._find_version(table, as_of).lineage_columns
+
+    def _find_version(self, table: TableName, as_of: AsOf | None) -> NamedTable:
         if as_of is not None:
             if not isinstance(self.resolver, PastResolver):
                 raise UnsupportedError(
                     f"Table {table!r} is read as it is here, and not as of a version or a time"
                 )
-            return self.resolver.table(table, as_of).declared_schema
+            return self.resolver.table(table, as_of)
         named = self.resolver.find(table)
         if named is None:  # dropped since its name was resolved
             raise unknown_name_error(table, self.resolver)
-        return named.declared_schema
+        return named
 
     def find_vector_columns(self) -> list[tuple[str, bool]]:
         """Return the columns of all tables so far, each with whether it holds vectors."""
@@ -327,7 +339,7 @@ class StatementNames:
             aliases: those of `find_aliases`.
         """
         sited = {
-            split_numbered(_name_of_site(site, schema))[0]
+            split_extension(_name_of_site(site, schema))[0]
             for site in references.tables
             if site.common_table is None
         } | {TableName(name, one) for name in references.aliases for one in (schema, *CATALOG_TABLES)}

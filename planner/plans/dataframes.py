@@ -52,6 +52,7 @@ from planner.system.catalogs.functions import register_functions
 from planner.system.catalogs.relations import Relations
 from planner.system.catalogs.tables import LEAVES, list_own_tables
 from planner.tables.state.catalog import Catalog
+from planner.tables.state.extended_tables import Extension, split_extension
 from planner.tables.visibility.visibility import Visibility
 
 _EVERY_ROW = (1 << 63) - 1
@@ -311,7 +312,8 @@ class Frames:
                 dict.fromkeys((reference.table, reference.as_of) for reference in bound.references)
             ).index(named)
         ranks = bound.distances and Shortcut.NEAREST_ORDER in run.settings.shortcuts
-        kind = NearestLeaf if ranks and reference.as_of is None else TableLeaf
+        is_plain = reference.as_of is None and split_extension(reference.table)[1] is Extension.NONE
+        kind = NearestLeaf if ranks and is_plain else TableLeaf
         if bound.kind is StatementKind.DESCRIBE:
             kind = DeclaredLeaf
         return kind(run, catalog.table(*named), self.partitions + marker, reference=reference.private_name)

@@ -66,7 +66,16 @@ _MICROSECONDS = (
     "CAST(x AS TIMESTAMP(6)) or TIMESTAMP(6) '9999-12-31'"
 )
 _OWN_FIELD = re.compile(r', (?:\w+|"[^"]*")\."row#"(?=[,.]|$)')
-"""The column of row numbers (`planner.tables.state.numbered_table`) at the end of a list of fields."""
+"""The column of row numbers (`planner.tables.state.extended_tables`) at the end of a list of fields."""
+_NO_ROW_COLUMN = re.compile(
+    r'No field named (?:(?:\w+|"[^"]*")\.)*"?'
+    r"(?:_rowid|_rowaddr|_row_created_at_version|_row_last_updated_at_version)\b"
+)
+_ROW_COLUMNS = (
+    "_rowid, _row_created_at_version and _row_last_updated_at_version can be named in a SELECT from a table "
+    "with stable row ids (CREATE TABLE .. WITH (stable_row_ids = true)) that the user may read as a whole; "
+    "a search has none of them, and no table has _rowaddr"
+)
 _FIXED = (
     (
         re.compile(r"Internal error: Uncomparable values"),
@@ -158,7 +167,7 @@ def translate_error(
     if _EXHAUSTED in text:
         return ResourcesExhaustedError(_describe_exhaustion(short))
     if _PANIC not in text and any(mark in text for mark in (*_PLANNING, *_DATA)):
-        return InvalidInputError(short)
+        return InvalidInputError(f"{short} {_ROW_COLUMNS}" if _NO_ROW_COLUMN.search(short) else short)
     return QueryFailedError(short)
 
 

@@ -30,6 +30,7 @@ from planner.scans.settings import SessionSettings, Shortcut
 from planner.search.search_scan import DirectSearch, build_search_leaf, read_direct_search
 from planner.sql.search_call import SearchCall
 from planner.tables.sources.base_table import BaseTable
+from planner.tables.state.extended_tables import split_extension
 
 MAX_CONSTANT_BYTES = 1 << 16
 MAX_PLAN_SECONDS = 1.0
@@ -80,7 +81,7 @@ class PreparedQuery(DividedQuery):
     @property
     def tables(self) -> frozenset[str]:
         """Return the names of the tables that it reads."""
-        return frozenset(reference.table for reference in self._bound.references)
+        return frozenset(split_extension(reference.table)[0] for reference in self._bound.references)
 
     def find_matching_regions(
         self,

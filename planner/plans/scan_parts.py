@@ -36,6 +36,7 @@ from planner.scans.query_run import QueryRun, TableScan
 from planner.scans.scan_plan import Division
 from planner.scans.settings import SessionSettings, Shortcut
 from planner.tables.sources.snapshot import SnapshotDescription, TableSnapshot
+from planner.tables.state.extended_tables import Extension, split_extension
 from protos import snapshot_pb2
 
 
@@ -243,6 +244,8 @@ def is_divisible(bound: BoundStatement) -> bool:
         return False
     (reference,) = bound.references
     if reference.search is not None or reference.as_of is not None:
+        return False
+    if split_extension(reference.table)[1] is not Extension.NONE:
         return False
     # Each part is planned separately, so a volatile function would make them inconsistent.
     return not bound.is_volatile

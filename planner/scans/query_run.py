@@ -39,7 +39,7 @@ from planner.tables.sources.base_table import BaseTable, FilesVanishedError, bui
 from planner.tables.sources.decoded_columns import DecodedColumns
 from planner.tables.sources.generations import GenerationVanishedError
 from planner.tables.sources.snapshot import SnapshotGoneError, TableSnapshot
-from planner.tables.state.numbered_table import NumberedTable
+from planner.tables.state.extended_tables import ExtendedTable
 from planner.tables.state.snapshots import SNAPSHOT_ATTEMPTS
 from planner.tables.state.table import Table
 from planner.tables.visibility.visibility import Visibility
@@ -78,6 +78,7 @@ class QueryRun:
         """What the plan says of the rows of its scans, where that may exclude regions."""
         self._lock = threading.Lock()
         self._snapshots: dict[Table, TableSnapshot] = {}
+        self._extended: dict[Table, Table] = {}
 
     def set_control(self, control: RunControl) -> None:
         """Run under a control other than the one that the statement was planned under."""
@@ -120,6 +121,11 @@ class QueryRun:
         Raises:
             LanceGatewayError: the transaction can't read it; also kept as the run's `failure`.
         """
+        if isinstance(shared, ExtendedTable):
+            plain = self.table(shared.plain)
+            if plain is shared.plain:
+                return shared
+            return self._extended.setdefault(shared, shared.of(plain))
         if self.control.transaction is not None:
             try:
                 shared = self.control.transaction.table(shared)
@@ -133,8 +139,8 @@ class QueryRun:
         """Return the snapshot of a table that all its scans share, with the regions that they need."""
         if self.division is not None:
             return self.division.snapshot
-        if isinstance(table, NumberedTable):
-            return table.number(self.take_snapshot(table.plain))
+        if isinstance(table, ExtendedTable):
+            return table.extend(self.take_snapshot(table.plain))
         with self._lock:
             found = self._snapshots.get(table)
             if found is None:
@@ -142,7 +148,7 @@ class QueryRun:
             return found
 
     def _take_snapshot(self, table: Table) -> TableSnapshot:
-        scans = [scan for scan in self.scans if scan.table is table]
+        scans = [scan for scan in self.scans if _get_plain(scan.table) is table]
         for _ in range(SNAPSHOT_ATTEMPTS):
             needed = dict.fromkeys(region_id for scan in scans for region_id in scan.needed_regions)
             taken = table.take_snapshot(needed, self.settings.consistency, self.settings.max_staleness_ms)
@@ -150,8 +156,17 @@ class QueryRun:
             if not elsewhere:
                 return taken
             for scan in elsewhere:
-                scan.move_to(taken.base)
+                scan.move_to(_extend_like(scan.table, taken.base))
         raise UnavailableError(f"table {table.name!r} is dropped and made anew while it is read; retry")
+
+
+def _get_plain(table: Table) -> Table:
+    return table.plain if isinstance(table, ExtendedTable) else table
+
+
+def _extend_like(table: Table, base: BaseTable) -> BaseTable:
+    """Return a version of a table with the columns that a scan of it reads."""
+    return table.extend_base(base) if isinstance(table, ExtendedTable) else base
 
 
 class TableScan:

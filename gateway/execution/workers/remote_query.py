@@ -34,6 +34,7 @@ from planner.plans.dataframes import Frames
 from planner.plans.prepared_query import PreparedQuery
 from planner.plans.scan_parts import OfferedParts, ScanPart
 from planner.scans.settings import SessionSettings
+from planner.tables.state.extended_tables import split_extension
 from planner.writes.dml.values.long_values import LongInsert
 
 
@@ -249,7 +250,7 @@ def _find_tables(bound: Bound) -> set[str]:
         return set().union(*map(_find_tables, bound.relations.values()))
     names: set[str] = set()
     for reference in bound.references:
-        names.add(reference.table)
+        names.add(split_extension(reference.table)[0])
         if reference.vectors is not None:
             names |= _find_tables(reference.vectors.statement)
     return names

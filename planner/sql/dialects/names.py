@@ -26,6 +26,10 @@ class NamedTable(Protocol):
     def primary_key(self) -> tuple[str, ...]:
         """Return the key columns, in key order; () if there are none."""
 
+    @property
+    def lineage_columns(self) -> tuple[str, ...]:
+        """Return the columns of row lineage, which are only read by their names."""
+
 
 class KnownNames(Protocol):
     """The tables of a catalog with their columns."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from execnodes.search.source import IndexDescription
 from execnodes.storage.data_files import Columns, Place, StoredFragment
-from execnodes.storage.source import LanceSource, StoredColumn
+from execnodes.storage.source import LINEAGE, LanceSource, StoredColumn
 from memwal.base.index_details import (
     MEM_WAL_INDEX,
     MemWalIndexDetails,
@@ -172,6 +172,13 @@ class BaseTable:
     def not_null_columns(self) -> frozenset[str]:
         """Names of the columns that must not be NULL, without those of the key."""
         return frozenset(list_not_null_columns(self.dataset.schema))
+
+    @cached_property
+    def lineage_columns(self) -> tuple[str, ...]:
+        """Columns of row lineage that may be read beside those of the table; () without stable row ids."""
+        if not self.dataset.has_stable_row_ids:
+            return ()
+        return tuple(name for name in LINEAGE if name not in self.schema.names)
 
     @cached_property
     def constraints(self) -> tuple[Constraint, ...]:

@@ -34,7 +34,7 @@ from planner.tables.shared.cache import SharedCache
 from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.decoded_columns import DecodedColumns
 from planner.tables.sources.keys import KeyPlaces
-from planner.tables.state.numbered_table import NumberedTable
+from planner.tables.state.extended_tables import ExtendedTable, Extension, extend_table
 from planner.tables.state.past_tables import PastTables
 from planner.tables.state.table import Table
 from planner.tables.state.table_state import create_session
@@ -142,7 +142,7 @@ class Catalog:
         self.scratch = Scratch(storage)
         self.jobs = RunningJobs(storage)
         self._tables: dict[str, Table] = {}
-        self._numbered: dict[str, NumberedTable] = {}
+        self._extended: dict[str, Table] = {}
         self._forgotten: set[str] = set()
         self._lock = threading.Lock()
 
@@ -316,15 +316,16 @@ class Catalog:
                 ),
             )
 
-    def number_rows(self, name: str) -> NumberedTable:
-        """Return the table of a name with the addresses of its rows.
+    def open_extended(self, name: TableName, extension: Extension) -> Table:
+        """Return the table of a name with columns that Lance computes.
 
         Raises:
             NotFoundError: as `table`.
         """
-        plain, known = self.table(name), self._numbered.get(name)
-        if known is None or known.plain is not plain:
-            known = self._numbered[name] = NumberedTable(plain)
+        plain, whole = self.table(name), extension.extend_name(name)
+        known = self._extended.get(whole)
+        if not (isinstance(known, ExtendedTable) and known.plain is plain):
+            known = self._extended[whole] = extend_table(plain, extension)
         return known
 
     def locate_table(self, name: str) -> Storage:
@@ -359,7 +360,8 @@ class Catalog:
             self.temporary.measure_again()
         with self._lock:
             table = self._tables.pop(name, None)
-            self._numbered.pop(name, None)
+            for extension in Extension:
+                self._extended.pop(extension.extend_name(TableName.parse(name)), None)
             if table is not None and not table.name.is_temporary:
                 self._forgotten.add(name)  # its files may have been read in the session of all others
         if table is not None:

@@ -20,7 +20,7 @@ from planner.scans.settings import SessionSettings
 from planner.sql.references import QUERY_STARTS
 from planner.sql.tokens import quote
 from planner.tables.state.table import Table
-from planner.writes.ddl.options import format_region_spec, read_table_options
+from planner.writes.ddl.options import STABLE_ROW_IDS, format_region_spec, read_table_options
 from planner.writes.ddl.rules.columns import COMMENT, ColumnDefinition, read_column
 from planner.writes.ddl.rules.constraints import build_constraints, is_constraint, read_constraint
 from planner.writes.ddl.statement import PreparedDefinition, Reader, check_may_create
@@ -265,6 +265,8 @@ def _add_like(definition: _Definition, secured: SecuredTable) -> pa.Schema:
         wanted = list_wanted_columns(base.dataset)
         if wanted != list_default_columns(base.dataset.schema):
             definition.options.setdefault("key_index", ", ".join(map(quote, wanted)))
+    if base.dataset.has_stable_row_ids:
+        definition.options.setdefault(STABLE_ROW_IDS, "true")
     details = base.details
     if details is None:
         definition.options.setdefault("memwal", "false")

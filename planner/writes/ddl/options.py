@@ -48,6 +48,7 @@ WRITER_DEFAULTS = (
     "max_unflushed_memtable_bytes",
 )
 """Options of Lance's region writers that a table may record for all of its writers."""
+STABLE_ROW_IDS = "stable_row_ids"
 TABLE_OPTIONS = (
     "memwal",
     "region_by",
@@ -55,6 +56,7 @@ TABLE_OPTIONS = (
     "keys_never_move",
     "primary_key",
     "key_index",
+    STABLE_ROW_IDS,
     *WRITER_DEFAULTS,
 )
 
@@ -67,11 +69,13 @@ class TableOptions:
         primary_key: columns in key order; None without the option.
         mem_wal: options of the MemWAL; None for a table without MemWAL.
         key_index: key columns that get an index; None for the default.
+        stable_row_ids: whether rows keep their ids when they are changed.
     """
 
     primary_key: tuple[str, ...] | None
     mem_wal: MemWalOptions | None
     key_index: tuple[str, ...] | None
+    stable_row_ids: bool = False
 
 
 def check_option_names(options: Mapping[str, str], names: tuple[str, ...], what: str) -> None:
@@ -97,12 +101,14 @@ def read_table_options(given: Mapping[str, str]) -> TableOptions:
     check_option_names(given, TABLE_OPTIONS, "a table")
     key = None if "primary_key" not in given else parse_names(given["primary_key"])
     key_index = parse_key_index(given.get("key_index", "true"))
+    stable = parse_value(STABLE_ROW_IDS, given.get(STABLE_ROW_IDS, "false"), parse_truth)
     if not parse_value("memwal", given.get("memwal", "true"), parse_truth):
-        useless = [name for name in given if name not in ("memwal", "primary_key", "key_index")]
+        useful = ("memwal", "primary_key", "key_index", STABLE_ROW_IDS)
+        useless = [name for name in given if name not in useful]
         if useless:
             msg = f"{', '.join(useless)} means nothing with memwal = false: leave one of the two out"
             raise InvalidInputError(msg)
-        return TableOptions(key, None, key_index)
+        return TableOptions(key, None, key_index, stable)
     maintained = None if "maintained_indexes" not in given else parse_names(given["maintained_indexes"])
     defaults = {
         name: str(parse_value(name, given[name], parse_count)) for name in WRITER_DEFAULTS if name in given
@@ -113,7 +119,7 @@ def read_table_options(given: Mapping[str, str]) -> TableOptions:
         keys_never_move=parse_value("keys_never_move", given.get("keys_never_move", "false"), parse_truth),
         writer_defaults=defaults,
     )
-    return TableOptions(key, mem_wal, key_index)
+    return TableOptions(key, mem_wal, key_index, stable)
 
 
 def parse_key_index(text: str) -> tuple[str, ...] | None:

@@ -24,7 +24,7 @@ from memwal.writing import Changes, FencedError, TableWriter, WriteReceipt
 from planner.bridge.plain_types import plain_type
 from planner.bridge.run_control import RunControl
 from planner.scans.settings import SessionSettings
-from planner.tables.state.numbered_table import ROW_NUMBER
+from planner.tables.state.extended_tables import ROW_NUMBER
 from planner.writes.base_writes import BaseWrite, move_to_base
 from planner.writes.dml.reading.key_rows import Rows
 from planner.writes.dml.reading.read_rows import PlannedRows, ReadStep, collect_rows, combine_batches

@@ -24,7 +24,7 @@ from planner.scans.settings import SessionSettings
 from planner.sql.as_of import AsOf, read_as_of, read_state
 from planner.sql.statement_reader import Part
 from planner.sql.tokens import STRING, quote
-from planner.tables.state.numbered_table import ROW_NUMBER
+from planner.tables.state.extended_tables import ROW_NUMBER
 from planner.writes.dml.prepared_write import (
     Outcome,
     PreparedChange,

@@ -15,7 +15,7 @@ from memwal.errors import AlreadyExistsError, InvalidInputError, PreconditionErr
 from memwal.quantities import parse_truth
 from memwal.regions.manifest import list_regions
 from planner.tables.state.table import Table
-from planner.writes.ddl.options import parse_key_index, parse_value, read_table_options
+from planner.writes.ddl.options import STABLE_ROW_IDS, parse_key_index, parse_value, read_table_options
 from planner.writes.ddl.statement import Reader, commit_change
 from planner.writes.ddl.tables.key_indexes import SetKeyIndex
 from planner.writes.ddl.tables.maintained_indexes import SetMaintainedIndexes
@@ -87,6 +87,12 @@ def read_set(reader: Reader) -> EnableMemWal | SetKeyIndex | SetMaintainedIndexe
         return SetMaintainedIndexes.parse(option_values["maintained_indexes"])
     if "key_index" in option_values:
         raise InvalidInputError("key_index is set by a statement of its own: leave the other options out")
+    if STABLE_ROW_IDS in option_values:
+        msg = (
+            f"{STABLE_ROW_IDS} is said when a table is made, and does not change: CREATE TABLE .. CLONE .. "
+            f"WITH ({STABLE_ROW_IDS} = true) makes another table"
+        )
+        raise UnsupportedError(msg)
     discards = parse_value(DISCARD_REGIONS, option_values.pop(DISCARD_REGIONS, "false"), parse_truth)
     options = read_table_options(option_values)
     if options.primary_key is not None:

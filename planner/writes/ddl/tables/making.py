@@ -90,10 +90,13 @@ def create_table(
     if parsed.key_index is not None:
         config |= encode_key_index(parsed.key_index)
     limited = None if rows is None else partial(_limit_rows, catalog, name, rows)
-    contents = _Contents(name, declared, key, parsed.mem_wal, config, tuple(constraints), limited)
+    stable = parsed.stable_row_ids
+    contents = _Contents(name, declared, key, parsed.mem_wal, config, tuple(constraints), limited, stable)
     catalog.take_room(name, 0)
     # A rehearsal finds errors before anything is written or dropped.
-    create_dataset(storage, declared, options=parsed.mem_wal, config=config, rehearse=True)
+    create_dataset(
+        storage, declared, options=parsed.mem_wal, config=config, stable_row_ids=stable, rehearse=True
+    )
     if exists:
         has_rows = _replace(catalog, contents, storage)
     else:
@@ -135,6 +138,7 @@ class _Contents:
         config: entries of its configuration.
         constraints: of its rows.
         rows: yields the first rows; None for a table without.
+        stable_row_ids: whether rows keep their ids when they are changed.
     """
 
     name: TableName
@@ -144,6 +148,7 @@ class _Contents:
     config: Mapping[str, str | None]
     constraints: tuple[Constraint, ...]
     rows: Callable[[], Iterator[pa.RecordBatch]] | None
+    stable_row_ids: bool
 
     def write_rows(self, storage: Storage) -> list[FragmentMetadata]:
         """Write the data files of the first rows below the directory of a table."""
@@ -154,7 +159,14 @@ class _Contents:
 
     def create(self, storage: Storage, fragments: Sequence[FragmentMetadata]) -> bool:
         """Create the table in a directory; return False if there is one."""
-        return create_dataset(storage, self.schema, fragments, self.mem_wal, config=self.config)
+        return create_dataset(
+            storage,
+            self.schema,
+            fragments,
+            self.mem_wal,
+            config=self.config,
+            stable_row_ids=self.stable_row_ids,
+        )
 
 
 def _replace(catalog: Catalog, contents: _Contents, storage: Storage) -> bool:

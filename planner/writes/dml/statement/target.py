@@ -25,7 +25,7 @@ from planner.plans.errors import schema_changed_error
 from planner.plans.query_planner import QueryPlanner
 from planner.sql.tokens import fold, quote
 from planner.tables.sources.base_table import BaseTable
-from planner.tables.state.numbered_table import ROW_NUMBER, name_numbered
+from planner.tables.state.extended_tables import ROW_NUMBER, Extension
 from planner.tables.state.table import Table
 from planner.writes.dml.statement.text import ReadSession
 
@@ -87,7 +87,7 @@ class Target:
     @property
     def read_name(self) -> TableName:
         """Name under which statements read the rows that they change."""
-        return self.name if self.key else name_numbered(self.name)
+        return self.name if self.key else Extension.NUMBERS.extend_name(self.name)
 
     @cached_property
     def place_columns(self) -> tuple[str, ...]:
