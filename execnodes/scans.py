@@ -221,6 +221,7 @@ class LanceScanExec(ScanExec):
                 filter=pushed,
                 fragments=fragments,
                 batch_size=CHUNK_ROWS,
+                use_scalar_index=self.source.trusts_scalar_indexes,
                 # A row that has none of the wanted columns stored still counts: its address carries it.
                 with_row_address=masked or not stored,
             )

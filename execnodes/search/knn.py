@@ -68,6 +68,7 @@ def _find_admitted_addresses(
         filter=condition,
         fragments=fragments,
         batch_size=CHUNK_ROWS,
+        use_scalar_index=rows.trusts_scalar_indexes,
         with_row_address=True,
     )
     fields = [rows.schema.field(column) for column in columns]

@@ -14,6 +14,7 @@ from execnodes.node import ROW_ADDRESS
 from execnodes.rows.keys import KeySet
 from execnodes.rows.row_mask import FragmentMask, RowMask
 from execnodes.storage.data_files import Deletions, FragmentFiles, Place, StoredFragment, StoredFragments
+from memwal.creating.index_types import finds_past_rows
 from memwal.stored_fields import TOMBSTONE, read_dataset_fields
 
 LINEAGE: Final = ("_rowid", "_row_created_at_version", "_row_last_updated_at_version")
@@ -133,6 +134,14 @@ class LanceSource:
             for name, stored_name in self.stored_names.items()
             if name == stored_name
             and (name in self.computed or self.stored_types[name][1].equals(self.schema.field(name).type))
+        )
+
+    @cached_property
+    def trusts_scalar_indexes(self) -> bool:
+        """Whether Lance's scalar indexes find rows by what they have now."""
+        dataset: Any = self.dataset
+        return not dataset.has_stable_row_ids or not any(
+            finds_past_rows(index.index_type, len(index.segments)) for index in dataset.describe_indices()
         )
 
     @cached_property

@@ -216,7 +216,11 @@ class AdmittedRows:
 
         def scan() -> np.ndarray:
             found = dataset.scanner(
-                columns=[], filter=sql, fragments=_list_fragments(text, rows), with_row_address=True
+                columns=[],
+                filter=sql,
+                fragments=_list_fragments(text, rows),
+                use_scalar_index=rows.trusts_scalar_indexes,
+                with_row_address=True,
             ).to_table()
             return _build_flags(text, found.column(ROW_ADDRESS).to_numpy())
 

@@ -26,6 +26,7 @@ class IndexType:
         parameters: name -> how its text is read.
         is_vector: whether it is trained on a sample of its rows.
         is_maintained: whether writers of a table with MemWAL can give one to what they flush.
+        has_present_rows: whether several segments find rows by what they have now; see `finds_past_rows`.
     """
 
     name: str
@@ -34,6 +35,7 @@ class IndexType:
     parameters: Mapping[str, Parse] = field(default_factory=lambda: MappingProxyType({}))
     is_vector: bool = False
     is_maintained: bool = False
+    has_present_rows: bool = True
 
     @property
     def has_codebook(self) -> bool:
@@ -118,12 +120,12 @@ def _vector(name: str, *more: Mapping[str, Parse]) -> IndexType:
 
 _KNOWN: Final = (
     IndexType("BTREE", _is_plain, "plain values", is_maintained=True),
-    IndexType("BITMAP", _is_plain, "plain values"),
+    IndexType("BITMAP", _is_plain, "plain values", has_present_rows=False),
     IndexType("ZONEMAP", _is_plain, "plain values"),
     IndexType("BLOOMFILTER", _is_plain, "plain values"),
-    IndexType("LABEL_LIST", _is_list, "lists"),
+    IndexType("LABEL_LIST", _is_list, "lists", has_present_rows=False),
     IndexType("NGRAM", _is_text, "text"),
-    IndexType("INVERTED", _is_texts, "text", _TEXT, is_maintained=True),
+    IndexType("INVERTED", _is_texts, "text", _TEXT, is_maintained=True, has_present_rows=False),
     _vector("IVF_FLAT"),
     _vector("IVF_PQ", _PQ),
     _vector("IVF_SQ", _BITS),
@@ -136,3 +138,21 @@ INDEX_TYPES: Final[Mapping[str, IndexType]] = MappingProxyType({kind.name: kind 
 """By Lance's name."""
 FULL_TEXT: Final = "FTS"
 """Another name of INVERTED."""
+_BY_DESCRIPTION: Final = {kind.name.replace("_", ""): kind for kind in _KNOWN}
+
+
+def finds_past_rows(described_type: str, segments: int) -> bool:
+    """Return whether an index of a table with stable row ids finds rows by what they had before.
+
+    A row that is changed keeps its id, which older segments of its indexes go on having. Lance (14.0.2)
+    leaves it out while no segment covers the row's new fragment. Once one does, bitmaps, label lists and
+    full-text indexes answer for the row by both segments; the other types by the newer one alone. An index
+    of one segment has no older entries if it is extended by `optimize_indices` that folds this segment. Those
+    of several are dropped where bitmaps and label lists are folded, and stay in full-text indexes.
+
+    Args:
+        described_type: of the index, as `describe_indices` calls it.
+        segments: how many it has.
+    """
+    kind = _BY_DESCRIPTION.get(described_type.upper().replace("_", ""))
+    return segments > 1 and not (kind is not None and kind.has_present_rows)

@@ -19,7 +19,7 @@ from memwal.base.index_details import (
     list_merged_generations,
     read_index_details,
 )
-from memwal.creating.index_types import INDEX_TYPES
+from memwal.creating.index_types import INDEX_TYPES, finds_past_rows
 from memwal.creating.key_index import list_unindexed_columns
 from memwal.errors import InvalidInputError
 from memwal.storage.files import Storage
@@ -207,6 +207,10 @@ class TableIndexes:
     def has_stable_row_ids(self) -> bool:
         """Whether a row keeps its id when it is updated or moved."""
         return bool(self.dataset.has_stable_row_ids)
+
+    def finds_past_rows(self, index: IndexState, *, added: int = 0) -> bool:
+        """Whether an index would find rows by what they had before, with so many segments more."""
+        return self.has_stable_row_ids and finds_past_rows(index.type, len(index.segments) + added)
 
     @property
     def merged(self) -> Mapping[str, int]:

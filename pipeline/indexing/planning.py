@@ -8,9 +8,10 @@ doubles, and an index of n rows has about log n segments.
                        1000 400 100 | 150 new     -> 1000 400 250
                        1000 400 100 | 350 new     -> 1850
 
-With stable row ids, all segments of a scalar index are folded. An updated row keeps its id, so older segments
-still answer with its old value until Lance rewrites the whole index. Vector indexes don't need that: Lance
-drops such rows when it searches.
+With stable row ids, all segments of bitmaps, label lists and full-text indexes are folded. An updated row
+keeps its id, so older segments still answer with its old value until Lance rewrites the whole index. Indexes
+of other types don't need that: see `memwal.creating.index_types.finds_past_rows`. A full-text index that has
+several segments is not mended by folding them, which would only hide that there were several.
 """
 
 import math
@@ -98,10 +99,10 @@ def plan_catch_up(indexes: TableIndexes) -> tuple[Upkeep, ...]:
 
 def count_folded_segments(index: IndexState, indexes: TableIndexes) -> int:
     """Return how many of an index's newest segments are folded with the rows that it lacks."""
+    if indexes.finds_past_rows(index, added=int(bool(index.uncovered))):
+        return 0 if _is_beyond_folding(index) else len(index.segments)
     if not index.uncovered:
         return 0
-    if indexes.has_stable_row_ids and not index.is_vector:
-        return len(index.segments)
     rows = index.unindexed_rows
     count = 0
     for segment in reversed(index.segments):
@@ -147,6 +148,9 @@ def _plan_upkeep(
     # An index that is not trained anew is brought up to date like any other (ADR 62).
     if worn is not None and (policy.retrain_codebooks or not indexes.shares_codebook(index)):
         return Upkeep(index.name, worn, retrain=True)
+    if indexes.finds_past_rows(index) and not _is_beyond_folding(index):
+        reason = f"its {len(index.segments)} segments find rows by what they had before"
+        return Upkeep(index.name, reason, len(index.segments))
     if index.is_current:
         return None
     bound = min(policy.max_unindexed_rows, policy.max_unindexed_fraction * rows)
@@ -154,6 +158,10 @@ def _plan_upkeep(
     if index.unindexed_rows <= bound and index.unindexed_rows:
         return None
     return Upkeep(index.name, _describe_lag(index), count_folded_segments(index, indexes))
+
+
+def _is_beyond_folding(index: IndexState) -> bool:
+    return index.type.upper() == "INVERTED" and len(index.segments) > 1
 
 
 def _describe_lag(index: IndexState) -> str:

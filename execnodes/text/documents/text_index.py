@@ -13,6 +13,7 @@ import pyarrow as pa
 from lance import query as lance_queries
 from lance.file import LanceFileSession
 
+from execnodes.node import ROW_ADDRESS
 from execnodes.search.source import SCORE
 from execnodes.storage.source import LanceSource, convert_columns
 from execnodes.text.bm25 import K1, ColumnStatistics, Postings
@@ -94,7 +95,7 @@ class _TextsName:
 
 @dataclass(frozen=True, eq=False)
 class IndexedDocuments:
-    """The indexed documents of a dataset without stable row ids; implements `ColumnDocuments`.
+    """The indexed documents of a dataset; implements `ColumnDocuments`.
 
     A term's postings are asked of Lance once: all rows that match it, with scores. As a score says how often
     the term occurs in a document of known length, no text need be read for them.
@@ -115,6 +116,11 @@ class IndexedDocuments:
     def lengths(self) -> np.ndarray:
         """Number of tokens of each row."""
         return self._corpus.lengths
+
+    @property
+    def has_repeated_rows(self) -> bool:
+        """Whether a row has several documents: one may be what it had before it was changed."""
+        return self._ids is not None and self._corpus.has_repeated_rows
 
     def postings(self, term: str, surface: str | None = None) -> Postings:
         """Return the postings of a term, without positions."""
@@ -177,21 +183,41 @@ class IndexedDocuments:
     @property
     def nbytes(self) -> int:
         """Bytes in memory, without the cache."""
-        return 4 * self.numbers.count + ENTRY_BYTES
+        return (24 if self._dataset.has_stable_row_ids else 4) * self.numbers.count + ENTRY_BYTES
 
     @cached_property
     def _corpus(self) -> _Corpus:
         """Documents of all segments, as Lance stores them beside their terms."""
         lengths = np.zeros(self.numbers.count, dtype=np.int32)
         tokens = documents = 0
+        row_ids: list[np.ndarray] = []
         for file in self._list_partitions():
             found = file("docs")
             counts = found.column("_num_tokens").to_numpy()
-            numbers = self.numbers.numbers(found.column(ROW_ID).to_numpy())
+            row_ids.append(found.column(ROW_ID).to_numpy())
+            numbers = self._number_rows(row_ids[-1])
             tokens += int(counts.sum())
             documents += len(counts)
             lengths[numbers[numbers >= 0]] = counts[numbers >= 0]
-        return _Corpus(lengths, ColumnStatistics(documents, tokens, {}, self.name.quantizes))
+        statistics = ColumnStatistics(documents, tokens, {}, self.name.quantizes)
+        is_repeated = documents > 0 and len(np.unique(np.concatenate(row_ids))) < documents
+        return _Corpus(lengths, statistics, is_repeated)
+
+    def _number_rows(self, row_ids: np.ndarray) -> np.ndarray:
+        """Return the numbers of row ids; -1 for rows that are elsewhere."""
+        return self.numbers.numbers(row_ids) if self._ids is None else self._ids.numbers(row_ids)
+
+    @cached_property
+    def _ids(self) -> _StableIds | None:
+        """Stable row ids; None where ids are addresses."""
+        if not self._dataset.has_stable_row_ids:
+            return None
+        fragments = [self._dataset.get_fragment(one) for one in self.numbers.physical_rows]
+        found = self._dataset.scanner(
+            columns=[], fragments=fragments, with_row_id=True, with_row_address=True
+        ).to_table()
+        numbers = self.numbers.numbers(found.column(ROW_ADDRESS).to_numpy())
+        return _StableIds.of(found.column(ROW_ID).to_numpy(), numbers, self.numbers.count)
 
     def _list_partitions(self) -> Iterator[Callable[[str], pa.Table]]:
         """Return, for each partition of each segment, a reader of its files by kind."""
@@ -250,7 +276,7 @@ class IndexedDocuments:
         found = self._dataset.scanner(
             columns=[ROW_ID, SCORE], full_text_query=query, fast_search=True
         ).to_table()
-        numbers = self.numbers.numbers(found.column(ROW_ID).to_numpy())
+        numbers = self._number_rows(found.column(ROW_ID).to_numpy())
         known = numbers >= 0
         return numbers[known], found.column(SCORE).to_numpy()[known]
 
@@ -287,8 +313,8 @@ class IndexedDocuments:
             return TokenPostings.of(
                 self.name.tokenizer, pa.array([], pa.string()), numbers, self.numbers.count
             )
-        addresses = pa.array(self.numbers.addresses(numbers))
-        read = self._dataset._take_rows(addresses, columns=[self._stored]).combine_chunks()  # noqa: SLF001
+        ids = self.numbers.addresses(numbers) if self._ids is None else self._ids.by_number[numbers]
+        read = self._dataset._take_rows(pa.array(ids), columns=[self._stored]).combine_chunks()  # noqa: SLF001
         field = self.rows.schema.field(self.name.column)
         texts = convert_columns(read.to_batches()[0], [field], self.rows.stored)[0]
         return TokenPostings.of(self.name.tokenizer, texts, numbers, self.numbers.count)
@@ -303,10 +329,55 @@ class IndexedDocuments:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Corpus:
-    """The token counts of an index, by row and in total, including deleted rows."""
+    """The token counts of an index, by row and in total, including deleted rows.
+
+    Attributes:
+        lengths: number of tokens of each row.
+        statistics: of all documents.
+        has_repeated_rows: whether a row id has several documents.
+    """
 
     lengths: np.ndarray
     statistics: ColumnStatistics
+    has_repeated_rows: bool
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _StableIds:
+    """The stable row ids of rows that are not deleted.
+
+    Attributes:
+        by_number: id of each row; of deleted ones, any.
+        ascending: all ids.
+        owners: number of the row that has each of them.
+    """
+
+    by_number: np.ndarray
+    ascending: np.ndarray
+    owners: np.ndarray
+
+    @staticmethod
+    def of(ids: np.ndarray, numbers: np.ndarray, count: int) -> _StableIds:
+        """Order rows by their ids.
+
+        Args:
+            ids: uint64.
+            numbers: of the rows that have them.
+            count: of all rows, deleted ones included.
+        """
+        by_number = np.zeros(count, dtype=np.uint64)
+        by_number[numbers] = ids
+        order = np.argsort(ids)
+        return _StableIds(by_number, ids[order], numbers[order])
+
+    def numbers(self, ids: np.ndarray) -> np.ndarray:
+        """Return the numbers (int64) of the rows with these ids; -1 for ids of other rows."""
+        found = np.full(len(ids), -1, dtype=np.int64)
+        if len(self.ascending):
+            places = np.minimum(np.searchsorted(self.ascending, ids), len(self.ascending) - 1)
+            known = self.ascending[places] == ids
+            found[known] = self.owners[places[known]]
+        return found
 
 
 def read_documents(
@@ -331,7 +402,7 @@ def read_documents(
     ]
     read = dataset.scanner(columns=[stored.name], fragments=fragments, with_row_address=True).to_table()
     texts = [convert_columns(batch, [field], rows.stored)[0] for batch in read.to_batches()]
-    order = numbers.numbers(read.column("_rowaddr").to_numpy())
+    order = numbers.numbers(read.column(ROW_ADDRESS).to_numpy())
     together = pa.chunked_array(texts, field.type)
     if len(order) > 1 and not (order[1:] > order[:-1]).all():
         sorting = np.argsort(order)

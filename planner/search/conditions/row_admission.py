@@ -249,6 +249,7 @@ class Admission:
             fragments=[fragment.handle],
             batch_size=CHUNK_ROWS if said or _has_primitive_types(rows, names) else _FEW_ROWS,
             batch_readahead=_READ_AHEAD,
+            use_scalar_index=rows.trusts_scalar_indexes,
             with_row_address=True,
         )
         flags = np.zeros(fragment.physical_rows, dtype=np.bool_)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Any
 
 import pyarrow as pa
 
 from execnodes.storage.data_files import Place
+from memwal.creating.index_types import finds_past_rows
 from memwal.errors import InvalidInputError
 from planner.sql.tokens import quote
 from planner.tables.sources.base_table import BaseTable, DatasetIndex
@@ -76,8 +78,8 @@ class _CoverageName:
 def find_coverage(base: BaseTable, column: str, kind: IndexKind, metric: str | None = None) -> Coverage:
     """Find the index of a column and the fragments it covers; the same object for all queries of a version.
 
-    Of several indexes it is the one that covers most rows; of those the youngest. The index of a table with
-    stable row ids says what is searched for (metric, tokenizer) but covers nothing.
+    Of several indexes it is the one that covers most rows; of those the youngest. One that does not have
+    `finds_present_rows` says what is searched for (tokenizer) but covers nothing.
 
     Args:
         base: table.
@@ -167,13 +169,17 @@ def _find_coverage(base: BaseTable, column: str, kind: IndexKind, metric: str | 
         return rows, index.changed_at, index.name
 
     index = max(found, key=worth, default=None)
-    # Indexes of tables with stable row ids go on finding rows that were deleted or that read otherwise now.
-    is_trusted = index is not None and not base.dataset.has_stable_row_ids
+    is_trusted = index is not None and finds_present_rows(index, base.dataset)
     has = index.fragments if index is not None and is_trusted else frozenset[int]()
     covered = tuple(fragment for fragment in fragments if fragment in has)
     return Coverage(
         column, kind, index, covered, tuple(fragment for fragment in fragments if fragment not in has)
     )
+
+
+def finds_present_rows(index: DatasetIndex, dataset: Any) -> bool:  # noqa: ANN401 - lance types
+    """Return whether an index of a `lance.LanceDataset` finds rows by what they have now."""
+    return not (dataset.has_stable_row_ids and finds_past_rows(index.type, len(index.segments)))
 
 
 MIN_VECTOR_BYTES = 32 << 20

@@ -18,7 +18,7 @@ from execnodes.text.documents.joined_text import JoinedSources
 from execnodes.text.documents.source_text import GrowingPostings, LiveText, SourceText, TokenPostings
 from execnodes.text.documents.text_index import IndexedDocuments, IndexName, read_documents
 from execnodes.text.query.tokenizer import Tokenizer
-from planner.search.sources.index_coverage import IndexKind
+from planner.search.sources.index_coverage import IndexKind, finds_present_rows
 from planner.tables.sources.base_table import list_dataset_indexes
 from planner.tables.sources.caches import ByteCache
 
@@ -250,10 +250,12 @@ class SourceTexts:
         quantizes = column in self.quantized
         name = intern(IndexName, source.identity, column, index.name, self.tokenizers[column], quantizes)
 
-        def open_index() -> IndexedDocuments:
+        def open_index() -> ColumnDocuments:
             rows = source.rows
             assert isinstance(rows, LanceSource)  # noqa: S101 - it has an index
-            return IndexedDocuments(rows, name, numbers, self.cache)
+            indexed = IndexedDocuments(rows, name, numbers, self.cache)
+            # Segments of a table with stable row ids that were folded too late: see `finds_past_rows`.
+            return self._tokenize(source, column, numbers) if indexed.has_repeated_rows else indexed
 
         return self.cache.compute(name, open_index)
 
@@ -295,6 +297,7 @@ class SourceTexts:
             if index.columns == (rows.stored_names[column],)
             and IndexKind.TEXT.is_kind_of(index)
             and index.fragments.issuperset(source.fragments)
+            and finds_present_rows(index, rows.dataset)
         ]
         return found[0] if found else None
 

@@ -7,15 +7,17 @@ from typing import Any
 import pyarrow as pa
 
 from memwal.base.index_details import list_merged_generations
+from memwal.creating.index_types import finds_past_rows
 from memwal.storage.jobs import Job
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
 from planner.tables.state.table import Table
-from planner.writes.ddl.indexes import list_index_names
+from planner.writes.ddl.indexes import build_index, list_index_names
 from planner.writes.ddl.statement import PreparedDefinition, Reader, commit_change
 from planner.writes.ddl.tables.key_indexes import build_key_indexes
+from planner.writes.ddl.versions.cloning import build_call_like
 from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.statement.target import check_may_write, check_writable
 
@@ -104,6 +106,11 @@ def _optimize(table: Table, parts: tuple[str, ...], job: Job) -> dict[str, Any]:
 
 
 def _optimize_indexes(table: Table) -> None:
+    base = table.base()
+    for index in base.indexes:
+        if base.dataset.has_stable_row_ids and finds_past_rows(index.type, len(index.segments)):
+            call = build_call_like(index)
+            build_index(table, call, index.columns[0], index.name, replaces=True)
     commit_change(table, "bring indexes up to date", lambda dataset: dataset.optimize.optimize_indices())
 
 

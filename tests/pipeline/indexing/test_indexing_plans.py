@@ -57,10 +57,30 @@ def test_many_small_additions_leave_few_segments_and_rewrite_each_row_rarely():
     assert written <= 1000 * 12
 
 
-@pytest.mark.parametrize(("kind", "expected"), [("BTree", 3), ("Inverted", 3), ("IVF_PQ", 0)])
-def test_where_rows_have_stable_ids_scalar_indexes_are_written_whole(kind: str, expected: int):
-    state = index(1000, 400, 100, unindexed=1, kind=kind)
-    assert count_folded_segments(state, indexes(state, stable=True)) == expected
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("BTree", 0),
+        ("ZoneMap", 0),
+        ("IVF_PQ", 0),
+        ("Inverted", 0),
+        ("LabelList", 3),
+        ("Bitmap", 3),
+        ("RTree", 3),
+    ],
+)
+def test_where_rows_have_stable_ids_some_indexes_are_written_whole(kind: str, expected: int):
+    for unindexed in (1, 0):
+        state = index(1000, 400, 100, unindexed=unindexed, kind=kind)
+        assert count_folded_segments(state, indexes(state, stable=True)) == expected
+    single = index(1000, unindexed=0, kind=kind)
+    assert count_folded_segments(single, indexes(single, stable=True)) == 0
+
+
+@pytest.mark.parametrize("kind", ["Inverted", "Bitmap"])
+def test_one_segment_of_rows_with_stable_ids_stays_one(kind: str):
+    single = index(1000, unindexed=1, kind=kind)
+    assert count_folded_segments(single, indexes(single, stable=True)) == 1
 
 
 @pytest.mark.parametrize(

@@ -190,7 +190,7 @@ def test_a_column_that_was_rewritten_in_place_is_not_covered(
     table.check_texts(ask, "word1 word new1 word20", 22)
 
 
-def test_indexes_over_stable_row_ids_cover_nothing(root: Path):
+def test_indexes_over_stable_row_ids_cover_their_rows(root: Path):
     path = root / "stable.lance"
     dataset = lance.write_dataset(
         pa.table(
@@ -201,7 +201,7 @@ def test_indexes_over_stable_row_ids_cover_nothing(root: Path):
     )
     dataset.create_index("vec", "IVF_FLAT", name="vec_index", metric="cosine", num_partitions=1)
     divided = Divided(root, "stable")
-    assert labels(divided.sources(VECTOR)) == ["base v2 [0], flat"]
+    assert labels(divided.sources(VECTOR)) == ["base v2 [0], vec_index"]
     assert choose_index_metric(divided.table.base(), "vec") == "cosine"
     divided.close()
 

@@ -111,7 +111,7 @@ def build_indexes_of(source: SecuredTable, table: Table) -> None:
         if index.name in list_index_names(table.base()) or _is_default(source.base, index):
             continue
         try:
-            build_index(table, _build_call(index), index.columns[0], index.name, replaces=False)
+            build_index(table, build_call_like(index), index.columns[0], index.name, replaces=False)
         except LanceGatewayError as error:
             msg = f"table {table.name!r} has all rows of {source.base.name!r}, and not all indexes: {error}"
             raise PreconditionError(msg) from error
@@ -122,7 +122,7 @@ def _is_default(base: BaseTable, index: DatasetIndex) -> bool:
     return index.type.upper() == "BTREE" and index.columns[0] in list_default_columns(base.dataset.schema)
 
 
-def _build_call(index: DatasetIndex) -> IndexCall:
+def build_call_like(index: DatasetIndex) -> IndexCall:
     """Return the call that builds an index like another one, with partitions as the rows need them."""
     kind = INDEX_TYPES[_find_type(index)]
     details: Mapping[str, Any] = index.details
