@@ -21,7 +21,13 @@ from memwal.base.index_details import (
 from memwal.base.table_mark import mark_table, read_table_mark
 from memwal.creating.columns import TABLE_ID, list_key_columns, list_not_null_columns
 from memwal.creating.tables import table_exists
-from memwal.errors import InvalidInputError, NotFoundError, PreconditionError, UnavailableError
+from memwal.errors import (
+    InvalidInputError,
+    NotFoundError,
+    PreconditionError,
+    UnavailableError,
+    UnsupportedError,
+)
 from memwal.regions.region_ids import detect_bucket_hash
 from memwal.rules import RowRules, read_row_rules
 from memwal.storage.files import VERSIONS, FileIdentity, Storage, base_manifest_paths
@@ -151,6 +157,7 @@ class OpenTable:
                 continue  # Another table has just taken its place (ADR 51).
             if details is None:
                 raise _no_mem_wal_error(name)
+            _check_one_spec(name, details)
             found = read_table_mark(storage)
             if found is not None and found == mark:
                 break  # It was there before and after: what was opened is the table of that mark.
@@ -340,6 +347,22 @@ def _no_mem_wal_error(name: str) -> PreconditionError:
         f"table {name!r} has no MemWAL, so it takes no streaming writes: "
         f"ALTER TABLE {name} SET (memwal = true, region_by = '...') gives it one"
     )
+
+
+def _check_one_spec(name: str, details: MemWalIndexDetails) -> None:
+    """Refuse a table with several region specs, for which Lance opens no writer.
+
+    Raises:
+        UnsupportedError: it has several.
+    """
+    ids = [spec.spec_id for spec in details.region_specs]
+    if len(ids) > 1:
+        msg = (
+            f"table {name!r} has several region specs ({', '.join(map(str, ids))}) and takes no writes: "
+            f"Lance opens writers of tables with one. CREATE TABLE .. CLONE {name} WITH (region_by = '..') "
+            "makes a table with one"
+        )
+        raise UnsupportedError(msg)
 
 
 def _identify_versions_directory(storage: Storage) -> FileIdentity | None:
