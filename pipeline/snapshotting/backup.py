@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Final
+from typing import Any, Final
 
 from memwal.errors import PreconditionError, UnavailableError, UnsupportedError
 from memwal.regions.manifest import RegionManifest, manifest_directory, parse_manifest_version
@@ -189,24 +189,37 @@ class _Contents:
         """Return whether nothing is missing that a clean-up may have taken before it was listed.
 
         Raises:
-            PreconditionError: the table is a clone.
+            PreconditionError: files of the table lie elsewhere.
         """
         versions = {parse_base_manifest_version(entry.name) for entry in self.table.storage.list(VERSIONS)}
         paths = {file.path for file in self.files}
         directories = {"/".join(path.split("/")[:3]) for path in paths}
         if self.version not in versions or not self.needed <= paths | directories:
             return False
-        for fragment in self.table.dataset(self.version).get_fragments():
-            for file in fragment.metadata.files:
-                if file.base_id is not None:
-                    msg = (
-                        f"table {self.table.name!r} is a clone that consists of files of another table, "
-                        "which a backup lacks: copy it with CREATE TABLE .. AS SELECT or deep_clone()"
-                    )
-                    raise PreconditionError(msg)
-                if f"data/{file.path}" not in paths:
-                    return False
-        return True
+        dataset = self.table.dataset(self.version)
+        if any(one.base_id is not None for one in _list_parts(dataset)):
+            places = ", ".join(sorted({base.path for base in dataset.base_paths().values()}))
+            msg = (
+                f"table {self.table.name!r} has files that lie elsewhere ({places}), as a clone does that "
+                "consists of files of another table: a backup lacks these. Back up a copy by CREATE TABLE .. "
+                "CLONE .."
+            )
+            raise PreconditionError(msg)
+        return all(
+            f"data/{file.path}" in paths
+            for fragment in dataset.get_fragments()
+            for file in fragment.metadata.files
+        )
+
+
+def _list_parts(dataset: Any) -> Iterator[Any]:  # noqa: ANN401 - lance types
+    """Yield what may lie in another base: data files, deletion files and segments of indexes."""
+    for fragment in dataset.get_fragments():
+        yield from fragment.metadata.files
+        if fragment.metadata.deletion_file is not None:
+            yield fragment.metadata.deletion_file
+    for index in dataset.describe_indices():
+        yield from index.segments
 
 
 def _read_state(table: LakeTable) -> tuple[tuple[RegionState, ...], int]:

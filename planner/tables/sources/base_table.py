@@ -13,7 +13,7 @@ import lance
 import pyarrow as pa
 
 from execnodes.search.source import IndexDescription
-from execnodes.storage.data_files import Columns, Place, StoredFragment
+from execnodes.storage.data_files import BasePath, Columns, Place, StoredFragment, list_bases
 from execnodes.storage.source import LINEAGE, LanceSource, StoredColumn
 from memwal.base.index_details import (
     MEM_WAL_INDEX,
@@ -21,7 +21,7 @@ from memwal.base.index_details import (
     list_merged_generations,
     read_base_manifest,
 )
-from memwal.creating import list_key_columns, list_not_null_columns
+from memwal.creating import list_key_columns, list_not_null_columns, table_exists
 from memwal.creating.key_index import FINDING_TYPES
 from memwal.errors import (
     LanceGatewayError,
@@ -179,6 +179,19 @@ class BaseTable:
         if not self.dataset.has_stable_row_ids:
             return ()
         return tuple(name for name in LINEAGE if name not in self.schema.names)
+
+    @cached_property
+    def places_elsewhere(self) -> tuple[str, ...]:
+        """Places outside of its directory that were added for its files; no directories of other tables."""
+        bases = list_bases(self.dataset).values()
+        return tuple(sorted(one.path for one in bases if not (one.is_dataset_root and self._is_table(one))))
+
+    def _is_table(self, base: BasePath) -> bool:
+        """Whether a base is the directory of a table, or can't be looked at."""
+        try:
+            return table_exists(Storage.open(base.path, self.storage.options))
+        except (OSError, LanceGatewayError):
+            return True
 
     @cached_property
     def constraints(self) -> tuple[Constraint, ...]:

@@ -19,6 +19,7 @@ from planner.writes.ddl.statement import (
     check_may_create,
     check_may_write_schema,
 )
+from planner.writes.ddl.tables.making import check_no_files_elsewhere
 from planner.writes.ddl.versions.branches import prepare_drop_branch
 from planner.writes.ddl.versions.tags import prepare_drop_tag
 from planner.writes.dml.prepared_write import WriteResult
@@ -50,8 +51,10 @@ def prepare_drop(
     name = reader.table("a table" if what == "TABLE" else "a view")
     if reader.word == ",":
         raise reader.unsupported_error("One table at a time is dropped; a second one follows")
-    # Both mean the same: nothing depends on a table, since views are resolved by name.
-    reader.take("CASCADE") or reader.take("RESTRICT")
+    # Nothing depends on a table, since views are resolved by name; its files may lie elsewhere.
+    cascades = reader.take("CASCADE")
+    if not cascades:
+        reader.take("RESTRICT")
     reader.expect_end()
     check_writable(engine, name)
     if what == "VIEW":
@@ -63,6 +66,8 @@ def prepare_drop(
         if if_exists and not _has_table(engine, access, name):
             return DONE
         check_may_write(engine, name, access)
+        if not cascades:
+            check_no_files_elsewhere(engine.catalog, name)
         drop_table(engine, name)
         return DONE
 

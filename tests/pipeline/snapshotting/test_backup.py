@@ -34,6 +34,7 @@ from pipeline.snapshotting.backup import back_up
 from pipeline.snapshotting.copies import list_backup_ids, read_backup
 from pipeline.snapshotting.restore import restore
 from planner.tables.state.catalog import Catalog
+from tests.planner.identity_tables import with_bases
 from tests.support.gateways import EAGER, EngineGateway
 
 CREATE = "CREATE TABLE t (id BIGINT PRIMARY KEY, v BIGINT) WITH (region_by = 'bucket(id, 2)')"
@@ -342,8 +343,13 @@ class TestRefusals:
     def test_a_clone_that_consists_of_files_of_another_table(self, root: Path, place: Storage):
         source = lance.write_dataset(pa.table({"a": [1, 2]}), root / "t.lance")
         source.shallow_clone(str(root / "clone.lance"), source.version)
-        with pytest.raises(PreconditionError, match=r"'clone' is a clone .* CREATE TABLE"):
+        with pytest.raises(PreconditionError, match=r"'clone' has files that lie elsewhere .* CREATE TABLE"):
             back_up(Lake.open(str(root)).table("clone"), place)
+
+    def test_a_table_in_several_bases(self, root: Path, place: Storage):
+        with_bases(root)
+        with pytest.raises(PreconditionError, match=r"'t' has files that lie elsewhere \(.*t_one, .*t_two\)"):
+            back_up(Lake.open(str(root)).table("t"), place)
 
 
 def run(*arguments: str) -> tuple[int, str]:

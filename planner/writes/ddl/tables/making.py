@@ -22,7 +22,13 @@ from memwal.creating import (
     write_fragments,
 )
 from memwal.creating.key_index import check_key_index, encode_key_index
-from memwal.errors import AlreadyExistsError, InvalidInputError, LanceGatewayError, UnavailableError
+from memwal.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    LanceGatewayError,
+    PreconditionError,
+    UnavailableError,
+)
 from memwal.rules import Constraint, RowRules, build_row_rules
 from memwal.storage.files import Storage
 from memwal.storage.table_names import TableName
@@ -98,6 +104,7 @@ def create_table(
         storage, declared, options=parsed.mem_wal, config=config, stable_row_ids=stable, rehearse=True
     )
     if exists:
+        check_no_files_elsewhere(catalog, name)
         has_rows = _replace(catalog, contents, storage)
     else:
         try:
@@ -115,6 +122,26 @@ def create_table(
     if has_rows:
         _index_key(catalog, name)
     return True
+
+
+def check_no_files_elsewhere(catalog: Catalog, name: TableName) -> None:
+    """Refuse to drop a table whose files lie in several places: those outside of its directory would stay.
+
+    Others may use them as well, such as shallow clones, so they are nobody's to delete.
+
+    Raises:
+        PreconditionError: it has such places; names them.
+    """
+    try:
+        places = catalog.table(name).base().places_elsewhere
+    except LanceGatewayError:
+        return  # what can't be read may be dropped
+    if places:
+        msg = (
+            f"table {name!r} has files outside of its directory, which stay when it is dropped, as others "
+            f"may use them: {', '.join(places)}. DROP TABLE {name} CASCADE drops it and leaves them there"
+        )
+        raise PreconditionError(msg)
 
 
 def _limit_rows(

@@ -5,12 +5,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import lance
+import pyarrow as pa
 import pytest
 
 from memwal.creating import delete_table
-from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
+from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, PreconditionError
 from memwal.storage.files import Storage
 from planner.tables.sources.keys import LOOKUPS_BEFORE
+from tests.planner.identity_tables import with_bases
+from tests.support.gateways import EngineGateway
 
 Sql = Any
 MAKE = "CREATE TABLE t (id INT PRIMARY KEY, name TEXT) WITH (region_by = 'bucket(id, 2)')"
@@ -169,3 +173,31 @@ def test_what_was_found_out_about_a_table_is_not_believed_of_the_next_one(sql: S
     for key in range(LOOKUPS_BEFORE + 50):
         assert sql(f"SELECT n FROM t WHERE id = {key}") == [(key - 99,)][: key < 100]
     assert sql("SELECT count(*), sum(n) FROM t") == [(100, -4950)]
+
+
+def test_files_in_other_places_are_not_left_in_silence(tmp_path: Path):
+    path, gateway = with_bases(tmp_path), EngineGateway(tmp_path)
+    everything = "SELECT count(*) AS n, sum(id) AS s FROM {}"
+    before = gateway.read(everything.format("t")).to_pylist()
+    gateway.write("CREATE TABLE copied CLONE t")
+    lance.dataset(path).shallow_clone(str(tmp_path / "shallow.lance"), lance.dataset(path).version)
+    lance.write_dataset(pa.table({"a": [1]}), tmp_path / "plain.lance").shallow_clone(
+        str(tmp_path / "of_plain.lance"), 1
+    )
+    elsewhere = rf"{tmp_path}/t_one, {tmp_path}/t_two\. DROP TABLE t CASCADE"
+    for sql in ("DROP TABLE t", "CREATE OR REPLACE TABLE t AS SELECT 1 AS a"):
+        with pytest.raises(PreconditionError, match=elsewhere):
+            gateway.write(sql)
+    with pytest.raises(PreconditionError, match="DROP TABLE shallow CASCADE"):
+        gateway.write("DROP TABLE shallow")
+    gateway.write("DROP TABLE shallow CASCADE")
+    gateway.write("DROP TABLE of_plain")
+    assert gateway.read(everything.format("t")).to_pylist() == before
+    gateway.write("ALTER TABLE t RENAME TO u")
+    gateway.write("OPTIMIZE u")
+    assert gateway.read(everything.format("u")).to_pylist() == before
+    gateway.write("DROP TABLE u CASCADE")
+    assert gateway.read(everything.format("copied")).to_pylist() == before
+    assert list((tmp_path / "t_one").iterdir())
+    assert list((tmp_path / "t_two" / "data").iterdir())
+    gateway.close()
