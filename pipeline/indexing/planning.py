@@ -8,10 +8,12 @@ doubles, and an index of n rows has about log n segments.
                        1000 400 100 | 150 new     -> 1000 400 250
                        1000 400 100 | 350 new     -> 1850
 
-With stable row ids, all segments of bitmaps, label lists and full-text indexes are folded. An updated row
-keeps its id, so older segments still answer with its old value until Lance rewrites the whole index. Indexes
-of other types don't need that: see `memwal.creating.index_types.finds_past_rows`. A full-text index that has
-several segments is not mended by folding them, which would only hide that there were several.
+With stable row ids, an updated row keeps its id, and older segments answer with its old value until Lance
+rewrites the whole index: bitmaps, label lists and full-text indexes are always folded whole
+(`memwal.creating.index_types.finds_past_rows`). A full-text index that has several segments is not mended by
+that, which would only hide that there were several. Other scalar indexes answer rightly, but Lance (14.0.2)
+folds all of their segments wherever it folds one: they get segments until there are `_MOST_SEGMENTS`, or the
+later ones have as many rows as the first.
 """
 
 import math
@@ -21,6 +23,8 @@ from dataclasses import dataclass
 from pipeline.indexing.indexes import Fragment, IndexPolicy, IndexState, TableIndexes, Training, read_training
 from pipeline.jobs.lake import LakeTable
 from pipeline.jobs.runners import format_count
+
+_MOST_SEGMENTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,10 @@ def count_folded_segments(index: IndexState, indexes: TableIndexes) -> int:
     if not index.uncovered:
         return 0
     rows = index.unindexed_rows
+    if indexes.has_stable_row_ids and not index.is_vector:
+        later = rows + sum(segment.rows for segment in index.segments[1:])
+        is_due = len(index.segments) >= _MOST_SEGMENTS or any(one.rows <= later for one in index.segments[:1])
+        return len(index.segments) if is_due else 0
     count = 0
     for segment in reversed(index.segments):
         if segment.rows > rows:

@@ -77,6 +77,17 @@ def test_where_rows_have_stable_ids_some_indexes_are_written_whole(kind: str, ex
     assert count_folded_segments(single, indexes(single, stable=True)) == 0
 
 
+@pytest.mark.parametrize(
+    ("segments", "unindexed", "expected"),
+    [((1000, 10), 10, 0), ((1000, *[10] * 7), 10, 8), ((1000, 600), 400, 2), ((0,), 5, 1), ((), 5, 0)],
+)
+def test_where_rows_have_stable_ids_all_segments_are_folded_or_none(
+    segments: tuple[int, ...], unindexed: int, expected: int
+):
+    state = index(*segments, unindexed=unindexed)
+    assert count_folded_segments(state, indexes(state, stable=True)) == expected
+
+
 @pytest.mark.parametrize("kind", ["Inverted", "Bitmap"])
 def test_one_segment_of_rows_with_stable_ids_stays_one(kind: str):
     single = index(1000, unindexed=1, kind=kind)
