@@ -65,7 +65,7 @@ from planner.sql.tokens import (
     tokenize,
 )
 from planner.system.catalogs.functions import OWN_NAMES
-from planner.tables.state.extended_tables import Extension
+from planner.tables.state.extended_tables import Extension, split_extension
 
 
 def bind(
@@ -285,7 +285,7 @@ class _Binder:
         if scopes is None or site.common_table is not None or not scopes.names_lineage_of(site):
             return ()
         meaning = self.names.resolve(site, text, trail)
-        if meaning is None or meaning.table is None:
+        if meaning is None or meaning.table is None or split_extension(meaning.name)[1] is not Extension.NONE:
             return ()
         return self.names.find_lineage_columns(meaning.name, site.as_of)
 

@@ -1,6 +1,6 @@
 """Tables with columns that Lance computes for each row: its address, or its lineage.
 
-    "t/rows"      addresses, for statements that change rows of a table without a key
+    "t/rows"      addresses and lineage, for statements that change rows of a table without a key
     "t/lineage"   row ids and versions, for statements that name these columns
 
 No table is called so: names have no slash.
@@ -131,7 +131,7 @@ class ExtendedTable(Table):
 
 
 class NumberedTable(ExtendedTable):
-    """The base table of another table, with the address of each row."""
+    """The base table of another table, with the address of each row, and its lineage."""
 
     def assignments(self, base: BaseTable, consistency: Consistency) -> RegionAssignments:
         """Return no regions: rows on top of the base table have no addresses in it."""
@@ -149,7 +149,8 @@ class NumberedTable(ExtendedTable):
                 "that numbers of rows have: RENAME the column"
             )
             raise UnsupportedError(msg)
-        return replace(_add_columns(base, {ROW_NUMBER: ROW_ADDRESS}), details=None)
+        lineage = {name: name for name in base.lineage_columns}
+        return replace(_add_columns(base, {**lineage, ROW_NUMBER: ROW_ADDRESS}), details=None)
 
 
 class LineageTable(ExtendedTable):

@@ -166,3 +166,16 @@ def test_a_clone_keeps_row_ids_stable(gateway: EngineGateway):
     counted = "SELECT count(_rowid) AS n FROM {}"
     names = ("cloned", "made", "was_plain")
     assert [gateway.read(counted.format(name)).to_pylist()[0]["n"] for name in names] == [9, 0, 1]
+
+
+def test_statements_change_rows_by_their_lineage(gateway: EngineGateway, root: Path):
+    for name, key in (("keyed", "PRIMARY KEY"), ("unkeyed", "")):
+        gateway.write(f"CREATE TABLE {name} (id BIGINT {key}, v BIGINT) WITH (stable_row_ids = true)")
+        gateway.write(f"INSERT INTO {name} VALUES (1, 1), (2, 2), (3, 3)")
+        gateway.flush(name)
+        merge(LakeTable.at(str(root / f"{name}.lance")))
+        (found,) = gateway.read(f"SELECT _rowid AS r FROM {name} WHERE id = 2").to_pylist()
+        assert gateway.write(f"UPDATE {name} SET v = 20 WHERE _rowid = {found['r']}") == 1
+        assert gateway.write(f"DELETE FROM {name} WHERE _rowid <> {found['r']} AND v = 3") == 1
+        rows = gateway.read(f"SELECT * FROM {name} ORDER BY id").to_pylist()
+        assert rows == [{"id": 1, "v": 1}, {"id": 2, "v": 20}], name

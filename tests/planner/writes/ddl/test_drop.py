@@ -198,6 +198,7 @@ def test_files_in_other_places_are_not_left_in_silence(tmp_path: Path):
     assert gateway.read(everything.format("u")).to_pylist() == before
     gateway.write("DROP TABLE u CASCADE")
     assert gateway.read(everything.format("copied")).to_pylist() == before
+    assert lance.dataset(tmp_path / "copied.lance").count_rows() == before[0]["n"]
     assert list((tmp_path / "t_one").iterdir())
     assert list((tmp_path / "t_two" / "data").iterdir())
     gateway.close()
