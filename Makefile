@@ -83,7 +83,7 @@ docs: $(VENV)/.installed-dev ## Make the documentation into a site (in site/); a
 
 console: ## Bundle the console's editor anew (needs npm; versions are those of its package-lock.json)
 	@cd gateway/observability/console/bundle && npm ci --ignore-scripts --no-audit --no-fund && npx esbuild editor.js \
-		--bundle --minify --format=esm --legal-comments=none --outfile=../static/codemirror.js && rm -rf node_modules
+		--bundle --minify --format=esm --legal-comments=none --outfile=../static/lib/codemirror.js && rm -rf node_modules
 
 protos: $(VENV)/.installed-dev ## Generate the protobuf modules from their .proto files
 	@$(BIN)/python -m protos.generate

@@ -1,5 +1,6 @@
 """The paths of the console: pages under /console/, and the API that they and scripts use under /api/."""
 
+import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
@@ -158,8 +159,10 @@ class Console:
     async def _plan(self, request: Request) -> Response:
         session = await run_in_threadpool(self._sessions.find, request)
         body = await _read(request, PlanBody)
-        explain = "EXPLAIN ANALYZE " if body.analyze else "EXPLAIN "
-        return JSONResponse({"plan": await run_in_threadpool(session.connection.fetch, explain + body.sql)})
+        explain = "EXPLAIN ANALYZE FORMAT JSON " if body.analyze else "EXPLAIN "
+        result = await run_in_threadpool(session.connection.run, explain + body.sql)
+        rows = (await run_in_threadpool(result.read_all)).to_pylist()
+        return JSONResponse({"tree": json.loads(rows[0]["plan"])} if body.analyze else {"plan": rows})
 
     async def _list_tables(self, request: Request) -> Response:
         session = await run_in_threadpool(self._sessions.find, request)

@@ -97,6 +97,10 @@ class Result:
                 yield chunk.data
             reader = next(self._readers, None)
 
+    def read_all(self) -> pa.Table:
+        """Return all rows of a small result, with whole values."""
+        return pa.Table.from_batches(list(self), self.schema)
+
     def cancel(self) -> None:
         """Stop the statement; does nothing where it has ended."""
         with suppress(pa.ArrowException):

@@ -1,8 +1,8 @@
 // The frame: who is logged in, and which page is shown.
 import { call, openSession } from "./api.js";
-import * as now from "./now.js";
-import * as query from "./query.js";
-import * as tables from "./tables.js";
+import * as now from "./pages/now.js";
+import * as query from "./pages/query.js";
+import * as tables from "./pages/tables.js";
 
 const PAGES = { query: tables.refresh, tables: tables.refresh, now: now.refresh };
 const find = (id) => document.getElementById(id);

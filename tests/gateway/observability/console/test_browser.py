@@ -182,6 +182,22 @@ def test_now_shows_statements_and_kills_them(page: Page) -> None:
     page.wait(lambda: "killed" in page.text("#status"))
 
 
+def test_a_plan_is_a_tree_in_which_the_slow_node_stands_out(page: Page) -> None:
+    page.run("SELECT note, count(*) FROM orders WHERE id < 5 GROUP BY note ORDER BY 1")
+    page.wait(lambda: page.text("#status").startswith("5 rows"))
+    page.find("#explain").click()
+    page.wait(lambda: "base v" in page.text("#plan"))
+    assert "1 of 1 regions read" in page.text("#plan")
+    assert len(page.driver.find_elements(By.CSS_SELECTOR, "#plan .slow")) == 1
+    node = page.find("#plan details summary")
+    shown = page.text("#plan")
+    node.send_keys(Keys.ENTER)
+    page.wait(lambda: len(page.text("#plan")) < len(shown))
+    node.send_keys(Keys.ENTER)
+    page.keep("plan")
+    assert page.list_complaints() == []
+
+
 def test_a_phone_shows_a_plan_without_scrolling_sideways(page: Page) -> None:
     page.driver.set_window_size(500, 800)
     page.run("SELECT * FROM orders")

@@ -1,7 +1,8 @@
 // The page Query: an editor with tabs, and the rows of what it ran.
-import { call, fetchJson, streamLines } from "./api.js";
-import { basicSetup, Compartment, EditorState, EditorView, keymap, oneDark, PostgreSQL, Prec, sql } from "./codemirror.js";
-import { element, Grid } from "./grid.js";
+import { call, fetchJson, streamLines } from "../api.js";
+import { basicSetup, Compartment, EditorState, EditorView, keymap, oneDark, PostgreSQL, Prec, sql } from "../lib/codemirror.js";
+import { element, Grid } from "../grid.js";
+import { drawPlan } from "./plan.js";
 
 const MAX_ROWS = 1_000_000, MAX_HISTORY = 100;
 const find = (id) => document.getElementById(id);
@@ -133,8 +134,8 @@ function take(line) {
 async function explain() {
   try {
     say("plans …");
-    const { plan } = await fetchJson("/api/plan", { sql: chosenText(), analyze: true });
-    find("plan").textContent = plan.map((row) => `${row.plan_type}\n${row.plan}`).join("\n\n");
+    const { tree } = await fetchJson("/api/plan", { sql: chosenText(), analyze: true });
+    find("plan").replaceChildren(...drawPlan(tree));
     find("plan").hidden = false; find("result").hidden = true;
     say("EXPLAIN ANALYZE: it has run the statement");
   } catch (error) { say(error.message, true); }

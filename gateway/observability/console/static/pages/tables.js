@@ -1,6 +1,6 @@
 // The page Tables: how fresh each table is, and what it consists of.
-import { fetchJson } from "./api.js";
-import { element, makeTable } from "./grid.js";
+import { fetchJson } from "../api.js";
+import { element, makeTable } from "../grid.js";
 import { complete, openTab } from "./query.js";
 
 const key = (row) => `${row.table_schema}.${row.table_name}`;
