@@ -1,4 +1,4 @@
-"""A plan that was run, as one tree: DataFusion's nodes, below its leaves the exec nodes, and their metrics."""
+"""A plan that has run, as one tree: DataFusion's nodes, exec nodes below its leaves, and their metrics."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ export function drawPlan({ seconds, plan }) {
   const nodes = [...walk(plan)];
   const all = nodes.reduce((sum, node) => sum + (node.seconds ?? 0), 0);
   const slowest = nodes.reduce((most, node) => (node.seconds ?? 0) > (most.seconds ?? 0) ? node : most, plan);
-  const tree = element("div", { className: "tree" }, drawHead(), drawNode(plan, all, slowest));
+  const tree = element("div", { className: "tree" }, drawHead(), drawNode(plan, 0, all, slowest));
   return [element("p", {}, `It ran for ${formatSeconds(seconds)}; its nodes took ${formatSeconds(all)}, most of it ${slowest.name}.`), tree];
 }
 
@@ -29,7 +29,7 @@ function drawHead() {
   return element("div", { className: "line head" }, ...cells);
 }
 
-function drawNode(node, all, slowest) {
+function drawNode(node, depth, all, slowest) {
   const share = all > 0 ? (node.seconds ?? 0) / all : 0;
   const bar = element("meter", { value: share, max: 1, title: `${Math.round(share * 100)} % of the time` });
   const line = element("span", { className: `line${node === slowest && share > 0 ? " slow" : ""}${node.was_executed ? "" : " idle"}` },
@@ -37,8 +37,10 @@ function drawNode(node, all, slowest) {
     element("span", { className: "count" }, number(node.rows)), element("span", { className: "count" }, formatBytes(node.bytes)),
     element("span", { className: "what" }, element("strong", {}, node.name), " ", element("span", { title: node.detail }, node.detail), node.was_executed ? "" : element("em", {}, " not executed")));
   const facts = [...drawCounters(node), ...drawScan(node.scan)];
-  const inputs = node.inputs.map((input) => drawNode(input, all, slowest));
-  return element("details", { open: true }, element("summary", {}, line), ...facts, ...inputs);
+  const inputs = node.inputs.map((input) => drawNode(input, depth + 1, all, slowest));
+  const drawn = element("details", { open: true, className: facts.length + inputs.length ? "" : "leaf" }, element("summary", {}, line), ...facts, ...inputs);
+  drawn.style.setProperty("--depth", depth);
+  return drawn;
 }
 
 function drawCounters({ counters }) {

@@ -5,6 +5,13 @@ import { element, Grid } from "../grid.js";
 import { drawPlan } from "./plan.js";
 
 const MAX_ROWS = 1_000_000, MAX_HISTORY = 100;
+// Table functions, which SHOW FUNCTIONS does not list.
+const SEARCHES = [
+  { name: "lance_vector_search", kind: "table", description: "The rows whose vectors are nearest to one.", syntax: "lance_vector_search('table', 'column', vector, k => 10)", signatures: [] },
+  { name: "lance_fts", kind: "table", description: "The rows that fit words or a phrase best.", syntax: "lance_fts('table', 'column', 'words', k => 10)", signatures: [] },
+  { name: "lance_hybrid_search", kind: "table", description: "The best rows by vector and by text.", syntax: "lance_hybrid_search('table', 'vectors', vector, 'texts', 'words', k => 10)", signatures: [] },
+  { name: "lance_changes", kind: "table", description: "The rows that changed between two states.", syntax: "lance_changes('table', since => 3)", signatures: [] },
+];
 const find = (id) => document.getElementById(id);
 const read = (key, otherwise) => { try { return JSON.parse(localStorage.getItem(key)) ?? otherwise; } catch { return otherwise; } };
 const keep = (key, value) => { try { localStorage.setItem(key, JSON.stringify(value)); } catch { /* without storage nothing is kept */ } };
@@ -12,11 +19,15 @@ const quote = (name) => /^[a-z_][a-z0-9_]*$/.test(name) ? name : `"${name.replac
 
 const language = new Compartment(), theme = new Compartment();
 const dark = matchMedia("(prefers-color-scheme: dark)");
-const tabs = read("tabs", ["SELECT * FROM system.tables"]);
-let chosen = 0, running = null, ran = "", schema = {};
+// Each tab has its text, and how it is asked. A text alone is a tab of an older version.
+const tabs = read("tabs", ["SELECT * FROM system.tables"]).map((tab) => typeof tab === "string" ? makeTab(tab) : { ...makeTab(""), ...tab });
+const DEFAULTS = { dialect: "postgres", consistency: "strong" };
+let chosen = 0, running = null, ran = null, schema = {}, functions = [];
 let grid, view;
 
-const speak = () => sql({ dialect: PostgreSQL, schema, upperCaseKeywords: true });
+function makeTab(text) { return { text, parameters: "", dialect: "postgres", consistency: "strong" }; }
+
+const speak = () => [sql({ dialect: PostgreSQL, schema, upperCaseKeywords: true }), PostgreSQL.language.data.of({ autocomplete: offerFunctions })];
 const paint = () => dark.matches ? oneDark : [];
 
 export function start() {
@@ -28,9 +39,9 @@ export function start() {
   view = new EditorView({
     parent: find("editor"),
     state: EditorState.create({
-      doc: tabs[0],
+      doc: tabs[0].text,
       extensions: [keys, basicSetup, language.of(speak()), theme.of(paint()), EditorView.lineWrapping,
-        EditorView.updateListener.of((update) => { if (update.docChanged) { tabs[chosen] = view.state.doc.toString(); keep("tabs", tabs); } })],
+        EditorView.updateListener.of((update) => { if (update.docChanged) { tabs[chosen].text = view.state.doc.toString(); keep("tabs", tabs); } })],
     }),
   });
   dark.addEventListener("change", () => view.dispatch({ effects: theme.reconfigure(paint()) }));
@@ -42,7 +53,28 @@ export function start() {
   find("export").onchange = (event) => download(event.target.selectedOptions[0]);
   find("history").onchange = (event) => { if (event.target.value) openTab(event.target.value); };
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") running?.abort(); });
-  drawTabs(); drawHistory();
+  for (const name of ["parameters", "dialect", "consistency"]) {
+    find(name).onchange = () => { tabs[chosen][name] = find(name).value; keep("tabs", tabs); };
+  }
+  find("parameters").onkeydown = (event) => { if (event.key === "Enter") { event.target.onchange(); run(); } };
+  show(0); drawHistory();
+}
+
+// Functions are asked for once: they are many, and the same for everybody.
+export async function learnFunctions() {
+  if (functions.length) return;
+  const found = (await fetchJson("/api/functions")).functions;
+  functions = [...SEARCHES, ...found].map(({ name, kind, syntax, description, signatures }) => ({
+    label: name, type: "function", detail: kind?.toLowerCase(), apply: `${name}(`,
+    info: () => element("div", { className: "signatures" }, element("p", {}, description ?? ""), element("pre", {}, [syntax, ...signatures.slice(0, 8)].filter(Boolean).join("\n"))),
+  }));
+}
+
+// Offer functions where a name may begin one: not behind a dot, and not in a text.
+function offerFunctions(context) {
+  const word = context.matchBefore(/[\w.]*/);
+  if (word.text.includes(".") || (!word.text && !context.explicit)) return null;
+  return { from: word.from, options: functions, validFor: /^\w*$/ };
 }
 
 // Take the tables' columns for the completion of names.
@@ -55,9 +87,10 @@ export function complete(columns) {
   view.dispatch({ effects: language.reconfigure(speak()) });
 }
 
-export function openTab(text) {
-  const known = tabs.indexOf(text);
-  if (known < 0) tabs.push(text);
+export function openTab(text, asked = {}) {
+  const wanted = { ...makeTab(text), ...asked };
+  const known = tabs.findIndex((tab) => Object.keys(wanted).every((name) => tab[name] === wanted[name]));
+  if (known < 0) tabs.push(wanted);
   show(known < 0 ? tabs.length - 1 : known);
 }
 
@@ -65,18 +98,19 @@ export const focus = () => view.focus();
 
 function show(at) {
   chosen = at;
-  view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: tabs[at] } });
+  view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: tabs[at].text } });
+  for (const name of ["parameters", "dialect", "consistency"]) find(name).value = tabs[at][name];
   drawTabs();
 }
 
 function drawTabs() {
   const buttons = tabs.map((_, at) => {
-    const button = element("button", { onclick: () => show(at), ondblclick: () => close(at), title: "Double click closes" }, `Query ${at + 1}`);
+    const button = element("button", { onclick: () => show(at), ondblclick: () => close(at), onkeydown: (event) => { if (event.key === "Delete") close(at); }, title: "Double click, or the key Delete, closes" }, `Query ${at + 1}`);
     button.setAttribute("role", "tab");
     button.setAttribute("aria-selected", String(at === chosen));
     return button;
   });
-  find("tabs").replaceChildren(...buttons, element("button", { title: "New tab", onclick: () => { tabs.push(""); show(tabs.length - 1); view.focus(); } }, "+"));
+  find("tabs").replaceChildren(...buttons, element("button", { title: "New tab", onclick: () => { tabs.push(makeTab("")); show(tabs.length - 1); view.focus(); } }, "+"));
 }
 
 function close(at) {
@@ -91,6 +125,14 @@ function drawHistory() {
 function chosenText() {
   const { from, to } = view.state.selection.main;
   return (from === to ? view.state.doc : view.state.doc.slice(from, to)).toString().trim().replace(/;\s*$/, "");
+}
+
+// Return what is sent: the text, values of its parameters, and options that are not those of the session.
+function ask(text) {
+  const { parameters, ...options } = { parameters: find("parameters").value.trim(), dialect: find("dialect").value, consistency: find("consistency").value };
+  let values = [];
+  try { if (parameters) values = JSON.parse(`[${parameters}]`); } catch { throw new Error(`The parameters ${parameters} are no JSON: write them like 1, "text", [0.1, 0.2]`); }
+  return { sql: text, parameters: values, options: Object.fromEntries(Object.entries(options).filter(([name, value]) => value !== DEFAULTS[name])) };
 }
 
 function say(text, isError = false) {
@@ -108,9 +150,9 @@ async function run() {
   say("runs …");
   keep("history", [text, ...read("history", []).filter((other) => other !== text)].slice(0, MAX_HISTORY));
   drawHistory();
-  ran = text;
   try {
-    const response = await call("/api/query", { sql: text, max_rows: MAX_ROWS }, { signal: running.signal });
+    ran = ask(text);
+    const response = await call("/api/query", { ...ran, max_rows: MAX_ROWS }, { signal: running.signal });
     for await (const line of streamLines(response)) take(line);
   } catch (error) {
     say(error.name === "AbortError" ? `cancelled after ${grid.rows.length.toLocaleString("en")} rows` : error.message, error.name !== "AbortError");
@@ -134,7 +176,7 @@ function take(line) {
 async function explain() {
   try {
     say("plans …");
-    const { tree } = await fetchJson("/api/plan", { sql: chosenText(), analyze: true });
+    const { tree } = await fetchJson("/api/plan", { ...ask(chosenText()), analyze: true });
     find("plan").replaceChildren(...drawPlan(tree));
     find("plan").hidden = false; find("result").hidden = true;
     say("EXPLAIN ANALYZE: it has run the statement");
@@ -145,7 +187,7 @@ async function download(option) {
   find("export").value = "";
   try {
     say("exports …");
-    const response = await call("/api/query", { sql: ran || chosenText() }, { accept: option.value });
+    const response = await call("/api/query", ran ?? ask(chosenText()), { accept: option.value });
     const url = URL.createObjectURL(await response.blob());
     element("a", { href: url, download: `result.${option.dataset.ending}` }).click();
     setTimeout(() => URL.revokeObjectURL(url), 60_000);
@@ -154,7 +196,9 @@ async function download(option) {
 }
 
 function share() {
-  location.hash = `query=${encodeURIComponent(view.state.doc.toString())}`;
+  const { text, ...asked } = { ...tabs[chosen], parameters: find("parameters").value };
+  const shared = { query: text, ...Object.fromEntries(Object.entries(asked).filter(([name, value]) => value && value !== DEFAULTS[name])) };
+  location.hash = Object.entries(shared).map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("&");
   navigator.clipboard?.writeText(location.href);
   say("the link is in the address bar");
 }
