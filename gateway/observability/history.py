@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -49,10 +49,12 @@ class History:
 
     Args:
         registry: of the metrics.
+        clock: returns the seconds since 1970.
     """
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, clock: Callable[[], float] = time.time) -> None:
         self._registry = registry
+        self._clock = clock
         self._lock = threading.Lock()
         self._samples: deque[dict[str, float | None]] = deque(maxlen=int(KEPT_SECONDS / SAMPLE_SECONDS))
         self._last = self._read()
@@ -90,7 +92,7 @@ class History:
                     buckets.append((float(sample.labels["le"]), sample.value))
                 else:
                     totals[sample.name] += sample.value
-        return _Reading(time.time(), totals, tuple(buckets))
+        return _Reading(self._clock(), totals, tuple(buckets))
 
 
 def _compare(before: _Reading, after: _Reading) -> dict[str, float | None]:

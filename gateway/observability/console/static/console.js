@@ -23,7 +23,6 @@ async function show() {
     const { query: text, ...others } = Object.fromEntries(asked);
     if (text) query.openTab(text, others);
     query.focus();
-    load(query.learnFunctions);
   }
   await load(PAGES[name]);
 }

@@ -22,7 +22,7 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 // Each tab has its text, and how it is asked. A text alone is a tab of an older version.
 const tabs = read("tabs", ["SELECT * FROM system.tables"]).map((tab) => typeof tab === "string" ? makeTab(tab) : { ...makeTab(""), ...tab });
 const DEFAULTS = { dialect: "postgres", consistency: "strong" };
-let chosen = 0, running = null, ran = null, schema = {}, functions = [];
+let chosen = 0, running = null, ran = null, schema = {}, functions = null;
 let grid, view;
 
 function makeTab(text) { return { text, parameters: "", dialect: "postgres", consistency: "strong" }; }
@@ -60,21 +60,21 @@ export function start() {
   show(0); drawHistory();
 }
 
-// Functions are asked for once: they are many, and the same for everybody.
-export async function learnFunctions() {
-  if (functions.length) return;
+// Return the functions, which are asked for once: they are many, and the same for everybody.
+async function learnFunctions() {
   const found = (await fetchJson("/api/functions")).functions;
-  functions = [...SEARCHES, ...found].map(({ name, kind, syntax, description, signatures }) => ({
+  return [...SEARCHES, ...found].map(({ name, kind, syntax, description, signatures }) => ({
     label: name, type: "function", detail: kind?.toLowerCase(), apply: `${name}(`,
     info: () => element("div", { className: "signatures" }, element("p", {}, description ?? ""), element("pre", {}, [syntax, ...signatures.slice(0, 8)].filter(Boolean).join("\n"))),
   }));
 }
 
 // Offer functions where a name may begin one: not behind a dot, and not in a text.
-function offerFunctions(context) {
+async function offerFunctions(context) {
   const word = context.matchBefore(/[\w.]*/);
   if (word.text.includes(".") || (!word.text && !context.explicit)) return null;
-  return { from: word.from, options: functions, validFor: /^\w*$/ };
+  functions ??= learnFunctions();
+  try { return { from: word.from, options: await functions, validFor: /^\w*$/ }; } catch { functions = null; return null; }
 }
 
 // Take the tables' columns for the completion of names.
