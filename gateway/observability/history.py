@@ -25,6 +25,7 @@ _LEVELS: Final = {
     "queued": f"{_PREFIX}queries_queued",
     "sessions": f"{_PREFIX}sessions",
     "memory_bytes": "process_resident_memory_bytes",
+    "worker_bytes": f"{_PREFIX}worker_memory_bytes",
     "cache_bytes": f"{_PREFIX}cache_bytes",
     "generations_waiting": f"{_PREFIX}table_generations",
     "rows_in_logs": f"{_PREFIX}table_unflushed_rows",

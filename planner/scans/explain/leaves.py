@@ -59,11 +59,22 @@ def find_leaf(line: str, waiting: list[TableScan], partitions: int) -> Leaf | No
     return Leaf(line, leaf["indent"], scan)
 
 
-def restore_counts(text: str, run: QueryRun, partitions: int) -> str:
-    """Return a plan with the true numbers of inputs, where larger ones distinguish tables."""
+def restore_lines(text: str, run: QueryRun, partitions: int) -> str:
+    """Return a plan with one line for each node, and the true numbers of inputs.
+
+    Arrow prints lists of values in lines of their own, and larger numbers distinguish tables.
+    """
+    for scan in run.scans:
+        condition = str(scan.expression)
+        if "\n" in condition:
+            text = text.replace(condition, _join_lines(condition))
     for extra in range(partitions + 1, partitions + 1 + len({scan.table for scan in run.scans})):
         text = text.replace(f"input_partitions={extra}", f"input_partitions={partitions}")
     return text
+
+
+def _join_lines(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _is_leaf_of(scan: TableScan, fragments: int, rest: str) -> bool:
@@ -72,5 +83,5 @@ def _is_leaf_of(scan: TableScan, fragments: int, rest: str) -> bool:
     Scans that match the same line have the same tree.
     """
     projection = f"projection=[{', '.join(scan.columns)}]"
-    condition = "" if scan.expression is None else f"filter_expr={scan.expression}"
+    condition = "" if scan.expression is None else f"filter_expr={_join_lines(str(scan.expression))}"
     return scan.partitions == fragments and projection in rest and condition in rest

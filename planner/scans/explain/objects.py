@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ from datafusion.plan import ExecutionPlan
 
 from execnodes import CoalesceFirstExec, ExecNode, MetricsSet
 from planner.predicates.pruning import Outcome
-from planner.scans.explain.leaves import Leaf, find_leaf, restore_counts
+from planner.scans.explain.leaves import Leaf, find_leaf, restore_lines
 from planner.scans.query_run import QueryRun, TableScan
 from planner.scans.resident_scan import ResidentScan
 from planner.sql.tokens import quote
@@ -78,6 +78,7 @@ class PlanNode:
         bytes: of them.
         seconds: spent in the node itself, summed over partitions; None where that is not measured.
         counters: other numbers, by name.
+        facts: what else is known, such as the statistics of a text search.
         scan: the table that a leaf reads.
         inputs: below it.
     """
@@ -89,6 +90,7 @@ class PlanNode:
     bytes: int | None = None
     seconds: float | None = None
     counters: dict[str, int] = field(default_factory=dict)
+    facts: Mapping[str, object] = field(default_factory=dict)
     scan: ScannedTable | None = None
     inputs: tuple[PlanNode, ...] = ()
 
@@ -145,7 +147,7 @@ class _PlanReader:
 
     def read(self, plan: ExecutionPlan) -> PlanNode:
         """Return a node of DataFusion with all below it."""
-        line = restore_counts(plan.display().strip(), self._run, self._partitions)
+        line = restore_lines(plan.display().strip(), self._run, self._partitions)
         leaf = find_leaf(line, self._waiting, self._partitions)
         name, _, detail = (line if leaf is None else leaf.line).partition(": ")
         inputs = tuple(self.read(child) for child in plan.children())
@@ -183,6 +185,7 @@ class _PlanReader:
             rows=None if found is None else found.output_rows,
             seconds=None if found is None else metrics.elapsed_compute(node),
             counters={} if found is None else dict(sorted(found.counters.items())),
+            facts=node.list_facts(),
             inputs=tuple(self._read_tree(child, metrics) for child in node.children()),
         )
 

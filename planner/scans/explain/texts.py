@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from execnodes import ExecNode, MetricsSet
-from planner.scans.explain.leaves import find_leaf, restore_counts
+from planner.scans.explain.leaves import find_leaf, restore_lines
 from planner.scans.explain.objects import find_hint, list_reasons
 from planner.scans.query_run import QueryRun, TableScan
 from planner.scans.resident_scan import ResidentScan
@@ -53,12 +53,12 @@ def _format_metrics(node: ExecNode, metrics: MetricsSet) -> str:
 def _insert_trees(plan: str, run: QueryRun, partitions: int) -> str:
     lines: list[str] = []
     waiting = list(run.scans)
-    for line in plan.split("\n"):
+    for line in restore_lines(plan, run, partitions).split("\n"):
         leaf = find_leaf(line, waiting, partitions)
         lines.append(line if leaf is None else leaf.line)
         if leaf is not None and leaf.scan is not None:
             lines += [f"{leaf.indent}  {text}" for text in _format_scan(leaf.scan, run)]
-    return restore_counts("\n".join(lines), run, partitions)
+    return "\n".join(lines)
 
 
 def _format_scan(scan: TableScan, run: QueryRun) -> Iterator[str]:

@@ -139,6 +139,17 @@ def test_plans_as_objects_have_the_nodes_and_numbers_of_printed_ones(lake: dict[
         engine.close()
 
 
+@pytest.mark.parametrize("column", ["id", "n", "s"])
+def test_lists_of_values_which_take_several_lines_hide_no_tree(engine: QueryEngine, column: str) -> None:
+    values = ", ".join(f"'{at}\n]'" if column == "s" else str(at) for at in range(12))
+    sql = f"SELECT n FROM items WHERE {column} IN ({values})"
+    text = engine.execute(f"EXPLAIN ANALYZE {sql}").read_all()["plan"][0].as_py()
+    assert "items: base v2" in text
+    assert "LanceScanExec" in text
+    told = engine.execute(f"EXPLAIN ANALYZE FORMAT JSON {sql}").read_all()["plan"][0].as_py()
+    assert "LanceScanExec" in {node["name"] for node in walk(json.loads(told)["plan"])}
+
+
 def walk(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield node
     for child in node["inputs"]:

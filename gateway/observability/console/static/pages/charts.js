@@ -11,7 +11,7 @@ const CHARTS = [
   { title: "Time of a statement", series: { p50_seconds: "half take less (p50)", p99_seconds: "all but 1 % take less (p99)" }, format: (value) => value === null ? "none" : formatSeconds(value), least: 0.001 },
   { title: "Rows in a second", series: { sent_rows: "sent", written_rows: "written" }, format: count, least: 1 },
   { title: "Statements at once", series: { running: "running", queued: "queued" }, format: count, least: 1 },
-  { title: "Memory", series: { memory_bytes: "process", cache_bytes: "caches" }, format: formatBytes, least: 1e6 },
+  { title: "Memory", series: { memory_bytes: "gateway", worker_bytes: "workers", cache_bytes: "caches" }, format: formatBytes, least: 1e6 },
   { title: "Fresh rows that wait", series: { rows_in_logs: "rows in logs", generations_waiting: "generations to merge" }, format: count, least: 1 },
 ];
 const drawn = new Map();

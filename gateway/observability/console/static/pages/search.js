@@ -135,15 +135,28 @@ async function explain() {
     const same = (row) => places.map((at, i) => `${quote(keys[i])} = ${literal(row[at])}`).join(" AND ");
     const terms = new Map();
     for (const term of search.words.replaceAll('"', " ").split(/\s+/).filter(Boolean)) terms.set(term, (terms.get(term) ?? 0) + 1);
-    const adds = new Map();
+    const adds = new Map(), words = [];
     for (const [term, times] of [...terms].slice(0, MAX_TERMS)) {
       const call = buildSearch({ ...search, vector: "", words: term, k: shown.length, where: shown.map((row) => `(${same(row)})`).join(" OR "), prefilter: true });
-      const found = await fetchRows(call.sql);
+      const [found, plan] = [await fetchRows(call.sql), await fetchJson("/api/plan", { sql: call.sql, analyze: true })];
+      words.push(...describe(term, plan.tree.plan));
       const of = found.columns.map(({ name }) => name), score = of.indexOf("_score");
       adds.set(times > 1 ? `${term} (${times} times)` : term, new Map(found.rows.map((row) => [keys.map((name) => row[of.indexOf(name)]).join("\0"), row[score] * times])));
     }
     drawTerms(shown, adds, places, names, keys);
+    if (words.length) find("terms").append(element("h2", {}, "How rare each word is"), element("div", { className: "scroll" }, makeTable(words)));
   } catch (error) { say(error.message, true); }
+}
+
+// Return what the index knows of a word; nothing of a table whose access policy hides rows.
+function describe(word, node) {
+  const lines = node.inputs.flatMap((input) => describe(word, input));
+  for (const [column, { documents, average_length, terms }] of Object.entries(node.facts.statistics ?? {})) {
+    for (const [term, { documents: rows, idf }] of Object.entries(terms)) {
+      lines.push({ word, column, term, "rows with it": rows, "rows in all": documents, "weight (idf)": idf.toFixed(3), "average length": average_length.toFixed(2) });
+    }
+  }
+  return lines;
 }
 
 function drawTerms(shown, adds, places, names, keys) {
