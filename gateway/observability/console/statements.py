@@ -1,7 +1,7 @@
 """Statements of the console: sent to the gateway's own Flight SQL port, as any client would."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Self
@@ -78,28 +78,42 @@ class Connection:
         call = self._options
         if options:
             call = flight.FlightCallOptions(headers=[*self._headers, *map(_build_header, options.items())])
-        command: Message = sql.CommandStatementQuery(query=statement)
-        if parameters:
-            command = sql.CommandPreparedStatementQuery(
-                prepared_statement_handle=self._bind(statement, parameters, call)
-            )
-        info = self._connection.info(command, call)
-        affected = None if len(info.schema) else info.total_records
-        readers = (self._connection.read(endpoint.ticket, call) for endpoint in info.endpoints)
-        return Result(readers, affected)
+        with ExitStack() as opened:
+            command: Message = sql.CommandStatementQuery(query=statement)
+            if parameters:
+                command = opened.enter_context(self._prepare(statement, parameters, call))
+            info = self._connection.info(command, call)
+            affected = None if len(info.schema) else info.total_records
+            return Result(self._read(info, call, opened.pop_all()), affected)
 
-    def _bind(self, statement: str, parameters: Sequence[object], call: flight.FlightCallOptions) -> bytes:
-        """Prepare a statement with its parameters; return the handle, which has all of it."""
+    @contextmanager
+    def _prepare(
+        self, statement: str, parameters: Sequence[object], call: flight.FlightCallOptions
+    ) -> Iterator[Message]:
+        """Prepare a statement with its parameters, and close it in the end."""
         request = sql.ActionCreatePreparedStatementRequest(query=statement)
         body = self._connection.act("CreatePreparedStatement", pack(request), call)
         prepared = sql.ActionCreatePreparedStatementResult()
         any_pb2.Any.FromString(body or b"").Unpack(prepared)
-        row = build_row(pa.ipc.read_schema(pa.py_buffer(prepared.parameter_schema)), parameters)
-        command = sql.CommandPreparedStatementQuery(
-            prepared_statement_handle=prepared.prepared_statement_handle
-        )
-        answer = self._connection.update(command, call, row.schema, [row])
-        return sql.DoPutPreparedStatementResult.FromString(answer or b"").prepared_statement_handle
+        handle = prepared.prepared_statement_handle
+        try:
+            row = build_row(pa.ipc.read_schema(pa.py_buffer(prepared.parameter_schema)), parameters)
+            command = sql.CommandPreparedStatementQuery(prepared_statement_handle=handle)
+            answer = self._connection.update(command, call, row.schema, [row])
+            bound = sql.DoPutPreparedStatementResult.FromString(answer or b"")
+            yield sql.CommandPreparedStatementQuery(prepared_statement_handle=bound.prepared_statement_handle)
+        finally:
+            # What is not closed takes the place of others in the gateway, for hours.
+            with suppress(pa.ArrowException):
+                close = sql.ActionClosePreparedStatementRequest(prepared_statement_handle=handle)
+                self._connection.act("ClosePreparedStatement", pack(close), call)
+
+    def _read(
+        self, info: flight.FlightInfo, call: flight.FlightCallOptions, opened: ExitStack
+    ) -> Iterator[flight.FlightStreamReader]:
+        with opened:
+            for endpoint in info.endpoints:
+                yield self._connection.read(endpoint.ticket, call)
 
     def fetch(self, statement: str) -> list[dict[str, Any]]:
         """Return all rows of a small result as JSON has them."""

@@ -120,6 +120,8 @@ class TestAnswers:
         vector = [0.5] * 64
         found = ask("SELECT count(*) FROM lance_vector_search('orders', 'vec', $1, k => 4)", vector)
         assert found == [[4]]
+        large = "x" * 200_000
+        assert ask("SELECT length($1) AS long, id FROM orders WHERE id < $2", large, 1) == [[len(large), 0]]
         for parameters, told in (
             ([1, 2], "1 parameters, and 2 were given"),
             (["x"], "int64"),
@@ -128,6 +130,11 @@ class TestAnswers:
             body = {"sql": "SELECT note FROM orders WHERE id = $1", "parameters": parameters}
             answer = browser.post("/api/query", json=body)
             assert (answer.status_code, told in answer.json()["error"]) == (400, True), answer.text
+        kept = re.search(
+            r"^lance_gateway_prepared_statements (\S+)$", browser.get("/metrics").text, re.MULTILINE
+        )
+        assert kept is not None
+        assert float(kept[1]) == 0
 
     def test_options_are_those_of_one_statement(self, site: Site) -> None:
         browser = site.log_in()
