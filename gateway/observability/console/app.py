@@ -172,7 +172,7 @@ class Console:
         explain = "EXPLAIN ANALYZE FORMAT JSON " if body.analyze else "EXPLAIN "
         run = session.connection.run
         result = await run_in_threadpool(run, explain + body.sql, body.parameters, body.options)
-        rows = (await run_in_threadpool(result.read_all)).to_pylist()
+        rows = (await _read_all(request, result)).to_pylist()
         return JSONResponse({"tree": json.loads(rows[0]["plan"])} if body.analyze else {"plan": rows})
 
     async def _list_tables(self, request: Request) -> Response:
@@ -269,6 +269,32 @@ async def _read(request: Request, model: type[T]) -> T:
             f"{'.'.join(map(str, each['loc'])) or 'the body'}: {each['msg']}" for each in error.errors()
         )
         raise InvalidInputError(f"the body of {request.url.path} is wrong: {problems}") from None
+
+
+async def _read_all(request: Request, result: Result) -> pa.Table:
+    """Return all rows of a small result; stop its statement when its client goes away."""
+
+    async def watch() -> None:
+        # The body was read: what comes next is that the client goes.
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        result.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch)
+        rows = await anyio.to_thread.run_sync(_read_or_error, result)
+        tasks.cancel_scope.cancel()
+    if isinstance(rows, Exception):
+        raise rows
+    return rows
+
+
+def _read_or_error(result: Result) -> pa.Table | Exception:
+    """Return all rows, or what failed: a group of tasks would wrap it."""
+    try:
+        return result.read_all()
+    except _FAILURES as error:
+        return error
 
 
 async def _fetch_all(session: ConsoleSession, statements: dict[str, str]) -> dict[str, Any]:

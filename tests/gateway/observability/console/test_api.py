@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -69,16 +70,19 @@ class TestAnswers:
         *_, rows, end = lines(site.log_in().post("/api/query", json={"sql": _ORDERS, "max_rows": 2}))
         assert (len(rows["rows"]), end["row_count"], end["cut"]) == (2, 2, True)
 
-    def test_whoever_goes_away_stops_the_statement(self, site: Site) -> None:
-        browser = site.log_in()
-        sql = "SELECT count(*) AS endless FROM range(10000000000) a CROSS JOIN range(100000) b"
+    @pytest.mark.parametrize("body", [{}, {"analyze": True}])
+    def test_whoever_goes_away_stops_the_statement(self, site: Site, body: dict[str, bool]) -> None:
+        browser, name = site.log_in(), f"endless_{len(body)}"
+        sql = f"SELECT count(*) AS {name} FROM range(10000000000) a CROSS JOIN range(100000) b"
         with pytest.raises(httpx.ReadTimeout):
-            browser.post("/api/query", json={"sql": sql}, timeout=1)
+            browser.post("/api/plan" if body else "/api/query", json={"sql": sql, **body}, timeout=1)
+        ends = time.monotonic() + 60
         while True:
             found = browser.get("/api/statements").json()
-            if not [query for query in found["under_way"] if "endless" in query["statement"]]:
+            if not [query for query in found["under_way"] if name in query["statement"]]:
                 break
-        (query,) = [query for query in found["latest"] if "endless" in query["statement"]]
+            assert time.monotonic() < ends, "the statement runs on"
+        (query,) = [query for query in found["latest"] if name in query["statement"]]
         assert query["state"] == "cancelled"
 
     def test_errors_have_the_words_and_the_status_of_the_gateway(self, site: Site) -> None:

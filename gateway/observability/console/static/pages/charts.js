@@ -14,6 +14,7 @@ const CHARTS = [
   { title: "Memory", series: { memory_bytes: "gateway", worker_bytes: "workers", cache_bytes: "caches" }, format: formatBytes, least: 1e6 },
   { title: "Fresh rows that wait", series: { rows_in_logs: "rows in logs", generations_waiting: "generations to merge" }, format: count, least: 1 },
 ];
+const tellTime = (at) => new Date(at * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
 const drawn = new Map();
 
 export function start() {
@@ -53,7 +54,7 @@ function create({ title, series, format, least }, data) {
   const chart = new uPlot({
     width: holder.clientWidth || 300, height: 170, legend: { show: false }, cursor: { y: false },
     scales: { y: { range: (_, __, most) => [0, Math.max(most ?? 0, least) * 1.1] } },
-    axes: [axis, { ...axis, size: 70, values: (_, ticks) => ticks.map(format) }],
+    axes: [{ ...axis, values: (_, ticks) => ticks.map(tellTime) }, { ...axis, size: 70, values: (_, ticks) => ticks.map(format) }],
     series: [{}, ...Object.entries(series).map(([, label], at) => ({ label, stroke: paint(COLORS[at]), width: 2, spanGaps: true, points: { show: data[0].length < 3 } }))],
     hooks: { setCursor: [(self) => tell(self, caption, Object.values(series), format)] },
   }, data, holder);

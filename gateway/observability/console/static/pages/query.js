@@ -143,8 +143,7 @@ function say(text, isError = false) {
 async function run() {
   const text = chosenText();
   if (!text || running) return;
-  running = new AbortController();
-  find("cancel").disabled = false; find("run").disabled = true;
+  const signal = begin();
   find("plan").hidden = true; find("result").hidden = false;
   grid.clear();
   say("runs …");
@@ -152,14 +151,11 @@ async function run() {
   drawHistory();
   try {
     ran = ask(text);
-    const response = await call("/api/query", { ...ran, max_rows: MAX_ROWS }, { signal: running.signal });
+    const response = await call("/api/query", { ...ran, max_rows: MAX_ROWS }, { signal });
     for await (const line of streamLines(response)) take(line);
   } catch (error) {
     say(error.name === "AbortError" ? `cancelled after ${grid.rows.length.toLocaleString("en")} rows` : error.message, error.name !== "AbortError");
-  } finally {
-    running = null;
-    find("cancel").disabled = true; find("run").disabled = false;
-  }
+  } finally { end(); }
 }
 
 function take(line) {
@@ -174,13 +170,26 @@ function take(line) {
 }
 
 async function explain() {
+  if (running) return;
+  const signal = begin();
   try {
     say("plans …");
-    const { tree } = await fetchJson("/api/plan", { ...ask(chosenText()), analyze: true });
+    const { tree } = await (await call("/api/plan", { ...ask(chosenText()), analyze: true }, { signal })).json();
     find("plan").replaceChildren(...drawPlan(tree));
     find("plan").hidden = false; find("result").hidden = true;
     say("EXPLAIN ANALYZE: it has run the statement");
-  } catch (error) { say(error.message, true); }
+  } catch (error) { say(error.name === "AbortError" ? "cancelled" : error.message, error.name !== "AbortError"); } finally { end(); }
+}
+
+function begin() {
+  running = new AbortController();
+  find("cancel").disabled = false; find("run").disabled = find("explain").disabled = true;
+  return running.signal;
+}
+
+function end() {
+  running = null;
+  find("cancel").disabled = true; find("run").disabled = find("explain").disabled = false;
 }
 
 async function download(option) {
