@@ -303,6 +303,7 @@ def test_a_plan_is_a_tree_in_which_the_slow_node_stands_out(page: Page) -> None:
 def test_a_phone_shows_a_plan_without_scrolling_sideways(page: Page) -> None:
     page.driver.set_window_size(500, 800)
     page.run("SELECT * FROM orders")
+    page.wait(lambda: page.text("#status").startswith("6 rows in"))
     page.find("#explain").click()
     page.wait(lambda: "Exec" in page.text("#plan"))
     wide = "return document.documentElement.scrollWidth > document.documentElement.clientWidth"

@@ -143,7 +143,7 @@ async function explain() {
       const of = found.columns.map(({ name }) => name), score = of.indexOf("_score");
       adds.set(times > 1 ? `${term} (${times} times)` : term, new Map(found.rows.map((row) => [keys.map((name) => row[of.indexOf(name)]).join("\0"), row[score] * times])));
     }
-    drawTerms(search, shown, adds, places, names, keys);
+    drawTerms(shown, adds, places, names, keys);
     if (words.length) find("terms").append(element("h2", {}, "How rare each word is"), element("div", { className: "scroll" }, makeTable(words)));
   } catch (error) { say(error.message, true); }
 }
@@ -159,7 +159,7 @@ function describe(word, node) {
   return lines;
 }
 
-function drawTerms(search, shown, adds, places, names, keys) {
+function drawTerms(shown, adds, places, names, keys) {
   const most = Math.max(...shown.map((row) => row[names.indexOf("_score")] ?? 0), 1e-9);
   const lines = shown.map((row) => {
     const id = places.map((at) => row[at]).join("\0");
@@ -170,5 +170,6 @@ function drawTerms(search, shown, adds, places, names, keys) {
     }
     return { ...line, _score: row[names.indexOf("_score")]?.toFixed(3) ?? null };
   });
-  find("terms").replaceChildren(element("h2", {}, "What each word adds to the score"), element("p", { className: "null" }, search.vector && search.words ? "NULL: the row was not among the best by text" : ""), element("div", { className: "scroll" }, makeTable(lines)));
+  find("terms").replaceChildren(element("h2", {}, "What each word adds to the score"), element("div", { className: "scroll" }, makeTable(lines)));
+  if (lines.some((line) => line._score === null)) find("terms").append(element("p", { className: "null" }, "NULL: the row was not among the best by text"));
 }
